@@ -36,14 +36,11 @@ async function* eventsOf(response) {
  * @returns {Promise<any>}
  */
 export async function followJSON(path, body, on, signal) {
-  const sent =
-    body instanceof FormData
-      ? { headers: { accept: "text/event-stream" }, body }
-      : {
-          headers: { "content-type": "application/json", accept: "text/event-stream" },
-          body: JSON.stringify(body),
-        };
-  const response = await answer(path, { method: "POST", ...sent, signal });
+  const isForm = body instanceof FormData;
+  /** @type {Record<string, string>} */
+  const headers = { accept: "text/event-stream" };
+  if (!isForm) headers["content-type"] = "application/json";
+  const response = await answer(path, { method: "POST", headers, body: isForm ? body : JSON.stringify(body), signal });
   try {
     for await (const { event, data } of eventsOf(response)) {
       if (event === "failed") throw new Problem(data);

@@ -7,7 +7,7 @@ import { svg } from "../core/svg.js";
 import { save, stem } from "../export/saving.js";
 import { Waiting } from "../progress/waiting.js";
 
-/** @import { Depth, DepthOfPart, Estimate, Model } from "../core/schemas.js" */
+/** @import { Depth, DepthOfPart, Estimate } from "../core/schemas.js" */
 
 const LEAST = 8; // inputs, for intervals
 const MOST = [16, 32, 64];
@@ -25,7 +25,7 @@ const WIDTH = 300; // of a bar's drawing, in its own units
 
 /**
  * The fold "Does the Transformer matter?" for a model.
- * @param {Pick<Model, "name" | "kind">} model
+ * @param {{name: string, kind: string | null}} model
  * @returns {HTMLDetailsElement}
  */
 export function depthFold(model) {
@@ -37,7 +37,11 @@ export function depthFold(model) {
     await styled("tools/depth.css");
     target.append(tool.node);
   };
-  return el("details", { class: "about depth", on: { toggle: open } }, el("summary", {}, "Does the Transformer matter?"));
+  return el(
+    "details",
+    { class: "about depth", on: { toggle: open } },
+    el("summary", {}, "Does the Transformer matter?"),
+  );
 }
 
 class DepthTool {
@@ -49,7 +53,7 @@ class DepthTool {
   #blocks = null;
   #mostBytes = Infinity;
 
-  /** @param {Pick<Model, "name" | "kind">} model */
+  /** @param {{name: string, kind: string | null}} model */
   constructor(model) {
     this.model = model;
     this.asking = new Waiting();
@@ -74,7 +78,16 @@ class DepthTool {
       this.said,
     );
     const lead = `Replace each part by its mean, and see what happens to the answers. On your own ${this.#unit}s, which are not kept.`;
-    this.node = el("div", {}, el("p", { class: "quiet" }, lead), form, this.asking.node, this.problem, this.status, this.result);
+    this.node = el(
+      "div",
+      {},
+      el("p", { class: "quiet" }, lead),
+      form,
+      this.asking.node,
+      this.problem,
+      this.status,
+      this.result,
+    );
     this.#say();
     this.#learn();
   }
@@ -102,7 +115,13 @@ class DepthTool {
   #pictures() {
     /** @param {object} more */
     const input = (more) =>
-      el("input", { type: "file", class: "hidden", multiple: true, on: { change: (event) => this.#take(event.target) }, ...more });
+      el("input", {
+        type: "file",
+        class: "hidden",
+        multiple: true,
+        on: { change: (event) => this.#take(event.target) },
+        ...more,
+      });
     return el(
       "div",
       { class: "row" },
@@ -129,7 +148,10 @@ class DepthTool {
 
   /** @param {HTMLTextAreaElement | undefined} area */
   #lines(area) {
-    return (area?.value ?? "").split("\n").map((line) => line.trim()).filter(Boolean);
+    return (area?.value ?? "")
+      .split("\n")
+      .map((line) => line.trim())
+      .filter(Boolean);
   }
 
   get #given() {
@@ -139,8 +161,9 @@ class DepthTool {
   /** The pictures that are sent: evenly taken, and no more than fit into one upload. */
   #chosen() {
     const most = Math.min(Number(this.limit.value), this.#files.length);
-    const taken = Array.from({ length: most }, (_, i) =>
-      this.#files[most < 2 ? 0 : Math.floor((i * (this.#files.length - 1)) / (most - 1))],
+    const taken = Array.from(
+      { length: most },
+      (_, i) => this.#files[most < 2 ? 0 : Math.floor((i * (this.#files.length - 1)) / (most - 1))],
     );
     let bytes = 0;
     return taken.filter(({ size }) => (bytes += size) <= this.#mostBytes);
@@ -198,7 +221,10 @@ class DepthTool {
   async #show(found) {
     const json = new Blob([JSON.stringify(found, null, 1)], { type: "application/json" });
     const press = () => save(json, `${stem(found.model, "depth")}.json`);
-    this.result.replaceChildren(...drawn(found), el("button", { type: "button", class: "act plain", on: { click: press } }, "Save the numbers"));
+    this.result.replaceChildren(
+      ...drawn(found),
+      el("button", { type: "button", class: "act plain", on: { click: press } }, "Save the numbers"),
+    );
     this.status.textContent = `Measured on ${count(found.inputs, this.#unit)}`;
   }
 }
@@ -259,7 +285,17 @@ function partsTable({ parts, attention, mlps, together }) {
 function headsTable({ blocks }) {
   const rows = blocks.flatMap(({ block, similarity }) =>
     similarity
-      ? [{ name: `block ${block + 1}`, estimate: similarity, ends: rangeOf([similarity], 1), value: signedNumber(similarity.value, 2), mark: "", title: "", kind: "head" }]
+      ? [
+          {
+            name: `block ${block + 1}`,
+            estimate: similarity,
+            ends: rangeOf([similarity], 1),
+            value: signedNumber(similarity.value, 2),
+            mark: "",
+            title: "",
+            kind: "head",
+          },
+        ]
       : [],
   );
   return rows.length ? figureTable("How alike two heads of a block look. 1: at the same places.", rows) : null;
@@ -273,7 +309,9 @@ function headsTable({ blocks }) {
 function shareBar(name, estimate, chance) {
   const isShare = chance !== null && chance !== undefined;
   const value = isShare ? percent(estimate.value) : signedNumber(estimate.value, 2);
-  return figureTable(null, [{ name, estimate, ends: rangeOf([estimate], 1), value, mark: "", title: "", kind: "head", chance }]);
+  return figureTable(null, [
+    { name, estimate, ends: rangeOf([estimate], 1), value, mark: "", title: "", kind: "head", chance },
+  ]);
 }
 
 /**
@@ -331,6 +369,8 @@ function bar({ estimate, ends: [least, most], chance }) {
     svg("rect", { class: "bar", x: Math.min(zero, end), y: 3, width: Math.max(0.5, Math.abs(end - zero)), height: 8 }),
     svg("line", { class: "zero", x1: zero, x2: zero, y1: 0, y2: 14 }),
     svg("line", { class: "interval", x1: x(estimate.low), x2: x(estimate.high), y1: 7, y2: 7 }),
-    chance === null || chance === undefined ? null : svg("line", { class: "chance", x1: x(chance), x2: x(chance), y1: 0, y2: 14 }),
+    chance === null || chance === undefined
+      ? null
+      : svg("line", { class: "chance", x1: x(chance), x2: x(chance), y1: 0, y2: 14 }),
   );
 }

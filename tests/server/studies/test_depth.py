@@ -59,12 +59,13 @@ def test_it_is_what_the_engine_says_of_the_pictures(site: Site) -> None:
 
 def test_texts_are_one_a_line_and_progress_is_told(site: Site) -> None:
     answer = ask(site, model="reviews-bert", text="\n".join(TEXTS), headers={"accept": "text/event-stream"})
-    events = [dict(line.split(": ", 1) for line in block.splitlines() if ": " in line) for block in answer.text.strip().split("\n\n")]
-    assert events[-1]["event"] == "done"
-    told = [json.loads(event["data"]) for event in events if event["event"] == "progress"]
+    lines = [line.partition(": ")[2] for line in answer.text.splitlines() if line.startswith(("event: ", "data: "))]
+    events = list(zip(lines[::2], map(json.loads, lines[1::2]), strict=True))
+    told = [data for name, data in events if name == "progress"]
     assert told[0] == {"asked": 0, "total": told[0]["total"]}
     assert told[-1]["asked"] == told[-1]["total"]
-    assert json.loads(events[-1]["data"])["inputs"] == 8
+    assert events[-1][0] == "done"
+    assert events[-1][1]["inputs"] == 8
     again = ask(site, model="reviews-bert", text="\n".join(TEXTS), headers={"accept": "text/event-stream"})
     assert "event: expected" in again.text  # of as many inputs of this model the seconds are known now
 
