@@ -250,7 +250,7 @@ function drawn({ parts, heads, reading, agreement, notes, inputs }) {
   ];
   return [
     el("p", { class: "quiet" }, [`On ${inputs} inputs. Lines are 95 % intervals.`, ...notes].join(" ")),
-    ...sections.map(([title, says, figure]) => el("section", {}, el("h4", {}, title), el("p", {}, says), figure)),
+    ...sections.map(([title, says, figure]) => el("section", {}, el("h3", {}, title), el("p", {}, says), figure)),
   ];
 }
 

@@ -48,7 +48,7 @@ def test_pictures_give_bars_and_sentences(device: str, request: pytest.FixtureRe
     choose.set_input_files(pictures(8))
     expect(fold.locator(".said")).to_contain_text("8 pictures. The model is asked about")
     go.click()
-    expect(fold.get_by_role("heading", level=4)).to_have_text(["Parts", "Heads", "Reading each other", "Methods"], timeout=60_000)
+    expect(fold.get_by_role("heading", level=3)).to_have_text(["Parts", "Heads", "Reading each other", "Methods"], timeout=60_000)
     rows = fold.locator(".depth-bars").first.locator("tbody th")
     expect(rows).to_have_text(
         ["block 1 attention", "block 1 MLP", "block 2 attention", "block 2 MLP", "all attention", "all MLPs", "all parts"]
