@@ -67,6 +67,7 @@ def test_texts_are_typed_and_a_refusal_is_shown_in_place(desk: Visit) -> None:
     desk.page.route("**/api/depth", lambda route: route.fulfill(status=503, content_type="application/problem+json", body=refusal))
     fold.get_by_role("button", name="Measure").click()
     expect(fold.get_by_role("alert")).to_contain_text("It cannot now.")
+    desk.refused(503)
     desk.page.unroute("**/api/depth")
     fold.get_by_role("button", name="Measure").click()
     expect(fold.locator("section").nth(2)).to_contain_text("When no word reads another", timeout=60_000)
