@@ -12,6 +12,7 @@ from explainers.analysis.agreement import Agreement, agreement
 from explainers.analysis.agreement_sentence import agreement_sentence
 from explainers.analysis.answer_table import AnswerTable, answer_table
 from explainers.analysis.deletion_test import DeletionTest, deletion_test
+from explainers.analysis.depth import Depth, depth
 from explainers.analysis.heads.similarity import SimilarityDecomposition, WithoutHead, decompose_similarity, similarity_without_head
 from explainers.analysis.heads.words import head_words
 from explainers.analysis.inspection import HEAD_QUANTITIES, contributions, head_maps
@@ -100,6 +101,7 @@ __all__ = [
     "Contrast",
     "Crop",
     "DeletionTest",
+    "Depth",
     "ExplainerError",
     "Explanation",
     "FaithfulInteraction",
@@ -153,6 +155,7 @@ __all__ = [
     "decompose_similarity",
     "default_methods",
     "deletion_test",
+    "depth",
     "explain",
     "faithful_interaction",
     "find_register_neurons",

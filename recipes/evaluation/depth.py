@@ -18,8 +18,7 @@ import explainers  # before timm
 import argparse
 import json
 import math
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -31,6 +30,11 @@ from PIL import Image
 from torch import Tensor, nn
 from tqdm import tqdm
 
+from explainers.analysis.depth import Estimate
+from explainers.analysis.depth.asked import Asked, Batch
+from explainers.analysis.depth.block_calls import find_parts
+from explainers.analysis.depth.findings import isolated_answers, median_agreement
+from explainers.analysis.depth.replacement import MeanOutputs
 from explainers.embedded.datasets import MANY, SEED
 from explainers.embedded.datasets import SIDE as SCENE_SIDE
 from explainers.embedded.synthetic.scenes import KINDS, render
@@ -50,30 +54,6 @@ RANDOM = "random"
 PHOTOS, MOSAICS, PAIRS, MAPS = 500, 500, 60, 40  # how many inputs of each kind are measured
 STEPS = 10  # steps of a deletion curve
 BATCH = 25
-NORMAL_QUANTILE = 1.96  # half the width of a 95 % interval, in standard errors
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """A mean over inputs with its 95 % confidence interval."""
-
-    value: float
-    low: float
-    high: float
-    count: int
-
-    @classmethod
-    def of(cls, values: Sequence[float] | NDArray[np.float64]) -> Estimate:
-        """Estimate the mean of the values that are finite."""
-        array = np.asarray(values, dtype=np.float64)
-        array = array[np.isfinite(array)]
-        if len(array) < 2:
-            return cls(math.nan, math.nan, math.nan, len(array))
-        half = NORMAL_QUANTILE * array.std(ddof=1) / math.sqrt(len(array))
-        return cls(float(array.mean()), float(array.mean() - half), float(array.mean() + half), len(array))
-
-    def __str__(self) -> str:
-        return f"{self.value:.3f} ({self.low:.3f} to {self.high:.3f})"
 
 
 @dataclass(frozen=True)
@@ -181,75 +161,41 @@ def losses(logits: Tensor, truth: Tensor) -> NDArray[np.float64]:
     return values
 
 
-@contextmanager
-def hooked(module: nn.Module, hook: Callable[..., Any]) -> Iterator[None]:
-    """Replace the output of a module by what ``hook(module, inputs, output)`` returns, inside this context."""
-    handle = module.register_forward_hook(hook)
-    try:
-        yield
-    finally:
-        handle.remove()
+def asked_of(model: Model, images: Tensor) -> Asked:
+    """Return pictures, uint8 (N, H, W, 3), in batches that a model can be asked again and again."""
+    vit: Any = model.module
+    batches = []
+    for batch in images.split(BATCH):
+        tensors = {"pixel_values": pixels(vit, batch)}
+        layout = model.layout_of(tensors)
+        content = torch.zeros(len(batch), layout.image_tokens, dtype=torch.bool)
+        content[:, layout.patches] = True
+        batches.append(Batch(model, tensors, len(batch), content))
+    return Asked(batches)
 
 
 def part_losses(model: Model, inputs: Inputs) -> dict[str, Estimate]:
     """Return for each attention and MLP how much the loss rises, in nats, when it gives its mean output over the inputs, by token, in place
     of its own.
     """
-    vit: Any = model.module
-    intact = losses(answer(model, inputs.images), inputs.truth)
-    parts = {f"block {number} {name}": getattr(block, name) for number, block in enumerate(vit.blocks) for name in ("attn", "mlp")}
-    sums: dict[str, Tensor] = {}
-    with _sum_outputs(parts, sums):
-        answer(model, inputs.images)
+    asked = asked_of(model, inputs.images)
+    means = MeanOutputs(asked, find_parts(model, {"pixel_values": asked.batches[0].tensors["pixel_values"][:1]}))
+    intact = losses(torch.cat(means.collect()), inputs.truth)
     found = {}
-    for name, part in tqdm(parts.items(), desc="parts", leave=False, disable=None):
-        mean = sums[name] / len(inputs.images)
-        with hooked(part, lambda module, args, output, mean=mean: mean.expand_as(output)):
-            found[name] = Estimate.of(losses(answer(model, inputs.images), inputs.truth) - intact)
+    for part in tqdm(means.parts, desc="parts", leave=False, disable=None):
+        found[part.name] = Estimate.of(losses(torch.cat(means.logits([part])), inputs.truth) - intact)
     return found
-
-
-@contextmanager
-def _sum_outputs(parts: dict[str, nn.Module], sums: dict[str, Tensor]) -> Iterator[None]:
-    """Add up the outputs of parts over the pictures that pass, each by token, inside this context."""
-
-    def adder(name: str) -> Callable[..., None]:
-        def add(module: nn.Module, args: Any, output: Tensor) -> None:
-            sums[name] = sums.get(name, 0) + output.sum(0)
-
-        return add
-
-    handles = [part.register_forward_hook(adder(name)) for name, part in parts.items()]
-    try:
-        yield
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 def isolated_patches_loss(model: Model, inputs: Inputs) -> tuple[float, Estimate]:
     """Return the top-1 accuracy, and how much of it is lost where a patch attends to itself and the class token alone, in every block."""
-    vit: Any = model.module
-    prefix = vit.num_prefix_tokens
-    count = prefix + vit.patch_embed.num_patches
-    allowed = torch.eye(count, dtype=torch.bool)
-    allowed[:prefix] = True
-    allowed[:, :prefix] = True
-
-    def mask(module: nn.Module, args: Any, kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-        return args, {**kwargs, "attn_mask": torch.zeros(count, count).masked_fill(~allowed, -torch.inf)}
 
     def is_right(logits: Tensor) -> NDArray[np.float64]:
         values: NDArray[np.float64] = inputs.truth.gather(1, logits.argmax(1, keepdim=True))[:, 0].double().numpy()
         return values
 
     intact = is_right(answer(model, inputs.images))
-    handles = [block.attn.register_forward_pre_hook(mask, with_kwargs=True) for block in vit.blocks]
-    try:
-        isolated = is_right(answer(model, inputs.images))
-    finally:
-        for handle in handles:
-            handle.remove()
+    isolated = is_right(torch.cat(isolated_answers(asked_of(model, inputs.images), lambda batch: None)))
     return float(intact.mean()), Estimate.of(intact - isolated)
 
 
@@ -267,11 +213,10 @@ def agreements(model: Model, images: Sequence[Image.Image], other: Model | None)
     the median over methods.
     """
     between, same = [], []
-    upper = np.triu_indices(len(METHODS), 1)
     for image in tqdm(images, desc="methods", leave=False, disable=None):
         target = int(answer(model, torch.from_numpy(np.array(image))[None]).argmax())
         own = maps(model, image, METHODS, target)
-        between.append(float(np.nanmedian(rank_correlations(own)[upper])))
+        between.append(median_agreement(own))
         if other is not None:
             theirs = maps(other, image, METHODS, target)
             pairs = [rank_correlations(np.stack(pair))[0, 1] for pair in zip(own, theirs, strict=True)]

@@ -18,6 +18,7 @@ from explainers.pipeline.explain import versions
 from vitrine_server.api import (
     comparisons,
     deletion_test,
+    depth,
     explanations,
     export,
     generated_answers,
@@ -76,6 +77,7 @@ API = (
     tables,
     runs,
     probes,
+    depth,
 )
 #: The store and what makes explanations, for the registry of models of one process.
 OpenWork = Callable[[ModelRegistry], tuple[Store, WorkerInterface]]

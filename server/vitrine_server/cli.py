@@ -1,5 +1,5 @@
-"""The command line: ``vitrine serve``, ``backup``, ``restore``, ``recover``, ``open``, ``explain``, ``deletion-test``, ``probe``,
-``regions``, ``interaction``, ``alike``, ``heads``, ``head-words``, ``registers``, ``answer-table``, ``token-maps``,
+"""The command line: ``vitrine serve``, ``backup``, ``restore``, ``recover``, ``open``, ``explain``, ``deletion-test``, ``depth``,
+``probe``, ``regions``, ``interaction``, ``alike``, ``heads``, ``head-words``, ``registers``, ``answer-table``, ``token-maps``,
 ``models``, ``methods``, ``evaluate``, ``reproduce``, ``tables``, ``metrics-on-truth``, ``summarise``.
 
 Each subcommand is a module of ``vitrine_server.commands`` with ``add(commands)`` and ``run(args)``. None of them imports torch
@@ -20,6 +20,7 @@ from vitrine_server.commands import (
     PartialFailure,
     answer_table,
     deletion_test,
+    depth,
     evaluate,
     explain,
     heads,
@@ -55,6 +56,7 @@ def build_parser() -> argparse.ArgumentParser:
         open,
         explain,
         deletion_test,
+        depth,
         probe,
         regions,
         interaction,

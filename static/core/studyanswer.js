@@ -27,8 +27,8 @@ async function* eventsOf(response) {
 }
 
 /**
- * Send a body as JSON to a call that says how far it is: `on` has functions of the data of the events `progress` and
- * `expected`. Resolves to the answer; rejects with the Problem.
+ * Send a body, a form as it is and anything else as JSON, to a call that says how far it is: `on` has functions of the
+ * data of the events `progress` and `expected`. Resolves to the answer; rejects with the Problem.
  * @param {string} path
  * @param {any} body
  * @param {{[event: string]: (data: any) => void}} on
@@ -36,8 +36,11 @@ async function* eventsOf(response) {
  * @returns {Promise<any>}
  */
 export async function followJSON(path, body, on, signal) {
-  const headers = { "content-type": "application/json", accept: "text/event-stream" };
-  const response = await answer(path, { method: "POST", headers, body: JSON.stringify(body), signal });
+  const isForm = body instanceof FormData;
+  /** @type {Record<string, string>} */
+  const headers = { accept: "text/event-stream" };
+  if (!isForm) headers["content-type"] = "application/json";
+  const response = await answer(path, { method: "POST", headers, body: isForm ? body : JSON.stringify(body), signal });
   try {
     for await (const { event, data } of eventsOf(response)) {
       if (event === "failed") throw new Problem(data);

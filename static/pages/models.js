@@ -4,6 +4,7 @@ import "./frame.js";
 import { follow, getBlob, getJSON, loadModel } from "../core/api.js";
 import { byId, el, say } from "../core/dom.js";
 import { reportProblem, showProblem } from "../core/problems.js";
+import { depthFold } from "../tools/depth.js";
 
 /**
  * @import { Problem } from "../core/api.js"
@@ -158,6 +159,7 @@ function card(model) {
       ? el("details", { class: "about" }, el("summary", {}, "When it says that it does not know"), doubts)
       : null,
     about,
+    model.state === "loaded" && depthFold(model),
   );
   if (model.state === "not-installed") place.append(el("p", { class: "quiet" }, String(model.problem?.detail)));
   else if (model.problem) showProblem(place, model.problem);

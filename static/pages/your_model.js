@@ -4,6 +4,7 @@ import "./frame.js";
 import { follow, getJSON, Problem, send, sendJSON } from "../core/api.js";
 import { addressOf, byId, count, el, say } from "../core/dom.js";
 import { reportProblem, showProblem } from "../core/problems.js";
+import { depthFold } from "../tools/depth.js";
 
 /** @import {ModelLook, ModelPlace, OpeningReport, ProblemDocument} from "../core/schemas.d.ts" */
 
@@ -277,6 +278,7 @@ function showReport({ name, kind, report }) {
         ]
       : []),
     el("p", { class: "go" }, el("a", { class: "act", href: `${page}?model=${encodeURIComponent(name)}` }, text)),
+    depthFold({ name, kind: kind ?? null }),
   );
   say("status", failed ? `${name} is open, and a check failed` : `${name} is open and passed its check`);
   byId("result").scrollIntoView({ block: "nearest" });

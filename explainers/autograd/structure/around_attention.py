@@ -3,23 +3,74 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 from torch import Tensor
 
-from explainers.autograd.nodes import Block, Move, Node, Nodes, Role, Start, users_of
-from explainers.autograd.operators import Add, Norm, Softmax
+from explainers.autograd.nodes import Block, Move, Node, Nodes, Role, Start, ancestors, users_of
+from explainers.autograd.operators import Add, LinearMap, Norm, Softmax
 from explainers.autograd.operators.arithmetic import constant_of
+from explainers.autograd.operators.linear import weight_and_bias_of
 from explainers.autograd.structure.attention import Attention, Users, meeting
 from explainers.models.layout import Layout
 
 
+@dataclass(frozen=True, eq=False)
+class Addition:
+    """One sum in a block by which a part of it, such as its attention or its MLP, is added to the residual stream.
+
+    total          what the sum gave, as the stream lies
+    part           which of the two addends the part is, 0 or 1; the other is the stream
+    has_attention  whether weights meet values in the part
+    has_linear     whether it has a linear map other than a convolution
+    """
+
+    total: Tensor
+    part: int
+    has_attention: bool
+    has_linear: bool
+
+
 def sums_in(nodes: Nodes, block: Block) -> list[Node]:
     """List the sums of two paths in a block that have the shape of its residual stream; none where it has several streams."""
-    return [
-        node
-        for node in nodes.inside(block)
-        if node.operator is Add and node.output is not None and node.shape == block.stream and len(node.paths) == 2
-    ]
+    return [node for node in _sums_of_paths(nodes, block) if node.shape == block.stream]
+
+
+def _sums_of_paths(nodes: Nodes, block: Block) -> list[Node]:
+    """List the sums of two paths in a block that keep what they gave."""
+    return [node for node in nodes.inside(block) if node.operator is Add and node.output is not None and len(node.paths) == 2]
+
+
+def additions_in(nodes: Nodes, block: Block) -> list[Addition]:
+    """List the sums by which the parts of a block are added to its residual stream, in the order in which they ran. Sums inside a part are
+    left out: neither of their addends is the stream.
+    """
+    streams, additions = [block.start], list[Addition]()
+    for node in _sums_of_paths(nodes, block):
+        if block.stream is None or node.shape.numel() != block.stream.numel():  # a map of tokens may be a row for a while
+            continue
+        unmoved = [_unmoved(path, block.start) for path in node.paths]
+        behind = [ancestors([path], [block.start]) for path in node.paths]
+        is_stream = [any(each is stream for stream in streams) or each in behind[1 - side] for side, each in enumerate(unmoved)]
+        if is_stream[0] != is_stream[1] and node.output is not None:
+            part = 0 if is_stream[1] else 1
+            inside = ancestors([node.paths[part]], [block.start, node.paths[1 - part], unmoved[1 - part]])
+            has_attention = any(each.role == Role.CONTEXT for each in inside)
+            additions.append(Addition(node.output, part, has_attention, any(_is_dense(each) for each in inside)))
+            streams.append(node)
+    return additions
+
+
+def _is_dense(node: Node) -> bool:
+    """Return whether a node is a linear map of whole tokens, and no convolution, whose weights have a dimension more."""
+    return node.operator is LinearMap and weight_and_bias_of(node)[0].dim() == 2
+
+
+def _unmoved(node: Node, start: Node | None) -> Node:
+    """Return the node whose numbers a node has where it only moves them, as far back as the ``start`` of a block."""
+    while node is not start and node.operator is Move and len(node.paths) == 1:
+        (node,) = node.paths
+    return node
 
 
 def added_before(nodes: Nodes, layout: Layout) -> tuple[Tensor, Tensor] | None:

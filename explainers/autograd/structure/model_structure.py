@@ -12,7 +12,14 @@ from torch import Tensor
 from explainers.autograd.nodes import Block, Node, Nodes, users_of
 from explainers.autograd.signals import AttentionParts
 from explainers.autograd.structure import attention as attention_nodes
-from explainers.autograd.structure.around_attention import added_before, pooling_attention, pooling_products, sums_in
+from explainers.autograd.structure.around_attention import (
+    Addition,
+    added_before,
+    additions_in,
+    pooling_attention,
+    pooling_products,
+    sums_in,
+)
 from explainers.autograd.structure.attention_kinds import OVER_TOKENS, AttentionKind, Gradient, attention_kind_of
 from explainers.autograd.structure.attention_maps import (
     AttentionMap,
@@ -197,6 +204,11 @@ class ModelStructure:
     def sums_after_attention(self) -> list[int]:
         """The index of the sum behind the attention of each block among its :attr:`sums`; 0 where none is behind it."""
         return [sum_after_attention(self._nodes, block, sums) for block, sums in zip(self._nodes.blocks, self._sums, strict=True)]
+
+    @cached_property
+    def additions(self) -> list[list[Addition]]:
+        """The sums by which the parts of each block are added to its residual stream."""
+        return [additions_in(self._nodes, block) for block in self._nodes.blocks]
 
     @property
     def mid_residuals(self) -> list[Tensor | None]:

@@ -134,12 +134,14 @@ async def _submit(services: Services, model: str, work: Work, is_long: bool, wei
     return await run_in_threadpool(submit)
 
 
-async def ask_model(services: Services, model: str, work: Work, request: Request, *, is_long: bool = False, kind: str = "") -> Response:
+async def ask_model(
+    services: Services, model: str, work: Work, request: Request, *, is_long: bool = False, weight: int = FEW_PASSES, kind: str = ""
+) -> Response:
     """Run ``work`` on the model of this name, in its process, with the precedence of a :func:`study`; return its answer.
 
     The model is loaded if need be. Raises Problem 422, 429 (too many wait) and 503. The work is cancelled if the client disconnects.
     """
-    task = await _submit(services, model, work, is_long, FEW_PASSES, kind, visitor_of(request))
+    task = await _submit(services, model, work, is_long, weight, kind, visitor_of(request))
     return _followed(task) if _wants_events(request) else await _answer(task, request)
 
 

@@ -1,0 +1,51 @@
+"""Estimates over inputs with their 95 % intervals: a mean by Student's t, a share by Wilson's interval."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+import numpy as np
+from numpy.typing import NDArray
+
+from explainers.json_records import Record, describe
+
+LEVEL = 0.95
+
+
+@dataclass(frozen=True)
+class Estimate(Record):
+    """A mean or a share over inputs with its 95 % confidence interval."""
+
+    value: float
+    low: Annotated[float, describe("Lower end of the 95 % interval.")]
+    high: Annotated[float, describe("Upper end of the 95 % interval.")]
+    count: Annotated[int, describe("How many inputs it is over.")]
+
+    @classmethod
+    def of(cls, values: Sequence[float] | NDArray[np.float64]) -> Estimate:
+        """Estimate the mean of the values that are finite; not a number where there are fewer than two."""
+        from scipy.stats import t  # takes a second to import
+
+        array = np.asarray(values, dtype=np.float64)
+        array = array[np.isfinite(array)]
+        if len(array) < 2:
+            return cls(math.nan, math.nan, math.nan, len(array))
+        half = float(t.ppf((1 + LEVEL) / 2, len(array) - 1)) * float(array.std(ddof=1)) / math.sqrt(len(array))
+        return cls(float(array.mean()), float(array.mean() - half), float(array.mean() + half), len(array))
+
+    @classmethod
+    def of_share(cls, hits: int, count: int) -> Estimate:
+        """Estimate a share by Wilson's interval, which stays between 0 and 1 and does not end where all or none are hits."""
+        from scipy.stats import norm
+
+        z = float(norm.ppf((1 + LEVEL) / 2))
+        share, scale = hits / count, 1 + z * z / count
+        middle = (share + z * z / (2 * count)) / scale
+        half = z / scale * math.sqrt(share * (1 - share) / count + z * z / (4 * count * count))
+        return cls(share, max(0.0, middle - half) if hits else 0.0, min(1.0, middle + half) if hits < count else 1.0, count)
+
+    def __str__(self) -> str:
+        return f"{self.value:.3f} ({self.low:.3f} to {self.high:.3f})"

@@ -1,0 +1,226 @@
+"""Measure how much of the work of a model its Transformer does, on inputs of one's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from explainers.analysis.depth.asked import Asked, Batch, own_answers, prepare_batches, right_of
+from explainers.analysis.depth.block_calls import find_parts
+from explainers.analysis.depth.findings import (
+    NotMasked,
+    PartLosses,
+    isolated_answers,
+    measure_agreement,
+    measure_heads,
+    measure_parts,
+    measure_reading,
+    median_agreement,
+)
+from explainers.analysis.depth.records import AgreementFinding, Depth, HeadsFinding, PartsFinding, ReadingFinding
+from explainers.analysis.depth.replacement import MeanOutputs
+from explainers.errors import ExplainerError
+from explainers.methods.registry import METHODS
+from explainers.methods.requests import parse
+from explainers.methods.requirements import missing_requirements, reason_against
+from explainers.models.inputs.types import Crop, PicturePrompt, TextPair
+from explainers.models.model import Model
+from explainers.pipeline.explain import explain
+from explainers.records.session import Cancelled, Session
+from explainers.self_check.opening import model_of
+
+MIN_INPUTS = 8  # fewer give intervals that say nothing
+MAX_INPUTS = 64
+MAX_MAPPED_INPUTS = 8  # whose heads and maps are compared
+FORWARDS_OF_A_MAP = 3  # what a map is counted as, for the progress
+#: One of each family, compared where they run.
+COMPARED_METHODS = (
+    "rollout", "generic_attention", "transformer_attribution", "input_x_gradient:attnlrp", "fullgrad_plus:libra", "pytorch_grad_cam",
+)  # fmt: skip
+
+
+class _Progress:
+    """Counts the inputs that the model was asked, of all that it will be."""
+
+    def __init__(self, progress: Callable[[int, int], None] | None, cancelled: Callable[[], bool] | None) -> None:
+        self._progress, self.cancelled = progress, cancelled
+        self.done = self.total = 0
+
+    def check(self) -> None:
+        """Raise Cancelled where the caller wants no more."""
+        if self.cancelled is not None and self.cancelled():
+            raise Cancelled
+
+    def step(self, inputs: int) -> None:
+        """Count inputs that are asked now, before the pass."""
+        self.check()
+        if self._progress is not None:
+            self._progress(self.done, max(self.total, self.done + inputs))
+        self.done += inputs
+
+    def end(self) -> None:
+        """Say that the model has answered all."""
+        if self._progress is not None:
+            self._progress(self.done, self.done)
+
+
+def depth(
+    model: Any,
+    inputs: Iterable[Any],
+    labels: Sequence[str | int] | None = None,
+    *,
+    prompts: Sequence[str] | None = None,
+    limit: int = MAX_INPUTS,
+    progress: Callable[[int, int], None] | None = None,
+    cancelled: Callable[[], bool] | None = None,
+) -> Depth:
+    """Measure how much of the work of a model its Transformer does, on these inputs.
+
+    It finds whether the parts matter, whether heads differ, whether patches or words read each other, and whether methods agree.
+
+    model     as :func:`explain` takes one
+    inputs    at least eight pictures, paths or texts; of more than ``limit``, that many are taken evenly
+    labels    the right class of each input. None: the model's own answers are right; noise alone raises their loss a little
+    prompts   two or more, for a model that compares pictures with prompts
+    progress  told of the numbers of inputs asked and in total; the total may grow
+    cancelled asked before each pass
+
+    A part gives its mean output over the inputs in place of its own (Wang et al., ICLR 2023, section 2.1): by patch for pictures, over
+    words for texts. What cannot be measured says why in place of a finding. Raises ExplainerError for fewer inputs, and for one that
+    cannot be read.
+    """
+    model, counter = model_of(model), _Progress(progress, cancelled)
+    items, labels, notes = _chosen(model, inputs, labels, prompts, limit)
+    asked = Asked(prepare_batches(model, items, prompts, counter.check), counter.step)
+    mapped = [items[i] for i in np.linspace(0, len(items) - 1, min(MAX_MAPPED_INPUTS, len(items))).astype(int)]
+    lacks = missing_requirements(model)
+    methods = [spec for spec in COMPARED_METHODS if reason_against(METHODS[parse(spec).method.name], lacks) is None]
+    counter.total = 2 * len(asked) + len(mapped) * FORWARDS_OF_A_MAP * (1 + len(methods))
+    parts, reading = _ask(asked, model, labels, lacks, counter)
+    heads = _heads(model, mapped, prompts, lacks, counter)
+    agreement = _agreement(model, mapped, methods, prompts, counter)
+    counter.end()
+    return Depth(model.name, len(items), "own answers" if labels is None else "labels", parts, heads, reading, agreement, tuple(notes))
+
+
+def _chosen(
+    model: Model, inputs: Iterable[Any], labels: Sequence[str | int] | None, prompts: Sequence[str] | None, limit: int
+) -> tuple[list[Any], Sequence[str | int] | None, list[str]]:
+    """Return at most ``limit`` inputs, their labels, and notes on the choice. Raises ExplainerError for what cannot be measured."""
+    if isinstance(inputs, str | bytes | Mapping | Tensor | Crop | TextPair | PicturePrompt) or not isinstance(inputs, Iterable):
+        raise ExplainerError(f"inputs is a list of pictures, paths or texts, not a {type(inputs).__name__}: send at least {MIN_INPUTS}.")
+    items = list(inputs)
+    if min(len(items), limit) < MIN_INPUTS:
+        raise ExplainerError(f"Depth is measured on at least {MIN_INPUTS} inputs, for intervals, and there are {min(len(items), limit)}.")
+    if labels is not None and len(labels) != len(items):
+        raise ExplainerError(f"There are {len(labels)} labels for {len(items)} inputs: send one for each, or none.")
+    if model.prompt_inputs is not None and len(set(prompts or ())) < 2:
+        raise ExplainerError(f"{model.name} compares pictures with prompts: send at least two, such as prompts=['a cat', 'a dog'].")
+    if model.prompt_inputs is None and prompts is not None:
+        raise ExplainerError(f"{model.name} compares nothing with prompts: leave prompts out.")
+    if len(items) <= limit:
+        return items, labels, []
+    taken = np.linspace(0, len(items) - 1, limit).astype(int).tolist()
+    note = f"{limit} of {len(items)} inputs were measured, taken evenly."
+    return [items[i] for i in taken], None if labels is None else [labels[i] for i in taken], [note]
+
+
+def _ask(
+    asked: Asked, model: Model, labels: Sequence[str | int] | None, lacks: Mapping[str, str], counter: _Progress
+) -> tuple[PartsFinding, ReadingFinding]:
+    """Ask the model all inputs: as they are, without parts, and with no patch or word reading another."""
+    try:
+        parts = find_parts(asked.batches[0].model, _first_row(asked.batches[0]))
+        why = ""
+    except ExplainerError as problem:
+        parts, why = [], str(problem)
+    counter.total += (len(parts) + 3) * len(asked) if parts else 0
+    means = MeanOutputs(asked, parts)
+    try:
+        logits = means.collect()
+    except ExplainerError as problem:
+        parts, why = [], str(problem)
+        logits = asked.logits()
+    if any(batch.model.output == "regression" for batch in asked.batches):
+        says = f"was not measured: {model.name} gives values, not probabilities of classes."
+        return PartsFinding(f"The loss without a part {says}"), ReadingFinding(f"Reading {says}")
+    own = [own_answers(of_batch, batch.model.output) for batch, of_batch in zip(asked.batches, logits, strict=True)]
+    _set_right(asked, own, labels, model)
+    reading = _reading(asked, model, own, lacks)
+    if not parts:
+        return PartsFinding(f"The loss without a part was not measured. {why}"), reading
+
+    def plan(passes: int) -> None:
+        counter.total += passes * len(asked)
+
+    losses = PartLosses(means, asked.losses_of(logits), plan)
+    return measure_parts(losses, parts, len(asked)), reading
+
+
+def _first_row(batch: Batch) -> dict[str, Tensor]:
+    return {name: tensor[:1] if batch.model.is_sample(name) else tensor for name, tensor in batch.tensors.items()}
+
+
+def _set_right(asked: Asked, own: Sequence[Tensor], labels: Sequence[str | int] | None, model: Model) -> None:
+    """Note for each batch which classes count as right."""
+    sizes = [batch.size for batch in asked.batches]
+    right = own if labels is None else right_of(labels, model).split(sizes)
+    asked.batches = [
+        Batch(batch.model, batch.tensors, batch.size, batch.content, of_batch) for batch, of_batch in zip(asked.batches, right, strict=True)
+    ]
+
+
+def _reading(asked: Asked, model: Model, own: Sequence[Tensor], lacks: Mapping[str, str]) -> ReadingFinding:
+    unit = "atom" if model.kind == "molecule" else "word" if model.reads_text else "patch"
+    why = lacks.get("attention") or lacks.get("token_order") or lacks.get("one_attention")
+    if why is not None:
+        return ReadingFinding(f"Whether a {unit} reads another was not measured. {why}")
+    try:
+        logits = isolated_answers(asked, _readers)
+    except NotMasked:
+        return ReadingFinding(
+            f"Whether a {unit} reads another was not measured: {model.name} computes attention where it cannot be masked."
+        )
+    pairs = zip(asked.batches, logits, own, strict=True)
+    stays = torch.cat([own_answers(of_batch, batch.model.output) == before for batch, of_batch, before in pairs])
+    return measure_reading(stays.cpu().numpy(), torch.cat(list(own)).tolist(), unit)
+
+
+def _readers(batch: Batch) -> Tensor | None:
+    """Return the token (B,) that the head reads; None where it pools. Where it depends on the text, it is the last one."""
+    token = batch.layout.class_token
+    if token is None or batch.content is None:
+        return None
+    return torch.full((batch.size,), token % batch.content.shape[1], device=batch.content.device)
+
+
+def _heads(model: Model, items: Sequence[Any], prompts: Sequence[str] | None, lacks: Mapping[str, str], counter: _Progress) -> HeadsFinding:
+    why = lacks.get("attention") or lacks.get("one_attention")
+    if why is not None:
+        return HeadsFinding(f"Heads were not compared. {why}")
+    attentions = []
+    for item in items:
+        counter.step(FORWARDS_OF_A_MAP)
+        prepared = model.prepare(item)
+        target = None if prompts is None else prompts[0]
+        session = Session(model.at(None, prepared), prepared, target, prompts=prompts)
+        attentions.append([each[0].detach() for each in session.recording.attentions if each is not None])
+    return measure_heads(attentions)
+
+
+def _agreement(
+    model: Model, items: Sequence[Any], methods: Sequence[str], prompts: Sequence[str] | None, counter: _Progress
+) -> AgreementFinding:
+    if len(methods) < 2:
+        return AgreementFinding(f"Agreement was not measured: fewer than two of the methods that it compares run for {model.name}.")
+    medians = []
+    for item in items:
+        counter.step(FORWARDS_OF_A_MAP * len(methods))
+        target = None if prompts is None else prompts[0]
+        result = explain(model, item, target, list(methods), prompts=prompts, cancelled=counter.cancelled)
+        medians.append(median_agreement(np.stack([found.scores[found.content].double().numpy() for found in result.maps])))
+    return measure_agreement(methods, medians)

@@ -1,0 +1,142 @@
+"""What was found of a model's depth: four findings, each with its numbers, a sentence, or the reason why it could not be measured."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+from explainers.analysis.depth.block_calls import PartKind
+from explainers.analysis.depth.estimate import Estimate
+from explainers.errors import ExplainerError
+from explainers.json_records import Record, describe
+from explainers.rendering.plain import align
+
+#: What is known of a part: the loss surely rises without it; it surely falls; it stays the same, also with all other such parts replaced;
+#: none of these.
+Verdict = Literal["needed", "better_without", "idle", "undecided"]
+VERDICT_WORDS: dict[Verdict, str] = {
+    "needed": "needed",
+    "better_without": "better without",
+    "idle": "idle",
+    "undecided": "",
+}
+
+
+@dataclass(frozen=True)
+class DepthOfPart(Record):
+    """The change of the loss when one part gives its mean output in place of its own."""
+
+    name: str
+    block: Annotated[int, describe("Counted from 0.")]
+    kind: PartKind
+    rise: Annotated[Estimate, describe("How much the loss rises, in nats.")]
+    verdict: Annotated[
+        Verdict,
+        describe(
+            "needed: the interval lies above 0; better_without: below 0. idle: within a hundredth of what all parts together change, alone "
+            "and with all other such parts replaced. undecided: none of these."
+        ),
+    ]
+
+
+@dataclass(frozen=True)
+class PartsFinding(Record):
+    """How much the loss changes when parts of the model give their mean output in place of their own."""
+
+    says: Annotated[str, describe("What was found, and what it means for methods that read attention; or why it was not measured.")]
+    parts: tuple[DepthOfPart, ...] = ()
+    attention: Annotated[
+        Estimate | None, describe("The rise of the loss when the attention of all blocks is replaced; null where it was not measured.")
+    ] = None
+    mlps: Annotated[Estimate | None, describe("The rise when all MLPs are replaced; null where it was not measured.")] = None
+    together: Annotated[Estimate | None, describe("The rise when all parts are replaced; null where it was not measured.")] = None
+
+
+@dataclass(frozen=True)
+class HeadsOfBlock(Record):
+    """How alike the attention of a block's heads is."""
+
+    block: Annotated[int, describe("Counted from 0.")]
+    heads: int
+    similarity: Annotated[Estimate | None, describe("The correlation of two heads' weights of one query, mean; null for one head.")]
+
+
+@dataclass(frozen=True)
+class HeadsFinding(Record):
+    """How alike the rows of attention of different heads are."""
+
+    says: Annotated[str, describe("What was found, and what it means for methods that read attention; or why it was not measured.")]
+    blocks: tuple[HeadsOfBlock, ...] = ()
+
+
+@dataclass(frozen=True)
+class ReadingFinding(Record):
+    """How many answers stay when no patch or word may read another."""
+
+    says: Annotated[str, describe("What was found, and what it means for methods that read attention; or why it was not measured.")]
+    stay: Annotated[Estimate | None, describe("The share of inputs whose answer stays; null where it was not measured.")] = None
+    chance: Annotated[float | None, describe("The share of the inputs' most frequent answer, which one that reads nothing would keep.")] = (
+        None
+    )
+
+
+@dataclass(frozen=True)
+class AgreementFinding(Record):
+    """How alike the maps of methods of different families are."""
+
+    says: Annotated[str, describe("What was found, and what it means for methods that read attention; or why it was not measured.")]
+    methods: Annotated[tuple[str, ...], describe("Specs of the methods that were compared.")] = ()
+    correlation: Annotated[
+        Estimate | None, describe("The rank correlation of two maps, the median over pairs; null where it was not measured.")
+    ] = None
+
+
+@dataclass(frozen=True)
+class Depth(Record):
+    """How much of the work of a model its Transformer does, on the inputs that were sent."""
+
+    model: str
+    inputs: Annotated[int, describe("How many inputs were measured.")]
+    right: Annotated[
+        Literal["own answers", "labels"], describe("What the loss is of: the model's own answers, or the labels that were sent.")
+    ]
+    parts: PartsFinding
+    heads: HeadsFinding
+    reading: ReadingFinding
+    agreement: AgreementFinding
+    notes: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        what = "own answers" if self.right == "own answers" else "right answers"
+        lines = [f"{self.model} on {self.inputs} inputs; loss: minus the logarithm of the probability of its {what}, in nats"]
+        if self.parts.parts:
+            rows = [("without", "loss rises by", "95 % interval", "")]
+            rows += [_row(part.name, part.rise, VERDICT_WORDS[part.verdict]) for part in self.parts.parts]
+            sums = (("all attention", self.parts.attention), ("all MLPs", self.parts.mlps), ("all parts", self.parts.together))
+            rows += [_row(name, rise, "") for name, rise in sums if rise is not None]
+            lines += ["", *align(rows, left=(0, 3))]
+        if self.heads.blocks:
+            rows = [("heads of", "correlation", "95 % interval", "")]
+            rows += [_row(f"block {each.block + 1}", each.similarity, "") for each in self.heads.blocks if each.similarity is not None]
+            lines += ["", *align(rows, left=(0, 3))]
+        says = (self.parts.says, self.heads.says, self.reading.says, self.agreement.says)
+        return "\n".join([*lines, "", *says, *(f"note: {note}" for note in self.notes)])
+
+    def save(self, path: Path | str) -> None:
+        """Write the numbers as ``.json``. Raises ExplainerError for another ending."""
+        path = Path(path)
+        if path.suffix != ".json":
+            raise ExplainerError(f"{path} ends in nothing that this is saved as: end it in .json")
+        path.write_text(json.dumps(self.to_json(), ensure_ascii=False, indent=1) + "\n", "utf-8")
+
+    def _repr_html_(self) -> str:
+        """The tables and sentences: what a notebook shows."""
+        from explainers.rendering.notebook import text_html
+
+        return text_html(str(self))
+
+
+def _row(name: str, estimate: Estimate, verdict: str) -> tuple[str, str, str, str]:
+    return name, f"{estimate.value:+.3f}", f"{estimate.low:+.3f} to {estimate.high:+.3f}", verdict
