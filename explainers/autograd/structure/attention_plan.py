@@ -260,8 +260,8 @@ def keeps_inner_order(nodes: Nodes, pull: Pull) -> bool:
         directions = [torch.randn(block.input.shape, generator=generator, dtype=torch.float64).to(block.input) for _ in start]
         code = (1 + torch.rand(block.input.shape[1], 1, generator=generator, dtype=torch.float64)).to(block.input)
         plain, coded = pull(start, at, directions), pull(start, at, [direction * code for direction in directions])
-        pairs = [(one, other) for one, other in zip(plain, coded, strict=True) if one is not None and other is not None]
-        if all(bool((other - one * code).norm() <= ONE_TOKEN * other.norm()) for one, other in pairs):
+        pairs = [(before, after) for before, after in zip(plain, coded, strict=True) if before is not None and after is not None]
+        if all(bool((after - before * code).norm() <= ONE_TOKEN * after.norm()) for before, after in pairs):
             continue
         count = block.input.shape[:2].numel()
         labels = torch.arange(count, device=block.input.device).view(*block.input.shape[:2], 1)
