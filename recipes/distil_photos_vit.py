@@ -123,7 +123,7 @@ def paste(views: Views, rng: np.random.Generator, readout: Tensor) -> Views:
 
 
 def divergence(logits: Tensor, wanted: Tensor) -> Tensor:
-    """Kullback-Leibler divergence of the student's probabilities from the teachers', the mean over pictures, in nats.
+    """Return Kullback-Leibler divergence of the student's probabilities from the teachers', the mean over pictures, in nats.
 
     At temperature 1: the teachers are unsure already (their best class has a probability of .13 on photos of several things).
     """
@@ -234,7 +234,7 @@ class Watch:
 
 
 def optimizers(student: Student, rate: float) -> list[torch.optim.Optimizer]:
-    """Muon (Jordan et al., 2024) for the matrices of the blocks, AdamW for the rest."""
+    """Return Muon (Jordan et al., 2024) for the matrices of the blocks, AdamW for the rest."""
     named = [(name, value) for name, value in student.named_parameters() if value.requires_grad]
     matrices = [value for name, value in named if ".blocks." in name and value.ndim == 2]
     others = [value for name, value in named if not (".blocks." in name and value.ndim == 2)]
@@ -319,7 +319,7 @@ def save_small_checkpoint(checkpoint: Path, path: Path) -> None:
 
 
 def load_small_checkpoint(path: Path) -> dict[str, Any]:
-    """The state of a training that `save_small_checkpoint` wrote: weights and counters, no optimizers."""
+    """Return the state of a training that `save_small_checkpoint` wrote: weights and counters, no optimizers."""
     with safe_open(path, "pt") as file:
         counters = file.metadata()
         weights = {name: file.get_tensor(name).float() for name in file.keys()}  # noqa: SIM118  (no mapping)

@@ -56,7 +56,7 @@ class TitledMap:
 
 
 def title_map(title: str, spec: str, scores: Tensor, signed: bool) -> TitledMap:
-    """A map by the name that stands on its plate: its title, and its options where it was asked for with some."""
+    """Return a map by the name that stands on its plate: its title, and its options where it was asked for with some."""
     return TitledMap(Spec.parse(spec).title(title), scores.double().numpy(), signed)
 
 
@@ -133,7 +133,7 @@ def _agreement(titles: Sequence[str], rho: NDArray[np.float64], count: int) -> t
 
 
 def _largest_group(rho: NDArray[np.float64], threshold: float) -> list[int]:
-    """The largest set of maps that complete linkage finds of which any two have a correlation of ``threshold`` or more."""
+    """Return the largest set of maps that complete linkage finds of which any two have a correlation of ``threshold`` or more."""
     from scipy.cluster.hierarchy import fcluster, linkage
     from scipy.spatial.distance import squareform
 

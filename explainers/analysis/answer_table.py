@@ -60,7 +60,7 @@ class AnswerTable(Record):
         return "\n".join([head, *align(table, left=(0,)), *(f"note: {note}" for note in self.notes)])
 
     def figure(self) -> Figure:
-        """The table in colours, each row on the scale of its own largest score; nothing is shown or saved."""
+        """Return the table in colours, each row on the scale of its own largest score; nothing is shown or saved."""
         from matplotlib.figure import Figure
 
         rows, columns = self.scores.shape
@@ -75,7 +75,7 @@ class AnswerTable(Record):
         return figure
 
     def _repr_html_(self) -> str:
-        """The figure and the numbers: what a notebook shows."""
+        """Return the figure and the numbers: what a notebook shows."""
         from explainers.rendering.notebook import figure_html, text_html
 
         return text_html(str(self), figure_html(self.figure(), f"words of the answer by words of the prompt, {self.title}"))
@@ -94,7 +94,7 @@ class AnswerTable(Record):
 def answer_table(
     model: Any, prompt: Any, method: str = TABLE_METHOD, *, seed: int = 0, chat: bool = False, cancelled: Callable[[], bool] | None = None
 ) -> AnswerTable:
-    """A language model's greedy answer to ``prompt``, and what each word of the prompt did for each of its words by ``method``.
+    """Return a language model's greedy answer to ``prompt``, and what each word of the prompt did for each of its words by ``method``.
 
     The answer is written once. Prompt and answer are then recorded in one forward pass, over which each word of the answer has a backward
     pass of its own; a word's number is the sum of the logits of its tokens, and what was written before it counts as given. A score is the
@@ -139,6 +139,6 @@ def answer_table(
 
 
 def _on_picture(record: PicturePromptInput, attribution: Attribution) -> float:
-    """The patches of the picture together: their sum where scores are signed, else the largest."""
+    """Return the patches of the picture together: their sum where scores are signed, else the largest."""
     patches = record.on_picture(attribution.scores)
     return float(patches.sum() if attribution.signed else patches.max())

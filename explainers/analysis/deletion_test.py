@@ -40,7 +40,7 @@ RANDOM = "random"
 
 
 def even_shares(steps: int) -> tuple[float, ...]:
-    """The shares 0, 1 / steps, ..., 1. Raises ExplainerError for less than one step, and for more than ``MOST_CURVE_POINTS``."""
+    """Return the shares 0, 1 / steps, ..., 1. Raises ExplainerError for less than one step, and for more than ``MOST_CURVE_POINTS``."""
     if steps < 1:
         raise ExplainerError(f"a curve of {steps} steps has no end: ask for at least 1")
     if steps > MOST_CURVE_POINTS:
@@ -150,7 +150,6 @@ class DeletionTest(Record, name="DeletionCurves"):
     def _random(self) -> Annotated[RandomCurve, describe(key="random")]:
         return RandomCurve(area=self.random.area, seeds=self.draws, **self.random.values)
 
-
     def __str__(self) -> str:
         orders = list(self.ranking[0].areas)
         titles = {"most": "most first", "least": "least first"}
@@ -163,13 +162,13 @@ class DeletionTest(Record, name="DeletionCurves"):
         return "\n".join([head, *align(rows, left=(1,)), *(f"note: {note}" for note in self.notes)])
 
     def _repr_html_(self) -> str:
-        """The ranking and the curves: what a notebook shows."""
+        """Return the ranking and the curves: what a notebook shows."""
         from explainers.rendering.notebook import figure_html, text_html
 
         return text_html(str(self), figure_html(self.figure(), f"Curves of the deletion test of {self.target}"))
 
     def figure(self) -> Figure:
-        """The curves of both orders, the best three methods and the random baseline named, as a figure of matplotlib."""
+        """Return the curves of both orders, the best three methods and the random baseline named, as a figure of matplotlib."""
         from explainers.rendering.deletion_figure import deletion_figure  # matplotlib takes a while to load
 
         return deletion_figure(self.to_json())
@@ -285,8 +284,8 @@ def run_deletion(
     draws: int = RANDOM_ORDERS,
     before_pass: BeforePass | None = None,
 ) -> DeletionTest:
-    """The test of ``maps``, by method the scores (N,) of the tokens that may go. All curves share their forward passes, and equal sets of
-    tokens are asked once. Raises ExplainerError where the fractions make no curve.
+    """Return the test of ``maps``, by method the scores (N,) of the tokens that may go. All curves share their forward passes, and equal
+    sets of tokens are asked once. Raises ExplainerError where the fractions make no curve.
     """
     check_draws(draws)
     shares = sorted(set(fractions))
@@ -329,7 +328,7 @@ def notes_on(removal: TokenRemoval, counts: Sequence[int]) -> list[str]:
 
 
 def _rank(deletion_curves: Sequence[DeletionCurve], baseline: float, orders: Sequence[Order]) -> tuple[Rank, ...]:
-    """Methods from best to worst: where both orders are there by the gap between their areas, else by the area alone."""
+    """Return methods from best to worst: where both orders are there by the gap between their areas, else by the area alone."""
     areas: dict[str, dict[Order, float]] = {}
     for line in deletion_curves:
         assert line.order is not None

@@ -32,7 +32,7 @@ def is_first_name(word: str) -> bool:
 
 
 def gender_of(word: str) -> Gender | None:
-    """The gender of the people who bear a name, in any case; None for a name of both, and for what is not known as a first name."""
+    """Return the gender of the people who bear a name, in any case; None for a name of both, and for what is not known as a first name."""
     row = _rows().get(_bare(word))
     if row is None:
         return None

@@ -326,5 +326,5 @@ def contributions(session: Session, spec: str) -> Contributions:
 
 
 def brief(values: Tensor) -> list[float]:
-    """The numbers with :data:`DIGITS` significant digits."""
+    """Return the numbers with :data:`DIGITS` significant digits."""
     return [float(f"{value:.{DIGITS}g}") for value in values.tolist()]

@@ -72,7 +72,9 @@ class Regions(Record):
     regions: Annotated[tuple[Region, ...], HIDDEN]
 
     def mask(self) -> Image.Image:
-        """The seen crop, pixel for pixel of the original, as a picture in palette mode: 0 for nobody, 1 for the first label, and so on."""
+        """Return the seen crop, pixel for pixel of the original, as a picture in palette mode: 0 for nobody, 1 for the first label, and so
+        on.
+        """
         width, height = self.crop[2] - self.crop[0], self.crop[3] - self.crop[1]
         picture = Image.fromarray((self.winners + 1).astype(np.uint8), "L").resize((width, height), Image.Resampling.NEAREST)
         picture.putpalette([0, 0, 0, *(channel for i in range(len(self.labels)) for channel in _colour(i))])
@@ -90,7 +92,7 @@ class Regions(Record):
         return "\n".join([head, *align(rows, left=(0,))])
 
     def _repr_html_(self) -> str:
-        """The shares and the mask: what a notebook shows."""
+        """Return the shares and the mask: what a notebook shows."""
         from explainers.rendering.notebook import picture_html, text_html
 
         return text_html(str(self), picture_html(self.mask().convert("RGB"), f"Who wins which patch, by {self.method}"))
@@ -205,7 +207,7 @@ def regions_of(
 
 
 def _box(bounds: tuple[slice, slice], grid: Sequence[int], size: tuple[int, int], crop: PixelBox) -> PixelBox | None:
-    """A rectangle of patches in pixels of the original, cut to it; None where nothing of it is left."""
+    """Return a rectangle of patches in pixels of the original, cut to it; None where nothing of it is left."""
 
     def span(bounds: slice, count: int, start: int, end: int, length: int) -> tuple[int, int]:
         first, last = (start + round(cell * (end - start) / count) for cell in (bounds.start, bounds.stop))

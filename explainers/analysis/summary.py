@@ -73,7 +73,7 @@ class Summary:
     words: list[WordTotal]
 
     def most_trusted(self, count: int = 5) -> list[SummaryRow]:
-        """The inputs on which the method names best what the model needs."""
+        """Return the inputs on which the method names best what the model needs."""
         return sorted(self.rows, key=lambda row: -row.trust)[:count]
 
     def least_trusted(self, count: int = 5) -> list[SummaryRow]:
@@ -94,15 +94,15 @@ class Summary:
         return [word for word in self.words if word.word in wanted_words]
 
     def names(self) -> list[WordTotal]:
-        """The names and other entities of the texts, the largest total first: the words that begin with a capital inside a sentence more
-        often than they stand in lower case. The capitals are those of the texts, also where a tokenizer makes all letters small.
+        """Return the names and other entities of the texts, the largest total first: the words that begin with a capital inside a sentence
+        more often than they stand in lower case. The capitals are those of the texts, also where a tokenizer makes all letters small.
 
         Of texts without a capital these are first names alone: for others give a list of names to :meth:`rank`.
         """
         return self.rank(names_in([word for word, _ in row.words] for row in self.rows))
 
     def picture(self, size: int = 448) -> Image.Image:
-        """The mean map as a picture, ``size`` pixels along its longer side. Raises ExplainerError for texts, which have none."""
+        """Return the mean map as a picture, ``size`` pixels along its longer side. Raises ExplainerError for texts, which have none."""
         if self.mean is None:
             raise ExplainerError("Texts have no mean map: see .words.")
         return map_picture(self.mean.float().numpy(), parse(self.method).method.signed, size)
@@ -117,20 +117,20 @@ class Summary:
         return "\n".join([*lines, *(f"note: {row.name}: {row.problem}" for row in self.problems)])
 
     def _repr_html_(self) -> str:
-        """The tables and the mean map: what a notebook shows."""
+        """Return the tables and the mean map: what a notebook shows."""
         from explainers.rendering.notebook import picture_html, text_html
 
         shown = [] if self.mean is None else [picture_html(self.picture(), f"Mean map of {self.method} for {self.target}")]
         return text_html(str(self), *shown)
 
     def page(self) -> str:
-        """The same as a page of HTML by itself."""
+        """Return the same as a page of HTML by itself."""
         from explainers.rendering.notebook import page_html
 
         return page_html(f"{self.model}: {self.target}", self._repr_html_())
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data; of the rows only what is small."""
+        """Return plain data; of the rows only what is small."""
 
         def brief(rows: Sequence[SummaryRow]) -> list[dict[str, Any]]:
             return [{"name": row.name, "label": row.label, "value": row.value, "trust": row.trust} for row in rows]
@@ -245,7 +245,7 @@ def _value(result: Explanation) -> float:
 
 
 def _trust(model: Model, result: Explanation, target: TargetLike) -> float:
-    """The symmetric relevance gain of the explained number."""
+    """Return the symmetric relevance gain of the explained number."""
     removal, attribution = _removal(model, result), result.maps[0]
     counts = removal_counts(TRUST_FRACTIONS, removal.tokens, removal.least)
     content_scores = attribution.scores[attribution.content]
@@ -270,7 +270,7 @@ def _removal(model: Model, result: Explanation) -> TokenRemoval:
 
 
 def _mean(rows: Sequence[SummaryRow]) -> Tensor | None:
-    """The mean map of the rows that are images. Raises ExplainerError where their grids differ."""
+    """Return the mean map of the rows that are images. Raises ExplainerError where their grids differ."""
     grids = {row.grid for row in rows}
     if None in grids:
         return None
@@ -307,7 +307,7 @@ def _stored_rows(path: Path, settings: dict[str, Any]) -> dict[str, SummaryRow]:
 
 
 def _record(line: str) -> Any:
-    """The JSON of a line; None for a line that is no JSON."""
+    """Return the JSON of a line; None for a line that is no JSON."""
     try:
         return json.loads(line)
     except ValueError:
@@ -315,7 +315,7 @@ def _record(line: str) -> Any:
 
 
 def _key(item: Any) -> str:
-    """The key by which an input is recognised in a stored summary."""
+    """Return the key by which an input is recognised in a stored summary."""
     if isinstance(item, Path):
         return hashlib.sha256(item.read_bytes() if item.is_file() else str(item).encode()).hexdigest()
     if isinstance(item, Image.Image):

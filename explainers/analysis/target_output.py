@@ -54,7 +54,7 @@ class TargetOutput:
 
 
 def target_output(model: Model, labels: Sequence[str], target: Mapping[str, Any]) -> TargetOutput:
-    """The output for an explained ``target``, as :meth:`TargetInfo.to_json` gives it; ``labels`` are the names of the logits.
+    """Return the output for an explained ``target``, as :meth:`TargetInfo.to_json` gives it; ``labels`` are the names of the logits.
 
     A lone prompt is read by its logit, as its probability is 1 whatever is shown; so is a prompt whose own words go, as they make its own
     similarity and not that of the others.

@@ -65,7 +65,7 @@ class TokenActivationMaps(Record, name="TokenMaps"):
             raise ExplainerError(f"{path} ends in nothing that maps are saved as: end it in .json, .png, .pdf or .svg")
 
     def figure(self, picture: Any = None, columns: int = 4) -> Figure:
-        """The maps side by side, over ``picture`` (a PIL image, as the model saw it) where one is passed; nothing is shown or saved."""
+        """Return the maps side by side, over ``picture`` (a PIL image, as the model saw it) where one is passed; nothing is shown or saved."""
         from matplotlib.figure import Figure
 
         across = min(columns, len(self.tokens))
@@ -92,7 +92,8 @@ def token_activation_maps(
     grid: tuple[int, int] | None = None,
     tokens: int = MAX_NEW_TOKENS,
 ) -> TokenActivationMaps:
-    """The answer of a vision-language model to a picture and a prompt, written greedily, and where in the picture each token of it was.
+    """Return the answer of a vision-language model to a picture and a prompt, written greedily, and where in the picture each token of it
+    was.
 
     model      what ``explain`` takes, with a picture and a prompt (:class:`explainers.PicturePrompt`) as ``inputs``: the other arguments
                are then known. Or the torch module itself, with what its processor gives for one picture and one prompt: a decoder of
@@ -131,7 +132,7 @@ def token_activation_maps(
 def _of_module(
     module: nn.Module, tensors: Mapping[str, Tensor], tokenizer: Any, image_token: int | None, grid: tuple[int, int] | None, tokens: int
 ) -> TokenActivationMaps:
-    """The maps of a module alone, of what its processor gives."""
+    """Return the maps of a module alone, of what its processor gives."""
     config: Any = getattr(module, "config", None)
     known = [getattr(config, name, None) for name in ("image_token_id", "image_token_index")]
     image_id = image_token if image_token is not None else next((index for index in known if isinstance(index, int)), None)
@@ -165,7 +166,7 @@ def _texts(tokenizer: Any, ids: list[int]) -> list[str]:
 
 
 def _maps(logits: Tensor, ids: Tensor, seen: Tensor, start: int, texts: list[str], grid: tuple[int, int]) -> Tensor:
-    """The maps (tokens, rows, columns) of the tokens from ``start`` on.
+    """Return the maps (tokens, rows, columns) of the tokens from ``start`` on.
 
     ``logits`` (S, V), none below 0, and ``ids`` (S,) of all tokens, ``seen`` (N,) those of the picture.
     """
@@ -183,7 +184,7 @@ def _maps(logits: Tensor, ids: Tensor, seen: Tensor, start: int, texts: list[str
 
 
 def cleaned_map(activations: Tensor, earlier: Tensor, weights: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The interference (N,) of earlier tokens, the scale at which it fits best, and what is left of a map without it.
+    """Return the interference (N,) of earlier tokens, the scale at which it fits best, and what is left of a map without it.
 
     activations  those (N,) of the explained token at the image tokens
     earlier  those (T, N) of earlier text tokens
@@ -196,7 +197,7 @@ def cleaned_map(activations: Tensor, earlier: Tensor, weights: Tensor) -> tuple[
 
 
 def scaled_map(cleaned: Tensor, text: Tensor) -> Tensor:
-    """The map (N,) on a scale from the smallest to the largest number of it and of the activations (T,) at the text tokens."""
+    """Return the map (N,) on a scale from the smallest to the largest number of it and of the activations (T,) at the text tokens."""
     both = torch.cat([cleaned, text])
     low, high = both.min(), both.max()
     return (cleaned - low) / (high - low) if bool(high > low) else torch.zeros_like(cleaned)

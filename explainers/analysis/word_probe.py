@@ -133,7 +133,7 @@ class WordProbe(Record):
         return "\n".join([head, *align(rows, left=(0, 1)), *(f"note: {note}" for note in self.notes)])
 
     def _repr_html_(self) -> str:
-        """The table and the map of the first text: what a notebook shows."""
+        """Return the table and the map of the first text: what a notebook shows."""
         from explainers.rendering.notebook import map_html, text_html
 
         return text_html(str(self), map_html(self.attribution, None))
@@ -147,7 +147,7 @@ class WordProbe(Record):
 
 
 def filled_texts(template: str, groups: Mapping[str, Sequence[str]]) -> list[tuple[str, str, str]]:
-    """(group, word, filled text), each once, in the order of the groups.
+    """Return (group, word, filled text), each once, in the order of the groups.
 
     Raises ExplainerError for a template without exactly one slot, and where there is no word.
     """
@@ -201,7 +201,7 @@ def word_probe(
 
 
 def _measure(group: str, word: str, start: int, result: Explanation, unknown_id: int | None) -> FilledText:
-    """One filled text: what the model says of it, and the relevance of the word that was put in."""
+    """Return one filled text: what the model says of it, and the relevance of the word that was put in."""
     assert not isinstance(result.input, ImageInput)
     stop, tokens = start + len(word), result.input.tokens
     indices = [i for i, token in enumerate(tokens) if not token.special and token.start < stop and token.end > start]

@@ -33,7 +33,7 @@ class WordTotal:
 
 
 def word_totals(texts: Iterable[Sequence[tuple[str, float]]]) -> list[WordTotal]:
-    """Every word of texts, each a list of (word, score), without regard to case and without punctuation around it; the largest total
+    """Return every word of texts, each a list of (word, score), without regard to case and without punctuation around it; the largest total
     first.
     """
     scores: dict[str, list[float]] = {}
@@ -48,8 +48,8 @@ def word_totals(texts: Iterable[Sequence[tuple[str, float]]]) -> list[WordTotal]
 
 
 def names_in(texts: Iterable[Sequence[str]]) -> set[str]:
-    """The words, in lower case, that are names by how they are written: those that begin with a capital inside a sentence more often than
-    they stand in lower case anywhere. Of texts without a capital those that are first names (:mod:`explainers.analysis.first_names`).
+    """Return the words, in lower case, that are names by how they are written: those that begin with a capital inside a sentence more often
+    than they stand in lower case anywhere. Of texts without a capital those that are first names (:mod:`explainers.analysis.first_names`).
 
     ``texts`` are lists of words and marks in order. A capital where a sentence or a quotation begins is no evidence, nor is a word that is
     shouted: in capitals, and longer than an abbreviation, beside another such word or in a text without a small letter. Initials, titles

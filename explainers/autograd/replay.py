@@ -115,7 +115,9 @@ class Call:
         return kept, self.operator.forward(kept, *arguments, OperatorView(rule, self.place, differentiable))
 
     def rule(self) -> Rule:
-        """The rule that the operator follows now; the ordinary gradient for a softmax that weighs no values, such as one over classes."""
+        """Return the rule that the operator follows now; the ordinary gradient for a softmax that weighs no values, such as one over
+        classes.
+        """
         return ORDINARY if self.operator is Softmax and not self.place.is_attention else self.source.rule
 
     def save(self, ctx: Any, tensors: tuple[Tensor | None, ...] = ()) -> None:

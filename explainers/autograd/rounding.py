@@ -189,8 +189,8 @@ def split_sum(a: Tensor, b: Tensor, relevance: Tensor, normalise: bool, accumula
 
 
 def _normalised(shares: Tensor, r: Tensor, moved: Tensor, error: Tensor) -> Tensor:
-    """The errors of both operands (2, ...) once the relevance of each was brought to its share of the total T: r_a sign(S_a) T / D, with
-    S_a and S_b the sums of r_a = share_a r and r_b, and D = |S_a| + |S_b|.
+    """Return the errors of both operands (2, ...) once the relevance of each was brought to its share of the total T: r_a sign(S_a) T / D,
+    with S_a and S_b the sums of r_a = share_a r and r_b, and D = |S_a| + |S_b|.
 
     Where S_a and S_b have one sign, D is |T| and nothing is changed. Else an element's own error moves D too: where it is most of its sum
     the two cancel. ``moved`` adds to r_a what it takes from r_b; ``error`` is that of r.

@@ -70,7 +70,7 @@ def find_ties(values: Numbers, p_of_pairs: Numbers, direction: str | None) -> li
 
 
 def holm(p_values: Numbers) -> Numbers:
-    """Holm's correction of the p of several tests (..., any shape), at most 1; what is not a number stays so and is no test."""
+    """Return Holm's correction of the p of several tests (..., any shape), at most 1; what is not a number stays so and is no test."""
     adjusted = np.full(p_values.shape, np.nan)
     tests = np.flatnonzero(np.isfinite(p_values))
     order = tests[np.argsort(p_values.flat[tests], kind="stable")]

@@ -90,7 +90,7 @@ class ClassAttentionTrace(Trace):
         return self._trace.signals_with(field)
 
     def attention_grad(self, block: int) -> Tensor:
-        """Signal at the attention weights of one block (B, H, 1 + S, 1 + S); blocks of class attention are counted last."""
+        """Return signal at the attention weights of one block (B, H, 1 + S, 1 + S); blocks of class attention are counted last."""
         return self.attention_grads[block]
 
     def under(self, rule: str) -> Trace:

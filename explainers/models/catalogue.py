@@ -98,17 +98,17 @@ CATALOGUE: list[CatalogueEntry] = [
 
 
 def embedded_names() -> list[str]:
-    """Names of the models that ship inside, those that are really there."""
+    """Return names of the models that ship inside, those that are really there."""
     return [entry.name for entry in CATALOGUE if entry.embedded and (_folder() / entry.name / "config.json").is_file()]
 
 
 def photos_model() -> str:
-    """The name of the embedded model for the photos that people bring."""
+    """Return the name of the embedded model for the photos that people bring."""
     return next(entry.name for entry in CATALOGUE if entry.embedded and entry.photos)
 
 
 def embedded_path(name: str) -> Path:
-    """The folder of an embedded model. Raises ExplainerError for a name that is none."""
+    """Return the folder of an embedded model. Raises ExplainerError for a name that is none."""
     if name not in embedded_names():
         raise ExplainerError(f"there is no embedded model {name!r}; there are {', '.join(embedded_names())}")
     return _folder() / name

@@ -41,7 +41,7 @@ def encoder(model: Model, side: Side | None = None, example: Mapping[str, Tensor
 
 
 def _plain(features: Any) -> Tensor:
-    """The features as a tensor: the library returns one, or an output with ``pooler_output``."""
+    """Return the features as a tensor: the library returns one, or an output with ``pooler_output``."""
     pooled: Tensor = getattr(features, "pooler_output", features)
     return pooled
 
@@ -73,7 +73,7 @@ def _head(model: Model, example: Mapping[str, Tensor]) -> nn.Linear:
 
 
 def _before(model: Model, head: nn.Linear) -> Forward:
-    """The pass from tensors to the input of the ``head``."""
+    """Return the pass from tensors to the input of the ``head``."""
 
     def features(tensors: Mapping[str, Tensor]) -> Tensor:
         taken: list[Tensor] = []

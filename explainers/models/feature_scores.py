@@ -26,7 +26,7 @@ FEATURE_SCORES_FILE = "calibration.safetensors"
 
 
 def token_means(model: Model, tensors: Mapping[str, Tensor]) -> Tensor:
-    """The mean of the tokens that the last block of a text classifier gives, padding left out: (B, D), on the CPU. One forward pass."""
+    """Return the mean of the tokens that the last block of a text classifier gives, padding left out: (B, D), on the CPU. One forward pass."""
     given: list[Tensor] = []
 
     def take(module: nn.Module, args: tuple[Any, ...], output: object) -> None:
@@ -41,7 +41,9 @@ def token_means(model: Model, tensors: Mapping[str, Tensor]) -> Tensor:
 
 
 def feature_score(name: str, directions: Mapping[str, Tensor], features: Tensor) -> float:
-    """Features (D,) times the weights of the direction, plus its constant. Raises ExplainerError where there is none or it does not fit."""
+    """Return features (D,) times the weights of the direction, plus its constant. Raises ExplainerError where there is none or it does not
+    fit.
+    """
     if name not in directions:
         raise ExplainerError(f"{name} is a score of models with a direction of that name in {FEATURE_SCORES_FILE} beside their weights")
     direction = directions[name].to(features)

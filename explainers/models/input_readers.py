@@ -50,8 +50,8 @@ class InputReaders:
         return {name: tensor[:1] for name, tensor in self.sample.items()}
 
     def preparer(self, kind: ModelKind, prefix: int, takes_positions: bool) -> Callable[[Input], Prepared]:
-        """The function from an input to its tensors. ``prefix`` tokens stand before the atoms of a molecule; ``takes_positions``: whether
-        the positions of words are sent with a text.
+        """Return the function from an input to its tensors. ``prefix`` tokens stand before the atoms of a molecule; ``takes_positions``:
+        whether the positions of words are sent with a text.
         """
         if self.graphs is not None:
             return partial(prepare_of_molecules, self.module, self.graphs, prefix)
@@ -106,8 +106,8 @@ def _text_reader(module: nn.Module, passed: Any, picture_token: int | None) -> T
 
 
 def _size(module: nn.Module, library: lib.Library, recipe: AnyPreprocessing | None) -> tuple[int, int] | None:
-    """(height, width) of the images that the model is tried with: a square where it takes what their proportions make of them, and of clips
-    the strip of their frames.
+    """Return (height, width) of the images that the model is tried with: a square where it takes what their proportions make of them, and
+    of clips the strip of their frames.
     """
     declared = lib.image_size(module, library)
     size = declared if recipe is None else recipe.size or declared or recipe.resize
@@ -128,7 +128,7 @@ def _words_of_own(module: nn.Module, tokenizer: Any) -> int:
 
 
 def _sample(module: nn.Module, reads_images: bool, size: tuple[int, int] | None, reader: TextReader | None) -> dict[str, Tensor]:
-    """Two random images, or two short texts of ordinary tokens, or both: what the trial passes are made with."""
+    """Return two random images, or two short texts of ordinary tokens, or both: what the trial passes are made with."""
     generator = torch.Generator().manual_seed(0)
     tensors: dict[str, Tensor] = {}
     if reads_images:

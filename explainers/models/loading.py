@@ -143,7 +143,7 @@ def fetch(name: str, progress: DownloadProgress | None = None) -> None:
 
 
 def card(name: str) -> str | None:
-    """The model card (Markdown) of an embedded model, a folder, or a hub model in the local cache; None if it has none."""
+    """Return the model card (Markdown) of an embedded model, a folder, or a hub model in the local cache; None if it has none."""
     repository = _repository(name)
     if name in embedded_names():
         folder: Path | None = embedded_path(name)
@@ -162,7 +162,7 @@ def calibration_of(name: str) -> Calibration:
 
 
 def _repository(name: str) -> str | None:
-    """The hub's name of the files of ``name``; None if they are not on the hub."""
+    """Return the hub's name of the files of ``name``; None if they are not on the hub."""
     if name in embedded_names() or Path(name).is_dir():
         return None
     if name.startswith("hf/"):

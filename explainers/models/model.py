@@ -249,11 +249,11 @@ class Model:
         return prepared if self.task is None else self.task.complete(prepared, self.module)
 
     def windows(self, inputs: object) -> Windows | None:
-        """The overlapping windows of a text that is longer than the model takes; None for whatever else."""
+        """Return the overlapping windows of a text that is longer than the model takes; None for whatever else."""
         return self.windows_of(inputs) if isinstance(inputs, str) and self.windows_of is not None else None
 
     def tensors(self, inputs: Input) -> dict[str, Tensor]:
-        """The preprocessed tensors of ``inputs``, batch first, on the model's device; ``explain`` takes them as well."""
+        """Return the preprocessed tensors of ``inputs``, batch first, on the model's device; ``explain`` takes them as well."""
         return self.prepare_input(inputs).tensors
 
     @cached_property

@@ -48,7 +48,7 @@ class PicturePromptReader:
         return math.prod(self.grid)
 
     def read(self, prompt: PicturePrompt, device: torch.device, chat: bool = False) -> Prepared:
-        """The tensors of a picture and its prompt, with the tokenizer's chat template around them where it is a ``chat``. Raises
+        """Return the tensors of a picture and its prompt, with the tokenizer's chat template around them where it is a ``chat``. Raises
         ExplainerError for more than one picture in the text.
         """
         if self.recipe is None:
@@ -82,7 +82,7 @@ class PicturePromptReader:
         return Prepared({**tensors, "pixel_values": pixels[None]}, (laid,), (tuple(notes),))
 
     def _laid(self, record: TextInput, picture: ImageInput, place: int, taken: int) -> PicturePromptInput:
-        """The record of the text with the tokens of the picture at a place, where ``taken`` tokens stood for them."""
+        """Return the record of the text with the tokens of the picture at a place, where ``taken`` tokens stood for them."""
         shift = self.count - taken
 
         def moved_word(word: Word) -> Word:
@@ -99,8 +99,8 @@ class PicturePromptReader:
         )
 
     def read_tensors(self, tensors: Mapping[str, Tensor]) -> Prepared:
-        """Tensors of one picture and one prompt, as the model's own processor gives them: ``input_ids`` with one id for each token of the
-        picture, and ``pixel_values``.
+        """Return tensors of one picture and one prompt, as the model's own processor gives them: ``input_ids`` with one id for each token
+        of the picture, and ``pixel_values``.
         """
         ids, pixels = tensors.get("input_ids"), tensors.get("pixel_values")
         if ids is None or ids.dim() != 2 or len(ids) != 1 or ids.is_floating_point() or pixels is None or len(pixels) != 1:

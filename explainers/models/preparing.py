@@ -43,7 +43,7 @@ def as_list(inputs: Input) -> list[Any]:
 
 
 def pictures_of(inputs: Input) -> list[Any]:
-    """One picture or several as a list; an array of numpy, and a tensor of whole numbers, is one picture."""
+    """Return one picture or several as a list; an array of numpy, and a tensor of whole numbers, is one picture."""
     several: list[Any] = list(inputs) if isinstance(inputs, list | tuple) else [inputs]
     several = [x.cpu().numpy() if isinstance(x, Tensor) and not x.is_floating_point() and x.dim() == 3 else x for x in several]
     if several and all(isinstance(x, np.ndarray) and x.ndim in (2, 3) for x in several):
@@ -52,7 +52,7 @@ def pictures_of(inputs: Input) -> list[Any]:
 
 
 def _a_or_an(value: object) -> str:
-    """The type of a value with its article: an int."""
+    """Return the type of a value with its article: an int."""
     name = "numpy array" if isinstance(value, np.ndarray) else type(value).__name__
     return f"{'an' if name[0] in 'aeiouAEIOU' else 'a'} {name}"
 
@@ -140,7 +140,7 @@ def _image_tensors(module: nn.Module, tensors: Mapping[str, Tensor]) -> Prepared
 
 
 def prepare_texts(module: nn.Module, reader: TextReader, takes_positions: bool, inputs: Input) -> Prepared:
-    """A batch of texts, padded to one length.
+    """Return a batch of texts, padded to one length.
 
     ``takes_positions``: the model reads the last word, so that a tokenizer may pad in front, and takes the positions of words. Without
     them it would count from the padding: they are sent, counted from the first word.
@@ -190,7 +190,7 @@ def sample_molecule(module: nn.Module, reader: MoleculeReader) -> dict[str, Tens
 
 
 def prepare_of_molecules(module: nn.Module, reader: MoleculeReader, special: int, inputs: Any) -> Prepared:
-    """A batch of molecules: SMILES, files, RDKit's own, or tensors; ``special`` tokens of the model stand before their atoms."""
+    """Return a batch of molecules: SMILES, files, RDKit's own, or tensors; ``special`` tokens of the model stand before their atoms."""
     if isinstance(inputs, Mapping):
         tensors = move_tensors(inputs, module)
         if not tensors or len({len(tensor) for tensor in tensors.values()}) > 1:

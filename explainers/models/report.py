@@ -60,7 +60,7 @@ class Report(Record, name="ModelReport"):
     seconds: Annotated[float, describe("How long the checks took.")] = 0.0
 
     def checked(self, checks: Sequence[Check], seconds: float) -> Report:
-        """The same with these checks."""
+        """Return the same with these checks."""
         return replace(self, checks=tuple(checks), seconds=seconds)
 
     @property
@@ -88,5 +88,5 @@ class Report(Record, name="ModelReport"):
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        """The report as it is printed: what a notebook shows."""
+        """Return the report as it is printed: what a notebook shows."""
         return f"<pre>{escape(str(self))}</pre>"

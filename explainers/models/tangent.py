@@ -59,8 +59,8 @@ class _Tail(TorchFunctionMode):
 
 
 def find_tail(run: Forward, sample: Mapping[str, Tensor]) -> int | None:
-    """The number of the linear layer of which the one number (2, 1) that ``run`` gives for two samples is a curve; None where it is a
-    straight line of that, or depends on the samples by another way too.
+    """Return the number of the linear layer of which the one number (2, 1) that ``run`` gives for two samples is a curve; None where it is
+    a straight line of that, or depends on the samples by another way too.
     """
     with torch.no_grad():
         with _Tail() as tail:
@@ -84,7 +84,7 @@ def find_tail(run: Forward, sample: Mapping[str, Tensor]) -> int | None:
 
 
 def by_tangent(run: Forward, layer: int) -> Forward:
-    """The same forward pass; where gradients are asked for, the curve behind the linear layer of this number is its tangent."""
+    """Return the same forward pass; where gradients are asked for, the curve behind the linear layer of this number is its tangent."""
 
     def forward(tensors: Mapping[str, Tensor]) -> Tensor:
         with _Tail(layer) as tail:

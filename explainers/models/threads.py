@@ -24,7 +24,7 @@ _STAT = Path("/proc/stat")
 
 
 def busy_seconds(stat: str, cores: set[int], ticks: int) -> float:
-    """CPU seconds that all processes have used on these cores, from the text of /proc/stat."""
+    """Return CPU seconds that all processes have used on these cores, from the text of /proc/stat."""
     total = 0
     for line in stat.splitlines():
         name, *numbers = line.split()
@@ -80,7 +80,7 @@ class FreeCores:
 
 
 def _cores() -> int:
-    """Cores that this process may use."""
+    """Return cores that this process may use."""
     try:
         return len(os.sched_getaffinity(0))
     except AttributeError:

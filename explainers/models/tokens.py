@@ -12,7 +12,7 @@ from explainers.errors import ExplainerError
 
 
 def as_tokens(x: Tensor, channels: int) -> Tensor:
-    """(B, S, D) from what a block takes or gives: itself, or a map (B, H, W, D) or (B, D, H, W) read row by row.
+    """Return (B, S, D) from what a block takes or gives: itself, or a map (B, H, W, D) or (B, D, H, W) read row by row.
 
     ``channels`` is the axis of the width; 2 says that tokens lie in a row already.
     """
@@ -20,13 +20,13 @@ def as_tokens(x: Tensor, channels: int) -> Tensor:
 
 
 def map_size(shape: Size, channels: int) -> tuple[int, int]:
-    """(height, width) of a map of tokens of this shape."""
+    """Return (height, width) of a map of tokens of this shape."""
     height, width = (side for axis, side in enumerate(shape) if axis not in (0, channels))
     return height, width
 
 
 def as_given(tokens: Tensor, shape: Size, channels: int) -> Tensor:
-    """The inverse: (B, S, D) in the ``shape`` that :func:`as_tokens` was given, of which only height and width are read.
+    """Return the inverse: (B, S, D) in the ``shape`` that :func:`as_tokens` was given, of which only height and width are read.
 
     A copy where the shape differs, because blocks may write into what they are given.
     """
@@ -37,7 +37,7 @@ def as_given(tokens: Tensor, shape: Size, channels: int) -> Tensor:
 
 
 def tokens_in(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Tensor:
-    """The tokens among the arguments of a block: its first tensor of floating point. Raises ExplainerError where there is none."""
+    """Return the tokens among the arguments of a block: its first tensor of floating point. Raises ExplainerError where there is none."""
     for value in (*args, *kwargs.values()):
         if isinstance(value, Tensor) and value.is_floating_point():
             return value
@@ -47,7 +47,7 @@ def tokens_in(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Tensor:
 
 
 def with_tokens(args: tuple[Any, ...], kwargs: Mapping[str, Any], x: Tensor) -> tuple[Any, Any]:
-    """The arguments of a block with other tokens, wherever it is given them: Funnel's layers take queries, keys and values apart."""
+    """Return the arguments of a block with other tokens, wherever it is given them: Funnel's layers take queries, keys and values apart."""
     given = tokens_in(args, kwargs)
     return tuple(x if value is given else value for value in args), {name: x if value is given else value for name, value in kwargs.items()}
 

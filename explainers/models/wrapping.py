@@ -180,7 +180,7 @@ def wrap(
 
 
 def _trainable(module: nn.Module) -> nn.Module:
-    """The module inside what training lays around one. Raises ExplainerError where no gradient can go through it."""
+    """Return the module inside what training lays around one. Raises ExplainerError where no gradient can go through it."""
     if not isinstance(module, nn.Module):
         raise ExplainerError(f"wrap takes a torch module, not a {type(module).__name__}; to load one by its name use explainers.load")
     module = lib.unwrapped(module)
@@ -228,8 +228,8 @@ def _find_text_layout(
     other: Mapping[str, Tensor] | None,
     in_order: bool,
 ) -> LayoutOf:
-    """The layout of a model's words. ``other`` is a sample of other words, by which a second reading is found, where that is looked for;
-    ``in_order`` says whether tokens have to lie in the order of the words.
+    """Return the layout of a model's words. ``other`` is a sample of other words, by which a second reading is found, where that is looked
+    for; ``in_order`` says whether tokens have to lie in the order of the words.
 
     Raises ExplainerError where they do not, or where words are read twice.
     """
@@ -242,7 +242,7 @@ def _find_text_layout(
 
 
 def _of_other_words(sample: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """A text of one word alone, before what the first of the sample ends in."""
+    """Return a text of one word alone, before what the first of the sample ends in."""
     first = {name: tensor[:1] for name, tensor in sample.items()}
     ids = first["input_ids"]
     return {**first, "input_ids": torch.where(ids == ids[:, -1:], ids, ids[:, :1])}
@@ -256,7 +256,7 @@ _READ_TWICE = (
 
 
 def _task(module: nn.Module, library: lib.Library, sample: Mapping[str, Tensor], name: str | None) -> Task | None:
-    """The task of the module, of a trial pass with one sample; None where it fails, which the search for its blocks then says.
+    """Return the task of the module, of a trial pass with one sample; None where it fails, which the search for its blocks then says.
 
     Raises ExplainerError for an encoder-decoder that writes.
     """
@@ -310,7 +310,9 @@ def _explored(
     entry: Any,
     first_row: bool,
 ) -> tuple[rows.Structure, Tensor | None, HeadActivation]:
-    """The structure of the explained tower, the logits of ``sample``, and how they are squashed; of CLIP models the tower alone runs."""
+    """Return the structure of the explained tower, the logits of ``sample``, and how they are squashed; of CLIP models the tower alone
+    runs.
+    """
     answers: Tensor | None = None
     final_activation: FinalActivation | None = None
 

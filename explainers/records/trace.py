@@ -298,16 +298,16 @@ class Trace:
         return PerBlock(self.signals_with("attentions").attentions, lambda a, i: _require_attention(a, i).to(self.type_of_attention))
 
     def block_input_grad(self, block: int) -> Tensor:
-        """Signal at the input of one block, counted from 0 or from -1 back, (B, S, D)."""
+        """Return signal at the input of one block, counted from 0 or from -1 back, (B, S, D)."""
         return self.signals_with(f"block_inputs[{block}]").block_inputs[block]
 
     def attention_input_grad(self, block: int) -> Tensor:
-        """Signal at the tokens that the attention of one block takes, (B, S, D); blocks are counted from 0 or from -1 back."""
+        """Return signal at the tokens that the attention of one block takes, (B, S, D); blocks are counted from 0 or from -1 back."""
         signals = self.signals_with(f"attention_inputs[{block}]").attention_inputs
         return _require_attention(signals[block], block % len(signals), NO_ATTENTION_INPUT)
 
     def attention_grad(self, block: int) -> Tensor:
-        """Signal at the attention weights of one block, (B, H, S, S); blocks are counted from 0 or from -1 back."""
+        """Return signal at the attention weights of one block, (B, H, S, S); blocks are counted from 0 or from -1 back."""
         signals = self.signals_with(f"attentions[{block}]")
         return _require_attention(signals.attentions[block], block % len(signals.attentions)).to(self.type_of_attention)
 

@@ -26,7 +26,9 @@ Ends = tuple[float, float]
 
 @cache
 def strength() -> NDArray[np.float64]:
-    """Seventeen stops of matplotlib's magma, without its ends, where nothing can be told from black or white: red, green, blue, (17, 3)."""
+    """Return seventeen stops of matplotlib's magma, without its ends, where nothing can be told from black or white: red, green, blue, (17,
+    3).
+    """
     from matplotlib import colormaps  # which not everybody needs who imports explainers
 
     return np.round(255 * np.asarray(colormaps["magma"](np.linspace(0.04, 0.97, 17)))[:, :3])
@@ -55,9 +57,9 @@ def has_sink(scores: ArrayLike) -> bool:
 
 
 def scale_ends(scores: ArrayLike, signed: bool) -> Ends:
-    """The scores at the two ends of the colours: -+ the 99th percentile of |score| of a signed map, the 1st and the 99th percentile of
-    an unsigned one, and of a signed one whose scores all lie far on one side of zero: it is drawn as strength. Where so few scores differ
-    from the rest that this leaves nothing, the largest takes the place of the percentile.
+    """Return the scores at the two ends of the colours: -+ the 99th percentile of |score| of a signed map, the 1st and the 99th percentile
+    of an unsigned one, and of a signed one whose scores all lie far on one side of zero: it is drawn as strength. Where so few scores
+    differ from the rest that this leaves nothing, the largest takes the place of the percentile.
     """
     signed = signed and not one_sign(scores)
     values = np.abs(np.asarray(scores, np.float64)) if signed else np.asarray(scores, np.float64)
@@ -91,7 +93,7 @@ def normalise(scores: ArrayLike, ends: Ends, signed: bool) -> NDArray[np.float64
 
 
 def colours(values: NDArray[np.float64], signed: bool) -> NDArray[np.float64]:
-    """Normalised values to red, green, blue (0..255) and cover (0..1), (..., 4). What counts for nothing lets the picture through."""
+    """Return normalised values to red, green, blue (0..255) and cover (0..1), (..., 4). What counts for nothing lets the picture through."""
     if not signed:
         return np.concatenate([_along(strength(), values), 0.12 + 0.88 * values[..., None] ** 0.7], -1)
     size = np.abs(values)
@@ -100,7 +102,7 @@ def colours(values: NDArray[np.float64], signed: bool) -> NDArray[np.float64]:
 
 
 def _along(stops: ArrayLike, t: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The colour at ``t`` (0..1) of a row of stops, linear between neighbours."""
+    """Return the colour at ``t`` (0..1) of a row of stops, linear between neighbours."""
     table = np.asarray(stops, np.float64)
     at = np.linspace(0, 1, len(table))
     return np.stack([np.interp(t, at, table[:, channel]) for channel in range(3)], -1)

@@ -13,7 +13,7 @@ OTHERS, BASELINE = "#b9b4a8", "#1c1a15"
 
 
 def deletion_figure(test: Mapping[str, Any]) -> Figure:
-    """One panel an order, one line a method: the best in colour, the random baseline dashed. ``test`` is ``DeletionTest.to_json()``."""
+    """Return one panel an order, one line a method: the best in colour, the random baseline dashed. ``test`` is ``DeletionTest.to_json()``."""
     read, tokens = test["read"], test["tokens"]
     baseline = f"random baseline ({test['random']['seeds']} draws)"
     orders = list(dict.fromkeys(curve["order"] for curve in test["curves"]))

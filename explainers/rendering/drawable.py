@@ -78,7 +78,7 @@ class DrawableMap(Protocol):
         """Notes for a reader on the map."""
 
     def words(self) -> Sequence[DrawnWord]:
-        """The words of the text with their scores."""
+        """Return the words of the text with their scores."""
 
 
 class DrawableExplanation(Protocol):

@@ -26,7 +26,8 @@ def is_drawn(attribution: DrawableMap) -> bool:
 
 
 def over_molecule(attribution: DrawableMap, width: int, paper: Sequence[int], hues: tuple[Sequence[int], ...], mix: float) -> Image.Image:
-    """One map, ``width`` pixels wide. ``hues`` are those for, against and of strength, at full score mixed into the ``paper`` by ``mix``.
+    """Return one map, ``width`` pixels wide. ``hues`` are those for, against and of strength, at full score mixed into the ``paper`` by
+    ``mix``.
 
     Raises ExplainerError where RDKit is not installed.
     """
@@ -57,7 +58,7 @@ def over_molecule(attribution: DrawableMap, width: int, paper: Sequence[int], hu
 
 
 def _ground(value: float, signed: bool, paper: Sequence[int], hues: tuple[Sequence[int], ...], mix: float) -> NDArray[np.float64]:
-    """The colour behind an atom, from 0 to 1."""
+    """Return the colour behind an atom, from 0 to 1."""
     hue = hues[2] if not signed else hues[0] if value >= 0 else hues[1]
     share = mix * abs(value)
     return (np.array(paper) * (1 - share) + np.array(hue) * share) / 255

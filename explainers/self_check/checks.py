@@ -63,7 +63,7 @@ Outcome = tuple[CheckState, str]
 
 
 def quick_checks(session: Session, sample: Sample, twin: nn.Module | None) -> list[Check]:
-    """Logits, probabilities, the gradient and Libra's account, on one recording."""
+    """Return logits, probabilities, the gradient and Libra's account, on one recording."""
     plain = cache(lambda: _plain(session))
     session.plan([(RULES["gradient"], _OF_GRADIENT), (RULES["libra"], ACCOUNT)])
     return [
@@ -75,7 +75,7 @@ def quick_checks(session: Session, sample: Sample, twin: nn.Module | None) -> li
 
 
 def all_checks(session: Session) -> Iterator[Check]:
-    """Relevance in float64, and each method once."""
+    """Yield relevance in float64, and each method once."""
     lacks = lacks_of(session.recording)
     requests = {name: parse(f"{name}?{FEW_RUNS[name]}" if name in FEW_RUNS else name) for name in METHODS}
     session.plan(read for request in requests.values() for read in request.fields.items())
@@ -98,7 +98,7 @@ def _asked(name: str, title: str, ask: Callable[[], Outcome]) -> Check:
 
 
 def _compared(ours: Tensor, theirs: Tensor, tolerance: float, of: str) -> Outcome:
-    """Whether two tensors are the same, relative to the largest number of theirs."""
+    """Return whether two tensors are the same, relative to the largest number of theirs."""
     if ours.shape != theirs.shape:
         return "failed", f"{of} have the shape {tuple(theirs.shape)} there and {tuple(ours.shape)} here"
     off = float((ours.double() - theirs.double()).abs().max())
@@ -153,7 +153,7 @@ def _plain(session: Session, mode: AbstractContextManager[Any] | None = None) ->
 
 
 def _logits(session: Session, plain: _Plain, twin: nn.Module | None) -> Outcome:
-    """The recorded logits against what the module returns when it is called plainly, or its twin does."""
+    """Return the recorded logits against what the module returns when it is called plainly, or its twin does."""
     model = session.model
     ours = session.recording.logits.detach()
     if twin is not None:
@@ -179,14 +179,14 @@ def _logits(session: Session, plain: _Plain, twin: nn.Module | None) -> Outcome:
 
 
 def _returned(model: Model, tensors: dict[str, Tensor]) -> Tensor:
-    """What the module returns for these tensors, with whatever function it ends in."""
+    """Return what the module returns for these tensors, with whatever function it ends in."""
     forward = calls.forward_of(model.module, model.details["library"], model.side, model.made_with.get("head"))
     with torch.no_grad(), evaluating(model.module):
         return forward(tensors)
 
 
 def _library(session: Session, sample: Sample) -> Outcome:
-    """Probabilities against transformers' pipeline, or those after timm's own eval transform."""
+    """Return probabilities against transformers' pipeline, or those after timm's own eval transform."""
     model = session.model
     library = model.details["library"]
     if sample.source is None:
@@ -267,7 +267,7 @@ def _timm(session: Session, picture: Image.Image) -> Outcome:
 
 
 def _probable(model: Model, logits: Tensor) -> Tensor:
-    """Probabilities, of a regression its values."""
+    """Return probabilities, of a regression its values."""
     logits = logits.detach().float().cpu()
     return logits if model.output == "regression" else probabilities(logits, model.output)
 
@@ -314,7 +314,7 @@ def _pipeline(session: Session, source: Image.Image | str) -> Outcome:
 
 
 def _gradient(session: Session, plain: _Plain) -> Outcome:
-    """The ordinary gradient at the pixels, or at the embedded tokens, against torch's over the plain module."""
+    """Return the ordinary gradient at the pixels, or at the embedded tokens, against torch's over the plain module."""
     if plain.gradient is None:
         return "not asked", plain.reason
     trace = session.trace(session.targets_and_rows()[0][0], RULES["gradient"])
@@ -359,7 +359,7 @@ def _reach(session: Session, gradient: Tensor) -> float:
 
 
 def _completeness(session: Session) -> Outcome:
-    """Libra's terms of tokens and biases against the logit that they account for."""
+    """Return Libra's terms of tokens and biases against the logit that they account for."""
     trace = session.trace(session.targets_and_rows()[0][0], RULES["libra"])
     terms = METHODS["fullgrad"].read(trace).scores.sum(1) + trace.unplaced
     whole = trace.account()
@@ -374,7 +374,7 @@ def _completeness(session: Session) -> Outcome:
 
 
 def _strange_weights(module: nn.Module) -> str:
-    """Which weights of a module are not finite; empty where all are."""
+    """Return which weights of a module are not finite; empty where all are."""
     strange = [name for name, p in module.named_parameters() if p.is_floating_point() and not bool(p.isfinite().all())]
     if not strange:
         return ""
@@ -383,7 +383,7 @@ def _strange_weights(module: nn.Module) -> str:
 
 
 def _conservation(session: Session) -> Outcome:
-    """Deep Taylor's relevance at the embedded tokens and constants, of 1 that starts at the logit."""
+    """Return Deep Taylor's relevance at the embedded tokens and constants, of 1 that starts at the logit."""
     signals = session.trace(session.targets_and_rows()[0][0], RULES["deep_taylor"], session.double).signals_with("bias")
     assert signals.bias is not None
     assert signals.unplaced is not None

@@ -82,7 +82,7 @@ def open(  # noqa: A001  (the word for it; in this package files are opened by p
 
 
 def model_of(anything: Any) -> Model:
-    """A model as it is, a module as it was opened before, anything else as :func:`open` opens it."""
+    """Return a model as it is, a module as it was opened before, anything else as :func:`open` opens it."""
     if isinstance(anything, Model):
         return anything
     if isinstance(anything, nn.Module) and (known := find_opened(anything)) is not None:
@@ -92,7 +92,7 @@ def model_of(anything: Any) -> Model:
 
 @with_gradients()
 def check_model(model: Model, twin: nn.Module | None = None, *, every: bool = False) -> Model:
-    """The model with the checks in its report: the quick ones, or ``every`` one."""
+    """Return the model with the checks in its report: the quick ones, or ``every`` one."""
     assert model.report is not None
     started = time.perf_counter()
     checks = _checks(model, twin, every)

@@ -30,13 +30,13 @@ class Sample:
 
 
 def picture() -> Image.Image:
-    """Soft spots of colour on a grid."""
+    """Return soft spots of colour on a grid."""
     noise = np.random.default_rng(0).integers(0, 256, (_COARSE[1], _COARSE[0], 3), dtype=np.uint8)
     return Image.fromarray(noise).resize(_SIZE, Image.Resampling.BICUBIC)
 
 
 def sample_of(model: Model) -> Sample:
-    """A sample that ``model`` can read: tensors of random numbers where how its pictures are prepared is not known."""
+    """Return a sample that ``model`` can read: tensors of random numbers where how its pictures are prepared is not known."""
     if model.kind == "molecule":
         return Sample(MOLECULE, MOLECULE)
     if model.kind == "text":

@@ -200,7 +200,7 @@ def abstentions(
 
 
 def calibration_error(probability: Tensor, right: Tensor, bins: int = 10) -> float:
-    """The mean distance of the probability of the answer from the share of right answers, over ``bins`` equal bins of [0.5, 1]."""
+    """Return the mean distance of the probability of the answer from the share of right answers, over ``bins`` equal bins of [0.5, 1]."""
     place = ((probability - 0.5) * 2 * bins).long().clamp(0, bins - 1)
     in_bin = [(place == index) for index in range(bins)]
     return sum(float((probability[i].mean() - right[i].float().mean()).abs() * i.float().mean()) for i in in_bin if i.any())

@@ -158,7 +158,8 @@ class WithoutHead(Record):
 
 
 def decompose_similarity(session: Session) -> SimilarityDecomposition:
-    """The cosine of the first input with the first target's prompt, or the difference of two, as a sum over blocks, heads and tokens.
+    """Return the cosine of the first input with the first target's prompt, or the difference of two, as a sum over blocks, heads and
+    tokens.
 
     Computed in float64. Raises ExplainerError where the embedding is no such sum (SigLIP, which pools with attention, is one), for the text
     side, and for a target that is no sum of cosines, such as a probability.
@@ -184,7 +185,7 @@ def decompose_similarity(session: Session) -> SimilarityDecomposition:
 
 
 def similarity_without_head(session: Session, block: int, head: int) -> WithoutHead:
-    """The cosines of the first input with all prompts, asked again with one head of one block giving nothing to any token.
+    """Return the cosines of the first input with all prompts, asked again with one head of one block giving nothing to any token.
 
     Raises ExplainerError as :func:`decompose_similarity` does, for a block or a head that is not there, and where the module of a block's
     attention cannot be told.
@@ -219,7 +220,7 @@ def save_json(data: dict[str, Any], path: Path | str) -> None:
 
 
 def words_of(model: Model) -> tuple[HeadWords | None, tuple[str, ...]]:
-    """The words of a model's heads, and what must be said of them."""
+    """Return the words of a model's heads, and what must be said of them."""
     words = model.head_words
     if words is None:
         return None, (f"What the heads of {model.name} look for has no words yet: run vitrine head-words once.",)
@@ -229,7 +230,7 @@ def words_of(model: Model) -> tuple[HeadWords | None, tuple[str, ...]]:
 
 
 def _target(session: Session) -> ResolvedTarget:
-    """The target of the first input. Raises ExplainerError where its number is no sum over heads."""
+    """Return the target of the first input. Raises ExplainerError where its number is no sum over heads."""
     lacks = lacks_of(session.recording)
     for need in ("patch_features", "residual"):
         if need in lacks:

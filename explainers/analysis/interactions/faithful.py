@@ -126,7 +126,7 @@ class Game:
         self.players = (len(self.words.units), len(self.sizes))
 
     def texts(self, keep: Tensor) -> Tensor:
-        """Embeddings (K, D) of unit length of the prompt with the words of ``keep`` bool (K, words)."""
+        """Return embeddings (K, D) of unit length of the prompt with the words of ``keep`` bool (K, words)."""
 
         def tensors(part: Tensor) -> dict[str, Tensor]:
             repeated = _repeat(self.words, len(part))
@@ -137,7 +137,7 @@ class Game:
         return self._embed(self.words.model, keep, tensors)
 
     def images(self, keep: Tensor) -> Tensor:
-        """Embeddings (K, D) of unit length of the picture with the parts of ``keep`` bool (K, parts)."""
+        """Return embeddings (K, D) of unit length of the picture with the parts of ``keep`` bool (K, parts)."""
 
         def tensors(part: Tensor) -> dict[str, Tensor]:
             repeated = _repeat(self.picture, len(part))
@@ -146,7 +146,7 @@ class Game:
         return self._embed(self.picture.model, keep, tensors)
 
     def cosines(self, keep: Tensor) -> Tensor:
-        """The cosine (K,) of coalitions bool (K, words + parts); each prompt and each picture among them is encoded once."""
+        """Return the cosine (K,) of coalitions bool (K, words + parts); each prompt and each picture among them is encoded once."""
         words, of_words = keep[:, : self.players[0]].unique(dim=0, return_inverse=True)
         parts, of_parts = keep[:, self.players[0] :].unique(dim=0, return_inverse=True)
         return (self.texts(words)[of_words] * self.images(parts)[of_parts]).sum(1)
@@ -308,7 +308,7 @@ def measure_interactions(
 
 
 def _terms(outcome: PairedInputs, game: Game) -> Fit:
-    """The terms of an interaction, patches joined to the parts of a game."""
+    """Return the terms of an interaction, patches joined to the parts of a game."""
     words, pieces = game.players
     if outcome.pairs.shape != (words, len(game.part_of)):
         raise ExplainerError("These interactions are of another prompt or another picture: measure those of the same two inputs.")

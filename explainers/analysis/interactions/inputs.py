@@ -49,7 +49,8 @@ class Encoded:
 
 
 def encode(model: Model, prepared: Prepared, baseline: Baseline = "zero", block: EntryBlock = "first") -> Encoded:
-    """An input as its tokens enter the first or last block of ``model``: behind a norm that stands before the blocks, as CLIP has one.
+    """Return an input as its tokens enter the first or last block of ``model``: behind a norm that stands before the blocks, as CLIP has
+    one.
 
     Raises ExplainerError for several inputs at once, and for a baseline or block that there is not.
     """
@@ -97,7 +98,7 @@ def _check(value: object, choices: object, name: str) -> None:
 
 
 def _from_block(model: Model, block: EntryBlock) -> Model:
-    """The same model entered where the tokens enter a block."""
+    """Return the same model entered where the tokens enter a block."""
     blocks = model.blocks if block == "first" else model.blocks[-1:]
     if block == "last" and list(model.blocks).count(blocks[0]) > 1:
         raise ExplainerError(f"{model.name} runs one block several times, so the last cannot be told from the others: choose block=first.")
@@ -105,7 +106,7 @@ def _from_block(model: Model, block: EntryBlock) -> Model:
 
 
 def _empty_tokens(model: Model, tensors: Mapping[str, Tensor], record: ImageInput | TextInput, mask: Tensor) -> Tensor:
-    """(S, width), of a picture of zeros; or of a text of the special tokens around one padding token, filled up to the same length."""
+    """Return (S, width), of a picture of zeros; or of a text of the special tokens around one padding token, filled up to the same length."""
     tensors_of_empty = dict(tensors)
     if isinstance(record, ImageInput):
         tensors_of_empty["pixel_values"] = torch.zeros_like(tensors["pixel_values"])

@@ -32,7 +32,7 @@ def extreme_sets(fit: Fit) -> tuple[Tensor, Tensor]:
 
 
 def _grow(fit: Fit, *, largest: bool) -> Tensor:
-    """bool (n, n, n): from each player the sets of 1 to n members."""
+    """Return bool (n, n, n): from each player the sets of 1 to n members."""
     players = len(fit.first)
     members = torch.eye(players, dtype=torch.bool)
     gains = fit.first + fit.second  # of each player beside the start
@@ -48,7 +48,7 @@ def _grow(fit: Fit, *, largest: bool) -> Tensor:
 
 
 def insertion_and_deletion(fit: Fit, value: Value) -> tuple[float, Tensor, Tensor]:
-    """The score of a fit, and both curves (n + 1,) from all players to none: the most important first, the least important first.
+    """Return the score of a fit, and both curves (n + 1,) from all players to none: the most important first, the least important first.
 
     The mean over the steps of what is left of the value when the least important set went, less what is left when the most important one
     did, over v(all) - v(none). Not a number where these two are the same.
@@ -59,11 +59,11 @@ def insertion_and_deletion(fit: Fit, value: Value) -> tuple[float, Tensor, Tenso
 
 
 def r_squared(values: Tensor, predicted: Tensor) -> float:
-    """1 - sum (v - g)^2 / sum (v - mean v)^2, of values and predictions (K,); below 0 where the mean does better."""
+    """Return 1 - sum (v - g)^2 / sum (v - mean v)^2, of values and predictions (K,); below 0 where the mean does better."""
     values, predicted = values.double(), predicted.double()
     return float(1 - (values - predicted).square().sum() / (values - values.mean()).square().sum())
 
 
 def rank_agreement(values: Tensor, predicted: Tensor) -> float:
-    """Spearman's correlation of values and predictions (K,)."""
+    """Return Spearman's correlation of values and predictions (K,)."""
     return float(rank_correlations(torch.stack([values, predicted]).double().numpy())[0, 1])

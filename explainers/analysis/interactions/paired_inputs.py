@@ -73,7 +73,7 @@ class PairedInputs(Record):
         return float(self.pairs.double().sum())
 
     def strongest(self, count: int = 10) -> list[tuple[int, int, float]]:
-        """The pairs with the largest scores by magnitude: (unit of the first, unit of the second, score)."""
+        """Return the pairs with the largest scores by magnitude: (unit of the first, unit of the second, score)."""
         order = self.pairs.abs().flatten().argsort(descending=True)[:count].tolist()
         width = self.pairs.shape[1]
         return [(index // width, index % width, float(self.pairs[index // width, index % width])) for index in order]
@@ -87,7 +87,7 @@ class PairedInputs(Record):
         return f"row {row + 1}, column {column + 1}"
 
     def _head(self) -> str:
-        """The lines above the strongest pairs in the printed table."""
+        """Return the lines above the strongest pairs in the printed table."""
         raise NotImplementedError
 
     def __str__(self) -> str:
@@ -96,7 +96,7 @@ class PairedInputs(Record):
         return "\n".join([self._head(), *table, *(f"note: {note}" for note in self.notes)])
 
     def _repr_html_(self) -> str:
-        """The strongest pairs, and the map of each picture: what a notebook shows."""
+        """Return the strongest pairs, and the map of each picture: what a notebook shows."""
         from explainers.rendering.notebook import picture_html, text_html
 
         return text_html(str(self), *(picture_html(picture, "What a patch adds to the cosine") for picture in self.pictures()))

@@ -173,7 +173,7 @@ class _Settings:
 
 
 def _check_settings(rule: str, steps: int, baseline: Baseline, block: EntryBlock, quadrature: Quadrature, check: Check) -> _Settings:
-    """The settings of an interaction. Raises ExplainerError for a rule, a number of steps or a quadrature that there is not."""
+    """Return the settings of an interaction. Raises ExplainerError for a rule, a number of steps or a quadrature that there is not."""
     if rule not in gradient_rules():
         raise ExplainerError(f"Interactions are made with rules that carry gradients: {', '.join(gradient_rules())}; not {rule!r}.")
     if not isinstance(steps, Integral) or steps < 0:
@@ -223,8 +223,8 @@ def _notes_on_rest(result: Interaction) -> tuple[str, ...]:
 
 
 def _compare(a: Encoded, b: Encoded, settings: _Settings) -> tuple[Tensor, Tensor, Tensor, float]:
-    """Both maps, the pairs, and the sum of the pairs of all tokens, but for the norms. The products of ``a``, which has fewer units, are
-    made whole; ``b`` goes back from the directions of those units, where they are fewer than the dimensions.
+    """Return both maps, the pairs, and the sum of the pairs of all tokens, but for the norms. The products of ``a``, which has fewer units,
+    are made whole; ``b`` goes back from the directions of those units, where they are fewer than the dimensions.
     """
     products_and_sum = _products(a, settings)
     products, sum_of_all = products_and_sum[:-1], products_and_sum[-1]
@@ -237,7 +237,7 @@ def _compare(a: Encoded, b: Encoded, settings: _Settings) -> tuple[Tensor, Tenso
 
 
 def _exchange(original: Interaction) -> Interaction:
-    """The interaction with first and second exchanged."""
+    """Return the interaction with first and second exchanged."""
     return replace(
         original,
         first=original.second,
@@ -280,7 +280,7 @@ def _components_along(side: Encoded, directions: Tensor, settings: _Settings) ->
 
 
 def _sums(side: Encoded) -> Tensor:
-    """(units + 1, S): the tokens of each unit, and at last every token."""
+    """Return (units + 1, S): the tokens of each unit, and at last every token."""
     return torch.cat([side.units, side.is_token[None]])
 
 
@@ -296,8 +296,8 @@ def _pad_rows(rows: Tensor, count: int) -> Tensor:
 
 
 def _linearise(side: Encoded, copies: int, settings: _Settings) -> Iterator[tuple[Linearised, float]]:
-    """The encoder as a linear map of so many copies of its input, at each point of the path from the baseline, with its weight; without
-    steps at the input alone.
+    """Yield the encoder as a linear map of so many copies of its input, at each point of the path from the baseline, with its weight;
+    without steps at the input alone.
     """
     tensors = {name: tensor.expand(copies, *tensor.shape[1:]) for name, tensor in side.tensors.items()}
     rerun = rerunner(side.model, tensors, settings.check)

@@ -65,8 +65,8 @@ def _pool(rec: Recorder, func: TorchFunction, input: Tensor, *args: Any, **kwarg
 
 @handles(F.interpolate)
 def _resize(rec: Recorder, func: TorchFunction, input: Tensor, *args: Any, **kwargs: Any) -> Any:
-    """An image in another size is still one: each of its pixels is a mean of others with weights that sum to 1, by which it gives on what
-    it gets, whatever the rule. A map of features in another size is pooled, but for bicubic weights, of which some are negative.
+    """Return an image in another size is still one: each of its pixels is a mean of others with weights that sum to 1, by which it gives on
+    what it gets, whatever the rule. A map of features in another size is pooled, but for bicubic weights, of which some are negative.
     """
     if role(rec, input) == Role.PIXELS:
         return rec.nodes.move(func(input, *args, **kwargs), input, Role.PIXELS)

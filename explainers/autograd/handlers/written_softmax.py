@@ -74,14 +74,14 @@ def written_softmax(rec: Recorder, over: Tensor, under: Tensor) -> Tensor | None
 
 
 def moved_from(node: Node | None) -> Node | None:
-    """The node whose numbers were moved, perhaps several times, to become those of ``node``."""
+    """Return the node whose numbers were moved, perhaps several times, to become those of ``node``."""
     while node is not None and node.operator is Move and node.paths:
         node = node.paths[0]
     return node
 
 
 def _exponents(rec: Recorder, exponential: Node) -> Iterator[Tensor]:
-    """The numbers that a softmax may be of: as they were before one number a row was taken off, and after it."""
+    """Yield the numbers that a softmax may be of: as they were before one number a row was taken off, and after it."""
     (exponent,) = exponential.operands
     difference = moved_from(rec.nodes.of(exponent))
     if _is(difference, op.Add) and difference is not None:

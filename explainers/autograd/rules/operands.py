@@ -88,7 +88,7 @@ class ActivationCurve:
 
 
 def slope(act: Callable[[Tensor], Tensor], x: Tensor, differentiable: bool = False) -> Tensor:
-    """Derivative of an element-wise function; ``differentiable``: as a function of x."""
+    """Return derivative of an element-wise function; ``differentiable``: as a function of x."""
     with torch.enable_grad():
         x = x.view_as(x) if differentiable and x.requires_grad else x.detach().requires_grad_()
         (slope,) = torch.autograd.grad(act(x).sum(), x, create_graph=differentiable)
@@ -96,7 +96,7 @@ def slope(act: Callable[[Tensor], Tensor], x: Tensor, differentiable: bool = Fal
 
 
 def ratio(act: Callable[[Tensor], Tensor], x: Tensor, y: Tensor) -> Tensor:
-    """y/x of an element-wise function y = act(x), and its slope where x is all but zero."""
+    """Return y/x of an element-wise function y = act(x), and its slope where x is all but zero."""
     near = x.abs() < TINY
     if not bool(near.any()):
         return y / x
@@ -104,7 +104,7 @@ def ratio(act: Callable[[Tensor], Tensor], x: Tensor, y: Tensor) -> Tensor:
 
 
 def smooth_ratio(act: Callable[[Tensor], Tensor], x: Tensor, y: Tensor) -> Tensor:
-    """:func:`ratio` as a function that can be differentiated at zero too, where act(x)/x is the slope at x/2 up to x^2."""
+    """Return :func:`ratio` as a function that can be differentiated at zero too, where act(x)/x is the slope at x/2 up to x^2."""
     near = x.detach().abs() < torch.finfo(x.dtype).eps ** 0.5
     if not bool(near.any()):
         return y / x

@@ -15,8 +15,8 @@ from explainers.models.structure.block_kinds import BlockKind
 
 
 def sums_in(nodes: Nodes, block: Block, block_kind: BlockKind) -> list[Tensor]:
-    """The residual stream (B, S, D) after each sum of two paths in a block: the first is the one after attention. None where a block has
-    several streams.
+    """Return the residual stream (B, S, D) after each sum of two paths in a block: the first is the one after attention. None where a block
+    has several streams.
     """
     return [
         block_kind.row_of(node.output)
@@ -26,8 +26,8 @@ def sums_in(nodes: Nodes, block: Block, block_kind: BlockKind) -> list[Tensor]:
 
 
 def added_before(nodes: Nodes, layout: Layout) -> tuple[Tensor, Tensor] | None:
-    """The constant that was added last before x^1 to all tokens, or to the patches alone, and differs from token to token: the position
-    embeddings, and the tokens with them added. None where nothing was.
+    """Return the constant that was added last before x^1 to all tokens, or to the patches alone, and differs from token to token: the
+    position embeddings, and the tokens with them added. None where nothing was.
     """
     tokens = math.prod(layout.grid or (0,))
     for node in reversed(nodes.ran[: nodes.entry]):
@@ -68,7 +68,7 @@ def _takers(nodes: Nodes, start: Node) -> list[Node]:
 
 
 def pooling_attention(nodes: Nodes, users: Users) -> Tensor | None:
-    """(B, H, queries, S): the last attention behind the blocks of fewer queries than keys, where the keys are the blocks' tokens."""
+    """Return (B, H, queries, S): the last attention behind the blocks of fewer queries than keys, where the keys are the blocks' tokens."""
     return next((attention.weights for attention in pooling_products(nodes, users)), None)
 
 

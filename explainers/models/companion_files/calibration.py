@@ -137,12 +137,12 @@ UNCALIBRATED = Calibration()
 
 
 def read_calibration(path: Path) -> Calibration:
-    """The calibration in a ``calibration.json``. Raises ExplainerError, naming the part, for a file of another form."""
+    """Return the calibration in a ``calibration.json``. Raises ExplainerError, naming the part, for a file of another form."""
     return parse_calibration(read_json(path), str(path))
 
 
 def parse_calibration(content: Any, where: str) -> Calibration:
-    """The calibration that a ``calibration.json`` holds as plain data; ``where`` is named in errors, as by `read_calibration`."""
+    """Return the calibration that a ``calibration.json`` holds as plain data; ``where`` is named in errors, as by `read_calibration`."""
     if not isinstance(content, dict) or not isinstance(content.get("lines", {}), dict):
         raise ExplainerError(f'{where} must be an object such as {{"temperature": 1.3, "lines": {{...}}}}')
     temperature = content.get("temperature", 1.0)

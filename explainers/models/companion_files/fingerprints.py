@@ -33,12 +33,12 @@ def _generator() -> Any:
 
 
 def fingerprints_of(molecules: Sequence[Any]) -> Tensor:
-    """The fingerprints of molecules of RDKit, uint8 (N, BITS / 8)."""
+    """Return the fingerprints of molecules of RDKit, uint8 (N, BITS / 8)."""
     return torch.from_numpy(np.stack([np.packbits(_generator().GetFingerprintAsNumPy(mol)) for mol in molecules]))
 
 
 def nearest_similarity(fingerprint: Tensor, known: Tensor) -> float:
-    """The largest Tanimoto similarity of a fingerprint (BITS / 8,) to ``known`` ones (N, BITS / 8): shared bits over bits of either."""
+    """Return the largest Tanimoto similarity of a fingerprint (BITS / 8,) to ``known`` ones (N, BITS / 8): shared bits over bits of either."""
     bits, others = fingerprint.numpy(), known.numpy()
     shared, either = _count(bits & others), _count(bits | others)
     return float((shared / np.maximum(either, 1)).max())

@@ -90,12 +90,12 @@ class PromptWords:
 
 
 def words_of(text: str) -> list[str]:
-    """The words of a prompt in small letters, without marks and numbers."""
+    """Return the words of a prompt in small letters, without marks and numbers."""
     return [word.replace("’", "'") for word in _WORD.findall(text.lower())]
 
 
 def _singular(word: str, known: Mapping[str, str] | frozenset[str]) -> str:
-    """The word without the ending of a plural, where that is known and the word is not."""
+    """Return the word without the ending of a plural, where that is known and the word is not."""
     if word in known:
         return word
     return next((short for end in _ENDINGS if (short := word.removesuffix(end)) != word and short in known), word)

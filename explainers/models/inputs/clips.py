@@ -55,7 +55,7 @@ class ClipShape:
         return cells.permute(0, 2, 4, 1, 3, 5, 6).flatten(4, 5).flatten(1, 2)
 
     def prepare(self, clip: Any, recipe: AnyPreprocessing) -> tuple[Tensor, ImageInput, tuple[str, ...]]:
-        """A clip as a strip (C, T * H, W), how it was shown, and a note where frames were left out or repeated.
+        """Return a clip as a strip (C, T * H, W), how it was shown, and a note where frames were left out or repeated.
 
         Frames are taken evenly, the first and the last among them. What is shown of each tubelet is its first frame, below each other.
         """
@@ -74,7 +74,7 @@ class ClipShape:
 
 
 def pictures_of(frames: Any) -> list[Image.Image]:
-    """The frames of a clip in RGB. Raises ExplainerError for what is no clip, and for frames of different sizes."""
+    """Return the frames of a clip in RGB. Raises ExplainerError for what is no clip, and for frames of different sizes."""
     pictures = [read_image(frame) for frame in _frames_of(frames)]
     sizes = {picture.size for picture in pictures}
     if len(sizes) > 1:

@@ -67,7 +67,7 @@ def is_deep(image: Image.Image) -> bool:
 
 
 def window_of(image: Image.Image) -> GreyWindow:
-    """The window of a deep picture where the caller names none: its file's, else its range; floats within 0 to 1 have that range."""
+    """Return the window of a deep picture where the caller names none: its file's, else its range; floats within 0 to 1 have that range."""
     if (named := image.info.get(FILE_WINDOW)) is not None:
         return GreyWindow(named[0], named[1], "file")
     values = np.asarray(image, np.float64)
@@ -79,8 +79,8 @@ def window_of(image: Image.Image) -> GreyWindow:
 
 
 def picture_of_array(array: NDArray[Any]) -> Image.Image:
-    """An array as a picture: greys (height, width) of any kind of number, or colours of 8 bits or of 0 to 1 (height, width, 3), also with
-    the channels first. Raises ExplainerError for another.
+    """Return an array as a picture: greys (height, width) of any kind of number, or colours of 8 bits or of 0 to 1 (height, width, 3), also
+    with the channels first. Raises ExplainerError for another.
     """
     wanted = "send greys (height, width), or colours (height, width, 3) as uint8 or as floats of 0 to 1"
     shape = tuple(array.shape)
@@ -106,7 +106,9 @@ def picture_of_array(array: NDArray[Any]) -> Image.Image:
 
 
 def channels_last(array: NDArray[Any], counts: tuple[int, ...]) -> NDArray[Any]:
-    """A stack of bands as (height, width, bands), where one of its two ends holds so many; raises ExplainerError where both or none do."""
+    """Return a stack of bands as (height, width, bands), where one of its two ends holds so many; raises ExplainerError where both or none
+    do.
+    """
     first, last = array.shape[0] in counts, array.shape[-1] in counts
     if array.ndim != 3 or first == last:
         wanted = " or ".join(map(str, counts))
@@ -117,7 +119,7 @@ def channels_last(array: NDArray[Any], counts: tuple[int, ...]) -> NDArray[Any]:
 
 
 def read_array(path: Path) -> NDArray[Any]:
-    """The array of a ``.npy`` file, of which nothing is executed; raises ExplainerError for what holds none."""
+    """Return the array of a ``.npy`` file, of which nothing is executed; raises ExplainerError for what holds none."""
     try:
         array = np.load(path, allow_pickle=False)
     except (ValueError, EOFError, OSError) as problem:
@@ -133,7 +135,7 @@ def is_dicom(head: bytes) -> bool:
 
 
 def _transfer_syntaxes(data: bytes) -> set[bytes]:
-    """The UIDs by which the file meta information of a DICOM file says how the rest is stored, read without unpacking the rest. That
+    """Return the UIDs by which the file meta information of a DICOM file says how the rest is stored, read without unpacking the rest. That
     information is a list of elements of group 2 in Explicit VR Little Endian (DICOM PS3.10, section 7.1).
     """
     syntaxes, place = set[bytes](), 132
@@ -148,7 +150,8 @@ def _transfer_syntaxes(data: bytes) -> set[bytes]:
 
 
 def read_dicom(file: Any, name: str, most_pixels: float = math.inf) -> Image.Image:
-    """One grey slice of a DICOM file in the units of its modality (Hounsfield for CT), its window in ``info``; inverted greys upright.
+    """Return one grey slice of a DICOM file in the units of its modality (Hounsfield for CT), its window in ``info``; inverted greys
+    upright.
 
     ``file`` is a path or an open file. Needs pydicom, the extra ``medical``. Raises ExplainerError for several frames, and for colours,
     and for more than ``most_pixels``, before they are decoded. Where these are bounded ``file`` is an open one, and a compressed slice is

@@ -20,7 +20,7 @@ BRANDS_BYTES = 256
 
 
 def _brands(head: bytes) -> set[bytes]:
-    """The major and the compatible brands in the ``ftyp`` box that a file of ISO/IEC 14496-12 begins with; empty for other files."""
+    """Return the major and the compatible brands in the ``ftyp`` box that a file of ISO/IEC 14496-12 begins with; empty for other files."""
     if head[4:8] != b"ftyp":
         return set()
     end = min(int.from_bytes(head[:4], "big"), len(head))
@@ -52,5 +52,5 @@ def needs_heif(head: bytes) -> bool:
 
 
 def heif_not_installed(name: str) -> str:
-    """The message for a HEIF file called ``name`` where pillow-heif is missing."""
+    """Return the message for a HEIF file called ``name`` where pillow-heif is missing."""
     return not_installed(f"{name} is a HEIF file (.heic) and needs the package pillow-heif", "heif")

@@ -100,7 +100,7 @@ def _shown(source: object, window: GreyWindow | None) -> tuple[Image.Image, Grey
 
 
 def _head(path: Path) -> bytes:
-    """The first bytes of a file, enough to tell its format; empty where it may not be read, which is said where it is opened."""
+    """Return the first bytes of a file, enough to tell its format; empty where it may not be read, which is said where it is opened."""
     try:
         with path.open("rb") as file:
             return file.read(BRANDS_BYTES)
@@ -175,7 +175,7 @@ class PicturePreparation(ABC):
 
     @abstractmethod
     def __call__(self, image: Image.Image) -> tuple[Tensor, ImageInput]:
-        """An upright RGB image to (float32 (channels, H, W), which part of it the model sees)."""
+        """Return an upright RGB image to (float32 (channels, H, W), which part of it the model sees)."""
 
     @abstractmethod
     def cut_out(self, crop: Crop) -> tuple[Tensor, ImageInput]:
@@ -225,7 +225,7 @@ class Preprocessing(PicturePreparation):
         return self.crop or (self.resize if self.fit == "squash" else None)
 
     def __call__(self, image: Image.Image) -> tuple[Tensor, ImageInput]:
-        """An upright RGB image to (float32 (channels, H, W), which part of it the model sees)."""
+        """Return an upright RGB image to (float32 (channels, H, W), which part of it the model sees)."""
         resized_width, resized_height = self._size_after_resizing(image.width, image.height)
         height, width = self.crop or (resized_height, resized_width)
         left = self._margin(resized_width, width)
@@ -297,8 +297,8 @@ class Preprocessing(PicturePreparation):
 
 
 def _within(width: int, height: int, shortest: int, longest: int) -> tuple[int, int]:
-    """(width, height) of these proportions, the shorter side ``shortest`` pixels, or as many as keep the longer one within ``longest``; in
-    whole pixels as transformers has them.
+    """Return (width, height) of these proportions, the shorter side ``shortest`` pixels, or as many as keep the longer one within
+    ``longest``; in whole pixels as transformers has them.
     """
     low, high = sorted((width, height))
     exact: float = shortest
@@ -309,7 +309,7 @@ def _within(width: int, height: int, shortest: int, longest: int) -> tuple[int, 
 
 
 def _whole_patches(width: int, height: int, side: int, most: int) -> tuple[int, int]:
-    """The largest (width, height) in whole patches, ``side`` pixels each, of about these proportions; as transformers has it."""
+    """Return the largest (width, height) in whole patches, ``side`` pixels each, of about these proportions; as transformers has it."""
 
     def scaled(scale: float) -> tuple[int, int]:
         across, down = (max(side, math.ceil(length * scale / side) * side) for length in (width, height))
@@ -366,7 +366,7 @@ def timm_preprocessing(config: Mapping[str, Any], size: tuple[int, int]) -> Prep
 
 
 def in_greys(recipe: Preprocessing) -> Preprocessing:
-    """The recipe for a model of greys; of settings for three colours the mean is taken."""
+    """Return the recipe for a model of greys; of settings for three colours the mean is taken."""
     mean, std = (values if len(values) == 1 else (sum(values) / len(values),) for values in (recipe.mean, recipe.std))
     return replace(recipe, channels=1, mean=mean, std=std)
 
@@ -423,7 +423,7 @@ def processor_preprocessing(processor: Any) -> Preprocessing:
 
 
 def _sides(size: Any) -> dict[str, int]:
-    """A size setting as the sides that are set; a bare number is a square."""
+    """Return a size setting as the sides that are set; a bare number is a square."""
     if isinstance(size, int):
         return {"height": size, "width": size}
     names = ("height", "width", "shortest_edge", "longest_edge", "max_height", "max_width")

@@ -33,7 +33,7 @@ OTHERS = frozenset({
 
 
 def strange_words(text: TextInput) -> float:
-    """The share of words that are strange, less the share that are small English ones: -1 to 1, about -0.3 for English.
+    """Return the share of words that are strange, less the share that are small English ones: -1 to 1, about -0.3 for English.
 
     Words are those with a letter in them. A text without such a word scores 0: it is in no language. In a text of fewer than
     `FEWEST_WORDS` only words in other scripts count, for a single name or a misspelt "Boooring!" says nothing of its language.

@@ -35,7 +35,7 @@ def draw_molecule(mol: Any) -> Drawing:
 
 
 def plain_svg(text: str) -> str:
-    """An SVG of which only outlines and their colours are kept."""
+    """Return an SVG of which only outlines and their colours are kept."""
     reader = _Outlines()
     reader.feed(text)
     reader.close()

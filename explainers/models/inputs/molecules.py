@@ -116,7 +116,7 @@ def _from_rdkit(source: object) -> Molecule:
 
 
 def _from_block(text: str) -> Molecule:
-    """A .mol file, or the first molecule of an .sdf file."""
+    """Return a .mol file, or the first molecule of an .sdf file."""
     from rdkit import Chem, rdBase
 
     blocks = [block for block in text.replace("\r\n", "\n").split("$$$$\n") if block.strip()]
@@ -226,7 +226,7 @@ def record_of(molecule: Molecule, before: int, after: int) -> MoleculeInput:
 
 
 def prepare_molecules(reader: MoleculeReader, special: int, sources: Sequence[Any]) -> Prepared:
-    """A batch of molecules, with a record of each; ``special`` tokens stand before the atoms.
+    """Return a batch of molecules, with a record of each; ``special`` tokens stand before the atoms.
 
     Raises ExplainerError for what is no molecule, and where molecules of different sizes have no ``attention_mask`` to tell them apart.
     """

@@ -25,11 +25,11 @@ class Encoding(UserDict[str, Any]):
     parts: list[list[int | None]]
 
     def word_ids(self, batch_index: int = 0) -> list[int | None]:
-        """The number of the word that each token belongs to; None of a special one."""
+        """Return the number of the word that each token belongs to; None of a special one."""
         return self.words[batch_index]
 
     def sequence_ids(self, batch_index: int = 0) -> list[int | None]:
-        """The text of a pair that each token belongs to; None of a special one."""
+        """Return the text of a pair that each token belongs to; None of a special one."""
         return self.parts[batch_index]
 
 
@@ -47,7 +47,7 @@ class OffsetTokenizer:
     def __call__(
         self, text: Any, text_pair: Any = None, *, return_offsets_mapping: bool = False, return_tensors: str | None = None, **how: Any
     ) -> Any:
-        """The tensors of ``slow``, with an ``offset_mapping`` where it is asked for."""
+        """Return the tensors of ``slow``, with an ``offset_mapping`` where it is asked for."""
         if not return_offsets_mapping:
             return self.slow(text, text_pair, return_tensors=return_tensors, **how)
         texts, seconds = ([text], [text_pair]) if isinstance(text, str) else (list(text), text_pair or [None] * len(text))
@@ -142,8 +142,8 @@ def _parts_of(is_special: Sequence[int], is_pair: bool) -> list[int | None]:
 
 
 def spans_of(text: str, pieces: Sequence[str]) -> list[Span]:
-    """The characters ``[start, end)`` of ``text`` that each piece stands for, in order: by its letters, whatever their case and accents.
-    Pieces that are not found, such as unknown words, stand for what lies between their neighbours.
+    """Return the characters ``[start, end)`` of ``text`` that each piece stands for, in order: by its letters, whatever their case and
+    accents. Pieces that are not found, such as unknown words, stand for what lies between their neighbours.
     """
     plain, places = _plain(text)
     spans_found: list[Span | None] = []
@@ -162,7 +162,7 @@ def spans_of(text: str, pieces: Sequence[str]) -> list[Span]:
 
 
 def _with_gaps(text: str, spans_found: Sequence[Span | None]) -> list[Span]:
-    """The spans, those that were not found shared out over the text between their neighbours: a word each, the last what is left."""
+    """Return the spans, those that were not found shared out over the text between their neighbours: a word each, the last what is left."""
     spans: list[Span] = []
     for index, known in enumerate(spans_found):
         span = known
@@ -179,7 +179,7 @@ def _with_gaps(text: str, spans_found: Sequence[Span | None]) -> list[Span]:
 
 
 def _plain(text: str) -> tuple[str, list[int]]:
-    """A text without case and accents, and of each of its characters the place in ``text``."""
+    """Return a text without case and accents, and of each of its characters the place in ``text``."""
     plain, places = [], []
     for place, character in enumerate(text):
         for part in unicodedata.normalize("NFKD", character.casefold()):

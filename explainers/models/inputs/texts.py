@@ -105,7 +105,7 @@ class TextReader:
     def _pair(
         self, texts: tuple[str, str], ids: Sequence[int], spans: Sequence[tuple[int, int]], parts: Sequence[int | None], numbers: Any
     ) -> TextInput:
-        """The record of two texts; ``parts`` says of every token to which it belongs, None: to neither."""
+        """Return the record of two texts; ``parts`` says of every token to which it belongs, None: to neither."""
         sides = []
         for part, text in enumerate(texts):
             part_spans = [span if p == part else (0, 0) for span, p in zip(spans, parts, strict=True)]
@@ -163,7 +163,7 @@ class TextReader:
             ) from problem
 
     def tokens(self, text: str, ids: Sequence[int], spans: Sequence[tuple[int, int]], special: Sequence[bool]) -> tuple[Token, ...]:
-        """The tokens of a text from their ids and the characters that each stands for."""
+        """Return the tokens of a text from their ids and the characters that each stands for."""
         pieces = self.tokenizer.convert_ids_to_tokens(ids)
         tokens = []
         for piece, (start, end), is_special in zip(pieces, spans, special, strict=True):
@@ -267,7 +267,7 @@ def check_text(text: object) -> None:
 
 
 def _trim(text: str, start: int, end: int) -> tuple[int, int]:
-    """The span without the white space that some tokenizers count to a token."""
+    """Return the span without the white space that some tokenizers count to a token."""
     while start < end and text[start].isspace():
         start += 1
     while end > start and text[end - 1].isspace():
@@ -276,7 +276,9 @@ def _trim(text: str, start: int, end: int) -> tuple[int, int]:
 
 
 def special_ids(source: Any) -> frozenset[int]:
-    """Ids of the tokens that stand for no part of the text, as a tokenizer or a configuration names them; unknown words and [MASK] do."""
+    """Return ids of the tokens that stand for no part of the text, as a tokenizer or a configuration names them; unknown words and [MASK]
+    do.
+    """
     names = ("pad_token_id", "cls_token_id", "sep_token_id", "bos_token_id", "eos_token_id")
     ids = (getattr(source, name, None) for name in names)
     return frozenset(i for i in ids if isinstance(i, int))

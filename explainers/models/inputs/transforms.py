@@ -76,7 +76,7 @@ class TransformPreprocessing(PicturePreparation):
         return cls(transform, 1 if channels == 1 else 3, shapes.pop() if len(shapes) == 1 else None)
 
     def __call__(self, image: Image.Image) -> tuple[Tensor, ImageInput]:
-        """An upright RGB image to (float32 (channels, H, W), which part of it the model sees)."""
+        """Return an upright RGB image to (float32 (channels, H, W), which part of it the model sees)."""
         pixels = _tensor_of(self.transform, image)
         trial = self._trial(image.size)
         seen = (pixels.shape[-1], pixels.shape[-2])
@@ -87,7 +87,7 @@ class TransformPreprocessing(PicturePreparation):
         return pixels, ImageInput(*image.size, (x0, y0, max(x1, x0 + 1), max(y1, y0 + 1)), seen, shown)
 
     def cut_out(self, crop: Crop) -> tuple[Tensor, ImageInput]:
-        """A part of a picture, as if it were one. Raises ExplainerError for a part that does not lie in its picture."""
+        """Return a part of a picture, as if it were one. Raises ExplainerError for a part that does not lie in its picture."""
         image, window = read_picture(crop.image)
         crop.check(image.size)
         pixels, record = self(image.crop(crop.box))
@@ -181,7 +181,7 @@ def _edges(greys: Tensor, dim: int) -> tuple[float, float] | None:
 
 
 def _line(values: Tensor, known: Tensor) -> tuple[float, float] | None:
-    """The straight line through the ``known`` ones of values (N,): its start and its slope; None of fewer than two."""
+    """Return the straight line through the ``known`` ones of values (N,): its start and its slope; None of fewer than two."""
     if int(known.sum()) < 2:
         return None
     places, heights = torch.arange(len(values), dtype=torch.float64)[known], values[known]
@@ -191,7 +191,7 @@ def _line(values: Tensor, known: Tensor) -> tuple[float, float] | None:
 
 
 def _on_edge(place: float, side: int) -> int:
-    """A place in whole pixels; the edge of the picture where it is close to that."""
+    """Return a place in whole pixels; the edge of the picture where it is close to that."""
     edge = next((edge for edge in (0, side) if abs(place - edge) < _AT_EDGE * side), None)
     return round(place) if edge is None else edge
 

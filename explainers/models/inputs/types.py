@@ -320,13 +320,13 @@ class Windows:
         return len(self.indices)
 
     def rows(self, first: int, stop: int) -> Prepared:
-        """Some of the windows as a batch."""
+        """Return some of the windows as a batch."""
         part = slice(first, stop)
         tensors = {name: tensor[part] for name, tensor in self.prepared.tensors.items()}
         return Prepared(tensors, self.prepared.inputs[part], self.prepared.notes[part])
 
     def content(self, window: int) -> tuple[int, int]:
-        """The first and the last of the tokens of ``whole`` that stand for words in a window."""
+        """Return the first and the last of the tokens of ``whole`` that stand for words in a window."""
         words = [index for index in self.indices[window] if not self.whole.tokens[index].special]
         return words[0], words[-1]
 

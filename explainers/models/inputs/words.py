@@ -56,7 +56,7 @@ def _edges_of_characters(text: str) -> Set[int]:
 
 
 def _cut(text: str, tokens: Sequence[Token], group: Sequence[int], edges: Set[int]) -> list[list[int]]:
-    """The parts of a group between which there is white space or one of ``edges``.
+    """Return the parts of a group between which there is white space or one of ``edges``.
 
     A token of white space alone belongs to what follows it. Tokens may stand for bytes of one character: those stay together.
     """
@@ -79,7 +79,7 @@ def _cut(text: str, tokens: Sequence[Token], group: Sequence[int], edges: Set[in
 
 
 def _joined_groups(groups: Iterable[list[int]], tokens: Sequence[Token], inside: Set[int]) -> list[tuple[list[int], tuple[int, int]]]:
-    """Groups whose tokens touch at a place ``inside`` a word become one; a group without characters goes to its neighbour.
+    """Return groups whose tokens touch at a place ``inside`` a word become one; a group without characters goes to its neighbour.
 
     Each comes with the start and end of its characters, which are kept as it grows: no token is looked at twice.
     """

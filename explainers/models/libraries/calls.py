@@ -126,17 +126,17 @@ def molecule_forward_of(module: nn.Module, head: str | int | None = None) -> Cal
 
 
 def _copy_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Copies for a module, which may write into what it is given (``x.sub_(mean)``); the caller's stay what they are."""
+    """Return copies for a module, which may write into what it is given (``x.sub_(mean)``); the caller's stay what they are."""
     return {name: tensor.clone() for name, tensor in tensors.items()}
 
 
 def argument_names(module: nn.Module) -> frozenset[str]:
-    """The names of the arguments of a module's forward."""
+    """Return the names of the arguments of a module's forward."""
     return frozenset(inspect.signature(module.forward).parameters)
 
 
 def _as_taken(module: nn.Module, takes: Mapping[str, Any], tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """``tensors`` as the module takes them: images as they are, or cut into rows of patches, and where these lie."""
+    """Return ``tensors`` as the module takes them: images as they are, or cut into rows of patches, and where these lie."""
     pixels = tensors.get("pixel_values")
     if pixels is not None and (clip := clip_shape(module)) is not None:
         others = {name: tensor for name, tensor in tensors.items() if name != "pixel_values"}
@@ -199,19 +199,19 @@ def logits_of(output: Any, samples: int, head: str | int | None = None) -> Tenso
 
 
 def heads_in(output: Any) -> dict[str, Tensor]:
-    """The rows (B, C) in a tuple, list or dict, each by its index or key; (B,) is one number, and one without an axis is a loss."""
+    """Return the rows (B, C) in a tuple, list or dict, each by its index or key; (B,) is one number, and one without an axis is a loss."""
     rows = {name: tensor for name, tensor in _outputs_of(output).items() if tensor.dim() in (1, 2) and tensor.is_floating_point()}
     return {name: tensor if tensor.dim() == 2 else tensor[:, None] for name, tensor in rows.items()}
 
 
 def _outputs_of(output: Any) -> dict[str, Tensor]:
-    """The tensors of a tuple, list or dict, each by its index or key."""
+    """Return the tensors of a tuple, list or dict, each by its index or key."""
     named = output.items() if isinstance(output, Mapping) else enumerate(output) if isinstance(output, tuple | list) else ()
     return {str(name): tensor for name, tensor in named if isinstance(tensor, Tensor) and name not in _FEATURES}
 
 
 def _as_logits(tensor: Tensor, samples: int) -> Tensor | None:
-    """(samples, C), where it is that; (samples,) is one logit, and so is the number that is left of it where one sample is squeezed."""
+    """Return (samples, C), where it is that; (samples,) is one logit, and so is the number that is left of it where one sample is squeezed."""
     if tensor.dim() < 2 and tensor.numel() == samples:
         tensor = tensor.reshape(samples, 1)
     return tensor if tensor.dim() == 2 and tensor.is_floating_point() else None

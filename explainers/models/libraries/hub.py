@@ -24,7 +24,7 @@ _SIDE_FILES = (".json", ".txt", ".model", ".jinja", "README.md")
 
 
 def fetch(repository: str, progress: DownloadProgress | None = None) -> Path:
-    """The folder with the files of ``repository`` ("org/name"): from the local cache if it is there, else downloaded into it.
+    """Return the folder with the files of ``repository`` ("org/name"): from the local cache if it is there, else downloaded into it.
 
     Raises ExplainerError: no such repository, no access to it, no network (within about PATIENCE_SECONDS), offline mode and not cached.
     """
@@ -35,7 +35,7 @@ def fetch(repository: str, progress: DownloadProgress | None = None) -> Path:
 
 
 def find_cached(repository: str) -> Path | None:
-    """The folder of ``repository`` in the local cache; None unless its configuration and all of its weights are there."""
+    """Return the folder of ``repository`` in the local cache; None unless its configuration and all of its weights are there."""
     from huggingface_hub import try_to_load_from_cache
     from huggingface_hub.errors import HFValidationError
 
@@ -50,7 +50,7 @@ def find_cached(repository: str) -> Path | None:
 
 
 def fetch_one(repository: str, names: Sequence[str], progress: DownloadProgress | None = None) -> Path:
-    """One file of ``repository``, the first of ``names`` that it has, from the local cache or the hub. Raises as :func:`fetch` does."""
+    """Return one file of ``repository``, the first of ``names`` that it has, from the local cache or the hub. Raises as :func:`fetch` does."""
     from huggingface_hub import constants, hf_hub_download, try_to_load_from_cache
     from huggingface_hub.errors import HfHubHTTPError
 
@@ -100,7 +100,7 @@ def fetch_config(repository: str, progress: DownloadProgress | None = None) -> P
 
 
 def missing_weights(folder: Path) -> list[str]:
-    """Names of the weight files that ``folder`` lacks, the shards that an index names included."""
+    """Return names of the weight files that ``folder`` lacks, the shards that an index names included."""
     present = next((folder / name for name in _WEIGHTS if (folder / name).is_file()), None)
     if present is None:
         return ["model.safetensors"]
@@ -138,7 +138,7 @@ def _download(repository: str, progress: DownloadProgress | None) -> Path:
 
 
 def _wanted(sizes: dict[str, int]) -> list[str]:
-    """Small files of the top folder, then the weights of the best format there is."""
+    """Return small files of the top folder, then the weights of the best format there is."""
     top = [name for name in sizes if "/" not in name]
     index_or_weights = next((name for name in _WEIGHTS if name in top), None)
     side = [name for name in top if name.endswith(_SIDE_FILES) and name not in _WEIGHTS]
@@ -150,7 +150,7 @@ def _wanted(sizes: dict[str, int]) -> list[str]:
 
 
 def _listing(repository: str) -> dict[str, int]:
-    """Sizes of the files of ``repository``; the one question that is asked with little patience."""
+    """Return sizes of the files of ``repository``; the one question that is asked with little patience."""
     from huggingface_hub import HfApi, constants
     from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError
 
@@ -179,7 +179,7 @@ def _listing(repository: str) -> dict[str, int]:
 
 
 def _bar(tell: DownloadProgress, repository: str, total: int) -> type[tqdm[Any]]:
-    """A progress bar that tells ``tell`` instead of writing to the terminal, over all files together."""
+    """Return a progress bar that tells ``tell`` instead of writing to the terminal, over all files together."""
     done = 0
 
     class Bar(tqdm):  # type: ignore[misc]

@@ -34,7 +34,7 @@ def encodes(module: nn.Module) -> bool:
 
 
 def logits(module: Any, tensors: Mapping[str, Tensor]) -> Tensor:
-    """(images, prompts): the scaled cosines of their features, and a bias where the model has one."""
+    """Return (images, prompts): the scaled cosines of their features, and a bias where the model has one."""
     images = module.encode_image(tensors["pixel_values"], normalize=True)
     texts = module.encode_text(tensors["input_ids"], normalize=True)
     scores: Tensor = module.logit_scale.exp() * images @ texts.T
@@ -72,7 +72,8 @@ def _defaults() -> dict[str, Any]:
 
 
 def tokenizer(module: Any, passed: Any) -> Any:
-    """A tokenizer that knows character offsets, with the ids of open_clip's: of ``passed``, else of its own, where the vocabulary fits.
+    """Return a tokenizer that knows character offsets, with the ids of open_clip's: of ``passed``, else of its own, where the vocabulary
+    fits.
 
     None where the model's vocabulary is another one.
     """
@@ -107,7 +108,9 @@ def _own(context_length: int) -> Any:
 
 
 def _cleaning(tokenizer: Any, inner: Any) -> Any:
-    """A copy of ``inner``, one of transformers' tokenizers, that cleans texts as open_clip's wrapper around it does, and keeps offsets."""
+    """Return a copy of ``inner``, one of transformers' tokenizers, that cleans texts as open_clip's wrapper around it does, and keeps
+    offsets.
+    """
     from tokenizers import Regex, normalizers
 
     if getattr(tokenizer, "tokenizer_mode", "") or getattr(tokenizer, "strip_sep_token", False):

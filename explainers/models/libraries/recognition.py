@@ -169,13 +169,13 @@ def vocabulary_of(module: nn.Module) -> int | None:
 
 
 def vision_config(module: nn.Module) -> Any:
-    """The configuration of the image tower, or of the model; None without one."""
+    """Return the configuration of the image tower, or of the model; None without one."""
     config = getattr(module, "config", None)
     return getattr(config, "vision_config", None) or config
 
 
 def text_config(module: nn.Module) -> Any:
-    """The configuration of the text tower, or of the model; None without one."""
+    """Return the configuration of the text tower, or of the model; None without one."""
     config = getattr(module, "config", None)
     return getattr(config, "text_config", None) or config
 
@@ -208,7 +208,7 @@ def image_size(module: nn.Module, library: Library) -> tuple[int, int] | None:
 
 
 def timm_config(module: nn.Module) -> dict[str, Any]:
-    """timm's data configuration: input_size, mean, std, interpolation, crop_pct, crop_mode."""
+    """Return timm's data configuration: input_size, mean, std, interpolation, crop_pct, crop_mode."""
     from timm.data.config import resolve_model_data_config
 
     return dict(resolve_model_data_config(module))
@@ -298,7 +298,7 @@ def _default_preprocessing(module: nn.Module, size: tuple[int, int] | None) -> t
 
 
 def _resized(recipe: Preprocessing, size: tuple[int, int]) -> Preprocessing:
-    """``recipe`` for tensors of another size, with the same margin around the crop."""
+    """Return ``recipe`` for tensors of another size, with the same margin around the crop."""
     if recipe.resize is None or recipe.crop is None:
         return replace(recipe, resize=size, fit="squash", crop=None)
     resize = (round(recipe.resize[0] * size[0] / recipe.crop[0]), round(recipe.resize[1] * size[1] / recipe.crop[1]))
@@ -341,7 +341,7 @@ def has_class_token(module: nn.Module) -> bool:
 
 
 def dtype_of(module: nn.Module) -> torch.dtype:
-    """The floating-point type of the weights."""
+    """Return the floating-point type of the weights."""
     return next((p.dtype for p in module.parameters() if p.is_floating_point()), torch.float32)
 
 

@@ -89,7 +89,7 @@ def sentence_embedding_of(folder: Path) -> SentenceEmbedding | None:
 
 
 def backbone_in(root: Path) -> Path | None:
-    """The folder of the backbone, where a folder of sentence-transformers keeps it in one of its own."""
+    """Return the folder of the backbone, where a folder of sentence-transformers keeps it in one of its own."""
     modules = _modules_of(root)
     place = root / modules[0]["path"] if modules else root
     return place if place != root and (place / "config.json").is_file() else None

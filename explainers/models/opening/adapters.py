@@ -23,8 +23,8 @@ _TASKS = {"SEQ_CLS": "AutoModelForSequenceClassification", "TOKEN_CLS": "AutoMod
 def merge_adapter(
     folder: Path, base: str | Path | nn.Module | None, progress: DownloadProgress | None = None
 ) -> tuple[nn.Module, Path | None, str]:
-    """The base model with the adapter of ``folder`` merged into its weights; the folder of the base, which may hold its tokenizer, and
-    what the base is called.
+    """Return the base model with the adapter of ``folder`` merged into its weights; the folder of the base, which may hold its tokenizer,
+    and what the base is called.
 
     base  the base model: a folder, ``hf/<organisation>/<name>``, or a module; None: what the adapter names
 

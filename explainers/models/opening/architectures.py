@@ -49,7 +49,7 @@ class Built:
 
 
 def build(architecture: str | Path | nn.Module, weights: Weights, progress: DownloadProgress | None = None) -> Built:
-    """The architecture with these weights; how many classes and channels it has is read from them.
+    """Return the architecture with these weights; how many classes and channels it has is read from them.
 
     Raises ExplainerError for an unknown architecture, and where the weights do not fit it, with one that they may fit.
     """
@@ -204,7 +204,7 @@ def _torchvision(name: str, weights: Weights) -> Built:
 
 
 def _head_of(make: Callable[[int], nn.Module], weights: Weights) -> tuple[dict[str, Tensor], int]:
-    """The weights under the module's names, and how many classes they have: two skeletons differ where the head is."""
+    """Return the weights under the module's names, and how many classes they have: two skeletons differ where the head is."""
     with torch.device("meta"):
         smaller, other = (make(classes).state_dict() for classes in _MANY_CLASSES)
     tensors = rename_weights(weights.tensors, smaller)

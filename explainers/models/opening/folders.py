@@ -60,7 +60,7 @@ def content_of(folder: Path) -> Content:
 
 
 def _newest_checkpoint(folder: Path) -> Content | None:
-    """The newest whole checkpoint of a run of transformers' Trainer."""
+    """Return the newest whole checkpoint of a run of transformers' Trainer."""
     steps = {int(match[1]): place for place in folder.iterdir() if place.is_dir() and (match := _CHECKPOINT.fullmatch(place.name))}
     whole = {
         step: place
@@ -86,7 +86,7 @@ def _best_of_run(checkpoint: Path) -> str | None:
 
 
 def _weight_files(folder: Path) -> list[Path]:
-    """Files of weights in ``folder``, or in a folder ``checkpoints`` of it or of one run inside (Lightning's)."""
+    """Return files of weights in ``folder``, or in a folder ``checkpoints`` of it or of one run inside (Lightning's)."""
     for place in (folder, folder / "checkpoints", *sorted(folder.glob("version_*/checkpoints"), reverse=True)):
         if place.is_dir():
             files = [f for f in sorted(place.iterdir()) if f.is_file() and f.name.endswith(ENDINGS) and not _is_state(f)]

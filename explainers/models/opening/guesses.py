@@ -48,7 +48,7 @@ _HUB: tuple[tuple[str, int, int, str], ...] = (
 
 
 def digest_of_shapes(shapes: Shapes) -> str:
-    """A short hash of names and shapes, of all but what depends on the number of classes, of channels, and on the size of pictures."""
+    """Return a short hash of names and shapes, of all but what depends on the number of classes, of channels, and on the size of pictures."""
     digest = hashlib.sha256()
     for name in sorted(shapes):
         if name.split(".")[0] in _HEADS or _BY_SIZE.search(name):
@@ -96,7 +96,7 @@ def _of_timm(shapes: Shapes, installed: bool) -> list[str]:
 
 
 def picture_side(shapes: Shapes) -> int | None:
-    """Side of the square pictures that position embeddings of a ViT are for; None where they do not tell."""
+    """Return side of the square pictures that position embeddings of a ViT are for; None where they do not tell."""
     positions, patch = shapes.get("pos_embed"), shapes.get("patch_embed.proj.weight")
     if positions is None or patch is None or len(positions) != 3 or len(patch) != 4:
         return None

@@ -94,7 +94,7 @@ class Weights:
 
 
 def read_weights(path: Path, key: str | None = None) -> Weights:
-    """The weights in a file of safetensors or of ``torch.save``, on the CPU; ``key`` names the set to read where there are several.
+    """Return the weights in a file of safetensors or of ``torch.save``, on the CPU; ``key`` names the set to read where there are several.
 
     Raises ExplainerError, saying what is in the way and how to save again, for a file that holds anything but weights and plain data.
     """
@@ -107,7 +107,7 @@ def read_weights(path: Path, key: str | None = None) -> Weights:
 
 
 def weights_in(tree: Any, key: str | None = None, name: str = "the dict") -> Weights:
-    """The weights in what a file holds, or in a dict of tensors. Raises ExplainerError where there are none, or not under ``key``."""
+    """Return the weights in what a file holds, or in a dict of tensors. Raises ExplainerError where there are none, or not under ``key``."""
     sets = dict(_sets(tree))
     if not sets:
         raise ExplainerError(f"{name} holds {_summary(tree)} and no weights: save them with torch.save(model.state_dict(), 'weights.pth')")
@@ -133,7 +133,9 @@ def weights_in(tree: Any, key: str | None = None, name: str = "the dict") -> Wei
 
 
 def _begun_with(sets: Mapping[str, Mapping[str, Tensor]], key: str) -> dict[str, Tensor] | None:
-    """The tensors of a set whose names begin with a prefix, without it: ``teacher``, or ``state_dict.teacher`` with the key of the set."""
+    """Return the tensors of a set whose names begin with a prefix, without it: ``teacher``, or ``state_dict.teacher`` with the key of the
+    set.
+    """
     for place, tensors in sets.items():
         for prefix in (f"{key}.", f"{key.removeprefix(place).removeprefix('.')}."):
             begun = {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
@@ -294,7 +296,7 @@ def _refusal(path: Path, problem: Exception) -> str:
 
 
 def _strange_objects(path: Path, problem: Exception) -> list[str]:
-    """Names of the classes and functions in the file that are neither tensors nor plain data."""
+    """Return names of the classes and functions in the file that are neither tensors nor plain data."""
     try:
         return sorted(torch.serialization.get_unsafe_globals_in_checkpoint(path))
     except Exception:  # an old format, or no archive at all: torch names the first one it met
@@ -359,7 +361,7 @@ def _first(tree: Mapping[Any, Any], names: Collection[str]) -> Any:
 
 
 def _architecture(tree: Mapping[Any, Any]) -> str | None:
-    """The name of an architecture among a file's settings, if it is one that timm or the hub may have."""
+    """Return the name of an architecture among a file's settings, if it is one that timm or the hub may have."""
     for held in _settings(tree):
         for name in _ARCHITECTURE:
             if isinstance(said := held.get(name), str) and (known := _known(said)):

@@ -38,7 +38,7 @@ def find_register_neurons(
     about: str = "",
     progress: Callable[[int, int], None] | None = None,
 ) -> RegisterNeurons:
-    """The ``count`` neurons whose activations are largest, on average, where tokens have outlying norms.
+    """Return the ``count`` neurons whose activations are largest, on average, where tokens have outlying norms.
 
     pictures   anything that the model prepares, about 100
     block      whose outputs' norms tell outlier tokens, counted from 0 or from -1 back
@@ -125,14 +125,14 @@ def neuron_scores(
 
 
 def strongest(scores: Sequence[Tensor], count: int) -> list[tuple[int, int]]:
-    """(block, neuron) of the largest scores, the largest first."""
+    """Return (block, neuron) of the largest scores, the largest first."""
     places = [(block, neuron) for block, row in enumerate(scores) for neuron in range(len(row))]
     order = torch.cat(list(scores)).argsort(descending=True, stable=True)[:count].tolist() if places else []
     return [places[place] for place in order]
 
 
 def threshold_of(norms: Tensor) -> float | None:
-    """A norm that parts outliers from the other tokens; None where none stands apart.
+    """Return a norm that parts outliers from the other tokens; None where none stands apart.
 
     It lies in the middle, by logarithm, of the longest stretch of empty bins of the histogram of the norms above their median, where that
     is as wide as a factor of 1.5 and at most a fifth of the tokens lie above it.

@@ -54,7 +54,7 @@ def last_linear_maps(model: Model, tensors: Mapping[str, Tensor]) -> list[nn.Lin
 
 
 def norms_and_activations(model: Model, layers: Sequence[nn.Linear], tensors: Mapping[str, Tensor]) -> tuple[Tensor, list[Tensor]]:
-    """The length of every token of what each block gives (B, blocks, S), and per block the activations of its MLP (B, S, F)."""
+    """Return the length of every token of what each block gives (B, blocks, S), and per block the activations of its MLP (B, S, F)."""
     norms: list[Tensor] = []
     activations: list[Tensor] = []
 

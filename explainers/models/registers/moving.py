@@ -98,7 +98,7 @@ def view_of(model: Model, outlier_tokens: OutlierTokens) -> Model:
 
 
 def with_registers(model: Model, neurons: tuple[tuple[int, int], ...], how: Moving) -> Model:
-    """The model with tokens added, to which these ``neurons`` move; of none, tokens alone are added."""
+    """Return the model with tokens added, to which these ``neurons`` move; of none, tokens alone are added."""
     check_registers(model)
     images = encoder(model, "image") if model.kind == "clip" else model
     size = (1, model.details["channels"], *model.details["input"])

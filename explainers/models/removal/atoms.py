@@ -19,7 +19,7 @@ from explainers.models.removal.ways import OF_ATOMS, How, check_how
 def atom_removal(
     model: Model, tensors: Mapping[str, Tensor], content: Tensor, how: How | None = None, tokens: int | None = None
 ) -> TokenRemoval:
-    """A molecule, a batch of one, whose atoms are ``content`` bool (S,) of its tokens; the other tokens always stay.
+    """Return a molecule, a batch of one, whose atoms are ``content`` bool (S,) of its tokens; the other tokens always stay.
 
     ``tokens`` is how many may go through one forward pass; None: as suits the device.
     ``how`` "removed": no attention is paid to an atom that is gone; bonds of the others and distances between them stay as they are.
@@ -41,7 +41,7 @@ def atom_removal(
 
 
 def picture_prompt_removal(model: Model, tensors: Mapping[str, Tensor], content: Tensor, how: How | None = None) -> TokenRemoval:
-    """A picture and a prompt, a batch of one, whose patches and word pieces are ``content`` bool (S,) of its tokens.
+    """Return a picture and a prompt, a batch of one, whose patches and word pieces are ``content`` bool (S,) of its tokens.
 
     No attention is paid to one that is gone; the others keep their positions. Raises ExplainerError for another way.
     """
@@ -51,7 +51,7 @@ def picture_prompt_removal(model: Model, tensors: Mapping[str, Tensor], content:
 
 
 def unattended_removal(model: Model, tensors: Mapping[str, Tensor], content: Tensor, tokens: int | None = None) -> TokenRemoval:
-    """Tokens ``content`` bool (S,) to which no attention is paid where they are gone. ``tokens`` as for :func:`atom_removal`."""
+    """Return tokens ``content`` bool (S,) to which no attention is paid where they are gone. ``tokens`` as for :func:`atom_removal`."""
 
     def remove(keep: Tensor) -> Tensor:
         repeated = repeated_to(model, tensors, len(keep))
@@ -63,7 +63,7 @@ def unattended_removal(model: Model, tensors: Mapping[str, Tensor], content: Ten
 
 
 def _stays(keep: Tensor, content: Tensor) -> Tensor:
-    """bool (K, S): which tokens stay, of ``keep`` (K, N) of those that may go."""
+    """Return bool (K, S): which tokens stay, of ``keep`` (K, N) of those that may go."""
     kept = torch.ones(len(keep), len(content), dtype=torch.bool)
     kept[:, content.cpu()] = keep
     return kept

@@ -27,7 +27,7 @@ def input_removal(
     windows: Windows | None = None,
     how: How | None = None,
 ) -> TokenRemoval:
-    """One input, a batch of one: an image with its ``grid`` of patches, a text or a molecule.
+    """Return one input, a batch of one: an image with its ``grid`` of patches, a text or a molecule.
 
     special  of a text or a molecule: which of its tokens, padding left out, always stay
     prompt   which of the prompts of a CLIP model seen from its text side the text is: its index

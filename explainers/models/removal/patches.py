@@ -20,7 +20,7 @@ from explainers.models.removal.ways import OF_PATCHES, How, check_how
 def patch_removal(
     model: Model, tensors: Mapping[str, Tensor], grid: tuple[int, int], how: How | None = None, tokens: int | None = None
 ) -> TokenRemoval:
-    """An image, a batch of one, and its ``grid`` of (rows, columns) of patches, in raster order.
+    """Return an image, a batch of one, and its ``grid`` of (rows, columns) of patches, in raster order.
 
     ``tokens`` is how many may go through one forward pass; None: as suits the device.
     ``how`` is one of :data:`explainers.models.removal.ways.OF_PATCHES`; None removes them where the model allows it, and paints them
@@ -52,22 +52,22 @@ def patch_removal(
     stem, whole = _shared_stem(model, tensors)
 
     def ask(rows: int, hooks: Sequence[tuple[nn.Module, Hook]]) -> Tensor:
-        """Logits of so many inputs that differ from x^1 on alone; what comes before is computed once, where the model allows it."""
+        """Return logits of so many inputs that differ from x^1 on alone; what comes before is computed once, where the model allows it."""
         return answer(model, repeated_to(model, tensors, rows) if stem is None else tensors, hooks, stem)
 
     def drop(keep: Tensor) -> Tensor:
-        """Logits with the other patches' tokens gone; each row of ``keep`` keeps as many."""
+        """Return logits with the other patches' tokens gone; each row of ``keep`` keeps as many."""
         kept_places = torch.nonzero(keep)[:, 1].view(len(keep), -1) + prefix
         index = torch.cat([torch.arange(prefix).expand(len(keep), -1), kept_places, behind.expand(len(keep), -1)], dim=1)
         return ask(len(keep), _picker(model, index, prefix, count, layout.after))
 
     def backwards() -> Tensor:
-        """Logits (1, C) with the tokens of all patches in the opposite order."""
+        """Return logits (1, C) with the tokens of all patches in the opposite order."""
         index = torch.cat([torch.arange(prefix), torch.arange(prefix, prefix + count).flip(0), behind])[None]
         return ask(1, _picker(model, index, prefix, count, layout.after))
 
     def zero(keep: Tensor) -> Tensor:
-        """Logits with the other patches' embedded tokens at zero."""
+        """Return logits with the other patches' embedded tokens at zero."""
         factor = torch.cat([torch.ones(len(keep), prefix), keep.float(), torch.ones(len(keep), len(behind))], dim=1)
         return ask(len(keep), [multiplied_at_entry(model, factor)])
 
@@ -81,14 +81,14 @@ def patch_removal(
 
 
 def painted(pixels: Tensor, keep: Tensor, grid: tuple[int, int]) -> Tensor:
-    """Pixels (K, C, height, width), normalised, times how much of each patch is kept (K, N) in 0..1: 0 is the mean colour."""
+    """Return pixels (K, C, height, width), normalised, times how much of each patch is kept (K, N) in 0..1: 0 is the mean colour."""
     shown = F.interpolate(keep.to(pixels).unflatten(1, grid)[:, None], size=pixels.shape[-2:], mode="nearest")
     return pixels * shown
 
 
 def black_picture(model: Model, tensors: Mapping[str, Tensor]) -> Tensor:
-    """Pixels (1, C, height, width) of a black picture, as the model is given it in the place of ``tensors``. Raises ExplainerError where
-    its preparation changes their shape.
+    """Return pixels (1, C, height, width) of a black picture, as the model is given it in the place of ``tensors``. Raises ExplainerError
+    where its preparation changes their shape.
     """
     pixels = tensors["pixel_values"]
     height, width = pixels.shape[-2:]
@@ -99,7 +99,7 @@ def black_picture(model: Model, tensors: Mapping[str, Tensor]) -> Tensor:
 
 
 def blackened(pixels: Tensor, keep: Tensor, black: Tensor) -> Tensor:
-    """Pixels (K, C, height, width), ``black`` where ``keep`` bool (K, rows, columns), of patches or pixels, is False."""
+    """Return pixels (K, C, height, width), ``black`` where ``keep`` bool (K, rows, columns), of patches or pixels, is False."""
     is_kept = F.interpolate(keep[:, None].to(pixels), size=pixels.shape[-2:], mode="nearest") > 0.5
     return torch.where(is_kept, pixels, black)
 
@@ -135,7 +135,7 @@ def first_time(model: Model, change: Callable[[Tensor], Tensor]) -> Hook:
 
 
 def multiplied_at_entry(model: Model, factor: Tensor) -> tuple[nn.Module, Hook]:
-    """A hook that multiplies the tokens at x^1 by ``factor`` (K, S), and the module that it is for."""
+    """Return a hook that multiplies the tokens at x^1 by ``factor`` (K, S), and the module that it is for."""
     return model.entry, first_time(model, lambda tokens: tokens * factor.to(tokens)[:, :, None])
 
 

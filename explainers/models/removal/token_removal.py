@@ -48,8 +48,8 @@ class TokenRemoval:
     _most_tokens: int | None = field(default=TOKENS, repr=False)  # in one forward pass
 
     def logits(self, keep: Tensor, before_pass: BeforePass = _nothing) -> Tensor:
-        """Logits (K, C), float32 on the CPU, with the tokens of ``keep`` bool (K, N) and all special ones. Equal rows are asked once and
-        counted once, rows that keep as many tokens in one batch.
+        """Return logits (K, C), float32 on the CPU, with the tokens of ``keep`` bool (K, N) and all special ones. Equal rows are asked once
+        and counted once, rows that keep as many tokens in one batch.
 
         Raises ExplainerError where a row keeps fewer tokens than the model needs.
         """
@@ -80,12 +80,12 @@ def most_tokens(model: Model) -> int | None:
 
 
 def repeated_to(model: Model, tensors: Mapping[str, Tensor], times: int) -> dict[str, Tensor]:
-    """The tensors of one sample, as many times over; those that samples share as they are."""
+    """Return the tensors of one sample, as many times over; those that samples share as they are."""
     return {name: tensor.expand(times, *tensor.shape[1:]) if model.is_sample(name) else tensor for name, tensor in tensors.items()}
 
 
 def answer(model: Model, tensors: Mapping[str, Tensor], hooks: Sequence[tuple[nn.Module, Hook]] = (), stem: Stem | None = None) -> Tensor:
-    """Logits (K, C), with some hooks before modules, which answer only to this thread; what comes before x^1 is taken from ``stem``."""
+    """Return logits (K, C), with some hooks before modules, which answer only to this thread; what comes before x^1 is taken from ``stem``."""
     with answering(model.module), ExitStack() as stack:
         if stem is not None:
             hooks = [(model.entry, stem.end), *hooks]

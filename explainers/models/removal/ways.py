@@ -46,8 +46,8 @@ OF_PATCHES, OF_WORDS, OF_ATOMS = ways_for("image"), ways_for("text"), ways_for("
 
 
 def check_how(how: str, ways: Sequence[How], kind: str) -> How:
-    """The way ``how``; raises ExplainerError unless it is one of the ``ways`` in which tokens of this ``kind`` ("patches", "word pieces",
-    "atoms") are taken away.
+    """Return the way ``how``; raises ExplainerError unless it is one of the ``ways`` in which tokens of this ``kind`` ("patches", "word
+    pieces", "atoms") are taken away.
     """
     for way in ways:
         if way == how:

@@ -20,7 +20,7 @@ _FILLERS: dict[How, str] = {"masked": "mask_token_id", "unknown": "unknown_token
 def word_removal(
     model: Model, tensors: Mapping[str, Tensor], content: Tensor, how: How = "removed", tokens: int | None = None
 ) -> TokenRemoval:
-    """A text, a batch of one, whose word pieces are ``content`` bool (S,); the other tokens (special ones) always stay.
+    """Return a text, a batch of one, whose word pieces are ``content`` bool (S,); the other tokens (special ones) always stay.
 
     ``tokens`` is how many may go through one forward pass; None: as suits the device.
     ``how`` "removed": the text closes up, what follows a piece that is gone moves into its place. "masked" and "unknown" put another token
@@ -91,7 +91,7 @@ def window_removal(model: Model, windows: Windows, how: How = "removed") -> Toke
 
 
 def _filler(model: Model, tensors: Mapping[str, Tensor], content: Tensor, how: How) -> Callable[[Tensor], Tensor]:
-    """Logits with a token of the tokenizer in the place of every word piece that is gone."""
+    """Return logits with a token of the tokenizer in the place of every word piece that is gone."""
     check_how(how, OF_WORDS, "word pieces")
     token = model.details.get(_FILLERS[how])
     if token is None:
@@ -107,7 +107,7 @@ def _filler(model: Model, tensors: Mapping[str, Tensor], content: Tensor, how: H
 
 
 def prompt_removal(model: Model, tensors: Mapping[str, Tensor], content: Tensor, prompt: int) -> TokenRemoval:
-    """The prompt number ``prompt`` of a CLIP model seen from its text side, whose word pieces are ``content`` bool (S,).
+    """Return the prompt number ``prompt`` of a CLIP model seen from its text side, whose word pieces are ``content`` bool (S,).
 
     The logits (K, prompts) are those of one image; of the prompts only this one changes. It closes up, and the tokenizer's padding fills
     it up to the length that it had: some text towers take one length alone, or read the last position.

@@ -68,7 +68,7 @@ class ObjectDetection(Task):
         return boxes
 
     def raw_forward(self, forward: RawForward) -> RawForward:
-        """The model's output, and what its boxes were before the sigmoid."""
+        """Return the model's output, and what its boxes were before the sigmoid."""
 
         def run(tensors: Mapping[str, Tensor]) -> Any:
             with _Sigmoids() as sigmoids:
@@ -82,14 +82,14 @@ class ObjectDetection(Task):
         return logits_in(output).mean(1)
 
     def class_count(self, logits: Tensor) -> int:
-        """The model's labels, "no object" left out."""
+        """Return the model's labels, "no object" left out."""
         return logits.shape[-1] - (self.output_of_boxes == "softmax")
 
     def _labels(self, task_input: TaskInput) -> list[str]:
         return [*task_input.labels, NO_OBJECT] if self.output_of_boxes == "softmax" else list(task_input.labels)
 
     def places(self, task_input: TaskInput) -> list[Place]:
-        """The boxes, the surest that it holds something first. ``says`` and ``score`` are of the surest class that is something."""
+        """Return the boxes, the surest that it holds something first. ``says`` and ``score`` are of the surest class that is something."""
         logits, labels = logits_in(task_input.output)[0], self._labels(task_input)
         corners = corners_of(self._boxes(task_input.output)[0]).clamp(0, 1).tolist()
         places = []
@@ -120,7 +120,7 @@ class ObjectDetection(Task):
         return Place(f"box:{index}", f"box {index}, {says}", box=(x0, y0, x1, y1), says=says, score=score)
 
     def reading(self, place: Place, task_input: TaskInput) -> Reading:
-        """The logits of a box, or one of its sides as a share of the picture."""
+        """Return the logits of a box, or one of its sides as a share of the picture."""
         named = _BOX.fullmatch(place.at)
         assert named is not None
         index, side = int(named[1]), named[2]
@@ -135,7 +135,7 @@ class ObjectDetection(Task):
         labels = [f"{side} side, as a share of the {'width' if centre == 0 else 'height'}"]
 
         def read(output: Any) -> Tensor:
-            """The side (B, 1): what was given to the sigmoid times its slope, and the rest as a constant."""
+            """Return the side (B, 1): what was given to the sigmoid times its slope, and the rest as a constant."""
             box = self._boxes(output)[:, index]
             before: Tensor = output[BEFORE][:, index]
             # the tangent at this very place: nothing of the gradient is lost by holding it, so no recording need follow it
@@ -169,6 +169,6 @@ class _Sigmoids(TorchFunctionMode):
 
 
 def corners_of(boxes: Tensor) -> Tensor:
-    """x0, y0, x1, y1 (..., 4) of boxes given by centre and size."""
+    """Return x0, y0, x1, y1 (..., 4) of boxes given by centre and size."""
     centre, size = boxes.detach().double().split(2, -1)
     return torch.cat([centre - size / 2, centre + size / 2], -1)

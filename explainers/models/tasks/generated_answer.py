@@ -49,11 +49,11 @@ class GeneratedAnswer(VocabularyTask):
         return self.logits(output)[:, -1]
 
     def sample(self, text: str) -> Any:
-        """The text without its last word: behind a sentence that is whole some models write nothing."""
+        """Return the text without its last word: behind a sentence that is whole some models write nothing."""
         return text.rsplit(" ", 1)[0]
 
     def complete(self, prepared: Prepared, module: nn.Module) -> Prepared:
-        """The prompt and the answer that the model writes: ``generate`` of transformers, always the likeliest token.
+        """Return the prompt and the answer that the model writes: ``generate`` of transformers, always the likeliest token.
 
         Raises ExplainerError for several prompts, one that leaves no room, and where nothing is written.
         """
@@ -77,7 +77,7 @@ class GeneratedAnswer(VocabularyTask):
         return min(declared, limit - tokens) if isinstance(limit, int) and limit > 0 else declared
 
     def _join(self, answer: Sequence[int], prepared: Prepared) -> Prepared:
-        """The prompt with the tokens of an answer behind it."""
+        """Return the prompt with the tokens of an answer behind it."""
         record, length = prepared.inputs[0], prepared.tensors["input_ids"].shape[1]
         assert isinstance(record, TextInput)
         tensors = {}
@@ -92,7 +92,7 @@ class GeneratedAnswer(VocabularyTask):
         return replace(prepared, tensors=tensors, inputs=(replace(record, tokens=(*record.tokens, *tokens), answer=text),))
 
     def _read(self, ids: Sequence[int]) -> tuple[str, list[Token]]:
-        """The text of an answer, and where each of its tokens stands in it: by the text that it adds to those before it."""
+        """Return the text of an answer, and where each of its tokens stands in it: by the text that it adds to those before it."""
         if self.tokenizer is None:
             written = [str(index) for index in ids]
         else:
@@ -128,14 +128,14 @@ class GeneratedAnswer(VocabularyTask):
 
     @staticmethod
     def _answer(task_input: TaskInput) -> range:
-        """The tokens of the answer."""
+        """Return the tokens of the answer."""
         assert isinstance(task_input.record, TextInput)
         inside = [i for i, token in enumerate(task_input.record.tokens) if token.part == ANSWER]
         return range(inside[0], inside[-1] + 1)
 
     def _words(self, task_input: TaskInput) -> list[tuple[int, int]]:
-        """The first and the last token of each word of the answer: a token begins one where white space is before it, which belongs to it
-        where that is a token of its own.
+        """Return the first and the last token of each word of the answer: a token begins one where white space is before it, which belongs
+        to it where that is a token of its own.
         """
         record = task_input.record
         assert isinstance(record, TextInput)
@@ -208,8 +208,8 @@ class GeneratedAnswer(VocabularyTask):
         return Reading(place, read, labels, "regression", notes=(summed, note, *differs), **how)
 
     def _differing(self, task_input: TaskInput) -> tuple[str, ...]:
-        """A note where one pass over prompt and answer does not find the answer likeliest that was written token by token: as where tokens
-        of the prompt attend to those behind them.
+        """Return a note where one pass over prompt and answer does not find the answer likeliest that was written token by token: as where
+        tokens of the prompt attend to those behind them.
         """
         answer, ids = self._answer(task_input), task_input.tensors["input_ids"][0]
         likeliest = self.logits(task_input.output)[0, answer.start - 1 : answer.stop - 1].argmax(-1)

@@ -39,7 +39,7 @@ class QuestionAnswering(Task):
         return TextPair("What is it?", text)
 
     def trial(self, output: Any) -> Tensor:
-        """The means of both over tokens."""
+        """Return the means of both over tokens."""
         return torch.stack(self._ends(output), -1).mean(1)
 
     def class_count(self, logits: Tensor) -> int:
@@ -55,7 +55,7 @@ class QuestionAnswering(Task):
 
     @staticmethod
     def _context(record: Any) -> range:
-        """The tokens of the context. Raises ExplainerError where one text was sent."""
+        """Return the tokens of the context. Raises ExplainerError where one text was sent."""
         assert isinstance(record, TextInput)
         inside = [i for i, token in enumerate(record.tokens) if token.part == 1 and not token.special]
         if not inside:
@@ -68,7 +68,7 @@ class QuestionAnswering(Task):
         return "where an answer starts and ends, at each token"
 
     def places(self, task_input: TaskInput) -> list[Place]:
-        """The best span, its start and its end."""
+        """Return the best span, its start and its end."""
         record, context = task_input.record, self._context(task_input.record)
         assert isinstance(record, TextInput)
         ends = [logits[0, context.start : context.stop] for logits in self._ends(task_input.output)]
@@ -100,7 +100,7 @@ class QuestionAnswering(Task):
         return place
 
     def reading(self, place: Place, task_input: TaskInput) -> Reading:
-        """The logits of the context's tokens, or the sum of a span's two."""
+        """Return the logits of the context's tokens, or the sum of a span's two."""
         record, context = task_input.record, self._context(task_input.record)
         assert isinstance(record, TextInput)
         start, end = (logits[0] for logits in self._ends(task_input.output))
@@ -122,7 +122,9 @@ class QuestionAnswering(Task):
 
 
 def best_span(start: Tensor, end: Tensor) -> tuple[int, int]:
-    """The first and the last token of the span with the largest sum of its logits (S,) of start and end, of at most :data:`MOST_TOKENS`."""
+    """Return the first and the last token of the span with the largest sum of its logits (S,) of start and end, of at most
+    :data:`MOST_TOKENS`.
+    """
     sums = (start[:, None] + end[None, :]).detach()
     allowed = torch.ones_like(sums, dtype=torch.bool).triu().tril(MOST_TOKENS - 1)
     best = int(sums.masked_fill(~allowed, -torch.inf).argmax())

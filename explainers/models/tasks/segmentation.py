@@ -45,11 +45,13 @@ class ImageSegmentation(Task):
         return cls() if transformers_class_ends(module, library, "ForSemanticSegmentation") else None
 
     def trial(self, output: Any) -> Tensor:
-        """The means over the picture."""
+        """Return the means over the picture."""
         return logits_in(output).flatten(2).mean(-1)
 
     def places(self, task_input: TaskInput) -> list[Place]:
-        """The classes that the model sees, the largest area first, and the whole picture. ``score`` is the mean probability in the area."""
+        """Return the classes that the model sees, the largest area first, and the whole picture. ``score`` is the mean probability in the
+        area.
+        """
         logits = logits_in(task_input.output)[0]
         p = logits.double().softmax(0)
         seen = logits.argmax(0)
@@ -64,12 +66,12 @@ class ImageSegmentation(Task):
         return [*places, self._rectangle(WHOLE, "the whole picture", (0.0, 0.0, 1.0, 1.0), task_input)]
 
     def usual(self, task_input: TaskInput, places: Sequence[Place]) -> Place:
-        """The largest area that is not background; the largest where all is."""
+        """Return the largest area that is not background; the largest where all is."""
         areas = [place for place in places if place.area is not None]
         return next((place for place in areas if (place.says or "").casefold() not in _BACKGROUND), areas[0])
 
     def find(self, at: str, task_input: TaskInput, places: Sequence[Place]) -> Place:
-        """A rectangle, the whole, or the area of a class by its label."""
+        """Return a rectangle, the whole, or the area of a class by its label."""
         at = at.strip()
         rectangle = _REGION.fullmatch(at)
         if rectangle is not None:
@@ -94,7 +96,7 @@ class ImageSegmentation(Task):
         return Place(at, label, box=box, says=says, score=score)
 
     def reading(self, place: Place, task_input: TaskInput) -> Reading:
-        """The mean logits of the pixels of a region."""
+        """Return the mean logits of the pixels of a region."""
         logits = logits_in(task_input.output)[0]
         if place.area is not None:
             inside = logits.argmax(0) == list(task_input.labels).index(place.says or "")
@@ -109,7 +111,7 @@ class ImageSegmentation(Task):
 
 
 def _box(at: str, sides: Sequence[str]) -> tuple[float, float, float, float]:
-    """x0, y0, x1, y1 as numbers. Raises ExplainerError for what is no rectangle in the picture."""
+    """Return x0, y0, x1, y1 as numbers. Raises ExplainerError for what is no rectangle in the picture."""
     try:
         x0, y0, x1, y1 = (float(side) for side in sides)
     except ValueError:
@@ -120,7 +122,7 @@ def _box(at: str, sides: Sequence[str]) -> tuple[float, float, float, float]:
 
 
 def _pixels_of(box: tuple[float, float, float, float], size: Sequence[int], device: torch.device) -> Tensor:
-    """bool (h, w): pixels whose centres lie in the box, and at least the row and the column that its own centre lies in."""
+    """Return bool (h, w): pixels whose centres lie in the box, and at least the row and the column that its own centre lies in."""
     inside = []
     for low, high, count in ((box[1], box[3], size[0]), (box[0], box[2], size[1])):
         centres = (torch.arange(count, dtype=torch.float64) + 0.5) / count

@@ -61,7 +61,7 @@ class SeveralHeads(Task):
         self.labels = {str(name): naming.distinct([str(label) for label in given]) for name, given in labels.items()}
 
     def raw_forward(self, forward: RawForward) -> RawForward:
-        """The heads by their names, as they are given and as they were before a final activation."""
+        """Return the heads by their names, as they are given and as they were before a final activation."""
         run = before_final_activations(forward, lambda output: {name: heads_in(output)[name] for name in self.names})
         return lambda tensors: dict(zip((GIVEN, BEFORE), run(tensors), strict=True))
 
@@ -92,7 +92,7 @@ class SeveralHeads(Task):
         return (GIVEN if activation is None else BEFORE), meaning, labels
 
     def places(self, task_input: TaskInput) -> list[Place]:
-        """The heads, in the order in which the model gives them."""
+        """Return the heads, in the order in which the model gives them."""
         places = []
         for name in self.names:
             key, meaning, labels = self._head(name, task_input.output)
@@ -105,7 +105,7 @@ class SeveralHeads(Task):
         return places[0]
 
     def reading(self, place: Place, task_input: TaskInput) -> Reading:
-        """The logits of a head."""
+        """Return the logits of a head."""
         key, meaning, labels = self._head(place.at, task_input.output)
         others = ", ".join(name for name in self.names if name != place.at)
         note = f"The model has several outputs. This is {place.at}; the others are {others}."

@@ -109,7 +109,7 @@ class Task(ABC):
     @classmethod
     @abstractmethod
     def of(cls, module: nn.Module, library: Library, output: Any) -> Task | None:
-        """The task of a ``module`` that gives this ``output`` for a trial batch; None where it is another one."""
+        """Return the task of a ``module`` that gives this ``output`` for a trial batch; None where it is another one."""
 
     def raw_forward(self, forward: RawForward) -> RawForward:
         """Return the forward from which places are read, given the module's own ``forward``."""
@@ -120,7 +120,7 @@ class Task(ABC):
         return text
 
     def complete(self, prepared: Prepared, module: nn.Module) -> Prepared:
-        """The input with what the model itself adds to it, such as an answer that it writes; most add nothing."""
+        """Return the input with what the model itself adds to it, such as an answer that it writes; most add nothing."""
         return prepared
 
     @abstractmethod
@@ -140,23 +140,25 @@ class Task(ABC):
 
     @abstractmethod
     def places(self, task_input: TaskInput) -> list[Place]:
-        """The places of an input that are offered, in the order in which a person looks at them."""
+        """Return the places of an input that are offered, in the order in which a person looks at them."""
 
     def usual(self, task_input: TaskInput, places: Sequence[Place]) -> Place:
-        """The place that is meant where none is named: the one that the model is surest of. Raises ExplainerError where there is none."""
+        """Return the place that is meant where none is named: the one that the model is surest of. Raises ExplainerError where there is
+        none.
+        """
         if not places:
             raise ExplainerError(f"This input has nothing to ask about: {self.places_are}.")
         return max(places, key=lambda place: place.score or 0.0)
 
     def find(self, at: str, task_input: TaskInput, places: Sequence[Place]) -> Place:
-        """The place that a person wrote. Raises ExplainerError for what is none."""
+        """Return the place that a person wrote. Raises ExplainerError for what is none."""
         for place in places:
             if at.casefold() in (place.at.casefold(), place.label.casefold()):
                 return place
         raise self.unknown(at, places)
 
     def unknown(self, at: str, places: Sequence[Place]) -> ExplainerError:
-        """The error of a place that is none."""
+        """Return the error of a place that is none."""
         known = ", ".join(place.at for place in places[:8])
         return ExplainerError(f"at={at!r} names no place of this input. Send {self.places_are}{f': here {known}' if known else ''}.")
 
@@ -179,7 +181,7 @@ def add_task(task: _Kind) -> _Kind:
 
 
 def task_of(module: nn.Module, library: Library, output: Any, name: str | None = None) -> Task | None:
-    """The task of a ``module`` that gives ``output``, or the one called ``name``; None where it gives one row of logits a sample.
+    """Return the task of a ``module`` that gives ``output``, or the one called ``name``; None where it gives one row of logits a sample.
 
     Raises ExplainerError for a name that is unknown, or that does not fit what the module gives.
     """
@@ -201,7 +203,7 @@ def task_of(module: nn.Module, library: Library, output: Any, name: str | None =
 
 
 def shapes_of(output: Any) -> str:
-    """The shapes of the tensors in what a module gives, in words."""
+    """Return the shapes of the tensors in what a module gives, in words."""
     if isinstance(output, Tensor):
         return str(tuple(output.shape))
     named = output.items() if isinstance(output, Mapping) else enumerate(output) if isinstance(output, tuple | list) else ()
@@ -214,20 +216,20 @@ def transformers_class_ends(module: nn.Module, library: Library, *endings: str) 
 
 
 def top_class(logits: Tensor, labels: Sequence[str], output: Output = "softmax") -> tuple[str, float]:
-    """The label of the largest of the logits (C,), and its probability."""
+    """Return the label of the largest of the logits (C,), and its probability."""
     p = logits.detach().double().softmax(-1) if output == "softmax" else logits.detach().double().sigmoid()
     index = int(p.argmax())
     return (labels[index] if index < len(labels) else f"class {index}"), float(p[index])
 
 
 def tensor_of(output: Any, name: str) -> Tensor | None:
-    """The tensor called ``name`` in what a module gives; None where there is none."""
+    """Return the tensor called ``name`` in what a module gives; None where there is none."""
     value = output.get(name) if isinstance(output, Mapping) else getattr(output, name, None)
     return value if isinstance(value, torch.Tensor) else None
 
 
 def logits_in(output: Any) -> Tensor:
-    """The tensor called ``logits`` in what a module gives, which has one."""
+    """Return the tensor called ``logits`` in what a module gives, which has one."""
     logits = tensor_of(output, "logits")
     assert logits is not None
     return logits

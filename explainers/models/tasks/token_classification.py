@@ -45,7 +45,7 @@ class TokenClassification(Task):
         return logits_in(output)[:, 0]
 
     def places(self, task_input: TaskInput) -> list[Place]:
-        """The words, each with its label."""
+        """Return the words, each with its label."""
         logits, record = logits_in(task_input.output)[0], task_input.record
         assert isinstance(record, TextInput)
         places = []
@@ -57,12 +57,12 @@ class TokenClassification(Task):
         return places
 
     def usual(self, task_input: TaskInput, places: Sequence[Place]) -> Place:
-        """The word that the model is surest of among those that it calls something."""
+        """Return the word that the model is surest of among those that it calls something."""
         named = [place for place in places if (place.says or "").casefold() not in _OUTSIDE]
         return super().usual(task_input, named or places)
 
     def find(self, at: str, task_input: TaskInput, places: Sequence[Place]) -> Place:
-        """A word, a part of the text, or tokens by their numbers."""
+        """Return a word, a part of the text, or tokens by their numbers."""
         assert isinstance(task_input.record, TextInput)
         place = place_in_text(at, task_input.record)
         if place is None:
@@ -70,7 +70,7 @@ class TokenClassification(Task):
         return next((known for known in places if known.at == place.at), place)
 
     def reading(self, place: Place, task_input: TaskInput) -> Reading:
-        """The logits of a word's first piece; of several words their mean."""
+        """Return the logits of a word's first piece; of several words their mean."""
         assert place.tokens is not None
         assert isinstance(task_input.record, TextInput)
         first, last = place.tokens
