@@ -18,8 +18,8 @@ class ExplainerError(ValueError):
         self.private: list[str] = []
 
     def report(self) -> str:
-        """Return a text to send to somebody who can help: versions, what was asked, what was found, the error. It has no weights, no paths
-        and no pictures.
+        """Return a report of the error to send to somebody who can help: versions of the libraries, the request, the facts found out about
+        the model, and the error. It holds no weights, paths or pictures.
         """
         return failure_report(self, self.circumstances, self.private)
 

@@ -56,12 +56,12 @@ class TitledMap:
 
 
 def title_map(title: str, spec: str, scores: Tensor, signed: bool) -> TitledMap:
-    """Return a map by the name that stands on its plate: its title, and its options where it was asked for with some."""
+    """Make a :class:`TitledMap`; its name is the method's ``title``, followed by the options in ``spec``, if there are any."""
     return TitledMap(Spec.parse(spec).title(title), scores.double().numpy(), signed)
 
 
 def agreement_sentence(result: Explanation, target: str | None = None) -> str:
-    """Return a sentence on what the maps of ``result`` for ``target`` have in common; "" where there is nothing to say.
+    """Return a sentence on what the maps of ``result`` for ``target`` have in common, or "" if they have nothing in common.
 
     ``target`` is a label; the first one by default.
 
@@ -91,7 +91,7 @@ def sentence_of(
     words: Sequence[tuple[str, Sequence[int]]] = (),
     are_atoms: bool = False,
 ) -> str:
-    """Return a sentence on what maps of the same tokens have in common; "" where there is nothing to say.
+    """Return a sentence on what maps of the same tokens have in common, or "" if they have nothing in common.
 
     The tokens are the patches of a ``grid`` (rows, columns), ``words``, each with the indices of its pieces, or atoms, which have no names.
     Maps that give every token the same score are left out.
@@ -133,7 +133,7 @@ def _agreement(titles: Sequence[str], rho: NDArray[np.float64], count: int) -> t
 
 
 def _largest_group(rho: NDArray[np.float64], threshold: float) -> list[int]:
-    """Return the largest set of maps that complete linkage finds of which any two have a correlation of ``threshold`` or more."""
+    """Return the row indices of the largest group of maps, by complete linkage, in which any two correlate by ``threshold`` or more."""
     from scipy.cluster.hierarchy import fcluster, linkage
     from scipy.spatial.distance import squareform
 
@@ -191,7 +191,9 @@ def _format_least(value: float) -> str:
 
 
 def _evidence(titled_map: TitledMap) -> NDArray[np.float64]:
-    """Return each token's share (N,) of the evidence in a map: its positive scores, or without signs those above the median."""
+    """Return each token's share (N,) of the evidence in a map. The evidence is the positive scores of a signed map, and of an unsigned one
+    the scores above the median.
+    """
     evidence = np.maximum(titled_map.scores, 0)
     if not titled_map.signed or not evidence.any():
         evidence = np.maximum(titled_map.scores - np.median(titled_map.scores), 0)
@@ -225,7 +227,7 @@ def _span(name: str, start: int, stop: int) -> str:
 
 
 def _words(maps: Sequence[TitledMap], words: Sequence[tuple[str, Sequence[int]]]) -> str:
-    """Return a sentence that names the words that most maps have among their strongest, each once; "" where there is none."""
+    """Return a sentence with the words that are among the strongest of most maps, each named once; "" if there is no such word."""
     count = min(max(_MIN_TOP_WORDS, round(_TOP_WORDS_SHARE * len(words))), len(words) // 3, _MAX_TOP_WORDS)
     if count < 1:
         return ""

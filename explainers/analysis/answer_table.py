@@ -94,16 +94,17 @@ class AnswerTable(Record):
 def answer_table(
     model: Any, prompt: Any, method: str = TABLE_METHOD, *, seed: int = 0, chat: bool = False, cancelled: Callable[[], bool] | None = None
 ) -> AnswerTable:
-    """Return a language model's greedy answer to ``prompt``, and what each word of the prompt did for each of its words by ``method``.
+    """Have a language model answer ``prompt`` greedily; return the score of each word of the prompt for each word of the answer, by
+    ``method``.
 
-    The answer is written once. Prompt and answer are then recorded in one forward pass, over which each word of the answer has a backward
-    pass of its own; a word's number is the sum of the logits of its tokens, and what was written before it counts as given. A score is the
-    sum over the tokens of a prompt's word where scores are signed, else the largest; a picture (:class:`explainers.PicturePrompt`) is one
-    column, likewise of its patches.
+    The answer is written once. Prompt and answer are then recorded in one forward pass, over which each word of the answer has its own
+    backward pass. It explains the sum of the logits of the word's tokens, with the words before it as context. The score of a prompt's word
+    is the sum of its tokens' scores if the method's scores are signed, else the largest of them. A picture
+    (:class:`explainers.PicturePrompt`) is one column, whose score is made of those of its patches in the same way.
 
-    ``prompt`` is a text, or a picture with one. ``chat`` and ``cancelled`` are as those of :func:`explainers.explain`.
+    ``prompt`` is a text, or a picture with one. ``chat`` and ``cancelled`` mean what they mean in :func:`explainers.explain`.
 
-    Raises ExplainerError for a model that writes no answer, and for tensors that are not the tokens of a text.
+    Raises ExplainerError for a model that writes no answer, and for a prompt of tensors that are not the tokens of a text.
     """
     opened = model_of(model)
     if not isinstance(opened.task, GeneratedAnswer):
@@ -139,6 +140,6 @@ def answer_table(
 
 
 def _on_picture(record: PicturePromptInput, attribution: Attribution) -> float:
-    """Return the patches of the picture together: their sum where scores are signed, else the largest."""
+    """Return one score for a whole picture: the sum of its patches' scores if they are signed, else the largest."""
     patches = record.on_picture(attribution.scores)
     return float(patches.sum() if attribution.signed else patches.max())

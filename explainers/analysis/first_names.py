@@ -32,7 +32,7 @@ def is_first_name(word: str) -> bool:
 
 
 def gender_of(word: str) -> Gender | None:
-    """Return the gender of the people who bear a name, in any case; None for a name of both, and for what is not known as a first name."""
+    """Return the gender that a first name is given to, in any case of letters; None for a name of both genders and for an unknown word."""
     row = _rows().get(_bare(word))
     if row is None:
         return None

@@ -41,7 +41,9 @@ def _times(first: BlockMaps, second: BlockMaps) -> BlockMaps:
 
 @dataclass(frozen=True)
 class Quantity:
-    """Something that every head has for each pair of tokens. ``rule``: under which the model is gone back through; None: not at all."""
+    """A quantity that every head has for each pair of tokens, such as its attention. ``rule``: the rule of the backward pass that it needs;
+    None if it needs none.
+    """
 
     title: str
     says: str
@@ -116,7 +118,8 @@ class HeadMaps(Record):
     token    its place among the S tokens; None for ``mean``
     content  bool (S,): which tokens stand for patches or words
 
-    In JSON scores have four digits, and are those of the patches in raster order, of a text one for each token; ``token`` counts likewise.
+    In JSON scores have four digits: one for each patch in raster order, or for each token of a text; ``token`` is an index in that same
+    order.
     """
 
     quantity: str
@@ -172,11 +175,12 @@ def head_maps(
     block: int | Sequence[int] | None = None,
     head: int | None = None,
 ) -> HeadMaps:
-    """Return a map for each head of what it attends to, for the first input and target, from the token that the model's head reads, else
-    the mean over tokens.
+    """Return for each attention head the row of its map that belongs to the token which the model's classification head reads, or the mean
+    over all rows if it reads no single token. The first input and target are taken.
 
-    ``token`` takes another one: of an image the number of the patch in raster order, of a text that of the word piece. ``block``, one or
-    several, and ``head`` leave the others out. Raises ExplainerError for what does not exist, and for a model without attention maps.
+    ``token`` chooses another row: the number of a patch in raster order, or of a word piece. ``block`` (one or several) and ``head``
+    restrict the result to these. Raises ExplainerError for a token, block or head that does not exist, and for a model without attention
+    maps.
     """
     if quantity not in HEAD_QUANTITIES:
         raise ExplainerError(f"There is no {quantity!r} of a head; there are {', '.join(HEAD_QUANTITIES)}.")
@@ -214,7 +218,7 @@ def head_maps(
 
 
 def _require(session: Session, needs: set[str]) -> None:
-    """Raise ExplainerError with the reason where the model lacks some of these."""
+    """Raise ExplainerError, with the reason, if the model lacks one of the needs."""
     lacks = lacks_of(session.recording)
     if (reason := next((lacks[need] for need in sorted(needs) if need in lacks), None)) is not None:
         raise ExplainerError(f"What happens inside cannot be shown block by block. {reason}")
@@ -296,7 +300,7 @@ class Contributions(Record):
 def contributions(session: Session, spec: str) -> Contributions:
     """Split the map of ``spec``, for the first input and target, into the parts of the blocks.
 
-    Raises ExplainerError where that method is no sum over blocks.
+    Raises ExplainerError if that method is not a sum over blocks.
     """
     request = parse(spec, blocks=len(session.model.blocks))
     if not request.method.summed:

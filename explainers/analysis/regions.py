@@ -39,7 +39,7 @@ class Region(Record):
 
 @dataclass(frozen=True)
 class WonPatches(Record):
-    """The patches that one label wins, or none."""
+    """The patches that one label wins, or that no label wins."""
 
     index: Annotated[int, describe("Its value in regions.png.")]
     patches: int
@@ -137,8 +137,8 @@ def _colour(i: int) -> tuple[int, int, int]:
 def regions(result: Explanation, method: str, threshold: float = THRESHOLD) -> Regions:
     """Find which explained target of ``result`` wins each patch by the maps of ``method``; see :func:`regions_of`.
 
-    Raises ExplainerError for a text, for tensors without a picture's size, for a method without a map, and where no label could win: of a
-    method whose map is the same for every label, and for a label that is there twice.
+    Raises ExplainerError for a text, for tensors without a picture's size, for a method without a map, for a method whose map is the same
+    for every label, and for a label that occurs twice.
     """
     if not isinstance(result.input, ImageInput) or result.prompts:
         raise ExplainerError("regions lie in a picture: explain an image, from its image side")
@@ -186,7 +186,7 @@ def regions_of(
     size       width and height of the upright original, in whose pixels ``crop`` and the boxes are
     threshold  0 to 1
 
-    Raises ExplainerError for a threshold outside of that.
+    Raises ExplainerError for a threshold outside of 0 to 1.
     """
     if not 0 <= threshold <= 1:
         raise ExplainerError(f"the threshold is {threshold:g}; it is a share of the largest score, from 0 to 1")
@@ -207,7 +207,7 @@ def regions_of(
 
 
 def _box(bounds: tuple[slice, slice], grid: Sequence[int], size: tuple[int, int], crop: PixelBox) -> PixelBox | None:
-    """Return a rectangle of patches in pixels of the original, cut to it; None where nothing of it is left."""
+    """Convert a rectangle of patches to pixels of the original picture, cut at its edges; None if it lies outside of the picture."""
 
     def span(bounds: slice, count: int, start: int, end: int, length: int) -> tuple[int, int]:
         first, last = (start + round(cell * (end - start) / count) for cell in (bounds.start, bounds.stop))

@@ -92,8 +92,8 @@ def token_activation_maps(
     grid: tuple[int, int] | None = None,
     tokens: int = MAX_NEW_TOKENS,
 ) -> TokenActivationMaps:
-    """Return the answer of a vision-language model to a picture and a prompt, written greedily, and where in the picture each token of it
-    was.
+    """Have a vision-language model answer a picture and a prompt greedily; return the answer and a map over the picture for each of its
+    tokens.
 
     model      what ``explain`` takes, with a picture and a prompt (:class:`explainers.PicturePrompt`) as ``inputs``: the other arguments
                are then known. Or the torch module itself, with what its processor gives for one picture and one prompt: a decoder of
@@ -101,12 +101,13 @@ def token_activation_maps(
     tokenizer  for the texts of tokens; without it they are told apart by their numbers
     image_token  the id that stands for the picture's tokens; None: as the module's configuration says
     grid       rows and columns of the picture's tokens; None: square
-    tokens     of the answer, at most
+    tokens     the maximum number of tokens of the answer
 
     Forward passes alone: those that write the answer, and one over prompt and answer, of which the logits of all positions are kept:
-    (positions, vocabulary). A token's map is its logits at the image tokens, 0 where negative; what is taken off is the mean of the maps of
-    the text tokens before it behind the picture's first, other ones than itself, each weighed by how much the token's own logit is raised
-    where that token is read, and scaled to fit best (:func:`cleaned_map`); then :func:`scaled_map` and :func:`rank_filter`.
+    (positions, vocabulary). A token's map is its logits at the image tokens, 0 where negative; from it the interference of earlier text
+    tokens is subtracted: the weighted mean of the maps of all other text tokens behind the picture's first token, each weighted by how much
+    it raises the explained token's logit, scaled to fit best (:func:`cleaned_map`). Then :func:`scaled_map` and :func:`rank_filter` are
+    applied.
 
     Raises ExplainerError where the picture's tokens are not found, do not fill the grid, or where nothing is written.
     """
@@ -132,7 +133,7 @@ def token_activation_maps(
 def _of_module(
     module: nn.Module, tensors: Mapping[str, Tensor], tokenizer: Any, image_token: int | None, grid: tuple[int, int] | None, tokens: int
 ) -> TokenActivationMaps:
-    """Return the maps of a module alone, of what its processor gives."""
+    """Return the token activation maps of a torch module, for ``tensors`` that its processor made."""
     config: Any = getattr(module, "config", None)
     known = [getattr(config, name, None) for name in ("image_token_id", "image_token_index")]
     image_id = image_token if image_token is not None else next((index for index in known if isinstance(index, int)), None)
@@ -168,7 +169,7 @@ def _texts(tokenizer: Any, ids: list[int]) -> list[str]:
 def _maps(logits: Tensor, ids: Tensor, seen: Tensor, start: int, texts: list[str], grid: tuple[int, int]) -> Tensor:
     """Return the maps (tokens, rows, columns) of the tokens from ``start`` on.
 
-    ``logits`` (S, V), none below 0, and ``ids`` (S,) of all tokens, ``seen`` (N,) those of the picture.
+    ``logits`` (S, V), none below 0, and ``ids`` (S,) belong to all tokens; ``seen`` (N,) are the positions of the picture's tokens.
     """
     of_picture = set(seen.tolist())
     text = [position for position in range(int(seen[0]), len(ids)) if position not in of_picture]
@@ -184,11 +185,12 @@ def _maps(logits: Tensor, ids: Tensor, seen: Tensor, start: int, texts: list[str
 
 
 def cleaned_map(activations: Tensor, earlier: Tensor, weights: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the interference (N,) of earlier tokens, the scale at which it fits best, and what is left of a map without it.
+    """Subtract the interference of earlier tokens from a map; return the interference (N,), its best-fitting scale, and the cleaned map
+    (N,).
 
     activations  those (N,) of the explained token at the image tokens
     earlier  those (T, N) of earlier text tokens
-    weights  the activations (T,) of the explained token where those are read
+    weights  the activations (T,) of the explained token at the positions of the earlier tokens
     """
     interference = (weights / (weights.sum() + _TINY)) @ earlier
     size = interference @ interference
@@ -197,7 +199,7 @@ def cleaned_map(activations: Tensor, earlier: Tensor, weights: Tensor) -> tuple[
 
 
 def scaled_map(cleaned: Tensor, text: Tensor) -> Tensor:
-    """Return the map (N,) on a scale from the smallest to the largest number of it and of the activations (T,) at the text tokens."""
+    """Scale a map (N,) linearly so that the smallest number in it and in the activations (T,) at text tokens is 0 and the largest 1."""
     both = torch.cat([cleaned, text])
     low, high = both.min(), both.max()
     return (cleaned - low) / (high - low) if bool(high > low) else torch.zeros_like(cleaned)
@@ -207,7 +209,7 @@ def rank_filter(scores: Tensor) -> Tensor:
     """Replace each value of a map (rows, columns) by a weighted mean of its 3 x 3 window.
 
     The values of a window, reflected at the edges, are sorted and weighed by a bell around the middle one, whose width is their standard
-    deviation over their mean. Equal values stay; where their mean is 0 so is the result.
+    deviation over their mean. A window of equal values keeps them; if the mean of a window is 0, the result is 0.
     """
     padded = F.pad(scores[None, None], (1, 1, 1, 1), mode="reflect")
     ordered = F.unfold(padded, 3)[0].sort(0).values  # (9, N)

@@ -34,7 +34,7 @@ _TEXTS_PER_PASS = 10  # texts in one batch
 
 @dataclass(frozen=True)
 class FilledText(Record, name="ProbeRow"):
-    """The template with one word in its slot, and what the model made of it."""
+    """The template with one word in its slot, the model's answer, and the relevance of the word."""
 
     group: str
     word: str
@@ -97,7 +97,7 @@ class WordProbe(Record):
 
     @property
     def method(self) -> Attribution:
-        """The name of ``attribution`` in 0.2."""
+        """The old name of ``attribution``, from version 0.2."""
         return self.attribution
 
     @property
@@ -147,7 +147,8 @@ class WordProbe(Record):
 
 
 def filled_texts(template: str, groups: Mapping[str, Sequence[str]]) -> list[tuple[str, str, str]]:
-    """Return (group, word, filled text), each once, in the order of the groups.
+    """Fill the slot of a template with each word; return (group, word, filled text) for each, without duplicates, in the order of the
+    groups.
 
     Raises ExplainerError for a template without exactly one slot, and where there is no word.
     """
@@ -201,7 +202,7 @@ def word_probe(
 
 
 def _measure(group: str, word: str, start: int, result: Explanation, unknown_id: int | None) -> FilledText:
-    """Return one filled text: what the model says of it, and the relevance of the word that was put in."""
+    """Read from ``result`` what the model says of a filled text, and the relevance of the word in its slot."""
     assert not isinstance(result.input, ImageInput)
     stop, tokens = start + len(word), result.input.tokens
     indices = [i for i, token in enumerate(tokens) if not token.special and token.start < stop and token.end > start]

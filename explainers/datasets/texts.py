@@ -15,8 +15,8 @@ _WORDS = {"neg": "negative", "pos": "positive"}
 
 
 def _parquet_texts(data: Folder, files: list[Path], column: str) -> Dataset:
-    """Return the data set of the texts of Parquet files, as Hugging Face's datasets writes them: ``column`` has the text, ``label`` is 0
-    (negative) or 1.
+    """Return the data set of the texts in Parquet files of Hugging Face's datasets: ``column`` is the name of the column of texts; the
+    column ``label`` holds 0 (negative) or 1.
     """
     table = Table(data, files, (column, "label"))
 

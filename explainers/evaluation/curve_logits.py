@@ -43,7 +43,7 @@ def keep_of(curve: RemovalCurve, scores: Tensor, least: int = 0) -> Tensor:
 
 
 def usual_removal(model: Model, tensors: Mapping[str, Tensor]) -> How:
-    """Return the way of removing tokens of an input, a batch of one, that suits the model, for where none is chosen."""
+    """Return the default way of removing tokens of an input, a batch of one, from a model."""
     grid = model.layout_of(tensors).grid
     if grid is not None:
         return patch_removal(model, tensors, grid).how
@@ -58,8 +58,8 @@ class CurveLogits:
     tensors     the input as the model was given it, a batch of one
     grid        (rows, columns) of the patches of an image; None for a text
     content     bool (S,): which tokens are patches or word pieces
-    how         way of removal where a curve names none; None: as suits the model
-    at_once     how many tokens may go through one forward pass; None: as suits the device
+    how         way of removal for curves that name none; None: the model's default
+    at_once     maximum number of tokens in one forward pass; None: as many as the device can hold
     cancelled   called before each forward pass; when true, :class:`explainers.Cancelled` is raised
     """
 

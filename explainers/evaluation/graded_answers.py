@@ -23,7 +23,7 @@ _MAX_INPUTS_AT_ONCE = 16  # most inputs in one forward pass
 
 
 def from_zero_to_one(scores: Tensor) -> Tensor:
-    """Scale the scores of each map (..., N) so that the smallest is 0 and the largest 1; all 0 where they are the same."""
+    """Scale the scores of each map (..., N) so that the smallest is 0 and the largest 1; a map of equal scores becomes 0."""
     low, high = scores.double().amin(-1, keepdim=True), scores.double().amax(-1, keepdim=True)
     return torch.where(high > low, (scores - low) / (high - low).clamp(min=torch.finfo(torch.float64).tiny), 0.0)
 
@@ -46,8 +46,9 @@ def logits_of_shown(model: Model, tensors: Mapping[str, Tensor], maps: Tensor) -
 def logits_of_soft_removal(model: Model, tensors: Mapping[str, Tensor], scores: Tensor, content: Tensor, seed: int) -> Tensor:
     """Return logits (M, 3, draws, C) of an input, a batch of one, with random elements of its embedded tokens set to zero.
 
-    For each map of ``scores`` (M, N), scaled from 0 to 1, there are three ways: each element of a token at x^1 is kept with its score as
-    probability; with 1 minus that; and all are zero. Special tokens, which ``content`` bool (S,) leaves out, stay.
+    For each map of ``scores`` (M, N), scaled from 0 to 1, there are three results: with each element of a token at x^1 kept with a
+    probability equal to the token's score; with 1 minus that probability; and with all elements zero. Special tokens, which are False in
+    ``content`` bool (S,), are not changed.
     """
     draw = torch.Generator().manual_seed(seed)
     width = _width(model, tensors)
@@ -83,15 +84,15 @@ def _width(model: Model, tensors: Mapping[str, Tensor]) -> int:
 
 @dataclass(frozen=True)
 class GradedAnswers:
-    """The model's answers about one input that metrics of the sizes of scores need.
+    """The model's answers about one input that is removed by degrees, for metrics that judge the sizes of scores and not only their order.
 
     curve_logits    source of logits, which knows the model and the input
-    scores          (M, N)
+    scores          (M, N): the scores of N tokens by M methods
     indices         the explained classes
-    against         classes that they are set against; empty where they are explained alone
+    against         the classes whose logits are subtracted; empty if none are
     probabilities   function from logits (..., C) to probabilities
     as_probability  whether maps explain a probability
-    seed            of the elements that are left out
+    seed            seed of the random choice of elements that are set to zero
     """
 
     curve_logits: CurveLogits
@@ -103,7 +104,7 @@ class GradedAnswers:
     against: Sequence[int] = ()
 
     def of(self, need: str) -> Tensor | None:
-        """Return the answer for one of :data:`ASKED_AGAIN`, (M, ...); None where the input has none."""
+        """Return the answers (M, ...) for a need, one of :data:`ASKED_AGAIN`; None if this input has none."""
         source, classes = self.curve_logits, list(self.indices)
         if need == "leave_one_out":
             logits = source.without_each()

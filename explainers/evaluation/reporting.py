@@ -32,8 +32,8 @@ def write_reports(
 ) -> dict[str, Any]:
     """Write ``report.json``, ``examples.json`` and ``report.html`` into the folder of a run, and return the report.
 
-    ``command`` is what was typed; ``seconds`` how long it took where it ran in one go. Without examples no input of the data set is in what
-    is written, so that it may be passed on where the data may not.
+    ``command`` is the command line; ``seconds`` the duration of a run that was not interrupted. Without examples the files contain no input
+    of the data set, so they may be passed on even if the data may not.
     """
     report = report_of(run, setup, command=command, seconds=seconds)
     examples = examples_of(setup, run.rows) if with_examples else None
@@ -54,14 +54,14 @@ def _write(path: Path, text: str) -> None:
 def report_of(run: EvaluationRun, setup: EvaluationSetup, *, command: str | None = None, seconds: float | None = None) -> dict[str, Any]:
     """Return the report of a run as plain data.
 
-    inputs   how many were measured
-    left_out  how many were not, since the model knows no class that the data set gives them
+    inputs   number of measured inputs
+    left_out  number of inputs that were not measured because the model knows none of their classes
     broken   the inputs that could not be read: number, name and reason of each; absent where there are none
-    unknown  where each class is explained: label -> how many measured inputs have it left out, since the model knows nothing of its name
+    unknown  if every class is explained: label -> in how many measured inputs it was left out because the model does not know the name
     results  metric -> method -> value, standard error, ends of the interval, how many explained classes of inputs count, whether it is tied
     with
              the best
-    apart    metric -> p of every pair of methods, in the order of ``methods``
+    apart    metric -> p that two methods are alike, for every pair, in the order of ``methods``
     curves   curve -> method -> mean probability of the explained class at each of ``fractions``
     blocks   method -> conservation error at the input of each block, its interval, and what it is without bias terms; None where the method
              follows no rule; without methods where it was not measured
@@ -199,9 +199,9 @@ def _costs(run: EvaluationRun, methods: list[str]) -> dict[str, Any] | None:
 
 
 def check_report(report: Any, path: Path) -> dict[str, Any]:
-    """Return a report that was read from a file, after checks.
+    """Check a report that was read from the file ``path``, and return it.
 
-    Raises ExplainerError for a file that is no report, for one of another format, and for one that lacks what pages show.
+    Raises ExplainerError for a file that is no report, for one of another format, and for one without a value that pages show.
     """
     if not isinstance(report, dict) or not {"format", "plan", "results", "methods", "metrics"} <= set(report):
         raise ExplainerError(f"{path} is no report of vitrine evaluate.")

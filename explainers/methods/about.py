@@ -16,7 +16,7 @@ class About:
     words    what it computes
     trust    when to believe it
     fails    what is known against it, with the source
-    line     one line for those who see its map for the first time
+    line     one line for people who see its map for the first time
     """
 
     formula: tuple[str, ...]

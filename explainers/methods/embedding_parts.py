@@ -49,8 +49,8 @@ def text_embeddings(model: Model, prompts: Mapping[str, Tensor], double: bool = 
 class EmbeddingParts:
     """The parts that add up to the embeddings of a batch of B images; L blocks, H heads, N tokens, width D, embeddings of P numbers.
 
-    embeddings  (B, P), as long as the model makes them
-    blocks, heads, tokens  how many there are
+    embeddings  (B, P), of the length that the model gives them
+    blocks, heads, tokens  their numbers
     """
 
     def __init__(self, recording: Recording) -> None:
@@ -127,8 +127,8 @@ class EmbeddingParts:
         return weight, bias, normed
 
     def _read_attention(self, recording: Recording, block: int, place: int, x: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-        """Return what each token sends the classification token through each head of a block (B, H, N, d), and the linear map of it into
-        the residual stream: weight (D, H, d) and bias (D,).
+        """Return the vector that each token sends to the classification token through each head of a block (B, H, N, d), and the linear map
+        of these vectors into the residual stream: weight (D, H, d) and bias (D,).
         """
         parts, projection = recording.parts[block], recording.structure.output_projections[block]
         mid = recording.mid_residuals[block]
@@ -146,7 +146,7 @@ class EmbeddingParts:
         return token_values, ((weight * scale[:, None]).unflatten(1, (heads, depth)), bias * scale)
 
     def of_heads(self, tokens: slice = slice(None)) -> Tensor:
-        """Return what each head adds to the embeddings of length 1, over some of the tokens: (B, L, H, P)."""
+        """Return the part of each head in the embeddings of length 1, summed over some of the tokens: (B, L, H, P)."""
         parts = []
         for weighted, (weight, bias) in zip(self._weighted, self._projections, strict=True):
             share = len(range(self.tokens)[tokens]) / self.tokens / self.heads
@@ -156,7 +156,7 @@ class EmbeddingParts:
         return whole
 
     def of_tokens(self, sample: int) -> Tensor:
-        """Return what each head adds to the embedding of length 1 of one image, by token: (L, H, N, P)."""
+        """Return the part of each head and token in the embedding of length 1 of one image: (L, H, N, P)."""
         parts, share = [], 1 / (self.heads * self.tokens)
         for weighted, (weight, bias) in zip(self._weighted, self._projections, strict=True):
             stream = torch.einsum("hnd,whd->hnw", weighted[sample], weight) + bias * share
@@ -165,15 +165,15 @@ class EmbeddingParts:
         return whole
 
     def of_mlps(self) -> Tensor:
-        """Return what the classification token's start and each block's MLP add to the embeddings of length 1: (B, 1 + L, P), the start
-        first.
+        """Return the parts of the classification token at the start, and then of each block's MLP, in the embeddings of length 1: (B, 1 +
+        L, P).
         """
         whole: Tensor = (torch.einsum("bpw,bkw->bkp", self._head, self._mlps) + self._rest[:, None]) / self._length[:, None, None]
         return whole
 
     def similarity_of_heads(self, texts: Tensor) -> Tensor:
-        """Return what each token adds through each head to the product with texts (T, P), or (B, T, P) of each image its own: (B, T, L, H,
-        N). With texts of length 1 that is the cosine: these parts, and those of :meth:`of_mlps` times the texts, add up to it.
+        """Return the part of each token and head in the product with texts (T, P), or (B, T, P) if each image has its own: (B, T, L, H, N).
+        With texts of length 1 that is the cosine: these parts, and those of :meth:`of_mlps` times the texts, add up to it.
         """
         share = 1 / (self.heads * self.tokens)
         wanted = texts @ self._head  # (B, T, D)

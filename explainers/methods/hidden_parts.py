@@ -84,8 +84,8 @@ def attribute_each(
     """Run ``attribute(f, ones)`` for each sample, with torch's generator seeded for it, and return the first result as the scores (B, S);
     ``ones`` is (1, features).
 
-    f gives the asked number (K,) under maskings (K, features) in 0..1. What follows the first are the scores without each group of
-    ``samples``, of methods that draw.
+    f returns the explained number (K,) for maskings (K, features) in 0..1. Methods that draw ``samples`` return further results: the scores
+    without each group of the samples.
     """
     scores, without = torch.zeros_like(trace.block_inputs[0][..., 0]), []
     for sample, seed in enumerate(trace.seeds):

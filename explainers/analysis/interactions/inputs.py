@@ -28,9 +28,9 @@ class Encoded:
 
     model            the encoder, whose ``entry`` is the block that the tokens enter
     tensors          what the encoder was given, a batch of one
-    record           what of the picture or text it read; ``notes`` what a reader should know of that
-    embedding        (D,), float32: what the encoder gives, which the similarity compares
-    tokens           (S, width), x^1; ``baseline_tokens`` the same of the baseline, where the path to them begins
+    record           which part of the picture or text it read; ``notes`` what a reader should know about that
+    embedding        (D,), float32: the output of the encoder, which the similarity compares
+    tokens           (S, width): the embedded tokens x^1; ``baseline_tokens`` those of the baseline, where the path to x^1 begins
     units            (units, S), 1 where a token belongs to a unit: a patch or a word
     is_token         (S,), 1 for each token that is no padding, the class token and other special ones included
     grid             (rows, columns) of the patches; None for a text
@@ -49,10 +49,10 @@ class Encoded:
 
 
 def encode(model: Model, prepared: Prepared, baseline: Baseline = "zero", block: EntryBlock = "first") -> Encoded:
-    """Return an input as its tokens enter the first or last block of ``model``: behind a norm that stands before the blocks, as CLIP has
-    one.
+    """Encode one input, and return it with the tokens that enter the first or the last block of ``model``. A norm before the blocks, as in
+    CLIP, is applied first.
 
-    Raises ExplainerError for several inputs at once, and for a baseline or block that there is not.
+    Raises ExplainerError for several inputs at once, and for an unknown baseline or block.
     """
     _check(baseline, Baseline, "baseline")
     _check(block, EntryBlock, "block")
@@ -98,7 +98,7 @@ def _check(value: object, choices: object, name: str) -> None:
 
 
 def _from_block(model: Model, block: EntryBlock) -> Model:
-    """Return the same model entered where the tokens enter a block."""
+    """Return the model with the given block as the place where its tokens enter."""
     blocks = model.blocks if block == "first" else model.blocks[-1:]
     if block == "last" and list(model.blocks).count(blocks[0]) > 1:
         raise ExplainerError(f"{model.name} runs one block several times, so the last cannot be told from the others: choose block=first.")
@@ -106,7 +106,9 @@ def _from_block(model: Model, block: EntryBlock) -> Model:
 
 
 def _empty_tokens(model: Model, tensors: Mapping[str, Tensor], record: ImageInput | TextInput, mask: Tensor) -> Tensor:
-    """Return (S, width), of a picture of zeros; or of a text of the special tokens around one padding token, filled up to the same length."""
+    """Return the tokens (S, width) of an empty input: a picture of zeros, or a text of the special tokens around one padding token, padded
+    to the same length.
+    """
     tensors_of_empty = dict(tensors)
     if isinstance(record, ImageInput):
         tensors_of_empty["pixel_values"] = torch.zeros_like(tensors["pixel_values"])

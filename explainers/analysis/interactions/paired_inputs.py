@@ -40,7 +40,7 @@ class InteractionPair(Record):
 class PairedInputs(Record):
     """The interaction of two inputs, which have units: the patches of a picture in raster order, or the words of a text.
 
-    first, second  how the model was shown them
+    first, second  the two inputs as the model read them
     grids          (rows, columns) of each, None for a text
     pairs          float32 (units of first, units of second): what each pair adds to the cosine or takes from it
     maps           float32 (units,) of each: what a unit adds to the cosine with the whole of the other
@@ -102,7 +102,7 @@ class PairedInputs(Record):
         return text_html(str(self), *(picture_html(picture, "What a patch adds to the cosine") for picture in self.pictures()))
 
     def pictures(self, size: int = 448) -> list[Image.Image]:
-        """Return one image for each picture with its map over it, without texts; the map alone if the picture is not at hand."""
+        """Return one image for each picture with its map over it, and none for texts; only the map if the picture itself is not available."""
         drawn = []
         for record, grid, scores in zip((self.first, self.second), self.grids, self.maps, strict=True):
             if isinstance(record, ImageInput) and grid is not None:

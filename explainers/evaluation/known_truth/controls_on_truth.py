@@ -40,9 +40,9 @@ class WorldControls:
     """The controls of one world of known truth, compared with the methods there.
 
     names       of methods, followed by those of the controls
-    has_map     bool (inputs, K): the inputs with a truth that have the map of each control; the others count for nothing
+    has_map     bool (inputs, K): whether an input with a truth has the map of each control; others are not counted
     weights     (draws, inputs), how often each input is drawn
-    truth       function from weights to the values by truth
+    truth       function from weights to the methods' values by the metric that is the truth
     """
 
     def __init__(
@@ -63,7 +63,9 @@ class WorldControls:
         return sides
 
     def by_truth(self) -> list[dict[str, Any]]:
-        """Return each control's truth with its interval, and its rank among the methods by truth, the first of equal ones."""
+        """Return for each control its value by the truth with the interval, and its rank by the truth among the methods; of equal ranks the
+        first.
+        """
         figures = []
         for name in self.controls:
             once, i = self._once((name,), self._truth), self.names.index(name)
@@ -74,7 +76,7 @@ class WorldControls:
         return figures
 
     def by_metric(self, values: Values) -> dict[str, Any] | None:
-        """Return where a metric ranks the controls, as plain data; None where it has no value for the truth itself.
+        """Return where a metric ranks the controls, as plain data; None if it has no value for the control ``truth``.
 
         places      for each control with a value: ``of``, the number of methods that are measurably truer or less true, ``right``, how many
         of

@@ -55,7 +55,7 @@ class World:
 
     @property
     def marks_alone(self) -> bool:
-        """True where it is known that answers come from what is marked alone."""
+        """True if it is known that answers come from the marked parts alone."""
         return self.report["dataset"]["name"] in MARKS_ALONE
 
     @property
@@ -75,14 +75,15 @@ class World:
 
     @property
     def metrics(self) -> list[Metric]:
-        """The metrics that were measured, except the truth and those of which neither end is better."""
+        """The measured metrics, except the truth itself and metrics without a better direction."""
         names = [metric["name"] for metric in self.report["metrics"]]
         return [METRICS[name] for name in names if name in METRICS and name != self.truth and METRICS[name].direction is not None]
 
     def values(self, metric: Metric, weights: Numbers) -> Numbers:
-        """Return a metric (draws, M + K) of methods and controls, the larger the better, with inputs drawn as often as ``weights`` says.
+        """Return a metric (draws, M + K) of methods and controls, the larger the better, with each input counted as often as ``weights``
+        says.
 
-        Differences by rounding alone are removed. Inputs without a truth count for nothing.
+        Differences by rounding alone are removed. Inputs without a truth are not counted.
         """
         sign = -1 if metric.direction == "lower" else 1
         columns = np.where(self.has_truth[:, None, None], self._columns(metric), np.nan)
@@ -100,13 +101,13 @@ class World:
 
     @cached_property
     def has_truth(self) -> NDArray[np.bool_]:
-        """The explained inputs that have a truth, bool (inputs,)."""
+        """Whether each explained input has a truth, bool (inputs,)."""
         has_value: NDArray[np.bool_] = np.isfinite(self._columns(METRICS[self.truth])[:, : len(self.methods)])
         return np.asarray(has_value.all((1, 2)))
 
     @property
     def has_map(self) -> NDArray[np.bool_]:
-        """The explained inputs that have the map of each control, bool (inputs, K)."""
+        """Whether each explained input has the map of each control, bool (inputs, K)."""
         has_value = np.isfinite(self._columns(METRICS[self.truth])[:, len(self.methods) :]).all(2)
         return self.has_truth[:, None] & has_value
 
@@ -114,7 +115,7 @@ class World:
 def read_world(folder: Path) -> World:
     """Read the finished run in a folder.
 
-    Raises ExplainerError where it is not finished, and where it did not measure the truth of its kind.
+    Raises ExplainerError if the run is not finished, or did not measure the metric that is the truth for its kind of input.
     """
     files = folder / REPORT, folder / ROWS
     if not all(file.is_file() for file in files):
@@ -212,7 +213,7 @@ class _WorldWithDraws:
     def taus(self, metric: Metric) -> tuple[float, Numbers, dict[str, Any]] | None:
         """Return the agreement of a metric with the truth, its draws, and its description.
 
-        None where it was not measured or has values for too few methods.
+        None if it was not measured or has values for too few methods.
         """
         world = self.world
         if metric not in world.metrics:
@@ -263,7 +264,9 @@ def _metric_about(metric: Metric, drawn: Sequence[_WorldWithDraws]) -> dict[str,
 
 
 def _mean_of(taus: Sequence[tuple[float, Numbers, dict[str, Any]]]) -> dict[str, Any]:
-    """Return the mean agreement over worlds, whose inputs are drawn separately, and the fewest methods that were ordered in any of them."""
+    """Return the mean agreement over worlds, whose inputs are drawn separately, and the smallest number of methods that were ordered in one
+    of them.
+    """
     mean, draws = np.mean([tau for tau, _, _ in taus]), np.mean([draws for _, draws, _ in taus], 0)
     fewest = min((about for _, _, about in taus), key=lambda about: int(about["methods"]) / int(about["of"]))
     return {**_figure(float(mean), draws), "methods": fewest["methods"], "of": fewest["of"], "worlds": len(taus)}

@@ -21,8 +21,8 @@ class RankTest:
     """The result of comparing M methods over several blocks by their ranks.
 
     ranks       (M,): the mean rank of each method, 1 for the best
-    p           Friedman's: that methods are all alike
-    p_of_best   (M,): Nemenyi's, that a method is as good as the one of the best mean rank; 1 for that one
+    p           p of Friedman's test that all methods are alike
+    p_of_best   (M,): p of Nemenyi's test that a method is as good as the one with the best mean rank; 1 for that one
     can_tell    whether two methods could be told apart at all, one best and the other worst in every block
     """
 

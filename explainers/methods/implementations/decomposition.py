@@ -102,8 +102,8 @@ def decompx(trace: Trace, biases: str = "left_out") -> Tensor:
 
 
 def _hold_to_account(trace: Trace, scores: Tensor, part: Tensor, name: str) -> None:
-    """Add a note for each sample whose contributions (B, S) miss, by more than rounding, the part (B,) of the explained number that is
-    called ``name``.
+    """Add a note for each sample whose contributions (B, S) do not add up, to rounding, to ``part`` (B,) of the explained number; ``name``
+    is what the note calls it.
     """
     rounding = ROUNDING_OF_SUM * torch.finfo(scores.dtype).eps * scores.abs().sum(1)
     for sample, (total, expected, bound) in enumerate(zip(scores.sum(1).tolist(), part.tolist(), rounding.tolist(), strict=True)):

@@ -29,8 +29,8 @@ Coalitions = tuple[Tensor, Tensor, Tensor]
 
 
 def slic_segments(pixels: Tensor, grid: tuple[int, int], most: int) -> Tensor:
-    """Return the segment of each patch (rows * columns,), at most ``most`` different ones: the superpixel (SLIC of scikit-image) that most
-    of its pixels are in.
+    """Return the segment of each patch (rows * columns,), at most ``most`` different ones: the superpixel (by SLIC of scikit-image) that
+    contains most of its pixels.
 
     ``pixels`` (C, height, width) as the model takes them, scaled from 0 to 1. Raises ExplainerError without scikit-image.
     """
@@ -103,7 +103,7 @@ def _all_of_size(parts: int, size: int) -> Iterator[list[bool]]:
 
 def fit_shapley(coalitions: Tensor, weights: Tensor, values: Tensor, nothing: float, everything: float) -> Tensor:
     """Fit Shapley values (parts,) to the ``values`` (K,) of coalitions (K, parts), by weighted least squares with the sum fixed at
-    ``everything`` minus ``nothing``. Exact where every coalition is among them.
+    ``everything`` minus ``nothing``. Exact if every coalition is among them.
     """
     total = everything - nothing
     z = coalitions.double().cpu().numpy()
