@@ -181,8 +181,8 @@ def regions_of(
 
     The first of equal ones wins.
 
-    scores     (labels, rows, columns). Those of a signed method are compared as they are; the maps of an unsigned one are first divided
-               by the sum of their absolute values, as their size means nothing across maps
+    scores     (labels, rows, columns). Those of a signed method are compared as they are; the maps of an unsigned one are first divided by
+               the sum of their absolute values, as their size means nothing across maps
     size       width and height of the upright original, in whose pixels ``crop`` and the boxes are
     threshold  0 to 1
 

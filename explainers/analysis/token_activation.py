@@ -65,7 +65,9 @@ class TokenActivationMaps(Record, name="TokenMaps"):
             raise ExplainerError(f"{path} ends in nothing that maps are saved as: end it in .json, .png, .pdf or .svg")
 
     def figure(self, picture: Any = None, columns: int = 4) -> Figure:
-        """Return the maps side by side, over ``picture`` (a PIL image, as the model saw it) where one is passed; nothing is shown or saved."""
+        """Return the maps side by side, over ``picture`` (a PIL image, as the model saw it) where one is passed; nothing is shown or
+        saved.
+        """
         from matplotlib.figure import Figure
 
         across = min(columns, len(self.tokens))

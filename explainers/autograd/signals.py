@@ -64,8 +64,8 @@ class Signals:
     placed        (B, tokens, D): signal where position embeddings were just added to the tokens; None where none were seen being added
     missing       (B,): of a rule that accounts for the answer, what tokens and biases miss of <output gradient, logits> beyond rounding,
                   else 0; None of other rules, and where the account was not asked for
-    errors        of relevance in float32 or shorter, how far rounding may have moved each number of it, to first order (the same
-                  fields, without bias); else None
+    errors        of relevance in float32 or shorter, how far rounding may have moved each number of it, to first order (the same fields,
+                  without bias); else None
     fields        what was asked for
     """
 

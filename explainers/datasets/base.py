@@ -122,7 +122,9 @@ class Dataset:
         return (self.read(index) for index in range(self.length))
 
     def choose(self, limit: int | None, seed: int = 0) -> list[int]:
-        """Return the indices of ``limit`` inputs, drawn at random from a seed; if there are no more than ``limit``, all of them in order."""
+        """Return the indices of ``limit`` inputs, drawn at random from a seed; if there are no more than ``limit``, all of them in
+        order.
+        """
         if limit is None or limit >= self.length:
             return list(range(self.length))
         indices: list[int] = np.random.default_rng(seed).permutation(self.length)[:limit].tolist()

@@ -87,7 +87,9 @@ FEWER_INPUTS = "n of m: so many of the explained inputs have a value by this met
 
 
 def count_in_words(report: dict[str, Any], metric: dict[str, Any], spec: str) -> str:
-    """Return on how many inputs a method's value is based, such as "48 of 60"; an empty text if no other method's value is based on more."""
+    """Return on how many inputs a method's value is based, such as "48 of 60"; an empty text if no other method's value is based on
+    more.
+    """
     results = report["results"][metric["name"]]
     inputs, most = results[spec].get("inputs", 0), max(figure.get("inputs", 0) for figure in results.values())
     return f"{inputs} of {most}" if results[spec]["value"] is not None and inputs < most else ""

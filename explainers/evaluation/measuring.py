@@ -111,7 +111,9 @@ class EvaluationSetup:
         return self if sample.at is None else replace(self, loaded=self.model.at(sample.at, self.model.prepare(sample.model_input)))
 
     def asking_together(self, sample: Sample) -> EvaluationSetup:
-        """Return this setup with only the classes of this input as the prompts of a CLIP model, if the plan says so; else the setup itself."""
+        """Return this setup with only the classes of this input as the prompts of a CLIP model, if the plan says so; else the setup
+        itself.
+        """
         if self.plan.target != "together":
             return self
         indices = {index for label in labels_of(sample) for index in self.classes.classes_of(label)}
@@ -362,7 +364,9 @@ class Measurement:
         return self.explain_again("randomised")
 
     def explain_again(self, need: str) -> Tensor:
-        """Explain a changed model or a changed input and return the scores; ``need``, a key of `MAPS_OF_CHANGED_INPUTS`, says which change."""
+        """Explain a changed model or a changed input and return the scores; ``need``, a key of `MAPS_OF_CHANGED_INPUTS`, says which
+        change.
+        """
         target = self.setup.target_of(self.target)
         return MAPS_OF_CHANGED_INPUTS[need](self.setup.model, self.explanation.tensors, target, self.setup.plan.methods, self.index)
 
@@ -373,13 +377,17 @@ class Measurement:
 
     @cached_property
     def masks(self) -> tuple[Tensor, Tensor] | None:
-        """The mask of the explained object and that of the labelled area, as the model saw the picture; None if the object is not visible."""
+        """The mask of the explained object and that of the labelled area, as the model saw the picture; None if the object is not
+        visible.
+        """
         record = self.explanation.input
         return explained_mask(self.sample, self._objects(), record) if isinstance(record, ImageInput) else None
 
     @cached_property
     def other_masks(self) -> Tensor | None:
-        """The masks (1, K, height, width) of the objects of other classes, as the model saw the picture; None if none of them is visible."""
+        """The masks (1, K, height, width) of the objects of other classes, as the model saw the picture; None if none of them is
+        visible.
+        """
         record = self.explanation.input
         return other_masks(self.sample, self._objects(), record) if isinstance(record, ImageInput) else None
 

@@ -68,9 +68,9 @@ class Plan:
     methods     specs
     metrics     names
     limit       number of inputs, drawn with ``seed``; None: all
-    target      the explained class: the one that the model predicts; the one with the second largest score; the one that the data set gives;
-                each one that it gives, in turn, with the prompts of all classes for a model of prompts, or (``together``) only those of the
-                given classes; or the difference of the given class and the one that the data set compares it with
+    target      the explained class: the one that the model predicts; the one with the second largest score; the one that the data set
+                names; each one that it names, in turn, with the prompts of all classes for a model of prompts, or (``together``) only those
+                of the named classes; or the difference of the named class and the one that the data set compares it with
     explains    the number of that class that is explained: its logit, or its probability
     resize      how pictures are brought to the model's size (:data:`explainers.models.resizing.RESIZES`); None: as the model was trained
     how         way of removing tokens; None: the model's default
@@ -214,7 +214,9 @@ def reason_against_target(target: str, data: Dataset, kind: str) -> str | None:
 
 
 def asks_again(metrics: Sequence[Metric]) -> bool:
-    """Return whether one of the metrics needs new answers of the model, to a part of its input, with other weights, or to a changed input."""
+    """Return whether one of the metrics needs new answers of the model, to a part of its input, with other weights, or to a changed
+    input.
+    """
     return any(metric.curves or metric.needs & (MAPS_OF_CHANGED_INPUTS.keys() | ASKED_AGAIN) for metric in metrics)
 
 

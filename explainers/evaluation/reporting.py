@@ -59,8 +59,7 @@ def report_of(run: EvaluationRun, setup: EvaluationSetup, *, command: str | None
     broken   the inputs that could not be read: number, name and reason of each; absent where there are none
     unknown  if every class is explained: label -> in how many measured inputs it was left out because the model does not know the name
     results  metric -> method -> value, standard error, ends of the interval, how many explained classes of inputs count, whether it is tied
-    with
-             the best
+             with the best
     apart    metric -> p that two methods are alike, for every pair, in the order of ``methods``
     curves   curve -> method -> mean probability of the explained class at each of ``fractions``
     blocks   method -> conservation error at the input of each block, its interval, and what it is without bias terms; None where the method

@@ -129,7 +129,9 @@ def weighted_values(metric: Metric, values: Numbers, weights: Numbers) -> Number
 
 
 def estimate(metric: Metric, values: Numbers, weights: Numbers) -> Estimates:
-    """Estimate a metric, with intervals and pairwise p, from its columns ``values`` (inputs, M, columns), NaN for an input without a value."""
+    """Estimate a metric, with intervals and pairwise p, from its columns ``values`` (inputs, M, columns), NaN for an input without a
+    value.
+    """
     value, draws = weighted_values(metric, values, np.ones((1, len(values))))[0], weighted_values(metric, values, weights)
     tail = (1 - LEVEL) / 2
     has_value = np.isfinite(value)

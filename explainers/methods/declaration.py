@@ -62,8 +62,8 @@ class Method:
     classic   whether it is a baseline with which other methods are compared
     refuses   function from a rule to the reason why it makes no sense for this method, or None
     class_attention  how it reads the classification token's row in class attention behind the blocks; None: it cannot
-    reads     the fields of the signals that it reads, such as ``attentions[-1]``, of the last block: the backward pass goes no further.
-              At the pixels those of the pixels, and along a path all, are read instead
+    reads     the fields of the signals that it reads, such as ``attentions[-1]``, of the last block: the backward pass goes no further. At
+              the pixels those of the pixels, and along a path all, are read instead
     reads_under  name of another rule -> the fields that it reads of a trace under that rule
     about     the text of its page; None if nobody has written one
     """
@@ -102,7 +102,9 @@ class Method:
         return () if self.rule is None else (self.rule, *self.also)
 
     def line_under(self, rule_name: str | None) -> str:
-        """Return one line of plain words for the method under a rule; its default rule is not mentioned. Empty if the method has no text."""
+        """Return one line of plain words for the method under a rule; its default rule is not mentioned. Empty if the method has no
+        text.
+        """
         if self.about is None:
             return ""
         if rule_name is None or rule_name == self.rule:
@@ -110,7 +112,9 @@ class Method:
         return f"{self.about.line} {RULES_IN_A_LINE.get(rule_name, f'With the rule {rule_name}.')}"
 
     def adds_up_to(self, rule: Rule | None, options: Mapping[str, Any] | None = None) -> str | None:
-        """Return, in words, the number that the scores promise to add up to under a rule with these options; None if they promise no sum."""
+        """Return, in words, the number that the scores promise to add up to under a rule with these options; None if they promise no
+        sum.
+        """
         if self.promise is None or rule is None or rule.name not in self.promise.rules:
             return None
         values = options or {}

@@ -11,8 +11,8 @@ from explainers.methods.variants import Variant
 
 @dataclass(frozen=True)
 class Preset:
-    """A named set of methods; the name is one that no method has, as ``--methods`` takes both. ``has`` says whether a variant belongs to
-    the set.
+    """A named set of methods. No method may have the same name, as ``--methods`` takes both. ``has`` says whether a variant belongs to the
+    set.
     """
 
     name: str

@@ -82,11 +82,10 @@ def method(
     reads_under: Mapping[str, Iterable[str]] | None = None,
     about: About | None = None,
 ) -> Callable[[MethodFunction], MethodFunction]:
-    """Declare a method: a function from a :class:`Trace` (and its options) to scores (B, S). The first line of its
-    docstring describes it. ``source`` says where it was published; ``by``, ``year`` and ``paper`` are a short way to write one. ``about``
-    is what its page says of it.
+    """Declare a method: a function from a :class:`Trace` (and its options) to scores (B, S). The first line of its docstring describes it.
+    ``source`` is its publication; ``by``, ``year`` and ``paper`` are a short way to write one. ``about`` is the text of its page.
 
-    Raises ExplainerError where both are given, for a name that is taken, and for a rule, need or family that does not exist.
+    Raises ExplainerError if a source is given in both ways, for a name that is taken, and for a rule, need or family that does not exist.
     """
     if source is not None and (by or year is not None or paper):
         raise ExplainerError(f"Method {name} has both source= and by=, year= or paper=: write authors, year and title into source alone.")
@@ -145,7 +144,7 @@ def method(
 
 
 def is_control(spec: str) -> bool:
-    """Return whether a spec names a control, a method that knows nothing of the input; False for what is no spec, or an unknown method."""
+    """Return whether a spec names a control, a method that does not read the input; False for an invalid spec or an unknown method."""
     try:
         method_name = Spec.parse(spec).method
     except ExplainerError:

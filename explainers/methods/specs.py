@@ -16,7 +16,7 @@ class Option:
     """One option of a method: its type, default, bounds or choices, and what it does, in plain words.
 
     ``blocks`` says that its bounds are those of the model: ``index`` for an option that names a block, ``count`` for a number of blocks.
-    ``several``: whether values with commas between them are taken too, which give a tuple.
+    ``several``: whether several values, separated by commas, are allowed; they give a tuple.
     """
 
     kind: type[int] | type[float] | type[bool] | type[str]
@@ -29,9 +29,7 @@ class Option:
     several: bool = False
 
     def within(self, blocks: int | None) -> Option:
-        """Return the option with its bounds for a model of so many blocks; unchanged where the number is None or the option names
-        no block.
-        """
+        """Return the option with its bounds for a model of so many blocks; unchanged if the number is None or the option names no block."""
         if self.blocks is None or blocks is None:
             return self
         return replace(self, minimum=-blocks, maximum=blocks - 1) if self.blocks == "index" else replace(self, maximum=blocks)
@@ -64,7 +62,7 @@ class Option:
         }
 
     def parse(self, name: str, text: str) -> Any:
-        """Return the value that ``text`` spells; ``name`` is the option's. Raises ExplainerError that says what is allowed."""
+        """Convert ``text`` to a value of the option called ``name``. Raises ExplainerError, with the allowed values, if it cannot."""
         if self.several and "," in text:
             return tuple(self.parse(name, part.strip()) for part in text.split(","))
         wrong = ExplainerError(f"Option {name}={text!r} is not {self.allowed}.")

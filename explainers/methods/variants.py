@@ -42,12 +42,12 @@ class Variant(Record):
 
 
 def all_variants_of(method: Method) -> list[Variant]:
-    """Return a method with every rule there is, its own first; a method without a rule comes first without one."""
+    """Return a method with every known rule, its own rules first; if it needs no rule, the variant without a rule comes first."""
     return variants_of(method) + [_variant(method, name) for name in RULES if name not in method.rules]
 
 
 def variants_of(method: Method) -> list[Variant]:
-    """Return a method with each of its own rules; without a rule, it alone."""
+    """Return a method with each of its own rules; a method without a rule gives one variant."""
     return [_variant(method, name) for name in method.rules or (None,)]
 
 
@@ -73,9 +73,9 @@ def _variant(method: Method, rule_name: str | None) -> Variant:
 
 
 def count_methods(variants: Iterable[Variant]) -> dict[str, int]:
-    """Count the methods that these variants are of, as every list of them says it: ``readouts``, the methods themselves; ``methods``, each
-    with every rule that makes sense; of these ``listed`` with a rule of their own, and ``parts`` with the other rules, most of them Libra
-    less one of its parts.
+    """Count methods and variants: ``readouts`` is the number of methods, ``methods`` that of their combinations with every rule that makes
+    sense. Of the combinations, ``listed`` have a rule that the method is listed with, and ``parts`` another rule, mostly Libra without one
+    of its parts.
     """
     possible = [variant for variant in variants if variant.reason is None]
     listed = sum(variant.rule is None or variant.rule in METHODS[variant.method_name].rules for variant in possible)

@@ -85,7 +85,7 @@ def confidence_increase(whole: Tensor, shown: Tensor, target: Tensor) -> Tensor:
 
 def used_shares(scores: Tensor, steps: int) -> Tensor:
     """Return the share (B, steps) of the positive scores (B, N) that the first tokens hold, most important first, at even steps from no
-    token to all. Where no score is positive, it is the share of the tokens.
+    token to all. If no score is positive, it is the share of the tokens.
     """
     count = scores.shape[-1]
     ordered = scores.double().clamp(min=0).sort(-1, descending=True).values
@@ -188,7 +188,9 @@ def monotonicity_deletion(deleted: Tensor, target: Tensor) -> Tensor:
 
 
 def _soft(soft: Tensor, whole: Tensor, target: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return what the class's probability loses (B,) with elements kept by the map, with elements removed by it, and with none left."""
+    """Return by how much the class's probability falls, (B,) each: with elements kept by the map, with elements removed by it, and with all
+    set to zero.
+    """
     before = class_answers(whole, target)[:, None]
     kept, removed, nothing = (before - soft.double()).clamp(min=0).unbind(1)
     return kept, removed, nothing

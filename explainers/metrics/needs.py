@@ -171,7 +171,7 @@ def error(measured: Measured) -> Tensor | None:
     "not a number where a method follows no rule",
 )
 def block_sums(measured: Measured) -> Tensor | None:
-    """Return what a rule passes on at each block, (M, 3, L): the explained number, the tokens' sum and the bias terms."""
+    """Return three sums at each block, (M, 3, L): the explained number, the tokens' sum and the bias terms."""
     result: Tensor = measured.block_sums
     return result
 

@@ -18,12 +18,12 @@ from explainers.papers import CLEVR_XAI, ERASER, RECIPROCAL_RANK
 def token_f1(scores: Tensor, rationale: Tensor, counts: Sequence[int]) -> list[float]:
     """Return the F1 of the k words with the largest scores against the words of a human rationale, for each k of ``counts``.
 
-    scores     (N,): one for each word, signed scores as they are, of equal ones the earlier word comes first; -inf for a word that the
-               model did not read, which is never chosen
+    scores     (N,): one for each word, with its sign; of equal scores the earlier word comes first. -inf for a word that the model did not
+               read, which is never chosen
     rationale  bool (N,): the words that people marked, read or not
 
-    k counts words; a text of fewer words is taken whole. The token-level F1 of one document in ERASER (DeYoung et al., ACL 2020),
-    for the top k = 10 ... 80 as Chefer et al., CVPR 2021, plot it. Raises ExplainerError where no word is marked.
+    All words of a text with fewer than k words are chosen. This is the token-level F1 of one document in ERASER (DeYoung et al., ACL 2020),
+    for the top k = 10 ... 80 that Chefer et al., CVPR 2021, plot. Raises ExplainerError where no word is marked.
     """
     marked, order = _need_marks(rationale), _best_first(scores)
     hits = rationale[order].cumsum(0)

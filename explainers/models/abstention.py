@@ -29,7 +29,7 @@ NEUTRAL = "neutral"  # the label of the class that stands for no opinion
 
 @dataclass(frozen=True)
 class Abstention(Record):
-    """A statement that the model can't know, in place of an answer, or next to it where it is a doubt."""
+    """A statement that the model cannot know the answer. It replaces the answer, or stands next to it if it is only a doubt."""
 
     kind: Annotated[str, describe("Its name for programs.")]  # of explainers.models.companion_files.calibration.ABSTENTION_KINDS
     says: Annotated[str, describe("In few words.")]
@@ -38,7 +38,7 @@ class Abstention(Record):
     line: Annotated[float, describe("The threshold.")]
 
     def beside(self, answer: str) -> str:
-        """Return the answer with the doubt; only what is said in its place where it is no doubt."""
+        """Return the answer followed by the doubt; if the abstention is more than a doubt, only its statement."""
         return f"{answer}? {self.says}" if self.kind in DOUBTS else self.says
 
 
@@ -46,17 +46,17 @@ class Abstention(Record):
 class Evidence:
     """The data of one answer from which scores are computed. Each score reads what it needs.
 
-    logits       (C,)
-    calibration  what makes them probabilities, and the lines
-    labels       of the classes
-    text         of a text or a prompt: what was read
+    logits       (C,), one for each class
+    calibration  the calibration of the probabilities, with its thresholds
+    labels       names of the classes
+    text         the text or the prompt that was read; None for other inputs
     unknown_id   the tokenizer's unknown token; ids the token ids (S,) of ``text``
-    cosine       of an image and a prompt
-    patch_cosine the mean of the prompt's cosines with the tenth of the patches that is most like it
-    similarity   of a molecule to the nearest of the training; None where these are not known
-    prompt       what is known of the prompt itself
-    features     (D,) of a text, the mean of the tokens that the model ends with; None where no line needs them
-    directions   of `explainers.models.feature_scores`
+    cosine       cosine of the embeddings of an image and a prompt
+    patch_cosine mean cosine of the prompt with the tenth of the patches that is most like it
+    similarity   similarity of a molecule to the nearest one of the training data; None if these are unknown
+    prompt       what is known about the prompt itself
+    features     (D,): the mean of a text's tokens after the last block; None if no threshold needs them
+    directions   directions of features, see `explainers.models.feature_scores`
     """
 
     logits: Tensor | None = None
@@ -84,7 +84,7 @@ def max_logit(evidence: Evidence) -> float:
 
 
 def energy(evidence: Evidence) -> float:
-    """Return T logsumexp(logits / T): large for what the model knows."""
+    """Return the energy score T logsumexp(logits / T), with T the temperature; it is large for familiar inputs."""
     temperature = evidence.calibration.temperature
     return float(temperature * (_logits(evidence) / temperature).logsumexp(-1))
 
@@ -130,7 +130,7 @@ def strange_words(evidence: Evidence) -> float:
 
 
 def word_familiarity(evidence: Evidence) -> float:
-    """Return the cosine of the prompt's strangest word with the nearest of those that the model was given."""
+    """Return the cosine of the prompt's strangest word with the nearest word of the model's training data."""
     if evidence.prompt is None:
         raise ExplainerError("word_familiarity is a score of models with prompt_words.safetensors beside their weights")
     return evidence.prompt.familiarity

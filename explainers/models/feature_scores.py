@@ -26,7 +26,7 @@ FEATURE_SCORES_FILE = "calibration.safetensors"
 
 
 def token_means(model: Model, tensors: Mapping[str, Tensor]) -> Tensor:
-    """Return the mean of the tokens that the last block of a text classifier gives, padding left out: (B, D), on the CPU. One forward pass."""
+    """Run a text classifier once and return the mean of each text's tokens after the last block, without padding: (B, D), on the CPU."""
     given: list[Tensor] = []
 
     def take(module: nn.Module, args: tuple[Any, ...], output: object) -> None:
@@ -41,8 +41,8 @@ def token_means(model: Model, tensors: Mapping[str, Tensor]) -> Tensor:
 
 
 def feature_score(name: str, directions: Mapping[str, Tensor], features: Tensor) -> float:
-    """Return features (D,) times the weights of the direction, plus its constant. Raises ExplainerError where there is none or it does not
-    fit.
+    """Return the product of features (D,) with the weights of the direction called ``name``, plus its constant. Raises ExplainerError if
+    there is no such direction, or if its length differs.
     """
     if name not in directions:
         raise ExplainerError(f"{name} is a score of models with a direction of that name in {FEATURE_SCORES_FILE} beside their weights")

@@ -49,9 +49,10 @@ def read_classes(path: Path, count: int) -> list[ClassEntry]:
 
 
 def imagenet_classes(labels: Sequence[str]) -> list[ClassEntry]:
-    """Return everyday names, groups and synonyms of ImageNet's 1,000 classes where ``labels`` are theirs, in their order; else nothing.
+    """Return the common names, groups and synonyms of ImageNet's 1,000 classes if ``labels`` are these classes in their order; else an
+    empty list.
 
-    Labels are theirs where each begins with the first of its synset's words, as timm and the hub's models write them, or is the synset.
+    They are if each label is a synset, or begins with the first word of the class's synset, as in timm and on the hub.
     """
     if len(labels) != IMAGENET:
         return []
@@ -92,7 +93,7 @@ def _entry(row: Any, where: str) -> ClassEntry:
 
 
 def places_of(entries: Sequence[ClassEntry], name: str) -> dict[str, tuple[int, ...]]:
-    """Return the ``groups`` or ``synonyms`` (``name``) of the classes, lower case, each with the indices of its classes."""
+    """Return every group or synonym of the classes in lower case, with the indices of its classes; ``name`` is "groups" or "synonyms"."""
     indices_of: dict[str, list[int]] = {}
     for index, entry in enumerate(entries):
         for word in dict.fromkeys(word.casefold() for word in getattr(entry, name)):
@@ -101,12 +102,12 @@ def places_of(entries: Sequence[ClassEntry], name: str) -> dict[str, tuple[int, 
 
 
 def unnamed(count: int) -> list[str]:
-    """Return ``class 0``, ``class 1``, ...: for models that do not say what their classes are."""
+    """Return the labels ``class 0``, ``class 1``, ... for models that do not name their classes."""
     return [f"class {index}" for index in range(count)]
 
 
 def config_labels(id2label: Mapping[Any, str] | None, count: int) -> list[str]:
-    """Return labels from the ``id2label`` of a transformers configuration."""
+    """Return the labels in the ``id2label`` of a transformers configuration, in order."""
     named = {int(index): str(label) for index, label in (id2label or {}).items()}
     if sorted(named) != list(range(count)) or all(_UNNAMED.fullmatch(label) for label in named.values()):
         return unnamed(count)
@@ -132,7 +133,7 @@ def timm_labels(config: Mapping[str, Any], count: int) -> list[str]:
 
 
 def _wordnet_labels(synsets: Sequence[str], descriptions: Mapping[str, str]) -> list[str]:
-    """Return the first of each synset's words where no other class has it, all of them where that tells classes apart, else with the
+    """Return a label for each synset: its first word if no other class has it, else all its words if these are unique, else also the
     synset.
     """
     every = [descriptions.get(synset, synset) for synset in synsets]
@@ -142,7 +143,7 @@ def _wordnet_labels(synsets: Sequence[str], descriptions: Mapping[str, str]) -> 
 
 
 def distinct(labels: Sequence[str], marks: Sequence[str] | None = None) -> list[str]:
-    """Return ``labels`` with a mark (by default the index) behind those that occur more than once."""
+    """Return ``labels`` with a mark (by default the index) appended to those that occur more than once."""
     times = Counter(labels)
     marks = marks or [str(index) for index in range(len(labels))]
     return [label if times[label] == 1 else f"{label} ({mark})" for label, mark in zip(labels, marks, strict=True)]

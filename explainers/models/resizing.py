@@ -20,7 +20,7 @@ RESIZES: dict[Resize, str] = {
 
 
 def reason_against_resize(model: Model) -> str | None:
-    """Return the reason why the pictures of a model cannot be resized in another way; None where they can."""
+    """Return the reason why the pictures of a model cannot be resized in another way; None if they can."""
     try:
         _recipe_of(model)
     except ExplainerError as problem:
@@ -31,8 +31,8 @@ def reason_against_resize(model: Model) -> str | None:
 def with_resize(model: Model, resize: Resize) -> Model:
     """Return the model with another way to bring pictures to its size; their scaling and normalisation stay.
 
-    Chefer et al. (CVPR 2021) squash the whole picture; most models were trained on the middle of it, with a margin cut off.
-    Raises ExplainerError for another way, and for a model that reads texts or whose pictures have no size of their own.
+    Chefer et al. (CVPR 2021) squash the whole picture; most models were trained on the middle of it, with a margin cut off. Raises
+    ExplainerError for an unknown way, and for a model that reads texts or whose pictures have no size of their own.
     """
     if resize not in RESIZES:
         raise ExplainerError(f"resize={resize!r}: choose one of {', '.join(RESIZES)}.")

@@ -13,7 +13,9 @@ OTHERS, BASELINE = "#b9b4a8", "#1c1a15"
 
 
 def deletion_figure(test: Mapping[str, Any]) -> Figure:
-    """Return one panel an order, one line a method: the best in colour, the random baseline dashed. ``test`` is ``DeletionTest.to_json()``."""
+    """Draw a deletion test as a figure: one panel for each order, one line for each method, the best in colour and the random baseline
+    dashed. ``test`` is the result of ``DeletionTest.to_json()``.
+    """
     read, tokens = test["read"], test["tokens"]
     baseline = f"random baseline ({test['random']['seeds']} draws)"
     orders = list(dict.fromkeys(curve["order"] for curve in test["curves"]))

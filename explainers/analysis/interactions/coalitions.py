@@ -35,7 +35,9 @@ class Fit:
     second: Tensor
 
     def values(self, coalitions: Tensor) -> Tensor:
-        """Return the value (K,) that the terms predict for each coalition, bool (K, n): e_0 + sum_i e_i + sum_(i<j) e_ij over its members."""
+        """Return the value (K,) that the terms predict for each coalition, bool (K, n): e_0 + sum_i e_i + sum_(i<j) e_ij over its
+        members.
+        """
         z = coalitions.to(self.first)
         return self.constant + z @ self.first + ((z @ self.second) * z).sum(1) / 2
 

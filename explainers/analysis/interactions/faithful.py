@@ -130,7 +130,9 @@ class Game:
         self.players = (len(self.words.units), len(self.sizes))
 
     def texts(self, keep: Tensor) -> Tensor:
-        """Return the embeddings (K, D), of length 1, of the prompt with only the words that each row of ``keep``, bool (K, words), keeps."""
+        """Return the embeddings (K, D), of length 1, of the prompt with only the words that each row of ``keep``, bool (K, words),
+        keeps.
+        """
 
         def tensors(part: Tensor) -> dict[str, Tensor]:
             repeated = _repeat(self.words, len(part))
@@ -141,7 +143,9 @@ class Game:
         return self._embed(self.words.model, keep, tensors)
 
     def images(self, keep: Tensor) -> Tensor:
-        """Return the embeddings (K, D), of length 1, of the picture with only the parts that each row of ``keep``, bool (K, parts), keeps."""
+        """Return the embeddings (K, D), of length 1, of the picture with only the parts that each row of ``keep``, bool (K, parts),
+        keeps.
+        """
 
         def tensors(part: Tensor) -> dict[str, Tensor]:
             repeated = _repeat(self.picture, len(part))

@@ -102,7 +102,9 @@ class PairedInputs(Record):
         return text_html(str(self), *(picture_html(picture, "What a patch adds to the cosine") for picture in self.pictures()))
 
     def pictures(self, size: int = 448) -> list[Image.Image]:
-        """Return one image for each picture with its map over it, and none for texts; only the map if the picture itself is not available."""
+        """Return one image for each picture with its map over it, and none for texts; only the map if the picture itself is not
+        available.
+        """
         drawn = []
         for record, grid, scores in zip((self.first, self.second), self.grids, self.maps, strict=True):
             if isinstance(record, ImageInput) and grid is not None:

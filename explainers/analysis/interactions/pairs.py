@@ -139,7 +139,7 @@ def input_interaction(
 
     model   an image or text classifier, whose encoder is everything before its last linear layer, or a CLIP model
     first, second  two images, or two texts. For a CLIP model a str is a text unless it is the path of a picture (a name that ends in .jpg,
-    .png, .heic, ...)
+                   .png, .heic, ...)
 
     The other arguments are those of :func:`interaction`. Texts longer than the model are cut, with a note.
     """

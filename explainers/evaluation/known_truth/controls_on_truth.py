@@ -79,8 +79,7 @@ class WorldControls:
         """Return where a metric ranks the controls, as plain data; None if it has no value for the control ``truth``.
 
         places      for each control with a value: ``of``, the number of methods that are measurably truer or less true, ``right``, how many
-        of
-                    them it orders correctly, and the control's ``place`` among them
+                    of them it orders correctly, and the control's ``place`` among them
         random, inverted  side of random numbers, and of its inverse, on which it puts the truth; None where one has no value
         pairs       number of pairs of controls with a known order; ``pairs_right`` how many it orders correctly
         """

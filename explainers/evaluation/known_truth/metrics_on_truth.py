@@ -147,11 +147,9 @@ def agreement_with_truth(worlds: Sequence[World]) -> dict[str, Any]:
     """Compare every metric with the truth over some worlds, and return the results as plain data.
 
     worlds   for each its name, model, data set, how many inputs count, and the methods in the order of the truth with its values;
-    separately
-             the controls, with their places
+             separately the controls, with their places
     metrics  for each metric its agreement in each world (None where it was not measured there) and the mean over the worlds of a kind;
-    where
-             it puts the controls, in each world and in those of a kind together
+             where it puts the controls, in each world and in those of a kind together
     """
     drawn = [_WorldWithDraws(world, number) for number, world in enumerate(worlds)]
     names = list(dict.fromkeys(metric.name for world in worlds for metric in world.metrics))

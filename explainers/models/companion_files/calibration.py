@@ -125,8 +125,8 @@ def prominence_of(logits: Tensor) -> Tensor:
     """Return a score (...) of how far the largest of logits (..., C) stands out: its distance from their mean in standard deviations, plus
     a tenth of it.
 
-    The first does not see how long the vector is that the head reads, only which way it points: a page of text may point at a class, with a
-    short vector. The second sees its length. 0 where all logits are the same.
+    The first term depends only on the direction of the vector that the head reads: a page of text may point at a class with a short vector.
+    The second term also depends on its length. The score is 0 if all logits are equal.
     """
     most = logits.amax(-1)
     return (most - logits.mean(-1)) / logits.std(-1, correction=0).clamp(min=1e-6) + LENGTH * most
@@ -142,7 +142,7 @@ def read_calibration(path: Path) -> Calibration:
 
 
 def parse_calibration(content: Any, where: str) -> Calibration:
-    """Return the calibration that a ``calibration.json`` holds as plain data; ``where`` is named in errors, as by `read_calibration`."""
+    """Return the calibration that a ``calibration.json`` holds as plain data; ``where`` is the name of the file in error messages."""
     if not isinstance(content, dict) or not isinstance(content.get("lines", {}), dict):
         raise ExplainerError(f'{where} must be an object such as {{"temperature": 1.3, "lines": {{...}}}}')
     temperature = content.get("temperature", 1.0)

@@ -38,7 +38,9 @@ def fingerprints_of(molecules: Sequence[Any]) -> Tensor:
 
 
 def nearest_similarity(fingerprint: Tensor, known: Tensor) -> float:
-    """Return the largest Tanimoto similarity of a fingerprint (BITS / 8,) to ``known`` ones (N, BITS / 8): shared bits over bits of either."""
+    """Return the largest Tanimoto similarity of a fingerprint (BITS / 8,) to ``known`` ones (N, BITS / 8): the number of common bits over
+    the number of bits in either.
+    """
     bits, others = fingerprint.numpy(), known.numpy()
     shared, either = _count(bits & others), _count(bits | others)
     return float((shared / np.maximum(either, 1)).max())

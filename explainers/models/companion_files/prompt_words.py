@@ -43,8 +43,8 @@ class PromptReading:
     """The properties of a prompt that are known before any picture is seen.
 
     kind         what it asks for
-    strangest    its word that is least like those that the model was given; empty where all are among them
-    familiarity  the largest cosine of that word's embedding with one of theirs; 1 where all are among them
+    strangest    its word that is least similar to the model's training words; empty if all words are among these
+    familiarity  the largest cosine of that word's embedding with the embedding of a training word; 1 if all words are training words
     """
 
     kind: PromptKind
@@ -54,7 +54,9 @@ class PromptReading:
 
 @dataclass(frozen=True)
 class PromptWords:
-    """``words``, ``embeddings`` (M, D) of length 1 of the first M, and the ``kinds`` of some: a kind of prompt or `ASIDE`."""
+    """The words that a model was trained on: ``words``; ``embeddings`` (M, D) of length 1 of the first M of them; and the ``kinds`` of some
+    of them: a kind of prompt, or `ASIDE`.
+    """
 
     words: tuple[str, ...]
     embeddings: Tensor
@@ -79,7 +81,9 @@ class PromptWords:
         return [word for word in dict.fromkeys(words_of(prompt)) if _singular(word, self._parts) not in self._parts]
 
     def read(self, prompt: str, embed: Embed) -> PromptReading:
-        """Return the kind and the strangest word of a prompt; ``embed`` is called only where a word is unknown."""
+        """Return the kind and the strangest word of a prompt; ``embed`` returns embeddings of words, and is called only for unknown
+        ones.
+        """
         kind, strange = self.kind(prompt), self.strange(prompt)
         if not strange:
             return PromptReading(kind, "", 1.0)
@@ -95,7 +99,7 @@ def words_of(text: str) -> list[str]:
 
 
 def _singular(word: str, known: Mapping[str, str] | frozenset[str]) -> str:
-    """Return the word without the ending of a plural, where that is known and the word is not."""
+    """Return the word without the plural ending if that is a known word and the word itself is not; else the word."""
     if word in known:
         return word
     return next((short for end in _ENDINGS if (short := word.removesuffix(end)) != word and short in known), word)

@@ -30,7 +30,7 @@ def words_of(text: str, tokens: Sequence[Token], numbers: Sequence[int | None]) 
     """Merge ``tokens`` into words: by the tokenizer's word numbers first, cut where a reader sees an end, then across apostrophes and
     hyphens inside a word.
 
-    A tokenizer may call a whole text one word (Llama's kind), or all that stands without white space. Every token that is not special
+    A tokenizer may count a whole text as one word (as Llama's does), or everything without white space. Every token that is not special
     belongs to exactly one word; one without characters of its own joins its neighbour. No token is divided.
     """
     groups: list[list[int]] = []
@@ -79,9 +79,9 @@ def _cut(text: str, tokens: Sequence[Token], group: Sequence[int], edges: Set[in
 
 
 def _joined_groups(groups: Iterable[list[int]], tokens: Sequence[Token], inside: Set[int]) -> list[tuple[list[int], tuple[int, int]]]:
-    """Return groups whose tokens touch at a place ``inside`` a word become one; a group without characters goes to its neighbour.
+    """Join groups of tokens that touch ``inside`` a word, and join a group without characters to its neighbour; return the groups.
 
-    Each comes with the start and end of its characters, which are kept as it grows: no token is looked at twice.
+    Each group comes with the start and end of its characters, which are updated as it grows: no token is read twice.
     """
     joined: list[tuple[list[int], tuple[int, int]]] = []
     for group in groups:
@@ -100,6 +100,6 @@ def _joined_groups(groups: Iterable[list[int]], tokens: Sequence[Token], inside:
 
 
 def _extent(tokens: Sequence[Token], group: Sequence[int]) -> tuple[int, int]:
-    """Start and end of the characters of a group of tokens; (0, 0) where it has none."""
+    """Return the start and the end of the characters of a group of tokens; (0, 0) if it has none."""
     spans = [(tokens[i].start, tokens[i].end) for i in group if tokens[i].end > tokens[i].start]
     return min((start for start, _ in spans), default=0), max((end for _, end in spans), default=0)

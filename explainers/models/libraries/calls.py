@@ -27,7 +27,9 @@ _LEFT_OUT = ("token_type_ids", "attention_mask")
 def forward_of(
     module: nn.Module, library: Library, side: Side = "image", head: str | int | None = None
 ) -> Callable[[Mapping[str, Tensor]], Tensor]:
-    """Return a function from a dict of tensors to logits (B, C); for several outputs those of ``head``, for prompts (prompts, images)."""
+    """Return a function from a dict of tensors to logits (B, C); if there are several outputs, those of ``head``; for a CLIP model's text
+    side (prompts, images).
+    """
     output_of = raw_forward_of(module, library)
 
     def run(tensors: Mapping[str, Tensor]) -> Tensor:
@@ -99,9 +101,10 @@ _NAMED_LIKE = {"attention_mask": "mask", "token_type_ids": "type", "position_ids
 
 
 def names_in_forward(module: nn.Module) -> dict[str, str]:
-    """Return, by tensor name, the argument of a module's forward that takes it: the one of the same name, or one such as ``masks``.
+    """Return for each tensor name the argument of the module's forward that takes it: the one of the same name, or another usual name such
+    as ``masks``.
 
-    The second is for a module that calls its first argument as it likes.
+    Other usual names are tried only if no argument is called ``pixel_values`` or ``input_ids``.
     """
     takes = inspect.signature(module.forward).parameters
     same = {name: name for name in TENSOR_NAMES if name in takes}
@@ -126,7 +129,7 @@ def molecule_forward_of(module: nn.Module, head: str | int | None = None) -> Cal
 
 
 def _copy_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return copies for a module, which may write into what it is given (``x.sub_(mean)``); the caller's stay what they are."""
+    """Copy the tensors for a module, which may write into its arguments (``x.sub_(mean)``)."""
     return {name: tensor.clone() for name, tensor in tensors.items()}
 
 
@@ -136,7 +139,7 @@ def argument_names(module: nn.Module) -> frozenset[str]:
 
 
 def _as_taken(module: nn.Module, takes: Mapping[str, Any], tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Return ``tensors`` as the module takes them: images as they are, or cut into rows of patches, and where these lie."""
+    """Return ``tensors`` in the form that the module takes: images unchanged, or cut into rows of patches with the positions of these."""
     pixels = tensors.get("pixel_values")
     if pixels is not None and (clip := clip_shape(module)) is not None:
         others = {name: tensor for name, tensor in tensors.items() if name != "pixel_values"}
@@ -170,8 +173,8 @@ def features_of(module: Any, library: Library, side: Side) -> Callable[[Mapping[
 def logits_of(output: Any, samples: int, head: str | int | None = None) -> Tensor:
     """Find the logits (samples, C) in what a model returns.
 
-    They are the output itself, ``logits``, ``logits_per_image``, or the only such tensor of a tuple or dict; of several, that of ``head``,
-    an index or a key. One number a sample is one logit.
+    They are the output itself, ``logits``, ``logits_per_image``, or the only such tensor of a tuple or dict; if there are several, that of
+    ``head``, an index or a key. One number for each sample is one logit.
     """
     if head is None:
         for name in ("logits_per_image", "logits"):
@@ -199,7 +202,9 @@ def logits_of(output: Any, samples: int, head: str | int | None = None) -> Tenso
 
 
 def heads_in(output: Any) -> dict[str, Tensor]:
-    """Return the rows (B, C) in a tuple, list or dict, each by its index or key; (B,) is one number, and one without an axis is a loss."""
+    """Return the outputs (B, C) in a tuple, list or dict, by index or key. A tensor (B,) is an output of one number; one without axes is a
+    loss and left out.
+    """
     rows = {name: tensor for name, tensor in _outputs_of(output).items() if tensor.dim() in (1, 2) and tensor.is_floating_point()}
     return {name: tensor if tensor.dim() == 2 else tensor[:, None] for name, tensor in rows.items()}
 
@@ -211,7 +216,9 @@ def _outputs_of(output: Any) -> dict[str, Tensor]:
 
 
 def _as_logits(tensor: Tensor, samples: int) -> Tensor | None:
-    """Return (samples, C), where it is that; (samples,) is one logit, and so is the number that is left of it where one sample is squeezed."""
+    """Return a tensor as logits (samples, C); None if it is none. (samples,) is one logit, and for one sample so is a tensor without
+    axes.
+    """
     if tensor.dim() < 2 and tensor.numel() == samples:
         tensor = tensor.reshape(samples, 1)
     return tensor if tensor.dim() == 2 and tensor.is_floating_point() else None

@@ -26,7 +26,8 @@ _SIDE_FILES = (".json", ".txt", ".model", ".jinja", "README.md")
 def fetch(repository: str, progress: DownloadProgress | None = None) -> Path:
     """Return the folder with the files of ``repository`` ("org/name"): from the local cache if it is there, else downloaded into it.
 
-    Raises ExplainerError: no such repository, no access to it, no network (within about PATIENCE_SECONDS), offline mode and not cached.
+    Raises ExplainerError if there is no such repository, no access to it, or no network (within about PATIENCE_SECONDS), and in offline
+    mode if it is not cached.
     """
     folder = find_cached(repository)
     if folder is not None:
@@ -50,7 +51,9 @@ def find_cached(repository: str) -> Path | None:
 
 
 def fetch_one(repository: str, names: Sequence[str], progress: DownloadProgress | None = None) -> Path:
-    """Return one file of ``repository``, the first of ``names`` that it has, from the local cache or the hub. Raises as :func:`fetch` does."""
+    """Return the path of one file of ``repository``, the first of ``names`` that it has, from the local cache or downloaded. Raises as
+    :func:`fetch` does.
+    """
     from huggingface_hub import constants, hf_hub_download, try_to_load_from_cache
     from huggingface_hub.errors import HfHubHTTPError
 
@@ -138,7 +141,7 @@ def _download(repository: str, progress: DownloadProgress | None) -> Path:
 
 
 def _wanted(sizes: dict[str, int]) -> list[str]:
-    """Return small files of the top folder, then the weights of the best format there is."""
+    """Return the names of the files to download: the small files of the top folder, then the weights in the best available format."""
     top = [name for name in sizes if "/" not in name]
     index_or_weights = next((name for name in _WEIGHTS if name in top), None)
     side = [name for name in top if name.endswith(_SIDE_FILES) and name not in _WEIGHTS]
@@ -150,7 +153,7 @@ def _wanted(sizes: dict[str, int]) -> list[str]:
 
 
 def _listing(repository: str) -> dict[str, int]:
-    """Return sizes of the files of ``repository``; the one question that is asked with little patience."""
+    """Ask the hub for the sizes of the files of ``repository``, by name; this request has the short time limit."""
     from huggingface_hub import HfApi, constants
     from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError
 
@@ -179,7 +182,7 @@ def _listing(repository: str) -> dict[str, int]:
 
 
 def _bar(tell: DownloadProgress, repository: str, total: int) -> type[tqdm[Any]]:
-    """Return a progress bar that tells ``tell`` instead of writing to the terminal, over all files together."""
+    """Return a class of progress bars that report the progress over all files to ``tell`` instead of the terminal."""
     done = 0
 
     class Bar(tqdm):  # type: ignore[misc]

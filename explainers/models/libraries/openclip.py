@@ -34,7 +34,7 @@ def encodes(module: nn.Module) -> bool:
 
 
 def logits(module: Any, tensors: Mapping[str, Tensor]) -> Tensor:
-    """Return (images, prompts): the scaled cosines of their features, and a bias where the model has one."""
+    """Return the logits (images, prompts): the scaled cosines of their features, plus a bias if the model has one."""
     images = module.encode_image(tensors["pixel_values"], normalize=True)
     texts = module.encode_text(tensors["input_ids"], normalize=True)
     scores: Tensor = module.logit_scale.exp() * images @ texts.T
@@ -72,10 +72,8 @@ def _defaults() -> dict[str, Any]:
 
 
 def tokenizer(module: Any, passed: Any) -> Any:
-    """Return a tokenizer that knows character offsets, with the ids of open_clip's: of ``passed``, else of its own, where the vocabulary
-    fits.
-
-    None where the model's vocabulary is another one.
+    """Return a tokenizer with character offsets whose ids are those of open_clip's: ``passed``, or the model's own; None if the
+    vocabularies differ.
     """
     if passed is None:
         passed = _own(module.context_length)

@@ -75,7 +75,7 @@ _SOUNDS, _SERIES = ("input_values", "input_features"), ("past_values", "past_tim
 
 
 def why_unread(module: nn.Module, library: Library) -> str | None:
-    """Return the reason why a module of transformers is of no kind that can be explained, and what works instead; None if unknown."""
+    """Return the reason why a module of transformers cannot be explained, and which one to use instead; None if unknown."""
     if library != "transformers":
         return None
     takes = inspect.signature(module.forward).parameters
@@ -136,7 +136,8 @@ def unwrapped(module: nn.Module) -> nn.Module:
 def clip_shape(module: nn.Module) -> ClipShape | None:
     """Return the input shape of a model of clips (VideoMAE, ViViT, V-JEPA 2), from its configuration; None for another model.
 
-    Raises ExplainerError for one whose tokens are of one frame each (TimeSformer): its blocks turn them between time and space.
+    Raises ExplainerError for a model whose tokens each belong to one frame (TimeSformer), as its blocks rearrange them between time and
+    space.
     """
     config: Any = getattr(module, "config", None)
     tubelet = getattr(config, "tubelet_size", None)
@@ -215,7 +216,7 @@ def timm_config(module: nn.Module) -> dict[str, Any]:
 
 
 def preprocessing_of(module: nn.Module, library: Library, passed: Any) -> tuple[AnyPreprocessing | None, tuple[str, ...]]:
-    """Return the preparation of images, and a note where it is a guess. It is None where unknown, or for other channels than greys or
+    """Return the preparation of images, and a note if it is a guess. It is None if unknown, or if the channels are neither greys nor
     colours.
 
     ``passed``: a Preprocessing, an image processor, a transform of torchvision or timm, a function from a PIL image to a tensor, None.
@@ -270,7 +271,9 @@ def _preprocessing_passed(passed: Any) -> AnyPreprocessing:
 
 
 def saved_with(module: nn.Module, auto_class: str, **arguments: Any) -> Any:
-    """Load what was saved with the weights in the folder or local cache of a transformers model; None if it is not there."""
+    """Load a tokenizer or processor (``auto_class``) that was saved with the weights of a transformers model, from its folder or the local
+    cache; None if there is none.
+    """
     import transformers
 
     place = getattr(getattr(module, "config", None), "_name_or_path", "")
@@ -315,7 +318,7 @@ def tokenizer_of(module: nn.Module, passed: Any) -> Any:
 def heads_of(block: nn.Module, config: Any, width: int) -> int | None:
     """Return the number of attention heads of a block; None if there is no attention, or it does not tell.
 
-    If a block has attention over tokens of several widths, that over tokens of this ``width`` counts.
+    If a block has attention over tokens of several widths, the attention over tokens of this ``width`` is meant.
     """
     names = ("num_heads", "num_attention_heads", "n_heads", "n_head", "nhead", "num_head", "nheads", "heads")
     parts = [part for part in block.modules() if any(isinstance(getattr(part, name, None), int) for name in names)]
@@ -326,16 +329,14 @@ def heads_of(block: nn.Module, config: Any, width: int) -> int | None:
 
 
 def title_of(module: nn.Module, library: Library) -> str:
-    """Return a name for a model that was given none. timm's modules bear the tag of pretrained weights also where they have others: it is
-    left out.
-    """
+    """Return a default name for a model. The tag of pretrained weights in timm's modules is left out, as their weights may be others."""
     if library == "timm" and (architecture := (getattr(module, "pretrained_cfg", None) or {}).get("architecture")):
         return str(architecture)
     return getattr(getattr(module, "config", None), "_name_or_path", "") or type(module).__name__
 
 
 def has_class_token(module: nn.Module) -> bool:
-    """Return whether the model learns a class token that it puts before the patches, whatever its head reads."""
+    """Return whether the model has a learned class token before the patches, even if its head does not read it."""
     names = ("cls_token", "class_token", "class_embedding")
     return any(name.rpartition(".")[2] in names for name, _ in module.named_parameters())
 

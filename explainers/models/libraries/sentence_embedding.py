@@ -29,7 +29,7 @@ _POOLINGS = {
 
 
 class SentenceEmbedding(nn.Module):
-    """Module from the hidden states (B, S, D) of a backbone and their mask (B, S) to one vector (B, E) for each text."""
+    """A module that converts the hidden states (B, S, D) of a backbone and their mask (B, S) to one vector (B, E) for each text."""
 
     def __init__(self, poolings: list[str], dense: list[nn.Module], is_normalised: bool) -> None:
         super().__init__()
@@ -89,15 +89,15 @@ def sentence_embedding_of(folder: Path) -> SentenceEmbedding | None:
 
 
 def backbone_in(root: Path) -> Path | None:
-    """Return the folder of the backbone, where a folder of sentence-transformers keeps it in one of its own."""
+    """Return the folder of the backbone if a folder of sentence-transformers keeps it in a subfolder; else None."""
     modules = _modules_of(root)
     place = root / modules[0]["path"] if modules else root
     return place if place != root and (place / "config.json").is_file() else None
 
 
 def _modules_of(root: Path) -> list[dict[str, str]]:
-    """Return the modules that a folder lists. Raises ExplainerError where their places are not inside it: no file names others of the
-    machine.
+    """Return the modules that a folder lists. Raises ExplainerError if a path leads out of the folder, so that no file can name other files
+    of the machine.
     """
     modules = read_json(root / MODULES)
     if not isinstance(modules, list) or not all(

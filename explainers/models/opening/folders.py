@@ -21,8 +21,8 @@ _BEST = re.compile(r"best", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class Content:
-    """The part of a folder that is opened: the ``folder`` of a model, an ``adapter``, or a ``file`` of weights; ``guess`` says why this
-    one.
+    """The part of a folder that is opened: the ``folder`` of a model, an ``adapter``, or a ``file`` of weights; ``guess`` is the reason for
+    this choice.
     """
 
     folder: Path | None = None
@@ -32,7 +32,7 @@ class Content:
 
 
 def content_of(folder: Path) -> Content:
-    """Return what to open of ``folder``. Raises ExplainerError, with what it holds, where that is nothing that can be opened."""
+    """Choose which part of ``folder`` to open. Raises ExplainerError, listing its contents, if none can be opened."""
     if (folder / adapters.CONFIG).is_file():
         return Content(adapter=folder)
     if (folder / "open_clip_config.json").is_file() or ((folder / "config.json").is_file() and not missing_weights(folder)):
@@ -86,7 +86,7 @@ def _best_of_run(checkpoint: Path) -> str | None:
 
 
 def _weight_files(folder: Path) -> list[Path]:
-    """Return files of weights in ``folder``, or in a folder ``checkpoints`` of it or of one run inside (Lightning's)."""
+    """Return the files of weights in ``folder``, or in the subfolder ``checkpoints`` of it or of a Lightning run in it."""
     for place in (folder, folder / "checkpoints", *sorted(folder.glob("version_*/checkpoints"), reverse=True)):
         if place.is_dir():
             files = [f for f in sorted(place.iterdir()) if f.is_file() and f.name.endswith(ENDINGS) and not _is_state(f)]

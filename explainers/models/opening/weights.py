@@ -72,11 +72,11 @@ _OTHER_FORMATS = {
 class Weights:
     """The contents of a file of weights.
 
-    tensors       by name, in float32 where they were of half precision
-    key           where in the file they lay, such as ``checkpoint['model']``; empty at its top
+    tensors       the tensors by name; those of half precision are converted to float32
+    key           their place in the file, such as ``checkpoint['model']``; empty for the top level
     others        the other sets of weights in the file, which were not read
-    architecture  the name that the file gives its architecture; None where it gives none
-    labels        the names of classes in the file, as they stand there; None without
+    architecture  the name of the architecture in the file; None if it has none
+    labels        the names of classes in the file, in its own form; None if it has none
     stored        the type in which most of the numbers are stored, such as ``bfloat16``
     """
 
@@ -94,9 +94,9 @@ class Weights:
 
 
 def read_weights(path: Path, key: str | None = None) -> Weights:
-    """Return the weights in a file of safetensors or of ``torch.save``, on the CPU; ``key`` names the set to read where there are several.
+    """Read the weights in a file of safetensors or of ``torch.save``, to the CPU; ``key`` names the set to read if there are several.
 
-    Raises ExplainerError, saying what is in the way and how to save again, for a file that holds anything but weights and plain data.
+    Raises ExplainerError for a file that holds anything but weights and plain data, saying what that is and how to save the file again.
     """
     if not path.is_file():
         raise ExplainerError(f"there is no file {str(path)!r}")
@@ -107,7 +107,9 @@ def read_weights(path: Path, key: str | None = None) -> Weights:
 
 
 def weights_in(tree: Any, key: str | None = None, name: str = "the dict") -> Weights:
-    """Return the weights in what a file holds, or in a dict of tensors. Raises ExplainerError where there are none, or not under ``key``."""
+    """Find the weights in the contents of a file, or in a dict of tensors. Raises ExplainerError if there are none, or none under
+    ``key``.
+    """
     sets = dict(_sets(tree))
     if not sets:
         raise ExplainerError(f"{name} holds {_summary(tree)} and no weights: save them with torch.save(model.state_dict(), 'weights.pth')")
@@ -133,8 +135,8 @@ def weights_in(tree: Any, key: str | None = None, name: str = "the dict") -> Wei
 
 
 def _begun_with(sets: Mapping[str, Mapping[str, Tensor]], key: str) -> dict[str, Tensor] | None:
-    """Return the tensors of a set whose names begin with a prefix, without it: ``teacher``, or ``state_dict.teacher`` with the key of the
-    set.
+    """Return the tensors whose names begin with the prefix that ``key`` names, without the prefix: ``teacher``, or ``state_dict.teacher``
+    with the key of the set.
     """
     for place, tensors in sets.items():
         for prefix in (f"{key}.", f"{key.removeprefix(place).removeprefix('.')}."):
@@ -147,7 +149,7 @@ def _begun_with(sets: Mapping[str, Mapping[str, Tensor]], key: str) -> dict[str,
 def rename_weights(weights: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Rename ``weights`` to the names ``wanted`` by a module: the prefixes of wrappers are removed, and other copies of the model left out.
 
-    With nothing ``wanted``, the prefixes that wrappers are known to put there are removed.
+    If ``wanted`` is empty, the known prefixes of wrappers are removed.
     """
     best, others = find_prefixes(weights, wanted)
     inside = {key[len(best) :]: tensor for key, tensor in weights.items() if key.startswith(best)}
@@ -156,9 +158,9 @@ def rename_weights(weights: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) 
 
 
 def find_prefixes(weights: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> tuple[str, tuple[str, ...]]:
-    """Return the prefix of a module's names in ``weights``, and those of further copies of it, such as a teacher's.
+    """Return the prefix of a module's names in ``weights``, and the prefixes of further copies of the module, such as a teacher's.
 
-    Where copies fit alike, they are ranked as the keys of a file are.
+    If several copies fit equally well, they are ranked like the keys of a file.
     """
     prefixes = {key[: i + 1] for key in weights for i, letter in enumerate(key) if letter == "." and key.count(".", 0, i) < 4}
     named = {prefix: [name for name in wanted if prefix + name in weights] for prefix in ("", *prefixes)}
@@ -256,7 +258,7 @@ def _safetensors(path: Path) -> dict[str, Any]:
 
 
 def _torch(path: Path) -> Any:
-    """Read what ``torch.save`` wrote, by torch's reader of weights, which makes tensors and plain data and runs nothing."""
+    """Read a file of ``torch.save`` with torch's weights-only reader, which creates tensors and plain data and executes nothing."""
     with torch.serialization.safe_globals(_PLAIN):
         try:
             return _load(path)
@@ -296,7 +298,7 @@ def _refusal(path: Path, problem: Exception) -> str:
 
 
 def _strange_objects(path: Path, problem: Exception) -> list[str]:
-    """Return names of the classes and functions in the file that are neither tensors nor plain data."""
+    """Return the names of the classes and functions in the file that are neither tensors nor plain data."""
     try:
         return sorted(torch.serialization.get_unsafe_globals_in_checkpoint(path))
     except Exception:  # an old format, or no archive at all: torch names the first one it met

@@ -47,7 +47,7 @@ OF_PATCHES, OF_WORDS, OF_ATOMS = ways_for("image"), ways_for("text"), ways_for("
 
 def check_how(how: str, ways: Sequence[How], kind: str) -> How:
     """Return the way ``how``; raises ExplainerError unless it is one of the ``ways`` in which tokens of this ``kind`` ("patches", "word
-    pieces", "atoms") are taken away.
+    pieces", "atoms") are removed.
     """
     for way in ways:
         if way == how:

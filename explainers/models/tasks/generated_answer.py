@@ -30,7 +30,8 @@ WORD = "word:"  # before a word of the answer, as a place
 class GeneratedAnswer(VocabularyTask):
     """Task of explaining an answer's tokens by the tokens of the prompt; their logits are read at the token before each.
 
-    Of one token the classes are the vocabulary; of several, the number is the sum of their own logits. Tokens of the answer count as input.
+    For one token the classes are the vocabulary; for several, the explained number is the sum of their own logits. Tokens of the answer
+    count as input.
     """
 
     name = "text-generation"
@@ -49,13 +50,14 @@ class GeneratedAnswer(VocabularyTask):
         return self.logits(output)[:, -1]
 
     def sample(self, text: str) -> Any:
-        """Return the text without its last word: behind a sentence that is whole some models write nothing."""
+        """Return the text without its last word, because some models write nothing after a complete sentence."""
         return text.rsplit(" ", 1)[0]
 
     def complete(self, prepared: Prepared, module: nn.Module) -> Prepared:
-        """Return the prompt and the answer that the model writes: ``generate`` of transformers, always the likeliest token.
+        """Return the prompt followed by the answer that the model writes with ``generate`` of transformers, always with the likeliest
+        token.
 
-        Raises ExplainerError for several prompts, one that leaves no room, and where nothing is written.
+        Raises ExplainerError for several prompts, for a prompt that leaves no room, and if the model writes nothing.
         """
         if len(prepared) != 1:
             raise ExplainerError(f"One prompt is answered at a time, and {len(prepared)} were sent: send them one by one.")
@@ -77,7 +79,7 @@ class GeneratedAnswer(VocabularyTask):
         return min(declared, limit - tokens) if isinstance(limit, int) and limit > 0 else declared
 
     def _join(self, answer: Sequence[int], prepared: Prepared) -> Prepared:
-        """Return the prompt with the tokens of an answer behind it."""
+        """Append the tokens of an answer to the prompt."""
         record, length = prepared.inputs[0], prepared.tensors["input_ids"].shape[1]
         assert isinstance(record, TextInput)
         tensors = {}
@@ -92,7 +94,9 @@ class GeneratedAnswer(VocabularyTask):
         return replace(prepared, tensors=tensors, inputs=(replace(record, tokens=(*record.tokens, *tokens), answer=text),))
 
     def _read(self, ids: Sequence[int]) -> tuple[str, list[Token]]:
-        """Return the text of an answer, and where each of its tokens stands in it: by the text that it adds to those before it."""
+        """Decode the ids of an answer to its text and its tokens. The characters of a token are those by which it lengthens the text of the
+        tokens before it.
+        """
         if self.tokenizer is None:
             written = [str(index) for index in ids]
         else:
@@ -134,8 +138,8 @@ class GeneratedAnswer(VocabularyTask):
         return range(inside[0], inside[-1] + 1)
 
     def _words(self, task_input: TaskInput) -> list[tuple[int, int]]:
-        """Return the first and the last token of each word of the answer: a token begins one where white space is before it, which belongs
-        to it where that is a token of its own.
+        """Return the first and the last token of each word of the answer. A token after white space begins a word; white space that is a
+        token itself belongs to the word after it.
         """
         record = task_input.record
         assert isinstance(record, TextInput)
@@ -208,8 +212,8 @@ class GeneratedAnswer(VocabularyTask):
         return Reading(place, read, labels, "regression", notes=(summed, note, *differs), **how)
 
     def _differing(self, task_input: TaskInput) -> tuple[str, ...]:
-        """Return a note where one pass over prompt and answer does not find the answer likeliest that was written token by token: as where
-        tokens of the prompt attend to those behind them.
+        """Return a note if a single pass over prompt and answer finds other tokens most likely than those that the model wrote one by one,
+        for example because tokens of the prompt attend to later ones.
         """
         answer, ids = self._answer(task_input), task_input.tensors["input_ids"][0]
         likeliest = self.logits(task_input.output)[0, answer.start - 1 : answer.stop - 1].argmax(-1)

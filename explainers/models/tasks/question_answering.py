@@ -19,7 +19,8 @@ MOST_TOKENS = 15  # of the answer that is looked for, as data sets of questions 
 
 @add_task
 class QuestionAnswering(Task):
-    """Two logits a token: that the answer starts there, and that it ends there. The tokens of the context are the classes.
+    """Task of finding an answer in a text: two logits for each token, for the start and the end of the answer. The tokens of the context
+    are the classes.
 
     The score of a span is the sum of the two, the number by which such models choose their answer (Devlin et al., 2019, section 4.2).
     """
@@ -39,7 +40,7 @@ class QuestionAnswering(Task):
         return TextPair("What is it?", text)
 
     def trial(self, output: Any) -> Tensor:
-        """Return the means of both over tokens."""
+        """Return the means (B, 2) over tokens of the logits of start and end."""
         return torch.stack(self._ends(output), -1).mean(1)
 
     def class_count(self, logits: Tensor) -> int:
@@ -55,7 +56,7 @@ class QuestionAnswering(Task):
 
     @staticmethod
     def _context(record: Any) -> range:
-        """Return the tokens of the context. Raises ExplainerError where one text was sent."""
+        """Return the tokens of the context. Raises ExplainerError if only one text was sent."""
         assert isinstance(record, TextInput)
         inside = [i for i, token in enumerate(record.tokens) if token.part == 1 and not token.special]
         if not inside:
@@ -64,7 +65,7 @@ class QuestionAnswering(Task):
 
     @property
     def outputs(self) -> str:
-        """Two rows of logits over the tokens."""
+        """A phrase for the output in the model's report: two rows of logits over the tokens."""
         return "where an answer starts and ends, at each token"
 
     def places(self, task_input: TaskInput) -> list[Place]:
@@ -100,7 +101,7 @@ class QuestionAnswering(Task):
         return place
 
     def reading(self, place: Place, task_input: TaskInput) -> Reading:
-        """Return the logits of the context's tokens, or the sum of a span's two."""
+        """Return the function that reads the logits of the context's tokens, or the sum of the two logits of a span."""
         record, context = task_input.record, self._context(task_input.record)
         assert isinstance(record, TextInput)
         start, end = (logits[0] for logits in self._ends(task_input.output))

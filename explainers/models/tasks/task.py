@@ -39,13 +39,13 @@ class Place(Record, name="OutputPlace"):
 
 @dataclass(frozen=True, eq=False)
 class TaskInput:
-    """One input of which a place is looked for: what the module gave for it, and what it is.
+    """One input in whose output a place is looked for: the module's output for it, and a record of the input.
 
-    output  what the module gives, a batch of one
+    output  the module's output, a batch of one
     record  how the input was shown to the model
     layout  how its tokens lie
     labels  names of the model's classes
-    tensors what the module was given
+    tensors the tensors that the module took
     """
 
     output: Any
@@ -61,16 +61,16 @@ def _as_it_is(prepared: Prepared) -> Prepared:
 
 @dataclass(frozen=True, eq=False)
 class Reading:
-    """Function that reads the logits of one place from what the module gives, for any batch of the same input.
+    """A function that reads the logits of one place from the module's output, for any batch of the same input.
 
     place   the place
-    read    from what the module gives to logits (B, C), differentiable
-    labels  of these logits; None: those of the model
-    output  what they mean
-    token   the token whose last hidden state they are made of, which then stands for the class token; None: of several
-    notes   what people must know of the number
-    moves   whether the place is still found where words before it are gone: then those that are taken away are removed, not masked
-    complete  what is added to another input that is asked at the same place
+    read    function from the module's output to logits (B, C), differentiable
+    labels  names of these logits; None: those of the model
+    output  what the logits mean
+    token   the token from whose last hidden state they are computed, which then takes the role of the class token; None: several tokens
+    notes   notes for people on the number
+    moves   whether the place is still found after words before it were removed; if so words are removed, else masked
+    complete  function that adds the same answer to another input, which is then asked about the same place
     """
 
     place: Place
@@ -84,17 +84,17 @@ class Reading:
 
 
 class Task(ABC):
-    """A kind of model output besides one row of logits a sample, in its own file; :func:`add_task` registers it.
+    """A kind of model output other than one row of logits for each sample. Each task is a file; :func:`add_task` registers it.
 
-    name     as the pipelines of transformers call it
-    places_are  what ``at`` takes, in words
-    control  how a page lets one choose a place
-    texts    what the two texts are called that a model of it reads together; None for one that reads one
-    output   what its numbers mean, where no place says otherwise
-    tokenizer  of a model of texts, its tokenizer, which ``wrap`` sets; None where there is none
-    first_row  whether its numbers are made behind further rows of blocks, or of what several stages give: the blocks are then the first row
-             over patches, through which the whole picture goes, and not the last
-    general  whether it takes what no other task does, so that it is asked last
+    name     the name of the task in the pipelines of transformers
+    places_are  the places that ``at`` takes, in words
+    control  the control with which a page lets people choose a place
+    texts    names of the two texts that a model reads together; None for a model that reads one text
+    output   what its numbers mean, unless a place says otherwise
+    tokenizer  the tokenizer of a model of texts, set by ``wrap``; None if there is none
+    first_row  whether its numbers are computed behind further rows of blocks, or from the outputs of several stages. The explained blocks
+               are then the first row over patches, through which the whole picture goes, and not the last
+    general  whether it accepts any output that no other task accepts, so that it is tried last
     """
 
     tokenizer: Any = None
@@ -109,7 +109,7 @@ class Task(ABC):
     @classmethod
     @abstractmethod
     def of(cls, module: nn.Module, library: Library, output: Any) -> Task | None:
-        """Return the task of a ``module`` that gives this ``output`` for a trial batch; None where it is another one."""
+        """Return the task of a ``module`` that gives this ``output`` for a trial batch; None if it is another one."""
 
     def raw_forward(self, forward: RawForward) -> RawForward:
         """Return the forward from which places are read, given the module's own ``forward``."""
@@ -120,7 +120,7 @@ class Task(ABC):
         return text
 
     def complete(self, prepared: Prepared, module: nn.Module) -> Prepared:
-        """Return the input with what the model itself adds to it, such as an answer that it writes; most add nothing."""
+        """Return the input followed by what the model itself adds, such as an answer that it writes; in most tasks that is nothing."""
         return prepared
 
     @abstractmethod
@@ -140,25 +140,23 @@ class Task(ABC):
 
     @abstractmethod
     def places(self, task_input: TaskInput) -> list[Place]:
-        """Return the places of an input that are offered, in the order in which a person looks at them."""
+        """Return the places of an input's output that a page offers, in reading order."""
 
     def usual(self, task_input: TaskInput, places: Sequence[Place]) -> Place:
-        """Return the place that is meant where none is named: the one that the model is surest of. Raises ExplainerError where there is
-        none.
-        """
+        """Return the default place: the one that the model is surest of. Raises ExplainerError if there is none."""
         if not places:
             raise ExplainerError(f"This input has nothing to ask about: {self.places_are}.")
         return max(places, key=lambda place: place.score or 0.0)
 
     def find(self, at: str, task_input: TaskInput, places: Sequence[Place]) -> Place:
-        """Return the place that a person wrote. Raises ExplainerError for what is none."""
+        """Return the place that ``at``, a text, names. Raises ExplainerError if it names none."""
         for place in places:
             if at.casefold() in (place.at.casefold(), place.label.casefold()):
                 return place
         raise self.unknown(at, places)
 
     def unknown(self, at: str, places: Sequence[Place]) -> ExplainerError:
-        """Return the error of a place that is none."""
+        """Return the error for ``at`` if it names no place; its message lists the ``places``."""
         known = ", ".join(place.at for place in places[:8])
         return ExplainerError(f"at={at!r} names no place of this input. Send {self.places_are}{f': here {known}' if known else ''}.")
 
@@ -173,7 +171,7 @@ _Kind = TypeVar("_Kind", bound=type[Task])
 
 
 def add_task(task: _Kind) -> _Kind:
-    """Make a task known: from then on models of it are wrapped, explained and shown. Raises ExplainerError for a name that is taken."""
+    """Register a task: from then on its models can be wrapped, explained and shown. Raises ExplainerError for a name that is taken."""
     if task.name in TASKS:
         raise ExplainerError(f"There is already a task {task.name}.")
     TASKS[task.name] = task
@@ -181,9 +179,10 @@ def add_task(task: _Kind) -> _Kind:
 
 
 def task_of(module: nn.Module, library: Library, output: Any, name: str | None = None) -> Task | None:
-    """Return the task of a ``module`` that gives ``output``, or the one called ``name``; None where it gives one row of logits a sample.
+    """Return the task of a ``module`` that gives ``output``, or the one called ``name``; None if its output is one row of logits for each
+    sample.
 
-    Raises ExplainerError for a name that is unknown, or that does not fit what the module gives.
+    Raises ExplainerError for an unknown name, and for a task that does not fit the module's output.
     """
     if name is None:
         return next(
@@ -203,7 +202,7 @@ def task_of(module: nn.Module, library: Library, output: Any, name: str | None =
 
 
 def shapes_of(output: Any) -> str:
-    """Return the shapes of the tensors in what a module gives, in words."""
+    """Describe the shapes of the tensors in a module's output, in words."""
     if isinstance(output, Tensor):
         return str(tuple(output.shape))
     named = output.items() if isinstance(output, Mapping) else enumerate(output) if isinstance(output, tuple | list) else ()
@@ -223,13 +222,13 @@ def top_class(logits: Tensor, labels: Sequence[str], output: Output = "softmax")
 
 
 def tensor_of(output: Any, name: str) -> Tensor | None:
-    """Return the tensor called ``name`` in what a module gives; None where there is none."""
+    """Return the tensor called ``name`` in a module's output; None if there is none."""
     value = output.get(name) if isinstance(output, Mapping) else getattr(output, name, None)
     return value if isinstance(value, torch.Tensor) else None
 
 
 def logits_in(output: Any) -> Tensor:
-    """Return the tensor called ``logits`` in what a module gives, which has one."""
+    """Return the tensor called ``logits`` in a module's output, which must have one."""
     logits = tensor_of(output, "logits")
     assert logits is not None
     return logits

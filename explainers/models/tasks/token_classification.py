@@ -27,8 +27,8 @@ _OUTSIDE = ("o", "outside", "none")  # how data sets call the label of what is n
 
 @add_task
 class TokenClassification(Task):
-    """Task of a label for each token. A word is read at its first piece, where such models learn its label; several words at the mean of
-    theirs.
+    """Task of labelling each token. A word is read at its first piece, where such models learn its label; several words at the mean of
+    their first pieces.
     """
 
     name = "token-classification"
@@ -57,12 +57,12 @@ class TokenClassification(Task):
         return places
 
     def usual(self, task_input: TaskInput, places: Sequence[Place]) -> Place:
-        """Return the word that the model is surest of among those that it calls something."""
+        """Return the word with the most certain label, among the words that have one."""
         named = [place for place in places if (place.says or "").casefold() not in _OUTSIDE]
         return super().usual(task_input, named or places)
 
     def find(self, at: str, task_input: TaskInput, places: Sequence[Place]) -> Place:
-        """Return a word, a part of the text, or tokens by their numbers."""
+        """Return the place that ``at`` names: a word, a part of the text, or tokens by their numbers."""
         assert isinstance(task_input.record, TextInput)
         place = place_in_text(at, task_input.record)
         if place is None:
@@ -70,7 +70,7 @@ class TokenClassification(Task):
         return next((known for known in places if known.at == place.at), place)
 
     def reading(self, place: Place, task_input: TaskInput) -> Reading:
-        """Return the logits of a word's first piece; of several words their mean."""
+        """Return the function that reads the logits of a word's first piece; for several words their mean."""
         assert place.tokens is not None
         assert isinstance(task_input.record, TextInput)
         first, last = place.tokens
