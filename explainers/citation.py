@@ -48,7 +48,7 @@ class Citation(Record):
 
     @property
     def address(self) -> str:
-        """The web address of the publication: the link, else its page on arXiv; empty where neither is known."""
+        """The web address of the publication: the link, else its page on arXiv; empty if neither is known."""
         return self.link or (f"https://arxiv.org/abs/{self.arxiv}" if self.arxiv else "")
 
     def __str__(self) -> str:

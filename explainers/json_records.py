@@ -64,7 +64,7 @@ def describe(
 
 
 def optional(text: str = "", *, key: str = "", kind: Any = None, write: Callable[[Any], Any] | None = None) -> JsonField:
-    """Describe a field that is left out where it is None or an empty collection: it is then not there, and not null."""
+    """Describe a field that is left out if it is None or an empty collection: it is then not there, and not null."""
     return JsonField(text=text, key=key, kind=kind, write=write, is_optional=True)
 
 

@@ -162,7 +162,7 @@ def largest_probability(logits: Tensor, calibration: Calibration) -> Tensor:
 
 
 def read_shipped_calibration(folder: Path) -> Calibration | None:
-    """Read the ``calibration.json`` in a classifier's folder; None where there is none, or it has no threshold for "something else"."""
+    """Read the ``calibration.json`` in a classifier's folder; None if there is none, or it has no threshold for "something else"."""
     path = folder / CALIBRATION_FILE
     calibration = read_calibration(path) if path.is_file() else UNCALIBRATED
     return calibration if _abstention_threshold(calibration) else None

@@ -248,7 +248,7 @@ def optimizers(student: Student, rate: float) -> list[torch.optim.Optimizer]:
 def train(args: argparse.Namespace) -> None:
     """Train for ``args.hours`` hours of the processor in all, at most ``args.until`` of them now, and write the folder ``args.out``.
 
-    It goes on where ``args.out`` holds a checkpoint. Raises ExplainerError where that checkpoint is of another cut or length.
+    It goes on where ``args.out`` holds a checkpoint. Raises ExplainerError if that checkpoint is of another cut or length.
     """
     torch.set_num_threads(1)
     torch.manual_seed(args.seed)
@@ -289,9 +289,9 @@ def prepare_basis(teachers: Teachers, pictures: Pictures, seed: int, path: Path)
 
 
 def load_state(args: argparse.Namespace) -> dict[str, Any] | None:
-    """Return the checkpoint in ``args.out``, or the small one at ``args.start``; None where there is neither.
+    """Return the checkpoint in ``args.out``, or the small one at ``args.start``; None if there is neither.
 
-    Raises ExplainerError where it is behind another stage of the trunk.
+    Raises ExplainerError if it is behind another stage of the trunk.
     """
     path = args.out / "checkpoint.pt"
     if path.exists():

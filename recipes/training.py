@@ -53,7 +53,7 @@ def add_start_arguments(parser: argparse.ArgumentParser, name: str) -> None:
 
 
 def check_start(args: argparse.Namespace) -> None:
-    """Raise ExplainerError where ``--keep`` is given without ``--start``."""
+    """Raise ExplainerError if ``--keep`` is given without ``--start``."""
     if args.keep and args.start is None:
         raise ExplainerError("--keep is a share of the weights of --start: give --start DIR too, or leave --keep out")
 

@@ -34,7 +34,7 @@ def _signals(trace: Trace) -> BlockMaps:
 
 
 def _times(first: BlockMaps, second: BlockMaps) -> BlockMaps:
-    """Multiply two lists of maps element by element and set negative products to 0; None where either map is None."""
+    """Multiply two lists of maps element by element and set negative products to 0; None if either map is None."""
     pairs = zip(first, second, strict=True)
     return [None if a is None or b is None else (a * b).clamp(min=0) for a, b in pairs]
 
@@ -114,7 +114,7 @@ class HeadsOfBlock(Record):
 class HeadMaps(Record):
     """Rows of the maps of some blocks, from one token to all tokens.
 
-    blocks   number of the block -> (H, S), real tokens only; None where the block has no attention map over its tokens
+    blocks   number of the block -> (H, S), real tokens only; None if the block has no attention map over its tokens
     token    its place among the S tokens; None for ``mean``
     content  bool (S,): which tokens stand for patches or words
 

@@ -117,7 +117,7 @@ def patch_similarity(model: Any, inputs: Input | Prepared) -> PatchSimilarity:
     """Return the features of the patches of one picture: the output of a backbone, or of the last block of another model.
 
     ``model`` and ``inputs`` are what ``explain`` takes: an image model, or a CLIP model, whose image side is used. Runs one forward pass.
-    Raises ExplainerError for texts, and where patches lie on no grid.
+    Raises ExplainerError for texts, and if patches lie on no grid.
     """
     opened: Model = model_of(model)
     if opened.kind == "text":

@@ -156,7 +156,7 @@ def regions(result: Explanation, method: str, threshold: float = THRESHOLD) -> R
 
 
 def refuse_without_winner(method: str, labels: Sequence[str], class_specific: bool) -> None:
-    """Raise ExplainerError where labels cannot win patches from each other."""
+    """Raise ExplainerError if labels cannot win patches from each other."""
     repeated = sorted({label for label in labels if list(labels).count(label) > 1})
     if repeated:
         raise ExplainerError(f"{repeated[0]!r} is there twice, and one cannot win patches from the other: explain each label once")

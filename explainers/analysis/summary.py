@@ -271,7 +271,7 @@ def _removal(model: Model, result: Explanation) -> TokenRemoval:
 
 
 def _mean(rows: Sequence[SummaryRow]) -> Tensor | None:
-    """Return the mean map of the rows that are images. Raises ExplainerError where their grids differ."""
+    """Return the mean map of the rows that are images. Raises ExplainerError if their grids differ."""
     grids = {row.grid for row in rows}
     if None in grids:
         return None

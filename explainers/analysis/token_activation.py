@@ -111,7 +111,7 @@ def token_activation_maps(
     it raises the explained token's logit, scaled to fit best (:func:`cleaned_map`). Then :func:`scaled_map` and :func:`rank_filter` are
     applied.
 
-    Raises ExplainerError where the picture's tokens are not found, do not fill the grid, or where nothing is written.
+    Raises ExplainerError if the picture's tokens are not found, do not fill the grid, or if nothing is written.
     """
     if isinstance(model, nn.Module) and isinstance(inputs, Mapping):
         return _of_module(model, inputs, tokenizer, image_token, grid, tokens)

@@ -150,7 +150,7 @@ def filled_texts(template: str, groups: Mapping[str, Sequence[str]]) -> list[tup
     """Fill the slot of a template with each word; return (group, word, filled text) for each, without duplicates, in the order of the
     groups.
 
-    Raises ExplainerError for a template without exactly one slot, and where there is no word.
+    Raises ExplainerError for a template without exactly one slot, and if there is no word.
     """
     slots = template.count(SLOT)
     if slots != 1:

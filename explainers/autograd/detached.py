@@ -27,8 +27,8 @@ LEAVING = frozenset(["numpy", "__array__", "item", "tolist", "__float__"])
 
 
 class DetachedNumbers:
-    """Record of numbers that one forward pass detached from the gradient. ``functions`` names those by which such numbers met the input's
-    path again, or left torch.
+    """A record of the numbers that one forward pass detached from the gradient. ``functions`` holds the names of the functions that
+    combined such numbers with the input's path again, or took them out of torch.
     """
 
     def __init__(self) -> None:
@@ -36,7 +36,7 @@ class DetachedNumbers:
         self._functions_of = WeakTensorKeyDictionary()  # of each tensor of such numbers, by what they were detached
 
     def follow(self, name: str, given: Iterable[Any], out: Any) -> None:
-        """Take note of a call of the function ``name``."""
+        """Record a call of the function ``name`` with the arguments ``given`` and the result ``out``."""
         if name in _NEW:
             return
         given = tuple(given)

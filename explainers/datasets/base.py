@@ -87,7 +87,7 @@ class Dataset:
     """A data set: inputs that are read when they are asked for.
 
     name     its name; :func:`open_dataset` sets the name under which it is declared
-    classes  names of its classes, in the order of their indices; empty where they are not numbered
+    classes  names of its classes, in the order of their indices; empty if they are not numbered
     read     function from an index, 0 to ``length`` - 1, to its sample
     split    which of its parts is read, if it has several
     unread   files in its folder that are not read, as paths relative to it
@@ -135,7 +135,7 @@ class Dataset:
         return replace(self, length=len(indices), read=lambda index: self.read(indices[index]))
 
     def class_of(self, label: str | int, model: Model) -> int | None:
-        """Return the index of a label among the model's classes; None where the model has no such class.
+        """Return the index of a label among the model's classes; None if the model has no such class.
 
         A label is looked for among the model's names and synonyms, then among its WordNet synsets; a model with as many classes as the
         data set has them in the same order.

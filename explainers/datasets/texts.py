@@ -115,8 +115,8 @@ and in either text_pair, if a second text is read with each, in .jsonl with pair
 """,
 )
 def texts(data: Folder) -> Dataset:
-    """Texts of one's own, one a row, or pairs that are read together, with their class and the passages that people marked where these are
-    known.
+    """Texts of one's own, one for each row, or pairs that are read together, with their class and the passages that people marked where
+    these are known.
     """
     path = data.path
     if path.suffix not in (".csv", ".jsonl"):

@@ -16,7 +16,7 @@ BROKEN = "broken"  # the key of a row that says why its input cannot be measured
 class BrokenInput(ExplainerError):
     """The error of an input that cannot be measured; the other inputs of the run can be.
 
-    row     the row that replaces its results: ``index``, ``input`` (its name; None where it cannot be read) and ``broken`` (why)
+    row     the row that replaces its results: ``index``, ``input`` (its name; None if it cannot be read) and ``broken`` (why)
     """
 
     def __init__(self, data: Dataset, index: int, name: str | None, problem: Exception) -> None:

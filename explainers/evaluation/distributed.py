@@ -142,7 +142,7 @@ def _connect(ray: Any, address: str | None) -> Iterator[None]:
 def _count_workers(ray: Any, device: str | None) -> tuple[str, int]:
     """Return the kind of device of the workers, and how many workers the cluster can hold.
 
-    Raises ExplainerError where it can hold none.
+    Raises ExplainerError if it can hold none.
     """
     machines = [machine["Resources"] for machine in ray.nodes() if machine["Alive"]]
     kind = str(device).partition(":")[0] if device else "cuda" if any(machine.get("GPU") for machine in machines) else "cpu"

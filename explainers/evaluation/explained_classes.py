@@ -59,7 +59,7 @@ class ClassLookup:
         )
 
     def class_of(self, label: str | int) -> ExplainedClass | None:
-        """Return the class of this label, else the group of that name; None where the model has neither."""
+        """Return the class of this label, else the group of that name; None if the model has neither."""
         if self.prompts is not None:
             index = self._prompt_index(label)
         else:

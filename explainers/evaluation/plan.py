@@ -203,7 +203,7 @@ def reason_against_task(task: str | None, data: Dataset) -> str | None:
 
 
 def reason_against_target(target: str, data: Dataset, kind: str) -> str | None:
-    """Return why a class cannot be explained on a data set by a model of this ``kind``; None where it can."""
+    """Return why a class cannot be explained on a data set by a model of this ``kind``; None if it can."""
     if target == "together" and kind != "clip":
         return "only models that compare pictures with prompts can be asked for some classes alone"
     if target in ("gold", "each", "together") and "class" not in data.gives:
@@ -246,7 +246,7 @@ def facts_needed(metric: Metric) -> list[str]:
 
 
 def reason_against_metric(metric: Metric, data: Dataset, methods: int) -> str | None:
-    """Return why a metric cannot be measured on a data set; None where it can."""
+    """Return why a metric cannot be measured on a data set; None if it can."""
     if data.kind not in metric.kinds:
         return f"it is for {' and '.join(f'{kind}s' for kind in metric.kinds)}, and {data.name} holds {data.kind}s"
     for fact in facts_needed(metric):
@@ -260,7 +260,7 @@ def reason_against_metric(metric: Metric, data: Dataset, methods: int) -> str | 
 def run_folder_of(path: Path) -> Path:
     """Return the folder of a run, created where it does not exist.
 
-    Raises ExplainerError where it is a file, or holds other things.
+    Raises ExplainerError if it is a file, or holds other things.
     """
     if path.is_file():
         raise ExplainerError(f"{path} is a file: name a folder for the run.")

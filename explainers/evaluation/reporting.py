@@ -56,16 +56,16 @@ def report_of(run: EvaluationRun, setup: EvaluationSetup, *, command: str | None
 
     inputs   number of measured inputs
     left_out  number of inputs that were not measured because the model knows none of their classes
-    broken   the inputs that could not be read: number, name and reason of each; absent where there are none
+    broken   the inputs that could not be read: number, name and reason of each; absent if there are none
     unknown  if every class is explained: label -> in how many measured inputs it was left out because the model does not know the name
     results  metric -> method -> value, standard error, ends of the interval, how many explained classes of inputs count, whether it is tied
              with the best
     apart    metric -> p that two methods are alike, for every pair, in the order of ``methods``
     curves   curve -> method -> mean probability of the explained class at each of ``fractions``
-    blocks   method -> conservation error at the input of each block, its interval, and what it is without bias terms; None where the method
+    blocks   method -> conservation error at the input of each block, its interval, and what it is without bias terms; None if the method
              follows no rule; without methods where it was not measured
-    costs    cost of a map: ``seconds``, method -> median and quartiles over inputs; ``memory``, method -> the most bytes of a map, None
-             where the device does not count them; ``devices``. None where nothing is known of it
+    costs    cost of a map: ``seconds``, method -> median and quartiles over inputs; ``memory``, method -> the most bytes of a map, None if
+             the device does not count them; ``devices``. None if nothing is known of it
     """
     methods = list(setup.plan.methods)
     weights = weights_of_rows(run.rows, methods)

@@ -83,7 +83,7 @@ def _write_text(path: Path, text: str) -> None:
 
 @contextmanager
 def lock_folder(folder: Path) -> Iterator[None]:
-    """Lock ``folder`` inside this context, so that no other process measures in it; raises ExplainerError where one does.
+    """Lock ``folder`` inside this context, so that no other process measures in it; raises ExplainerError if one does.
 
     The lock ends with its process, however that dies, and leaves no file.
     """

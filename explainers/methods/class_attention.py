@@ -70,7 +70,7 @@ def trace_behind(trace: Trace, use: ClassAttentionUse | None) -> ClassAttentionT
 class ClassAttentionTrace(Trace):
     """A trace of 1 + S tokens, the classification token first. It holds the attention of all blocks, or with ``last`` of the last one only.
 
-    Shapes of maps are (B, H, 1 + S, 1 + S). Raises ExplainerError where the recording has no class attention.
+    Shapes of maps are (B, H, 1 + S, 1 + S). Raises ExplainerError if the recording has no class attention.
     """
 
     def __init__(self, trace: Trace, last: bool) -> None:
@@ -130,7 +130,7 @@ class ClassAttentionTrace(Trace):
 
     @property
     def class_blocks(self) -> tuple[ClassBlock, ...]:
-        """The records of the blocks of class attention. Raises ExplainerError where their streams are not known."""
+        """The records of the blocks of class attention. Raises ExplainerError if their streams are not known."""
         if not self.recording.structure.class_attention.is_whole:
             raise ExplainerError("This model's class attention is not in blocks that take the class token and add attention to it.")
         return self.recording.structure.class_attention.blocks

@@ -96,9 +96,7 @@ class Method:
 
     @property
     def rules(self) -> tuple[str, ...]:
-        """The rules that the method is listed with, the default first; empty where it reads no signal. :meth:`refusal` judges all
-        others.
-        """
+        """The rules that the method is listed with, the default first; empty if it reads no signal. :meth:`refusal` judges all others."""
         return () if self.rule is None else (self.rule, *self.also)
 
     def line_under(self, rule_name: str | None) -> str:

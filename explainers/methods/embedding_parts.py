@@ -54,8 +54,8 @@ class EmbeddingParts:
     """
 
     def __init__(self, recording: Recording) -> None:
-        """Read the parts from the ``recording`` of a model of images and prompts, or of its encoder of images. Raises ExplainerError where
-        its embedding is no such sum.
+        """Read the parts from the ``recording`` of a model of images and prompts, or of its encoder of images. Raises ExplainerError if its
+        embedding is no such sum.
         """
         self._name = recording.model.name
         place = recording.layout.class_token
@@ -82,8 +82,8 @@ class EmbeddingParts:
             self._refuse_others(F.normalize(recording.logits.detach(), dim=-1), F.normalize(self.embeddings, dim=-1))
 
     def cosines(self, texts: Tensor, recording: Recording) -> Tensor:
-        """Return the cosines (B, T) of the images with texts (T, P) of length 1. Raises ExplainerError where the model, of images and
-        prompts, computes others.
+        """Return the cosines (B, T) of the images with texts (T, P) of length 1. Raises ExplainerError if the model, of images and prompts,
+        computes others.
         """
         details = recording.model.details
         if "logit_scale" not in details:
@@ -95,7 +95,7 @@ class EmbeddingParts:
         return ours
 
     def _refuse_others(self, theirs: Tensor, ours: Tensor) -> None:
-        """Raise ExplainerError where the model's own cosines or embeddings (``theirs``) differ from those made of the parts (``ours``)."""
+        """Raise ExplainerError if the model's own cosines or embeddings (``theirs``) differ from those made of the parts (``ours``)."""
         tolerance = max(_SAME_COSINE, 8 * torch.finfo(theirs.dtype).eps)
         if theirs.shape != ours.shape or float((theirs - ours).abs().max()) > tolerance:
             raise self._refusal(_OTHER_HEAD)
@@ -196,8 +196,8 @@ def _into_first_block(recording: Recording) -> Tensor:
 
 
 def _first_linear(norm: Node, nodes: list[Node]) -> Node | None:
-    """Return the first linear map that takes the output of the node ``norm``, directly or after operators that only move numbers; None
-    where there is none.
+    """Return the first linear map that takes the output of the node ``norm``, directly or after operators that only move numbers; None if
+    there is none.
     """
     users, waiting = users_of(nodes), [norm]
     while waiting:

@@ -41,7 +41,7 @@ class Request:
 
     @property
     def adds_up_to(self) -> str | None:
-        """The number, in words, that the scores promise to add up to; None where they promise nothing."""
+        """The number, in words, that the scores promise to add up to; None if they promise nothing."""
         return self.method.adds_up_to(self.rule, self.options)
 
     @property

@@ -107,7 +107,7 @@ def _no_patch_features(recording: Recording) -> str | None:
 
 
 def reason_against(method: Method, lacks: dict[str, str], options: Mapping[str, Any] = MappingProxyType({})) -> str | None:
-    """Return why a method with these options cannot run for a model that ``lacks`` these needs (by name, with the reason); None where it
+    """Return why a method with these options cannot run for a model that ``lacks`` these needs (by name, with the reason); None if it
     can.
     """
     needs = method.needs

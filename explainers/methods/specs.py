@@ -87,7 +87,7 @@ class Spec:
     """A spec split into its parts, as text: nothing is looked up in a registry.
 
     method   the name of the method
-    rule     the name of the backward rule; None where the spec names none
+    rule     the name of the backward rule; None if the spec names none
     options  the values of the options by name, in order
     """
 
@@ -97,7 +97,7 @@ class Spec:
 
     @classmethod
     def parse(cls, text: str) -> Spec:
-        """Split ``method[:rule][?option=value]`` into a spec. Raises ExplainerError where the text is not spelt as one."""
+        """Split ``method[:rule][?option=value]`` into a spec. Raises ExplainerError if the text is not spelt as one."""
         head, _, query = text.strip().partition("?")
         method_name, colon, rule = head.partition(":")
         if not method_name or (colon and not rule):

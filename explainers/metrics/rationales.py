@@ -23,7 +23,7 @@ def token_f1(scores: Tensor, rationale: Tensor, counts: Sequence[int]) -> list[f
     rationale  bool (N,): the words that people marked, read or not
 
     All words of a text with fewer than k words are chosen. This is the token-level F1 of one document in ERASER (DeYoung et al., ACL 2020),
-    for the top k = 10 ... 80 that Chefer et al., CVPR 2021, plot. Raises ExplainerError where no word is marked.
+    for the top k = 10 ... 80 that Chefer et al., CVPR 2021, plot. Raises ExplainerError if no word is marked.
     """
     marked, order = _need_marks(rationale), _best_first(scores)
     hits = rationale[order].cumsum(0)
@@ -64,7 +64,7 @@ def rationale_auprc(word_scores: Tensor, rationale: Tensor) -> Tensor:
 
     ``word_scores`` (B, W), -inf for an unread word; ``rationale`` bool (B, W): the marked words. Returns (B,).
 
-    Raises ExplainerError where no word is marked.
+    Raises ExplainerError if no word is marked.
     """
     from sklearn.metrics import auc, precision_recall_curve
 
@@ -146,7 +146,7 @@ def iou_f1(word_scores: Tensor, passages: Tensor) -> Tensor:
     precision, recall, and 1 for the document.
 
     Precision is the share of the runs that are right, recall their number over that of the marked passages, each passage counted once, as
-    ERASER's scorer has it. Raises ExplainerError where no word is marked.
+    ERASER's scorer has it. Raises ExplainerError if no word is marked.
     """
     values = []
     for scores, rows in zip(word_scores, passages, strict=True):

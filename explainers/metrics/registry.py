@@ -199,7 +199,7 @@ def metric(
 
 
 def find_metrics(names: Sequence[str]) -> list[Metric]:
-    """Return the metrics of these names, each once. Raises ExplainerError, naming near misses, for a name that does not exist."""
+    """Return the metrics of these names, each once. Raises ExplainerError, naming similar ones, for a name that does not exist."""
     for name in names:
         if name not in METRICS:
             near = difflib.get_close_matches(name, METRICS, n=3)

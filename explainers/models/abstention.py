@@ -102,7 +102,7 @@ def opinion_evidence(evidence: Evidence) -> float:
 
 
 def neutral_probability(evidence: Evidence) -> float:
-    """Return the probability of the class called neutral. Raises ExplainerError where there is none."""
+    """Return the probability of the class called neutral. Raises ExplainerError if there is none."""
     labels = [label.casefold() for label in evidence.labels]
     if NEUTRAL not in labels:
         raise ExplainerError(f"neutral_probability needs a class called {NEUTRAL}; there are {', '.join(evidence.labels[:6])}")
@@ -180,7 +180,7 @@ assert set(MEASURES) == set(SCORES)
 
 
 def abstention(evidence: Evidence, subject: str) -> Abstention | None:
-    """Return the first threshold of its calibration that the answer crosses, as an abstention; None where it crosses none.
+    """Return the first threshold of its calibration that the answer crosses, as an abstention; None if it crosses none.
 
     ``subject`` is what was read: the text, or a prompt in quotation marks.
     """

@@ -79,7 +79,7 @@ def input_readers(
 ) -> InputReaders:
     """Return the readers for the inputs of a module of this kind; the last three arguments are those of :func:`explainers.wrap`.
 
-    Raises ExplainerError where the size of its images is not known, or the tokens of a picture in a text fill no square.
+    Raises ExplainerError if the size of its images is not known, or the tokens of a picture in a text fill no square.
     """
     picture_token = picture_token_of(module, library) if kind == "text" else None
     if picture_token is not None:

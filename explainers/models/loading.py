@@ -354,7 +354,7 @@ def has_saved(folder: Path, auto_class: str) -> bool:
 
 
 def load_saved(folder: Path, auto_class: str) -> Any:
-    """Load the tokenizer or image processor that a folder holds, see :func:`has_saved`. Raises ExplainerError where it is missing or
+    """Load the tokenizer or image processor that a folder holds, see :func:`has_saved`. Raises ExplainerError if it is missing or
     broken.
     """
     import transformers

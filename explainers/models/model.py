@@ -179,7 +179,7 @@ class Model:
         return value
 
     def seen_from(self, side: Side | None) -> Model:
-        """Return the model with its ``side`` explained; None keeps the side it has. Raises ExplainerError where there is no such side."""
+        """Return the model with its ``side`` explained; None keeps the side it has. Raises ExplainerError if there is no such side."""
         if side is None or (self.kind == "clip" and side == self.side):
             return self
         if self.text_side is None or side != "text":

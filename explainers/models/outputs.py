@@ -85,7 +85,7 @@ class _Watch(TorchFunctionMode):
         return out
 
     def before(self, out: Any) -> Tensor | None:
-        """Return the input of the final activation whose output is ``out``; None where there is none."""
+        """Return the input of the final activation whose output is ``out``; None if there is none."""
         return _input_of(self.activations, out)
 
 
@@ -129,7 +129,7 @@ class HeadActivation:
 
 
 def logits_of(forward: Forward, tensors: Mapping[str, Tensor]) -> tuple[Tensor, FinalActivation | None]:
-    """Return the output of ``forward`` for these tensors before its final activation, and that activation; None where it has none."""
+    """Return the output of ``forward`` for these tensors before its final activation, and that activation; None if it has none."""
     with _Watch() as watch, torch.no_grad():
         out = forward(tensors)
     before = watch.before(out)
@@ -197,7 +197,7 @@ def before_final_activations(
 
 
 def final_activation_of(logits: Tensor, out: Tensor) -> FinalActivation | None:
-    """Return the final activation that made ``out`` from ``logits``; None where neither did."""
+    """Return the final activation that made ``out`` from ``logits``; None if neither did."""
     kinds: tuple[FinalActivation, ...] = ("softmax", "sigmoid")
     return next((kind for kind in kinds if _explains(logits, out, kind)), None)
 

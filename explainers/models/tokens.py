@@ -39,7 +39,7 @@ def as_given(tokens: Tensor, shape: Size, channels: int) -> Tensor:
 
 
 def tokens_in(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Tensor:
-    """Return the tokens among the arguments of a block: its first tensor of floating point. Raises ExplainerError where there is none."""
+    """Return the tokens among the arguments of a block: its first tensor of floating point. Raises ExplainerError if there is none."""
     for value in (*args, *kwargs.values()):
         if isinstance(value, Tensor) and value.is_floating_point():
             return value

@@ -156,7 +156,7 @@ class Trace:
 
     @property
     def attentions(self) -> list[Tensor]:
-        """The attention maps (B, H, S, S): one for each block, or several if a block attends several times. Raises ExplainerError where a
+        """The attention maps (B, H, S, S): one for each block, or several if a block attends several times. Raises ExplainerError if a
         block has none.
         """
         return [_require_attention(a, i).detach().to(self.type_of_attention) for i, a in enumerate(self.recording.attentions)]
@@ -171,9 +171,7 @@ class Trace:
 
     @cached_property
     def signals(self) -> Signals:
-        """The signals of the rule's backward pass, which runs when they are first read. Raises ExplainerError where the method has
-        no rule.
-        """
+        """The signals of the rule's backward pass, which runs when they are first read. Raises ExplainerError if the method has no rule."""
         if self.rule is None:
             raise ExplainerError("This method has no backward rule.")
         before = time.perf_counter()
@@ -227,7 +225,7 @@ class Trace:
 
     @property
     def mid_residuals(self) -> list[Tensor]:
-        """The residual stream (B, S, D) after each block's attention. Raises ExplainerError where a block has none."""
+        """The residual stream (B, S, D) after each block's attention. Raises ExplainerError if a block has none."""
         residuals = self.recording.mid_residuals
         if any(m is None for m in residuals):
             raise ExplainerError("This model's blocks do not add attention to a residual stream.")
@@ -242,7 +240,7 @@ class Trace:
         """Return the queries, keys, values, weights and outputs of the last recorded attention, and the weight and bias of its output
         projection.
 
-        Raises ExplainerError where they cannot be read.
+        Raises ExplainerError if they cannot be read.
         """
         return parts_of_last(recording.parts, recording.structure.output_projections)
 
@@ -428,7 +426,7 @@ def _require_attention(attention: Tensor | None, block: int, lack: str = "attent
 def parts_of_last(
     parts: Sequence[AttentionParts | None], projections: Sequence[tuple[Tensor, Tensor | None] | None]
 ) -> tuple[AttentionParts, tuple[Tensor, Tensor | None]]:
-    """Return queries, keys, values, weights and outputs of the last attention, and its output projection. Raises ExplainerError where they
+    """Return queries, keys, values, weights and outputs of the last attention, and its output projection. Raises ExplainerError if they
     cannot be read.
     """
     last, projection = parts[-1], projections[-1]

@@ -40,13 +40,13 @@ WithoutOpinion = Callable[[Sequence[str], Tensor], Tensor]  # texts, their logit
 
 
 def thresholds_of(folder: Path) -> dict[str, float]:
-    """Return the abstention thresholds of a model folder by kind; empty where it has no calibration."""
+    """Return the abstention thresholds of a model folder by kind; empty if it has no calibration."""
     path = folder / CALIBRATION_FILE
     return {threshold.kind: threshold.value for threshold in read_calibration(path).thresholds} if path.is_file() else {}
 
 
 def opinion_test(folder: Path, model: Any, tokenizer: Any) -> WithoutOpinion | None:
-    """Return a function from texts and their logits to which of them hold no opinion, bool (N,); None where there is no such threshold."""
+    """Return a function from texts and their logits to which of them hold no opinion, bool (N,); None if there is no such threshold."""
     path = folder / CALIBRATION_FILE
     thresholds = read_calibration(path).thresholds if path.is_file() else ()
     threshold = next((threshold for threshold in thresholds if threshold.kind == "no_opinion"), None)

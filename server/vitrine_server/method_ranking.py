@@ -55,7 +55,7 @@ class MethodRanking:
 
     @property
     def second(self) -> dict[str, Any] | None:
-        """The second metric by which a method must tie with the best to come first; None where the run has none."""
+        """The second metric by which a method must tie with the best to come first; None if the run has none."""
         name = NOR_BY.get(self.metric["name"])
         return next((metric for metric in self.run.report.get("metrics", ()) if metric["name"] == name), None)
 
@@ -69,7 +69,7 @@ class MethodRanking:
         return {spec: 1 + values.index(value) for spec, value in zip(self._figures, values, strict=True)}
 
     def rank(self, spec: str) -> int | None:
-        """Return the rank of a method, 1 for the best; None where it was not measured, and for the control."""
+        """Return the rank of a method, 1 for the best; None if it was not measured, and for the control."""
         return self.ranks.get(spec)
 
     def apart(self, first: str, second: str, level: float) -> bool:

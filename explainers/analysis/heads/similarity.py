@@ -187,7 +187,7 @@ def decompose_similarity(session: Session) -> SimilarityDecomposition:
 def similarity_without_head(session: Session, block: int, head: int) -> WithoutHead:
     """Set the output of one attention head to zero at every token, and return the cosines of the first input with all prompts.
 
-    Raises ExplainerError as :func:`decompose_similarity` does, for a block or a head that is not there, and where the module of a block's
+    Raises ExplainerError as :func:`decompose_similarity` does, for a block or a head that is not there, and if the module of a block's
     attention cannot be told.
     """
     decomposition = decompose_similarity(session)

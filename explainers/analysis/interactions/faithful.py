@@ -67,7 +67,7 @@ class FaithfulInteraction(PairedInputs):
 
     maps          e_i + p sum_j e_ij
     order         1: words and parts alone, whose pairs are 0; 2: with pairs
-    within        float32 (words, words) and (parts, parts), symmetric: pairs inside of either side; None where they were not fitted
+    within        float32 (words, words) and (parts, parts), symmetric: pairs inside of either side; None if they were not fitted
     first_order   float32 (units,) of each side: e_i. Patches that are hidden together share their term in equal parts
     """
 

@@ -14,7 +14,7 @@ from explainers.errors import ExplainerError
 
 @dataclass(frozen=True)
 class Kind:
-    """One kind of operator, and the ways back through it, the ordinary gradient's first. ``base``: what each of them is."""
+    """One kind of operator and its choices, the ordinary gradient first. ``base`` is the base class of the choices."""
 
     title: str
     covers: str
@@ -56,9 +56,9 @@ OPERATOR_KINDS: dict[str, Kind] = dict(
 
 
 def add_choice(choice: Choice) -> Choice:
-    """Add a way back of one's own: rules can name it from then on, and the rule mixer shows it.
+    """Register a new choice: from then on rules can name it, and the rule mixer shows it.
 
-    Raises ExplainerError for one that is of no kind, whose value cannot stand in a rule, or whose value another choice of its kind has.
+    Raises ExplainerError for a choice of no known kind, and for a value that is no valid name or that another choice of its kind has.
     """
     kind = OPERATOR_KINDS.get(getattr(choice, "kind", ""))
     if kind is None or not isinstance(choice, kind.base):

@@ -19,11 +19,11 @@ from explainers.errors import ExplainerError
 
 @dataclass(frozen=True)
 class Rule:
-    """One choice for each kind of operator; :data:`OPERATOR_KINDS` says which there are and what they do.
+    """One choice for each kind of operator. :data:`OPERATOR_KINDS` lists the kinds and their choices.
 
-    ``strength`` has the numbers of the linear choices that take some.
+    ``strength`` has the parameters of the linear choices that have any.
 
-    Raises ExplainerError for a choice that does not exist, and for choices that do not go together.
+    Raises ExplainerError for a choice that does not exist, and for choices that cannot be combined.
     """
 
     attention: str = "jacobian"
@@ -52,8 +52,8 @@ class Rule:
 
     @property
     def accounts(self) -> bool:
-        """Return whether tokens times the signal at them, and the bias terms, add up to what the backward pass began with:
-        FullGrad-completeness (Mehri et al. 2025). It holds where the surrogate that is differentiated is linear.
+        """Return whether the products of tokens with their signals, and the bias terms, add up to the number with which the backward pass
+        began: FullGrad-completeness (Mehri et al. 2025). It holds if the surrogate that is differentiated is linear.
         """
         return all(choice.accounts for choice in self._chosen.values())
 
@@ -66,12 +66,12 @@ class Rule:
 
     @property
     def label(self) -> str:
-        """The title of the rule on a plate or in a list."""
+        """The title of the rule next to a map or in a list."""
         return f"{self.group} {self.short or self.title}".strip()
 
     @property
     def choices(self) -> dict[str, str | bool]:
-        """Kind of operator -> what was chosen for it."""
+        """A dict from each kind of operator to the value of its choice."""
         return {field: getattr(self, field) for field in OPERATOR_KINDS}
 
     @overload

@@ -31,8 +31,8 @@ class Unreadable(Exception):
 
 @dataclass(frozen=True, eq=False)
 class AttentionMap:
-    """One map (B, H, S, S): ``sources`` are the tensors of the recorded pass that its numbers are in, and ``arrange`` makes it of them, or
-    what came back to it of what came back to them.
+    """One attention map (B, H, S, S). ``sources`` are the tensors of the recorded pass that hold its numbers; ``arrange`` builds the map
+    from them, or the signal at the map from the signals at them.
     """
 
     sources: tuple[Tensor, ...]
@@ -53,7 +53,7 @@ def as_recorded(weights: Tensor) -> AttentionMap:
 
 @dataclass(frozen=True, eq=False)
 class Product:
-    """Attention weights that meet values: ``side`` is the operand that the weights are, the second where values come first."""
+    """A product of attention weights and values; ``side`` is the index of the operand that holds the weights."""
 
     node: Node
     side: int
@@ -83,11 +83,11 @@ class Product:
 class _Part:
     """The part that one product adds to a map of ``tokens``.
 
-    leads    (B, H): the places of its heads among all matrices of weights, one of which may meet the values of several heads
-    firsts   (B, H): their places among all matrices of what the product gives, the first of several
-    rows     (B, H, Q), columns (B, K): the tokens of its queries and keys, ``tokens`` where there is none
-    others   products with the same values that are added to it, each so many times (B, H, 1, 1)
-    alike    those of the same weights with other values, such as other channels of them
+    leads    (B, H): the indices of its heads among all matrices of weights; one matrix may multiply the values of several heads
+    firsts   (B, H): the indices of its heads among the matrices of the product, the first one of several
+    rows     (B, H, Q), columns (B, K): the tokens of its queries and keys; ``tokens`` for a query or key that is no token
+    others   products with the same values that are added to it, each with its factor (B, H, 1, 1)
+    alike    products of the same weights with other values, such as further channels
     """
 
     product: Product
@@ -148,7 +148,7 @@ def _matrices(tensor: Tensor) -> Tensor:
 
 
 def _met(given: Tensor, leads: Size) -> Tensor:
-    """Return the index (leads,) of the operand's matrix that is broadcast to each matrix of the product."""
+    """Return for each matrix of the product the index (leads,) of the operand's matrix that is broadcast to it."""
     places = torch.arange(given.shape[:-2].numel(), device=given.device)
     return places.view(given.shape[:-2]).expand(leads).flatten()
 
@@ -174,8 +174,8 @@ def products_behind(starts: Iterable[Node | None], block: Block) -> list[Node]:
 def products_of(nodes: Nodes, block: Block) -> list[Product]:
     """Return the products of attention weights and values that combine tokens in a block, in the order in which they ran.
 
-    Raises Unreadable where a product of two paths is no such product, where what one gives goes to another alone, and where no residual
-    goes round them.
+    Raises Unreadable if a product of two paths is not of this kind, if the result of one is used only by another, and if there is no
+    residual connection around them.
     """
     products = []
     if block.start is not None and block.start not in ancestors([block.made_by], until=_is_product) and not _is_added_outside(nodes, block):
@@ -236,9 +236,9 @@ def maps_in(nodes: Nodes, block: Block, pull: Pull) -> list[AttentionMap]:
 
 
 def _part_of(nodes: Nodes, product: Product, block: Block, pull: Pull, is_known: bool) -> _Part | None:
-    """Return the part that a product adds to the block's map; None if it combines no tokens of the block. ``is_known``: whether all that
-    may bring tokens together in the block are its products and linear maps, such as convolutions behind its attention, before which tokens
-    can then be followed.
+    """Return the part that a product adds to the block's map; None if it combines no tokens of the block. ``is_known``: whether nothing in
+    the block but its products and linear maps (such as convolutions behind its attention) can combine tokens, so that tokens can be
+    followed back through it.
     """
     batch, tokens = block.input.shape[:2]
     assert block.output is not None
@@ -340,9 +340,9 @@ def _heads_of(matrices: Tensor, batch: int, tokens: int) -> tuple[Tensor, Tensor
 
 
 def _sums_of(stage: list[_Part], block: Block, pull: Pull) -> list[_Part]:
-    """Merge the products of a stage that weigh the same values and are added or subtracted, and return the shorter list.
+    """Merge products that multiply the same values and are added or subtracted, and return the shorter list.
 
-    An example is a difference of two attentions, whose weights do not meet before the values.
+    An example is the difference of two attentions whose weights are not subtracted before the product with the values.
     """
     if len(stage) < 2 or block.output is None:
         return stage
@@ -383,7 +383,7 @@ def _joined_with_alike(parts: list[_Part]) -> list[_Part]:
 def _multiple(first: _Part, reference: Tensor, part: _Part, signal: Tensor) -> Tensor | None:
     """Return how many times one product's output is added to that of another with the same values, for each head (B, H, 1, 1).
 
-    None where they weigh other values or are added in another way.
+    None if they weigh other values or are added in another way.
     """
     contexts = [each.shape[:-2] for each in (reference, signal)]
     values = [_matrices(each.product.value)[_met(each.product.value, leads)] for each, leads in zip((first, part), contexts, strict=True)]

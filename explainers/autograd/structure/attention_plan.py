@@ -31,10 +31,10 @@ _TINY = torch.finfo(torch.float64).tiny
 class BlockPlan:
     """The way in which the attention of one block is read.
 
-    is_usual   whether it is the one map over the tokens in their order that has the shape of one, in every pass of as many softmaxes
-    softmaxes  how many ran in it
-    maps       how many maps it has one after the other; 0 where it has none, or none that can be read
-    reason     why its attention cannot be read, the end of a sentence; None where it can, or where it has none over its tokens
+    is_usual   whether its attention is the only map over the tokens in their order, in every pass with the same number of softmaxes
+    softmaxes  number of softmaxes that ran in it
+    maps       number of its successive maps; 0 if it has none, or none that can be read
+    reason     why its attention cannot be read, as the end of a sentence; None if it can, or if it has none over its tokens
     """
 
     is_usual: bool
@@ -46,10 +46,12 @@ class BlockPlan:
 
 @dataclass(frozen=True)
 class AttentionPlan:
-    """``keeps_order``: whether token i of what goes into every block is token i of what goes into the first. ``outside``: where there is
-    attention that no block and no known head has: "before", "between" or "behind" the blocks. ``has_earlier_values``: whether attention in
-    some block weighs values that an earlier block made, alone or mixed with its own. ``has_shortcuts``: whether what a block took or
-    gave goes on to the head or to a later block by another way than through the blocks between.
+    """The plan of how to read the attention of all blocks.
+
+    ``keeps_order``: whether token i at the input of every block is token i at the input of the first. ``outside``: the places with
+    attention that belongs to no block and no known head: "before", "between" or "behind" the blocks. ``has_earlier_values``: whether
+    attention in some block multiplies values that an earlier block computed, alone or mixed with its own. ``has_shortcuts``: whether the
+    input or output of a block reaches the head or a later block by another path than through the blocks between.
     """
 
     blocks: tuple[BlockPlan, ...]
@@ -60,7 +62,7 @@ class AttentionPlan:
 
     @property
     def reason(self) -> str | None:
-        """The reason why attention cannot be read in some block; None where it can in all."""
+        """The reason why attention cannot be read in some block; None if it can in all."""
         return next((block.reason for block in self.blocks if block.reason is not None), None)
 
     @property
@@ -70,7 +72,7 @@ class AttentionPlan:
 
     @property
     def has_parallel(self) -> bool:
-        """Return whether the heads of a block's map are of several products."""
+        """Return whether the heads of a block's map come from several products."""
         return any(block.heads_apart for block in self.blocks)
 
 
@@ -80,7 +82,7 @@ def softmaxes_in(nodes: Nodes, block: Block) -> int:
 
 
 def attention_outside(nodes: Nodes, read: Sequence[Attention], users: Users) -> tuple[str, ...]:
-    """Return the places outside of the blocks where a softmax weighs several values that depend on the input; those that are ``read`` are
+    """Return the places outside of the blocks where a softmax weights several values that depend on the input; the ones in ``read`` are
     left out.
     """
     known = {id(attention.softmax) for attention in read}
@@ -100,8 +102,8 @@ def attention_outside(nodes: Nodes, read: Sequence[Attention], users: Users) -> 
 
 
 def has_shortcuts(nodes: Nodes) -> bool:
-    """Return whether a later block, or what runs behind the last one, takes what an earlier block took or gave by another way than through
-    the blocks between. Ways through attention weights do not count.
+    """Return whether the input or output of a block reaches a later block, or the part behind the last one, by another path than through
+    the blocks between. Paths through attention weights do not count.
     """
     blocks = nodes.blocks
     first, last = blocks[0].start, blocks[-1]
@@ -122,11 +124,11 @@ def has_shortcuts(nodes: Nodes) -> bool:
 def plan_of(
     nodes: Nodes, candidates: Sequence[Attention | None], behind: Sequence[Attention], pull: Pull, known: str | None = None
 ) -> AttentionPlan:
-    """Return the attention plan that one pass shows.
+    """Find the attention plan from one pass.
 
     ``candidates`` are, per block, the softmaxes that have the shape of a map over its tokens, ``behind`` the attention behind the blocks
-    that is read. ``pull`` goes back with attention cut. ``known`` is the reason why blocks without a candidate have no map, where it is
-    known.
+    that is read. ``pull`` runs a backward pass that stops at attention. ``known`` is the reason why blocks without a candidate have no map,
+    if known.
     """
     in_order_behind = all(_has_keys_in_order(attention, nodes.blocks[-1], pull) for attention in behind)
     usual = [None if each is None else _usual_product(nodes, each, block) for each, block in zip(candidates, nodes.blocks, strict=True)]
@@ -158,8 +160,8 @@ def _usual_product(nodes: Nodes, candidate: Attention, block: Block) -> Product 
 
 
 def _has_values_of_earlier_block(nodes: Nodes, product: Product, block: Block) -> bool:
-    """Return whether the values that a product weighs are computed from what an earlier block computed, on another way than through the
-    tokens that its own block takes; also where they are mixed with its own values (value residual learning).
+    """Return whether the values of a product are computed from results of an earlier block, by another path than through the tokens that
+    its own block takes; also if they are mixed with its own values (value residual learning).
     """
     if block.start is None:
         return False
@@ -175,10 +177,10 @@ def _has_weights_of(product: Product, candidate: Attention) -> bool:
 
 
 def _follow(nodes: Nodes, products: Sequence[Product], pull: Pull) -> tuple[bool, bool]:
-    """Return two booleans: whether each token of each block, and each query, has the code of its own place; and whether some token has that
-    of another.
+    """Return two booleans: whether each token of each block, and each query, gets the code of its own position; and whether some token gets
+    that of another.
 
-    A signal is sent back from the last block and from all values, without a code and with one.
+    Signals are propagated back from the last block and from all values, without a code and with one.
     """
     last = nodes.blocks[-1].output
     assert last is not None

@@ -80,7 +80,7 @@ class WorldControls:
 
         places      for each control with a value: ``of``, the number of methods that are measurably truer or less true, ``right``, how many
                     of them it orders correctly, and the control's ``place`` among them
-        random, inverted  side of random numbers, and of its inverse, on which it puts the truth; None where one has no value
+        random, inverted  side of random numbers, and of its inverse, on which it puts the truth; None if one has no value
         pairs       number of pairs of controls with a known order; ``pairs_right`` how many it orders correctly
         """
         places = {}
@@ -115,7 +115,7 @@ class WorldControls:
         return once
 
     def _order_of(self, pair: tuple[str, str], values: Values) -> bool | None:
-        """Return whether the first of a pair has the larger value; None where one of them has none."""
+        """Return whether the first of a pair has the larger value; None if one of them has none."""
         if any(name not in self.controls and name not in self.methods for name in pair):
             return None
         once = self._once(pair, values)
@@ -130,11 +130,11 @@ class WorldControls:
 
 
 def sum_of_worlds(places_of_worlds: dict[str, dict[str, Any] | None], marks_alone: Collection[str]) -> dict[str, Any] | None:
-    """Combine the results of a metric on controls over several worlds; None where it has no value in any of them.
+    """Combine the results of a metric on controls over several worlds; None if it has no value in any of them.
 
     controls        ``right`` ``of`` how many comparisons with methods, by control, over the worlds ``marks_alone``, where answers come from
                     what is marked and from nothing else: elsewhere a method may know better than the marks
-    first           whether it ranks the truth first and its inverse last in each of them; None where there is none
+    first           whether it ranks the truth first and its inverse last in each of them; None if there is none
     below_random, like_random  the worlds in which it puts the truth measurably below random numbers, or cannot distinguish them
     below_inverted, like_inverted  the worlds in which it does so with the inverse of the truth
     """

@@ -133,9 +133,7 @@ def read_world(folder: Path) -> World:
 
 
 def kendall(first: Numbers, second: Numbers) -> Numbers:
-    """Return Kendall's tau-b (draws,) of each row of ``first`` (draws, M) with that of ``second``; not a number where one of them is
-    constant.
-    """
+    """Return Kendall's tau-b (draws,) of each row of ``first`` (draws, M) with that of ``second``; NaN if one of them is constant."""
     above, below = np.triu_indices(first.shape[1], 1)
     signs = [np.nan_to_num(np.sign(values[:, above] - values[:, below])) for values in (first, second)]
     with np.errstate(invalid="ignore"):
@@ -148,8 +146,8 @@ def agreement_with_truth(worlds: Sequence[World]) -> dict[str, Any]:
 
     worlds   for each its name, model, data set, how many inputs count, and the methods in the order of the truth with its values;
              separately the controls, with their places
-    metrics  for each metric its agreement in each world (None where it was not measured there) and the mean over the worlds of a kind;
-             where it puts the controls, in each world and in those of a kind together
+    metrics  for each metric its agreement in each world (None if it was not measured there) and the mean over the worlds of a kind; where
+             it puts the controls, in each world and in those of a kind together
     """
     drawn = [_WorldWithDraws(world, number) for number, world in enumerate(worlds)]
     names = list(dict.fromkeys(metric.name for world in worlds for metric in world.metrics))
@@ -235,7 +233,7 @@ class _WorldWithDraws:
         return tau, draws, about
 
     def controls(self, metric: Metric) -> dict[str, Any] | None:
-        """Return where a metric ranks the controls; None where it was not measured or has no value for them."""
+        """Return where a metric ranks the controls; None if it was not measured or has no value for them."""
         return self.of_controls.by_metric(partial(self.world.values, metric)) if metric in self.world.metrics else None
 
 

@@ -166,7 +166,7 @@ def protocol_names() -> list[str]:
 
 @cache
 def find_protocol(name: str) -> Protocol:
-    """Return the protocol of this name. Raises ExplainerError, naming near misses, for an unknown one."""
+    """Return the protocol of this name. Raises ExplainerError, naming similar ones, for an unknown one."""
     names = protocol_names()
     if name not in names:
         near = difflib.get_close_matches(name, names, n=3)

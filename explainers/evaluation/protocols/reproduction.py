@@ -369,7 +369,7 @@ def _rank_names(protocol: Protocol, sources: Sequence[_Source], count: int | Non
     """Rank the names in texts by relevance, separately for each gender; return a table of those most for the class and those most against
     it.
 
-    Raises ExplainerError where the texts have no name.
+    Raises ExplainerError if the texts have no name.
     """
     row, source, measure = protocol.rows[0], sources[0], protocol.measures[0]
     indices = source.data.choose(count, 0)

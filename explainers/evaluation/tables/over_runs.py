@@ -75,7 +75,7 @@ class Selection:
     columns: tuple[Axis, ...] = ("model", "dataset", "metric")
 
     def __post_init__(self) -> None:
-        """Raise ExplainerError where an axis is missing or occurs twice."""
+        """Raise ExplainerError if an axis is missing or occurs twice."""
         if sorted((*self.rows, *self.columns)) != sorted(AXES) or not self.rows:
             raise ExplainerError(
                 f"rows={','.join(self.rows)} and columns={','.join(self.columns)}: name each of {', '.join(AXES)} once, some as rows."

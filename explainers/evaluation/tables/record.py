@@ -16,9 +16,9 @@ LEVELS = ("model", "data set", "metric")
 class Cell:
     """One figure of a table.
 
-    value       None where it has no meaning or is not available; the ``note`` says why
-    low, high   ends of its interval; None where they are not known
-    error       its standard error; None where it is not known
+    value       None if it has no meaning or is not available; the ``note`` says why
+    low, high   ends of its interval; None if they are not known
+    error       its standard error; None if it is not known
     inputs      number of inputs that the value is based on; None if unknown
     of          number of inputs that could have a value
     best        whether it is the best of its column
@@ -45,7 +45,7 @@ class Column:
 
     head        its heads, from the outermost level to its own
     unit        ``share`` is printed in per cent, ``number`` as it is; another one is named in the head, such as ``s``
-    direction   which values are better; None where neither end is
+    direction   which values are better; None if neither end is
     decimals    number of decimals that are printed; None: as all figures are printed
     """
 
@@ -57,7 +57,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Row:
-    """A row: its title, the spec of its method (empty where it has none), and a cell for each column."""
+    """A row: its title, the spec of its method (empty if it has none), and a cell for each column."""
 
     title: str
     spec: str
@@ -70,9 +70,9 @@ class Table:
 
     rows_are     name of what the rows are
     levels       name of each level of the heads, the outermost first
-    differences  how it differs from the table that it follows, a sentence each; empty where it follows none
+    differences  how it differs from the table that it follows, a sentence each; empty if it follows none
 
-    Raises ValueError where a row has not one cell for each column, or a head not one part for each level.
+    Raises ValueError if a row has not one cell for each column, or a head not one part for each level.
     """
 
     title: str

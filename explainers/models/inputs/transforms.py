@@ -33,7 +33,7 @@ _WANTED = "it is to turn a PIL image into a float tensor (channels, height, widt
 class _Trial:
     """The tensors (C, H, W) that a transform makes of black and of white, and the part of the picture that its output shows.
 
-    The part is (x0, y0, x1, y1) in pixels of a picture of one size; None where the output shows no upright part of it.
+    The part is (x0, y0, x1, y1) in pixels of a picture of one size; None if the output shows no upright part of it.
     """
 
     black: Tensor

@@ -155,7 +155,7 @@ def clip_shape(module: nn.Module) -> ClipShape | None:
 
 
 def text_length(module: nn.Module) -> int | None:
-    """Return the number of tokens that every text must have, padding included; None where any number up to a limit will do."""
+    """Return the number of tokens that every text must have, padding included; None if any number up to a limit will do."""
     return int(module.context_length) if openclip.encodes(module) else None  # type: ignore[arg-type]
 
 

@@ -63,7 +63,7 @@ def _pooled(tokens: Tensor, mask: Tensor, pooling: str) -> Tensor:
 
 
 def sentence_embedding_of(folder: Path) -> SentenceEmbedding | None:
-    """Build the layers that a folder of sentence-transformers puts after the backbone in ``folder``; None where there is no such list.
+    """Build the layers that a folder of sentence-transformers puts after the backbone in ``folder``; None if there is no such list.
 
     The backbone may be one folder below. Raises ExplainerError for a module that is not known here.
     """
@@ -140,7 +140,7 @@ def _dense_of(settings: dict[str, Any], place: Path) -> list[nn.Module]:
 
 
 def max_length_of(folder: Path) -> int | None:
-    """Return the number of tokens that sentence-transformers reads; None where the folder does not say."""
+    """Return the number of tokens that sentence-transformers reads; None if the folder does not say."""
     path = folder / "sentence_bert_config.json"
     said = read_json_object(path).get("max_seq_length") if path.is_file() else None
     return said if isinstance(said, int) else None

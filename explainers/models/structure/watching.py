@@ -93,10 +93,10 @@ def sees_all_edges(module: nn.Module, structure: Structure, run: Forward, tensor
 def has_bypass(
     module: nn.Module, structure: Structure, run: Forward, tensors: Mapping[str, Tensor], answers: Tensor | None = None
 ) -> tuple[bool, Tensor | None]:
-    """Return whether the answer depends on the image by another way than the embedded tokens x^1: two images whose x^1 are made the same
-    get different answers. The second value is x^1 (2, S, D) of the two images, None where the tokens cannot be replaced.
+    """Return whether the answer depends on the image by another path than the embedded tokens x^1: two images whose x^1 are made the same
+    get different answers. The second value is x^1 (2, S, D) of the two images, None if the tokens cannot be replaced.
 
-    ``answers`` is what ``run`` gives for the two as they are; None: not known yet.
+    ``answers`` is the result of ``run`` for the unchanged images; None: not known yet.
     """
     entry, block_kind, first, is_out_of_reach = structure.entry, structure.block_kind, True, False
     x: Tensor | None = None
@@ -160,13 +160,13 @@ def class_token(
     module: nn.Module, structure: Structure, run: Forward, tensors: Mapping[str, Tensor], prefix: int | None, after: int = 0
 ) -> int | None:
     """Find the index of the classification token; -1 where the head reads one token whose place differs between inputs, such as the last
-    word of a text; None where the head pools.
+    word of a text; None if the head pools.
 
-    All tokens that leave the last block are made the same. A mean or attention pooling then hears each of them alike, by symmetry; a head
-    that reads a classification token hears that, token 0 or one behind the patches, and, in another way or not at all, the patches. In a
-    text it may hear one other token alone, the last word or the end of the text, whose place is another in every text.
-    ``tensors`` holds one sample. ``prefix`` is None for text, where token 0 may be one; so many tokens of a picture are before its patches
-    and ``after`` behind them: where there are none of either, there can be no classification token.
+    All tokens that leave the last block are made the same. A head that pools, by a mean or by attention, then depends on each of them
+    equally, by symmetry. A head that reads a classification token depends on that token (token 0, or one behind the patches), and on the
+    patches differently or not at all. For a text it may depend on one other token alone, the last word or the end of the text, whose place
+    differs between texts. ``tensors`` holds one sample. ``prefix`` is the number of tokens before the patches of a picture, and ``after``
+    the number behind them; if both are 0, there can be no classification token. ``prefix`` is None for text, where token 0 may be one.
     """
     if prefix == after == 0:
         return None
