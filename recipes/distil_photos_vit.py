@@ -69,7 +69,8 @@ SECONDS_PER_HOUR = 3600.0
 class Student(nn.Module):
     """The trained part of the model: the Transformer, and two heads in place of its own.
 
-    The class token answers for the picture by directions of the teacher's last features, the patch tokens for their places.
+    The class token predicts the teacher's last features for the whole picture, along its main directions; each patch token predicts them
+    for its place.
     """
 
     readout: Tensor
@@ -104,8 +105,8 @@ class Student(nn.Module):
 def paste(views: Views, rng: np.random.Generator, readout: Tensor) -> Views:
     """Put a rectangle of the features of each view's neighbour in the batch into the view, at the same place.
 
-    The wanted logits become what a teacher that averages over places would say of the result: each picture's logits by its share of the
-    places, moved by what lies in its part more or less than in the whole picture.
+    The target logits become those of a teacher that averages over places: each picture's logits weighted by its share of the places, and
+    corrected by the difference between its visible part and the whole picture.
     """
     number, places = views.features.shape[:2]
     inside = rectangles(rng, number, math.isqrt(places))[..., None]  # (B, places, 1)
@@ -123,7 +124,7 @@ def paste(views: Views, rng: np.random.Generator, readout: Tensor) -> Views:
 
 
 def divergence(logits: Tensor, wanted: Tensor) -> Tensor:
-    """Return Kullback-Leibler divergence of the student's probabilities from the teachers', the mean over pictures, in nats.
+    """Return the Kullback-Leibler divergence of the student's probabilities from the teachers', the mean over pictures, in nats.
 
     At temperature 1: the teachers are unsure already (their best class has a probability of .13 on photos of several things).
     """
@@ -234,7 +235,7 @@ class Watch:
 
 
 def optimizers(student: Student, rate: float) -> list[torch.optim.Optimizer]:
-    """Return Muon (Jordan et al., 2024) for the matrices of the blocks, AdamW for the rest."""
+    """Return the optimizers of a student: Muon (Jordan et al., 2024) for the matrices of the blocks, AdamW for the rest."""
     named = [(name, value) for name, value in student.named_parameters() if value.requires_grad]
     matrices = [value for name, value in named if ".blocks." in name and value.ndim == 2]
     others = [value for name, value in named if not (".blocks." in name and value.ndim == 2)]
@@ -307,8 +308,8 @@ def load_state(args: argparse.Namespace) -> dict[str, Any] | None:
 
 
 def save_small_checkpoint(checkpoint: Path, path: Path) -> None:
-    """Write what a training needs to go on elsewhere: averaged weights in float16, without the trunk, the optimizers and the model's own
-    head, which all can be made again; under 10 MB.
+    """Write a checkpoint of under 10 MB with which a training can continue elsewhere: averaged weights in float16, without the trunk, the
+    optimizers and the model's own head, which can all be made again.
     """
     state = torch.load(checkpoint, map_location="cpu", weights_only=True)
     left_out = ("vit.patch_embed.backbone.", "vit.head.")

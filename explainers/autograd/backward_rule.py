@@ -23,7 +23,7 @@ def backward_rule(rule: str | Rule) -> Iterator[RuleBlock]:
 
     With ``create_graph=True`` the gradient is itself a function of inputs and parameters: differentiate it after the block.
 
-    A path begins at every tensor that requires a gradient and is no ``nn.Parameter``, at embeddings that are looked up, and if data without
+    A path begins at every tensor that requires a gradient and is no ``nn.Parameter``, at embeddings that are looked up, and where data without
     gradient meets weights in a linear map, a convolution, a normalisation or attention. Parameters get the gradient of the surrogate that
     the rule differentiates: the gates, scales and attention weights that it holds constant are constants there too.
 

@@ -117,7 +117,7 @@ class Block:
 
 @dataclass(eq=False)
 class Nodes:
-    """The nodes of one forward pass in the order in which they ran, and if in it its blocks lie.
+    """The nodes of one forward pass in the order in which they ran, and the blocks among them.
 
     blocks        the runs of the model's blocks
     class_blocks  the runs of the modules behind them in which a class token may join the tokens

@@ -54,8 +54,8 @@ def _replace_signs(made: Ballot, rng: np.random.Generator, places: np.ndarray) -
 
 
 def _votes(name: str, setting: Setting) -> list[Figure]:
-    """Measure how often the model names the winner, and how its answer changes with other signs where it does not read, and if the winner
-    had votes.
+    """Measure how often the model names the winner, and how its answer changes with other signs where it does not read, and where the
+    winner had votes.
     """
     model, number = load(setting.folder), setting.limited(PICTURES)
     made = [ballot(np.random.default_rng([SEED, 7, index])) for index in range(number)]

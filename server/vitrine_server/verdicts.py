@@ -30,7 +30,7 @@ class Verdict:
 
 
 def verdicts(specs: Iterable[str], rankings: Mapping[str, MethodRanking], runs: Iterable[RunReport]) -> list[Verdict]:
-    """Return a verdict for each of ``specs`` that was measured: its level on each model, and if its map survives random weights."""
+    """Return a verdict for each of ``specs`` that was measured: its level on each model, and whether its map survives random weights."""
     runs = list(runs)
     sentences: list[Verdict] = []
     for spec in specs:

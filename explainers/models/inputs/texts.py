@@ -199,7 +199,7 @@ class TextReader:
         return Excerpt.without(text, head[-1] if head else 0, tail[0]) if tail else Excerpt(text)
 
     def _truncation_note(self, whole: Sequence[Word] | None, words: Sequence[Word]) -> tuple[str, ...]:
-        """Return a note on how many words of a too long text were left out, and if."""
+        """Return a note on how many words of a too long text were left out, and where."""
         if whole is None:
             return ()
         read = {word.start for word in words}

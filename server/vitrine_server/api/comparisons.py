@@ -37,7 +37,7 @@ def agreement(explanation_id: ExplanationId, services: Use, target: str | None =
     """Return Spearman's rank correlation between the maps of every pair of methods: whether they order the patches or words alike.
 
     ``target`` is a label, by default the first. ``methods`` are ordered so that similar ones are neighbours; ``correlations`` has rows and
-    columns in that order, null where a map has the same score everywhere. ``sentence`` says in words what the maps have in common, without
+    columns in that order, null for a map with the same score everywhere. ``sentence`` says in words what the maps have in common, without
     the control; "" if there is nothing to say.
     """
     document = find_document(explanation_id, services)
@@ -49,8 +49,8 @@ def agreement(explanation_id: ExplanationId, services: Use, target: str | None =
 
 
 def _sentence(document: dict[str, Any], label: str, maps: dict[str, Tensor]) -> str:
-    """Return a sentence on what the maps for a label have in common, using the titles that the page shows; "" if there is none but the
-    control's.
+    """Return a sentence on what the maps for a label have in common, using the titles that the page shows; "" if the control is the only
+    map.
     """
     entries = [entry for entry in document["maps"] if entry["target"] == label and not is_control(entry["readout"])]
     if not entries:

@@ -64,7 +64,7 @@ def _check(allowed: OwnModelLimits, *, path: bool = False) -> None:
 
 @router.get("")
 def allowed(request: Request, services: Use) -> OwnModelLimits:
-    """Return in which ways, and up to which size, this visitor may open models of their own."""
+    """Return the ways in which this visitor may open their own models, and the maximum sizes."""
     return _allowed(request, services)
 
 
@@ -187,8 +187,8 @@ def _check_bases(place: Path, services: Services, *, may_read: bool) -> None:
 
 
 def _adapters_of(path: Path) -> Iterator[Path]:
-    """Yield the configuration files of adapters that may be read with a model: of a file, the one beside it; of a folder, those in it, also
-    through links to other folders, each folder once.
+    """Yield the configuration files of adapters that may be read with a model: for a file, the one next to it; for a folder, those in it
+    and in folders that it links to, each folder once.
     """
     if not path.is_dir():
         beside = path.parent / ADAPTER_CONFIG

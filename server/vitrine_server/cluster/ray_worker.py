@@ -114,7 +114,9 @@ class RayWorker:
             self._sent.discard(explanation_id)
 
     async def _look_after(self) -> None:
-        """Until the process ends, renew the hold on explanations that it has sent, and send those again whose replica is gone."""
+        """Until the process ends, renew the hold on explanations that it has sent, and send them again if their replica no longer
+        exists.
+        """
         while not self.stopping:
             try:
                 await asyncio.to_thread(self._store.hold, list(self._sent))

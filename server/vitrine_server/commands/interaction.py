@@ -55,7 +55,7 @@ def add(commands: Commands) -> None:
 
 
 def _add_settings(parser: argparse.ArgumentParser, about: str, default: str | None) -> None:
-    """Add the options of both commands: the model, how the interactions are computed, and if they are written."""
+    """Add the options of both commands: the model, how the interactions are computed, and where they are written."""
     add_model(parser, about, default)
     parser.add_argument("--rule", metavar="NAME", default="libra", help="a rule that carries gradients (default: %(default)s)")
     parser.add_argument("--steps", type=int, default=0, help="of the path from the baseline, averaged over; 0: at the input (default)")

@@ -64,7 +64,7 @@ Who = Annotated[Visitor, Depends(_who)]
 
 
 def site_of(address: str) -> str:
-    """Return an IPv4 address unchanged; of an IPv6 address its /64 network, as one site has 2^64 addresses."""
+    """Return an IPv4 address unchanged, and for an IPv6 address its /64 network, as one site has 2^64 addresses."""
     try:
         parsed = ip_address(address)
     except ValueError:

@@ -157,7 +157,7 @@ def _removal_info(subject: Subject, removal: TokenRemoval) -> dict[str, Any]:
 class Edit:
     """A change of the input: the tokens to remove (these, all but these, or the first of a map's order), and words to replace.
 
-    ``how`` is the way in which patches are removed; None: as the model allows.
+    ``how`` is the way in which patches are removed; None: the model's default.
     """
 
     remove: Sequence[int] | None = None

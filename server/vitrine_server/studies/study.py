@@ -186,7 +186,7 @@ class PastInput:
 
 
 def past_input(document: dict[str, Any], services: Services) -> PastInput:
-    """Read from the store what a study of an explanation needs."""
+    """Read an explanation and its input from the store, for a study of it."""
     tensors = stored_file(document["id"], TENSORS_FILE, services)
     return PastInput(document, tensors, stored_file(document["id"], COPY, services) if tensors is None else None)
 
