@@ -66,11 +66,11 @@ class RunReport:
         path = self.folder / EXAMPLES
         if not self.shows_inputs:
             detail = f"The run {self.id} keeps no examples of its inputs: its reports hold figures alone."
-            raise Problem(404, "no-examples", detail, send="Measure it anew, without --no-examples, where you have the data.")
+            raise Problem(404, "no-examples", detail, send="Measure it again without --no-examples, where you have the data.")
         try:
             examples: dict[str, Any] = parsed_json(path.read_bytes(), mend=True)
         except (OSError, ValueError):
-            raise Problem(422, "broken-examples", f"{path} cannot be read.", send="Make its reports anew with vitrine evaluate.") from None
+            raise Problem(422, "broken-examples", f"{path} cannot be read.", send="Make its reports again with vitrine evaluate.") from None
         return examples
 
 

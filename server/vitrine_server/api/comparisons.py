@@ -92,7 +92,7 @@ def _regions(explanation_id: str, services: Services, method: str | None, thresh
     document = find_document(explanation_id, services)
     source = document.get("input")
     if source is not None and (source["kind"] != "image" or "prompts" in document):
-        raise Problem(422, "not-a-picture", "The words of a text were explained.", send="Explain an image: regions lie in a picture.")
+        raise Problem(422, "not-a-picture", "The words of a text were explained.", send="Explain an image: only pictures have regions.")
     maps: list[dict[str, Any]] = document["maps"]
     specs = list(dict.fromkeys(entry["method"] for entry in maps))
     if method is None:
@@ -113,5 +113,5 @@ def _regions(explanation_id: str, services: Services, method: str | None, thresh
             scores, [entry["target"] for entry in attributions], method, size, crop, signed=attributions[0]["signed"], threshold=threshold
         )
     if document["state"] in {"queued", "running"}:
-        raise Problem(409, "no-map", "The maps of that method are not all there yet.", send="Ask again once the explanation is done.")
+        raise Problem(409, "no-map", "Not all maps of that method are ready yet.", send="Ask again once the explanation is done.")
     raise Problem(404, "no-such-map", f"The explanation has no map {method!r} over patches.", send=f"It has: {', '.join(specs) or 'none'}.")

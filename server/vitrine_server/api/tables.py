@@ -103,7 +103,7 @@ def _make_table(runs: list[NamedReport], selection: Selection) -> Table:
     except NothingSelected as problem:
         return Table(TITLE, (str(problem),), (), ())
     except ExplainerError as problem:
-        raise Problem(404, "no-such-table", str(problem), send="GET /api/leaderboard/choices lists what there is.") from None
+        raise Problem(404, "no-such-table", str(problem), send="GET /api/leaderboard/choices lists what exists.") from None
 
 
 @router.get("/table", response_model=RunTable)

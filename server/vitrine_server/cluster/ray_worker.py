@@ -222,7 +222,7 @@ class RayWorker:
             if outcome is not None and not study.future.done():
                 study.future.set_exception(outcome)
             return
-        study.future.set_exception(Problem(409, "cancelled", "Nobody wants this any more.", send="Ask again."))
+        study.future.set_exception(Problem(409, "cancelled", "Nobody waits for this any more.", send="Ask again."))
 
     async def _ask(self, study: Study) -> None:
         answers = self._replicas.answer(study.entry.name, study.work, study.is_long, study.weight, study.kind, study.visitor.owner)

@@ -188,7 +188,7 @@ def _broken(why: object, bounds: ZipBounds) -> Problem:
 
 def _is_both(place: PurePosixPath) -> Problem:
     detail = f"{str(place)[:200]!r} would lie in a folder that is called as a file is, or the other way round."
-    return Problem(422, "file-and-folder", detail, send="Give each file and each folder a name of its own.")
+    return Problem(422, "file-and-folder", detail, send="Give each file and each folder a different name.")
 
 
 def make_place(folder: Path, place: PurePosixPath) -> Path:
@@ -213,7 +213,7 @@ def safe_path(name: str, send: str) -> PurePosixPath:
     parts = [part for part in place.parts if part != "."]
     is_strange = not can_be_encoded(name) or any(part == ".." or ":" in part or "\0" in part for part in parts)
     if not parts or place.is_absolute() or is_strange:
-        raise Problem(422, "unsafe-name", f"{name[:100]!r} is no name of a file inside a folder.", send=send)
+        raise Problem(422, "unsafe-name", f"{name[:100]!r} is not the name of a file inside a folder.", send=send)
     sizes = [len(part.encode()) for part in parts]
     if len(parts) > MAX_PATH_DEPTH or max(sizes) > MAX_NAME_BYTES or sum(sizes) > MAX_PATH_BYTES:
         detail = f"{name[:100]!r} is too long for the name of a file, or lies in too many folders."

@@ -61,7 +61,7 @@ class BodyRoute(APIRoute):
                 try:
                     document = parsed_json(body)
                 except NotJsonError as error:
-                    raise Problem(422, "invalid-request", f"The body is no JSON that can be read: {error}.", send="Send JSON.") from None
+                    raise Problem(422, "invalid-request", f"The body cannot be read as JSON: {error}.", send="Send JSON.") from None
             return await handle(_ReadRequest(request, body, document))
 
         async def with_form(request: Request) -> Response:
@@ -106,7 +106,7 @@ def _check_fields(form: FormData, route: APIRoute) -> None:
     for name in form:
         if name in (parameter.alias for parameter in route.dependant.query_params) and name not in known:
             send = f"Send it in the address: {', '.join(route.methods or ())} {route.path}?{name}=..."
-            raise Problem(422, "unknown-field", f"{name} is no field of the form but a query parameter.", send=send)
+            raise Problem(422, "unknown-field", f"{name} is a query parameter, not a field of the form.", send=send)
         if name not in known:
             send = f"{suggestion(name, known)}Fields: {', '.join(known)}."
             raise Problem(422, "unknown-field", f"There is no field {name!r}.", send=send)

@@ -148,7 +148,7 @@ async def _answer(task: Study, request: Request) -> DocumentResponse:
     task.future.add_done_callback(lambda _: loop.call_soon_threadsafe(ended.set))
     try:
         if not await ends_before_hang_up(request, ended.wait()):
-            raise Problem(409, "cancelled", "Whoever asked has hung up.", send="Ask again.")
+            raise Problem(409, "cancelled", "The client has disconnected.", send="Ask again.")
         return DocumentResponse(task.future.result())
     finally:
         task.cancel()
