@@ -29,7 +29,7 @@ from explainers.self_check.opening import model_of
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["TAM_PAPER", "TokenActivationMaps", "cleaned_map", "rank_filter", "scaled_map", "token_activation_maps"]
+__all__ = ["TAM_PAPER", "TokenActivationMaps", "clean_map", "rank_filter", "scale_map", "token_activation_maps"]
 
 _TINY = 1e-8  # added to the sum of the weights, as in the published code
 
@@ -108,7 +108,7 @@ def token_activation_maps(
     Forward passes alone: those that write the answer, and one over prompt and answer, of which the logits of all positions are kept:
     (positions, vocabulary). A token's map is its logits at the image tokens, 0 where negative; from it the interference of earlier text
     tokens is subtracted: the weighted mean of the maps of all other text tokens behind the picture's first token, each weighted by how much
-    it raises the explained token's logit, scaled to fit best (:func:`cleaned_map`). Then :func:`scaled_map` and :func:`rank_filter` are
+    it raises the explained token's logit, scaled to fit best (:func:`clean_map`). Then :func:`scale_map` and :func:`rank_filter` are
     applied.
 
     Raises ExplainerError if the picture's tokens are not found, do not fill the grid, or if nothing is written.
@@ -181,12 +181,12 @@ def _maps(logits: Tensor, ids: Tensor, seen: Tensor, start: int, texts: list[str
         earlier = [before for before in text if before < position]
         others = [before for before in earlier if texts[before].strip() != texts[position].strip()]
         behind = logits[seen][:, ids[others]].T.double()
-        _, _, cleaned = cleaned_map(logits[seen, index].double(), behind, logits[others, index].double())
-        maps.append(rank_filter(scaled_map(cleaned, logits[earlier, index].double()).view(grid)))
+        _, _, cleaned = clean_map(logits[seen, index].double(), behind, logits[others, index].double())
+        maps.append(rank_filter(scale_map(cleaned, logits[earlier, index].double()).view(grid)))
     return torch.stack(maps).float().cpu()
 
 
-def cleaned_map(activations: Tensor, earlier: Tensor, weights: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def clean_map(activations: Tensor, earlier: Tensor, weights: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Subtract the interference of earlier tokens from a map; return the interference (N,), its best-fitting scale, and the cleaned map
     (N,).
 
@@ -200,7 +200,7 @@ def cleaned_map(activations: Tensor, earlier: Tensor, weights: Tensor) -> tuple[
     return interference, scale, (activations - scale * interference).clamp(min=0)
 
 
-def scaled_map(cleaned: Tensor, text: Tensor) -> Tensor:
+def scale_map(cleaned: Tensor, text: Tensor) -> Tensor:
     """Scale a map (N,) linearly so that the smallest number in it and in the activations (T,) at text tokens is 0 and the largest 1."""
     both = torch.cat([cleaned, text])
     low, high = both.min(), both.max()

@@ -22,7 +22,7 @@ from explainers.records.targets import Target
 from explainers.rendering.plain import align
 from explainers.self_check.opening import model_of
 
-__all__ = ["SLOT", "FilledText", "WordProbe", "filled_texts", "word_probe"]
+__all__ = ["SLOT", "FilledText", "WordProbe", "fill_template", "word_probe"]
 
 #: Stands in a template where the words are put in.
 SLOT = "{}"
@@ -146,7 +146,7 @@ class WordProbe(Record):
         path.write_text(json.dumps(self.to_json(), ensure_ascii=False, indent=1) + "\n", "utf-8")
 
 
-def filled_texts(template: str, groups: Mapping[str, Sequence[str]]) -> list[tuple[str, str, str]]:
+def fill_template(template: str, groups: Mapping[str, Sequence[str]]) -> list[tuple[str, str, str]]:
     """Fill the slot of a template with each word; return (group, word, filled text) for each, without duplicates, in the order of the
     groups.
 
@@ -184,7 +184,7 @@ def word_probe(
     model = model_of(model)
     if model.kind != "text":
         raise ExplainerError(f"{model.name} does not read texts: choose a text model")
-    filled_template = filled_texts(template, groups)
+    filled_template = fill_template(template, groups)
     results: list[Explanation] = []
     for first in range(0, len(filled_template), _TEXTS_PER_PASS):
         if progress is not None:

@@ -23,9 +23,9 @@ def backward_rule(rule: str | Rule) -> Iterator[RuleBlock]:
 
     With ``create_graph=True`` the gradient is itself a function of inputs and parameters: differentiate it after the block.
 
-    A path begins at every tensor that requires a gradient and is no ``nn.Parameter``, at embeddings that are looked up, and where data without
-    gradient meets weights in a linear map, a convolution, a normalisation or attention. Parameters get the gradient of the surrogate that
-    the rule differentiates: the gates, scales and attention weights that it holds constant are constants there too.
+    A path begins at every tensor that requires a gradient and is no ``nn.Parameter``, at embeddings that are looked up, and where data
+    without gradient meets weights in a linear map, a convolution, a normalisation or attention. Parameters get the gradient of the
+    surrogate that the rule differentiates: the gates, scales and attention weights that it holds constant are constants there too.
 
     The rule covers every torch call of the block. A loss that squares, multiplies or divides what depends on the input is covered as well:
     to use the ordinary gradient for it, compute it after the block and run the backward pass in another block. A softmax that weighs no

@@ -13,8 +13,8 @@ from explainers.metrics.registry import RemovalCurve
 from explainers.metrics.removal_curves import keep_masks
 from explainers.models.model import Model
 from explainers.models.removal.atoms import atom_removal
-from explainers.models.removal.patches import black_picture, blackened, patch_removal
-from explainers.models.removal.token_removal import answer, repeated_to
+from explainers.models.removal.patches import black_picture, blacken_parts, patch_removal
+from explainers.models.removal.token_removal import answer, repeat_sample
 from explainers.models.removal.ways import OF_ATOMS, How
 from explainers.models.removal.words import usual_way_of_words, word_removal
 from explainers.records.session import checker
@@ -131,7 +131,7 @@ class CurveLogits:
         black, answers = black_picture(self.model, self.tensors), []
         for part in keep.split(self._pictures()):
             self._check()
-            repeated = repeated_to(self.model, self.tensors, len(part))
-            pixels = blackened(repeated["pixel_values"], part, black)
+            repeated = repeat_sample(self.model, self.tensors, len(part))
+            pixels = blacken_parts(repeated["pixel_values"], part, black)
             answers.append(answer(self.model, {**repeated, "pixel_values": pixels}).float().cpu())
         return torch.cat(answers)

@@ -14,7 +14,7 @@ from torch import Tensor
 from explainers.evaluation.curve_logits import CurveLogits
 from explainers.models.model import Model
 from explainers.models.removal.patches import first_time
-from explainers.models.removal.token_removal import answer, repeated_to
+from explainers.models.removal.token_removal import answer, repeat_sample
 
 #: Needs of metrics for which the model is asked again besides curves, without an explanation.
 ASKED_AGAIN = frozenset({"leave_one_out", "shown", "soft"})
@@ -38,7 +38,7 @@ def logits_of_shown(model: Model, tensors: Mapping[str, Tensor], maps: Tensor) -
     large = F.interpolate(scaled[:, None], size=pixels.shape[-2:], mode="bilinear", align_corners=False).to(pixels)
     answers = []
     for part in large.split(_MAX_INPUTS_AT_ONCE):
-        repeated = repeated_to(model, tensors, len(part))
+        repeated = repeat_sample(model, tensors, len(part))
         answers.append(answer(model, {**repeated, "pixel_values": repeated["pixel_values"] * part}).float().cpu())
     return torch.cat(answers)
 
@@ -66,7 +66,9 @@ def _with_elements(model: Model, tensors: Mapping[str, Tensor], keep: Tensor, co
     factor = torch.ones(len(keep), len(content), keep.shape[-1])
     factor[:, content.cpu()] = keep.float()
     return (
-        answer(model, repeated_to(model, tensors, len(keep)), [(model.entry, first_time(model, lambda x: x * factor.to(x)))]).float().cpu()
+        answer(model, repeat_sample(model, tensors, len(keep)), [(model.entry, first_time(model, lambda x: x * factor.to(x)))])
+        .float()
+        .cpu()
     )
 
 

@@ -46,7 +46,7 @@ def on_grid(values: Tensor, layout: Layout) -> Tensor:
     return torch.cat([values[:, :first], fine.to(values.dtype), torch.zeros_like(values[:, end:])], 1)
 
 
-def halved_grid(grid: tuple[int, int], most: int) -> Tensor:
+def halve_grid(grid: tuple[int, int], most: int) -> Tensor:
     """Return the segment of each patch, (rows * columns,), at most ``most`` segments: the longer side is halved until there are no more."""
     sides = list(grid)
     while math.prod(sides) > most and max(sides) > 1:

@@ -101,7 +101,7 @@ def places_of(entries: Sequence[ClassEntry], name: str) -> dict[str, tuple[int, 
     return {word: tuple(indices) for word, indices in indices_of.items()}
 
 
-def unnamed(count: int) -> list[str]:
+def placeholder_labels(count: int) -> list[str]:
     """Return the labels ``class 0``, ``class 1``, ... for models that do not name their classes."""
     return [f"class {index}" for index in range(count)]
 
@@ -110,7 +110,7 @@ def config_labels(id2label: Mapping[Any, str] | None, count: int) -> list[str]:
     """Return the labels in the ``id2label`` of a transformers configuration, in order."""
     named = {int(index): str(label) for index, label in (id2label or {}).items()}
     if sorted(named) != list(range(count)) or all(_UNNAMED.fullmatch(label) for label in named.values()):
-        return unnamed(count)
+        return placeholder_labels(count)
     return distinct([named[index] for index in range(count)])
 
 
@@ -126,7 +126,7 @@ def timm_labels(config: Mapping[str, Any], count: int) -> list[str]:
         return distinct([str(name) for name in names])
     subset = infer_imagenet_subset({"num_classes": count})
     if subset is None:
-        return unnamed(count)
+        return placeholder_labels(count)
     info = ImageNetInfo(subset)
     synsets: list[str] = info.label_names()
     return _wordnet_labels(synsets, {name: info.label_name_to_description(name) for name in synsets})

@@ -183,7 +183,7 @@ def _trainable(module: nn.Module) -> nn.Module:
     """Return the module inside the wrappers of training. Raises ExplainerError if no gradient can pass it."""
     if not isinstance(module, nn.Module):
         raise ExplainerError(f"wrap takes a torch module, not a {type(module).__name__}; to load one by its name use explainers.load")
-    module = lib.unwrapped(module)
+    module = lib.unwrap(module)
     if any(tensor.is_inference() for tensor in chain(module.parameters(), module.buffers())):
         raise ExplainerError(
             "the weights were made under torch.inference_mode, so that no gradient can go through them: build the model outside"

@@ -17,7 +17,7 @@ from explainers.models.model import Model
 from explainers.pipeline.precision import join_maps
 from explainers.records.notes import kind_of
 from explainers.records.result import Attribution, Explanation, WindowInfo
-from explainers.records.targets import Classes, ResolvedTarget, TargetLike, as_targets, expanded, resolve
+from explainers.records.targets import Classes, ResolvedTarget, TargetLike, as_targets, expand_targets, resolve
 
 LongTexts = Literal["windows", "cut"]
 LONG_TEXTS: tuple[LongTexts, ...] = get_args(LongTexts)
@@ -90,7 +90,7 @@ def explain_windows(
     """
     logits = window_logits(model, windows, check)
     mean = logits.mean(0, keepdim=True)
-    targets, top = expanded(as_targets(target, model.labels), Classes.of(model), mean), int(mean.argmax())
+    targets, top = expand_targets(as_targets(target, model.labels), Classes.of(model), mean), int(mean.argmax())
     chosen = [resolve(wanted, Classes.of(model), mean) for wanted in targets]
     window_targets = [wanted.with_top_class(top) for wanted in targets]  # the same for every window
     joiner = _WindowJoiner(model, windows, logits, chosen, observer)

@@ -18,17 +18,17 @@ from explainers.autograd.rules import Rule
 from explainers.autograd.signals import Fields
 from explainers.errors import ExplainerError
 from explainers.models.eval_mode import answering
-from explainers.models.input_sizes import naming_size
+from explainers.models.input_sizes import name_expected_size
 from explainers.models.inputs.types import ImageInput, Input, Prepared, Side, TextInput
 from explainers.models.layout import Layout
 from explainers.models.model import Model
-from explainers.models.opening.open_model import unchecked_model_of
+from explainers.models.opening.open_model import open_unchecked
 from explainers.records.targets import (
     Classes,
     ResolvedTarget,
     TargetLike,
     as_targets,
-    expanded,
+    expand_targets,
     prompts_of,
     refuse_repeated,
     resolve,
@@ -95,7 +95,7 @@ class Session:
         if precision not in PRECISIONS:
             raise ExplainerError(f"precision={precision!r}: choose one of {', '.join(PRECISIONS)}.")
         self.precision = precision
-        self.model = model = unchecked_model_of(model).seen_from(side)
+        self.model = model = open_unchecked(model).seen_from(side)
         self.targets = as_targets(target, None if model.kind == "clip" else model.labels)
         self._pixels, self._seed, self._check = pixels, check_seed(seed), checker(cancelled)
         self.prepared = inputs if isinstance(inputs, Prepared) else model.prepare(inputs)
@@ -112,11 +112,11 @@ class Session:
         self._fields: dict[Rule, Fields] = {}
         self._check()
         check_memory(model, self.tensors)
-        with naming_size(model, self.tensors):
+        with name_expected_size(model, self.tensors):
             self.recording = Recording(model, self.tensors, pixels=pixels)
         logits = self.recording.logits.detach()
         self.answers = logits.T if model.side == "text" else logits
-        self.targets = expanded(self.targets, Classes.of(model, self.labels), self.answers)
+        self.targets = expand_targets(self.targets, Classes.of(model, self.labels), self.answers)
         self.chosen = [resolve(target, Classes.of(model, self.labels), self.answers) for target in self.targets]
         refuse_repeated(self.targets, self.chosen)
         rows = self.prepared_prompts if model.side == "text" and self.prepared_prompts is not None else self.prepared

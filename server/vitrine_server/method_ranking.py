@@ -132,7 +132,7 @@ def _method_rankings(together: bool) -> dict[str, MethodRanking]:
     return best
 
 
-def shown_first(ranking: MethodRanking | None, variants: Iterable[Variant]) -> list[str]:
+def default_specs(ranking: MethodRanking | None, variants: Iterable[Variant]) -> list[str]:
     """Return the specs that a page shows by default: the declared ones, and the one with the best rank in each family.
 
     Only ``variants`` that can run and are not slow count. For several prompts a spec may have options, where it was measured with them.

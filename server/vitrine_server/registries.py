@@ -11,7 +11,7 @@ from explainers.methods import METHOD_NEEDS, Method, Variant, parse
 from explainers.methods.families import METHOD_FAMILIES
 from explainers.methods.presets import PRESETS
 from explainers.methods.specs import Spec
-from vitrine_server.method_ranking import MethodRanking, ranking_for, shown_first
+from vitrine_server.method_ranking import MethodRanking, default_specs, ranking_for
 
 
 def rules() -> list[dict[str, Any]]:
@@ -35,7 +35,7 @@ def quantities() -> list[dict[str, Any]]:
 def default_methods(model: explainers.Model, together: bool = False) -> list[str]:
     """List the specs to compute if a question names none; with ``together`` for a question with several prompts."""
     measured = not (model.kind == "clip" and model.reads_text)  # nobody has measured the words of prompts
-    return shown_first(ranking_for(model.kind, model.name, together) if measured else None, explainers.variants(model))
+    return default_specs(ranking_for(model.kind, model.name, together) if measured else None, explainers.variants(model))
 
 
 def variants(model: explainers.Model | None) -> list[dict[str, Any]]:
@@ -85,7 +85,7 @@ def _method(method: Method, blocks: int | None, variants: list[Variant]) -> dict
     }
 
 
-def choosing(model: str | None, kind: str | None, variants: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+def help_to_choose(model: str | None, kind: str | None, variants: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """Return what helps to choose among ``variants``: families, ready sets, and how far each method can be trusted on models of ``kind``.
 
     Trust comes from the model's own measurement where there is one; for ``kind`` None nothing was measured.
@@ -106,7 +106,7 @@ def _standing(ranking: MethodRanking, model: str | None) -> dict[str, Any]:
 
 
 def _together(ranking: MethodRanking, model: str | None, variants: list[Variant]) -> dict[str, Any]:
-    usual = shown_first(ranking, variants)
+    usual = default_specs(ranking, variants)
     return {
         "standing": _standing(ranking, model),
         "usual": usual,

@@ -35,9 +35,9 @@ from explainers.errors import ExplainerError
 from explainers.json_records import HIDDEN, describe
 from explainers.models.encoders import encoder
 from explainers.models.eval_mode import answering
-from explainers.models.grids import halved_grid
+from explainers.models.grids import halve_grid
 from explainers.models.model import Model
-from explainers.models.removal.patches import painted
+from explainers.models.removal.patches import paint_patches
 from explainers.records.session import Check, check_seed, checker
 from explainers.self_check.opening import model_of
 
@@ -125,7 +125,7 @@ class Game:
             raise ExplainerError(f"{model.name} has no grid of patches, of which some could be left out.")
         self._grid, self._check, self._progress = self.picture.grid, check, progress
         self.encoded = self.to_encode = 0
-        self.part_of = halved_grid(self._grid, parts)
+        self.part_of = halve_grid(self._grid, parts)
         self.sizes = self.part_of.bincount()
         self.players = (len(self.words.units), len(self.sizes))
 
@@ -149,7 +149,7 @@ class Game:
 
         def tensors(part: Tensor) -> dict[str, Tensor]:
             repeated = _repeat(self.picture, len(part))
-            return {**repeated, "pixel_values": painted(repeated["pixel_values"], part[:, self.part_of], self._grid)}
+            return {**repeated, "pixel_values": paint_patches(repeated["pixel_values"], part[:, self.part_of], self._grid)}
 
         return self._embed(self.picture.model, keep, tensors)
 

@@ -13,7 +13,7 @@ from explainers.autograd.memory import check_memory
 from explainers.autograd.recording import Recording
 from explainers.errors import ExplainerError
 from explainers.models.eval_mode import with_gradients
-from explainers.models.input_sizes import naming_size
+from explainers.models.input_sizes import name_expected_size
 from explainers.models.inputs.types import ImageInput, Prepared, TextInput
 from explainers.models.model import Model
 from explainers.records.session import content_of
@@ -59,7 +59,7 @@ def encode(model: Model, prepared: Prepared, baseline: Baseline = "zero", block:
     if len(prepared) != 1:
         raise ExplainerError(f"These are {len(prepared)} inputs: one is compared with one.")
     model = _from_block(model, block)
-    with with_gradients(), naming_size(model, prepared.tensors):
+    with with_gradients(), name_expected_size(model, prepared.tensors):
         check_memory(model, prepared.tensors)
         recording = Recording(model, prepared.tensors)
     (record,) = prepared.inputs

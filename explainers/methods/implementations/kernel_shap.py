@@ -21,7 +21,7 @@ from explainers.methods.implementations.own_masks import tensors_of
 from explainers.methods.registry import method
 from explainers.methods.seed_correlations import group_of
 from explainers.methods.specs import Option
-from explainers.models.grids import halved_grid
+from explainers.models.grids import halve_grid
 from explainers.records.trace import MethodOutput, Trace
 
 OF_PICTURE, OF_TEXT = 16, 49  # parts, where nobody says how many
@@ -201,7 +201,7 @@ def kernel_shap(trace: Trace, samples: int = 400, features: int | None = None, s
             return even_runs(count, most)
         if segments == "slic":
             return slic_segments(tensors_of(trace, sample)["pixel_values"][0], grid, most)
-        return halved_grid(grid, most)
+        return halve_grid(grid, most)
 
     output = attribute_each(trace, attribute, samples)
     notes = tuple(

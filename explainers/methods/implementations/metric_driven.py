@@ -135,7 +135,7 @@ def mean_curve(inserted: Tensor, deleted: Tensor) -> NDArray[np.float64]:
     return (1 - mean).cpu().numpy()
 
 
-def blurred_picture(pixels: Tensor, side: int = BLUR) -> Tensor:
+def blur_picture(pixels: Tensor, side: int = BLUR) -> Tensor:
     """Blur pixels (1, C, height, width) by a Gaussian of deviation ``side``, with zeros around the picture.
 
     The kernel is made as in the code of RISE (Petsiuk et al. 2018), which others use for their blurred start: a point in a square of that
@@ -260,7 +260,7 @@ def _forgotten(trace: Trace, pictures: _Pictures, pixels: Tensor) -> tuple[Tenso
     """
     first: tuple[Tensor, float] | None = None
     for side in range(BLUR, max(BLUR, min(pixels.shape[-2:])) + 1, WIDER):
-        blurred = blurred_picture(pixels, side)
+        blurred = blur_picture(pixels, side)
         value = float(pictures.question(blurred))
         first = first or (blurred, value)
         if value < FORGOTTEN:

@@ -115,7 +115,7 @@ def _reads_pictures_alone(module: nn.Module) -> bool:
     return "pixel_values" in takes and "input_ids" not in takes
 
 
-def unwrapped(module: nn.Module) -> nn.Module:
+def unwrap(module: nn.Module) -> nn.Module:
     """Return the model inside the wrappers of training: torch.compile, DataParallel, averaged weights, PEFT's adapters.
 
     Raises ExplainerError for a scripted or traced module, whose code cannot be followed.
@@ -130,7 +130,7 @@ def unwrapped(module: nn.Module) -> nn.Module:
         inner = module.module
     if not isinstance(inner, nn.Module) and callable(getattr(module, "get_base_model", None)):
         inner = module.get_base_model()  # type: ignore[operator]  # its linear layers hold the adapters
-    return unwrapped(inner) if isinstance(inner, nn.Module) and inner is not module else module
+    return unwrap(inner) if isinstance(inner, nn.Module) and inner is not module else module
 
 
 def clip_shape(module: nn.Module) -> ClipShape | None:

@@ -15,7 +15,7 @@ from explainers.failure_report import structure
 from explainers.json_files import read_json_object
 from explainers.models.eval_mode import with_gradients
 from explainers.models.libraries.hub import DownloadProgress
-from explainers.models.libraries.recognition import unwrapped
+from explainers.models.libraries.recognition import unwrap
 from explainers.models.loading import device_named, has_saved, load, load_saved
 from explainers.models.model import Model
 from explainers.models.opening import adapters
@@ -100,7 +100,7 @@ def open_model(
     return opened
 
 
-def unchecked_model_of(anything: Any) -> Model:
+def open_unchecked(anything: Any) -> Model:
     """Return a model unchanged, for a module the model that it was opened as before, and for anything else a model opened without
     checks.
     """
@@ -162,7 +162,7 @@ def _of_module(module: nn.Module, options: OpenOptions) -> OpeningResult:
     kind = type(module).__name__
     if isinstance(module, torch.jit.ScriptModule):
         return _of_scripted(module, options)
-    inside = unwrapped(module)
+    inside = unwrap(module)
     opened = f"a {kind}" if inside is module else f"a {type(inside).__name__} inside a {kind}"
     plain, note = in_float32(inside)
     return OpeningResult(wrap(plain, **options.wrap_arguments()), opened, notes=() if note is None else (note,))

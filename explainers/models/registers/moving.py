@@ -165,7 +165,7 @@ def _hook_mlp(layer: nn.Linear, neurons: list[int], layout: Layout, how: Moving)
     """Register a hook that moves the activations of ``neurons`` in the input of ``layer``; return its handle."""
 
     def move(module: nn.Module, args: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        return (moved_activations(args[0], neurons, layout, how), *args[1:])
+        return (move_activations(args[0], neurons, layout, how), *args[1:])
 
     return layer.register_forward_pre_hook(_for_this_thread(move), prepend=True)
 
@@ -174,7 +174,7 @@ def _for_this_thread(hook: Callable[..., Any]) -> Any:
     return in_this_thread(hook)
 
 
-def moved_activations(values: Tensor, neurons: list[int], layout: Layout, how: Moving) -> Tensor:
+def move_activations(values: Tensor, neurons: list[int], layout: Layout, how: Moving) -> Tensor:
     """Return activations (B, S, F) with those of ``neurons`` moved to the added tokens after the prefix; ``layout`` has none of these yet.
 
     Numbers are only moved, multiplied by constants and added, so that their signal passes unchanged under every rule.

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from explainers.errors import ExplainerError
 from explainers.models.model import Model
-from explainers.models.removal.patches import multiplied_at_entry
-from explainers.models.removal.token_removal import TokenRemoval, answer, fewest_tokens, most_tokens, repeated_to
+from explainers.models.removal.patches import multiply_at_entry
+from explainers.models.removal.token_removal import TokenRemoval, answer, fewest_tokens, most_tokens, repeat_sample
 from explainers.models.removal.ways import OF_ATOMS, How, check_how
 
 
@@ -33,7 +33,7 @@ def atom_removal(
         raise ExplainerError(f"The reader of {model.name} gives no attention_mask, by which atoms could be removed: choose how=zeroed.")
 
     def zero(keep: Tensor) -> Tensor:
-        return answer(model, repeated_to(model, tensors, len(keep)), [multiplied_at_entry(model, _stays(keep, content).float())])
+        return answer(model, repeat_sample(model, tensors, len(keep)), [multiply_at_entry(model, _stays(keep, content).float())])
 
     if chosen == "zeroed":
         return TokenRemoval("zeroed", count, 0, zero, most)
@@ -57,7 +57,7 @@ def unattended_removal(model: Model, tensors: Mapping[str, Tensor], content: Ten
     """
 
     def remove(keep: Tensor) -> Tensor:
-        repeated = repeated_to(model, tensors, len(keep))
+        repeated = repeat_sample(model, tensors, len(keep))
         mask = repeated["attention_mask"]
         return answer(model, {**repeated, "attention_mask": mask * _stays(keep, content).to(mask)})
 

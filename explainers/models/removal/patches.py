@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from explainers.errors import ExplainerError, ran_out_of_memory
 from explainers.models.model import Model
 from explainers.models.removal.stem import Stem
-from explainers.models.removal.token_removal import REFUSALS, Hook, TokenRemoval, agree, answer, fewest_tokens, most_tokens, repeated_to
+from explainers.models.removal.token_removal import REFUSALS, Hook, TokenRemoval, agree, answer, fewest_tokens, most_tokens, repeat_sample
 from explainers.models.removal.ways import OF_PATCHES, How, check_how
 
 
@@ -34,12 +34,12 @@ def patch_removal(
     most = tokens or most_tokens(model)
 
     def paint(keep: Tensor) -> Tensor:
-        repeated = repeated_to(model, tensors, len(keep))
-        return answer(model, {**repeated, "pixel_values": painted(repeated["pixel_values"], keep, grid)})
+        repeated = repeat_sample(model, tensors, len(keep))
+        return answer(model, {**repeated, "pixel_values": paint_patches(repeated["pixel_values"], keep, grid)})
 
     def blacken(keep: Tensor) -> Tensor:
-        repeated = repeated_to(model, tensors, len(keep))
-        return answer(model, {**repeated, "pixel_values": blackened(repeated["pixel_values"], keep.unflatten(1, grid), black)})
+        repeated = repeat_sample(model, tensors, len(keep))
+        return answer(model, {**repeated, "pixel_values": blacken_parts(repeated["pixel_values"], keep.unflatten(1, grid), black)})
 
     if how == "black":
         black = black_picture(model, tensors)
@@ -55,7 +55,7 @@ def patch_removal(
         """Return the logits of ``rows`` inputs that differ only from x^1 on; everything before x^1 is computed once if the model allows
         it.
         """
-        return answer(model, repeated_to(model, tensors, rows) if stem is None else tensors, hooks, stem)
+        return answer(model, repeat_sample(model, tensors, rows) if stem is None else tensors, hooks, stem)
 
     def drop(keep: Tensor) -> Tensor:
         """Return the logits without the tokens of the patches that ``keep`` leaves out; each row must keep the same number."""
@@ -71,7 +71,7 @@ def patch_removal(
     def zero(keep: Tensor) -> Tensor:
         """Return logits with the other patches' embedded tokens at zero."""
         factor = torch.cat([torch.ones(len(keep), prefix), keep.float(), torch.ones(len(keep), len(behind))], dim=1)
-        return ask(len(keep), [multiplied_at_entry(model, factor)])
+        return ask(len(keep), [multiply_at_entry(model, factor)])
 
     if how == "zeroed":
         return TokenRemoval("zeroed", count, 0, zero, most)
@@ -82,7 +82,7 @@ def patch_removal(
     return TokenRemoval("painted", count, 0, paint, most)
 
 
-def painted(pixels: Tensor, keep: Tensor, grid: tuple[int, int]) -> Tensor:
+def paint_patches(pixels: Tensor, keep: Tensor, grid: tuple[int, int]) -> Tensor:
     """Multiply normalised pixels by the kept share of each patch, ``keep`` (K, N) in 0..1; return (K, C, height, width). A share of 0 gives
     the mean colour.
     """
@@ -102,7 +102,7 @@ def black_picture(model: Model, tensors: Mapping[str, Tensor]) -> Tensor:
     return black
 
 
-def blackened(pixels: Tensor, keep: Tensor, black: Tensor) -> Tensor:
+def blacken_parts(pixels: Tensor, keep: Tensor, black: Tensor) -> Tensor:
     """Replace pixels by those of ``black`` where ``keep`` bool (K, rows, columns), for patches or pixels, is False; return (K, C, height,
     width).
     """
@@ -141,7 +141,7 @@ def first_time(model: Model, change: Callable[[Tensor], Tensor]) -> Hook:
     return hook
 
 
-def multiplied_at_entry(model: Model, factor: Tensor) -> tuple[nn.Module, Hook]:
+def multiply_at_entry(model: Model, factor: Tensor) -> tuple[nn.Module, Hook]:
     """Return a hook that multiplies the tokens at x^1 by ``factor`` (K, S), and the module on which to register it."""
     return model.entry, first_time(model, lambda tokens: tokens * factor.to(tokens)[:, :, None])
 

@@ -79,7 +79,7 @@ def most_tokens(model: Model) -> int | None:
     return TOKENS if model.device.type == "cpu" else None
 
 
-def repeated_to(model: Model, tensors: Mapping[str, Tensor], times: int) -> dict[str, Tensor]:
+def repeat_sample(model: Model, tensors: Mapping[str, Tensor], times: int) -> dict[str, Tensor]:
     """Repeat the tensors of one sample ``times`` times; tensors that samples share are not repeated."""
     return {name: tensor.expand(times, *tensor.shape[1:]) if model.is_sample(name) else tensor for name, tensor in tensors.items()}
 

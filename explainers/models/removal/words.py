@@ -10,7 +10,7 @@ from torch import Tensor
 from explainers.errors import ExplainerError
 from explainers.models.inputs.types import Windows
 from explainers.models.model import Model
-from explainers.models.removal.token_removal import TokenRemoval, answer, fewest_tokens, most_tokens, repeated_to
+from explainers.models.removal.token_removal import TokenRemoval, answer, fewest_tokens, most_tokens, repeat_sample
 from explainers.models.removal.ways import OF_WORDS, How, check_how
 
 #: For each way that puts another token in the place of a word piece, which of the tokenizer's it is, the best first.
@@ -35,7 +35,7 @@ def word_removal(
         stays = torch.ones(len(keep), length, dtype=torch.bool)
         stays[:, content.cpu()] = keep
         index = torch.nonzero(stays)[:, 1].view(len(keep), -1).to(model.device)
-        repeated = repeated_to(model, tensors, len(keep))
+        repeated = repeat_sample(model, tensors, len(keep))
         return answer(model, {name: t.gather(1, index) if t.shape == (len(keep), length) else t for name, t in repeated.items()})
 
     count = int(content.sum())
@@ -102,7 +102,7 @@ def _filler(model: Model, tensors: Mapping[str, Tensor], content: Tensor, how: H
     def fill(keep: Tensor) -> Tensor:
         stays = torch.ones(len(keep), len(content), dtype=torch.bool)
         stays[:, content.cpu()] = keep
-        repeated = repeated_to(model, tensors, len(keep))
+        repeated = repeat_sample(model, tensors, len(keep))
         return answer(model, {**repeated, "input_ids": repeated["input_ids"].where(stays.to(model.device), token)})
 
     return fill
@@ -124,7 +124,7 @@ def prompt_removal(model: Model, tensors: Mapping[str, Tensor], content: Tensor,
         stays[:, content.cpu()] = keep
         left = int(stays[0].sum())
         index = stays.int().argsort(dim=1, descending=True, stable=True).to(model.device)
-        repeated = repeated_to(model, row, len(keep))
+        repeated = repeat_sample(model, row, len(keep))
         for name, tensor in repeated.items():
             if model.is_sample(name):
                 closed = tensor.gather(1, index)

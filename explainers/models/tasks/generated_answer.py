@@ -19,7 +19,7 @@ from explainers.models.eval_mode import evaluating
 from explainers.models.inputs.types import ANSWER, Prepared, TextInput, Token
 from explainers.models.libraries.recognition import Library, text_config
 from explainers.models.tasks.task import Place, Reading, TaskInput, add_task, tensor_of, top_class, transformers_class_ends
-from explainers.models.tasks.text_places import numbered, place_in_text, spelt, words_of
+from explainers.models.tasks.text_places import number_repeats, place_in_text, spell_tokens, words_of
 from explainers.models.tasks.vocabulary import VocabularyTask
 
 MAX_NEW_TOKENS = 32  # of an answer, where the model's generation_config does not say max_new_tokens
@@ -122,7 +122,7 @@ class GeneratedAnswer(VocabularyTask):
         assert isinstance(record, TextInput)
         whole = answer[0], answer[-1]
         words = self._words(task_input)
-        labels = numbered(words_of(record, *word) for word in words)
+        labels = number_repeats(words_of(record, *word) for word in words)
         places = [Place("answer", words_of(record, *whole), whole, score=self._probability(task_input, *whole))]
         for label, word in zip(labels, words, strict=True):
             first = self.logits(task_input.output)[0, word[0] - 1]
@@ -175,8 +175,8 @@ class GeneratedAnswer(VocabularyTask):
         place, answer = place_in_text(wanted.removeprefix(WORD), task_input.record, ANSWER), self._answer(task_input)
         if place is None or place.tokens is None or not set(place.tokens) <= set(answer):
             raise ExplainerError(
-                f"at={at!r} is no part of the answer, whose tokens are {spelt(answer[0], answer[-1])}: {task_input.record.answer!r}. "
-                f"Send {self.places_are}."
+                f"at={at!r} is no part of the answer, whose tokens are {spell_tokens(answer[0], answer[-1])}: "
+                f"{task_input.record.answer!r}. Send {self.places_are}."
             )
         return next((known for known in places if known.tokens == place.tokens), place)
 
@@ -198,7 +198,7 @@ class GeneratedAnswer(VocabularyTask):
         record = task_input.record
         assert isinstance(record, TextInput)
         words = self._words(task_input) if place.at == "words" else [(first, last)]
-        labels = numbered(words_of(record, *word) for word in words)
+        labels = number_repeats(words_of(record, *word) for word in words)
         summed = "The sum of the logits of the answer's tokens is explained."
 
         def read(output: Any) -> Tensor:

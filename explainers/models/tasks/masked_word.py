@@ -21,7 +21,7 @@ from explainers.models.tasks.task import (
     top_class,
     transformers_class_ends,
 )
-from explainers.models.tasks.text_places import numbered, spelt
+from explainers.models.tasks.text_places import number_repeats, spell_tokens
 from explainers.models.tasks.vocabulary import VocabularyTask
 
 _NUMBER = re.compile(r"tokens?:\d+")
@@ -67,7 +67,7 @@ class MaskedWord(VocabularyTask):
         if not indices:
             raise ExplainerError(f"Put {mask} where the word is asked for: this text has none.")
         places = []
-        for at, index in zip(numbered(["mask"] * len(indices)), indices[:MOST_PLACES], strict=False):
+        for at, index in zip(number_repeats(["mask"] * len(indices)), indices[:MOST_PLACES], strict=False):
             says, score = top_class(logits[index], self.labels(logits.shape[-1]))
             places.append(Place(at, at, (index, index), says=says, score=score))
         return places
@@ -79,7 +79,7 @@ class MaskedWord(VocabularyTask):
             place = next((place for place in places if place.tokens == (first, first)), None)
             if place is None:
                 assert isinstance(task_input.record, TextInput)
-                masks = ", ".join(spelt(*place.tokens) for place in places if place.tokens)
+                masks = ", ".join(spell_tokens(*place.tokens) for place in places if place.tokens)
                 raise ExplainerError(f"at={at!r}: this is no {self._mask()}; put one there to ask about it. Masks of this text: {masks}.")
             return place
         return super().find("mask" if at.strip() == "mask#1" else at, task_input, places)

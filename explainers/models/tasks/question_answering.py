@@ -12,7 +12,7 @@ from explainers.errors import ExplainerError
 from explainers.models.inputs.types import TextInput, TextPair
 from explainers.models.libraries.recognition import Library
 from explainers.models.tasks.task import Place, Reading, Task, TaskInput, add_task, tensor_of, top_class
-from explainers.models.tasks.text_places import SPELLING, numbered, place_in_text, words_of
+from explainers.models.tasks.text_places import SPELLING, number_repeats, place_in_text, words_of
 
 MOST_TOKENS = 15  # of the answer that is looked for, as data sets of questions have them
 
@@ -106,7 +106,7 @@ class QuestionAnswering(Task):
         assert isinstance(record, TextInput)
         start, end = (logits[0] for logits in self._ends(task_input.output))
         if place.at in ("start", "end"):
-            labels = numbered(token.text for token in record.tokens[context.start : context.stop])
+            labels = number_repeats(token.text for token in record.tokens[context.start : context.stop])
             side = ("start", "end").index(place.at)
             return Reading(place, lambda output: self._ends(output)[side][:, context.start : context.stop], labels)
         assert place.tokens is not None

@@ -34,15 +34,15 @@ def place_of_tokens(record: TextInput, first: int, last: int) -> Place | None:
     """Return the place of the tokens from ``first`` to ``last``; None if the text has fewer."""
     if not 0 <= first <= last < len(record.tokens):
         return None
-    return Place(spelt(first, last), words_of(record, first, last), (first, last))
+    return Place(spell_tokens(first, last), words_of(record, first, last), (first, last))
 
 
-def spelt(first: int, last: int) -> str:
+def spell_tokens(first: int, last: int) -> str:
     """Return the text that names the tokens from ``first`` to ``last``."""
     return f"token:{first}" if first == last else f"tokens:{first}-{last}"
 
 
-def numbered(texts: Iterable[str]) -> list[str]:
+def number_repeats(texts: Iterable[str]) -> list[str]:
     """Append ``#2``, ``#3`` to repeated texts, as places are written."""
     seen: Counter[str] = Counter()
     labels = []

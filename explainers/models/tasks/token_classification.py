@@ -20,7 +20,7 @@ from explainers.models.tasks.task import (
     top_class,
     transformers_class_ends,
 )
-from explainers.models.tasks.text_places import SPELLING, place_in_text, spelt
+from explainers.models.tasks.text_places import SPELLING, place_in_text, spell_tokens
 
 _OUTSIDE = ("o", "outside", "none")  # how data sets call the label of what is nothing
 
@@ -53,7 +53,7 @@ class TokenClassification(Task):
             if word.tokens:
                 says, score = top_class(logits[word.tokens[0]], task_input.labels)
                 tokens = word.tokens[0], word.tokens[-1]
-                places.append(Place(spelt(*tokens), word.text, tokens, says=says, score=score))
+                places.append(Place(spell_tokens(*tokens), word.text, tokens, says=says, score=score))
         return places
 
     def usual(self, task_input: TaskInput, places: Sequence[Place]) -> Place:

@@ -116,7 +116,7 @@ def _name_of(classes: Classes, places: Mapping[Any, Tensor], sample: int, *, spe
     return name_of
 
 
-def expanded(targets: Sequence[Target], classes: Classes, logits: Tensor) -> list[Target]:
+def expand_targets(targets: Sequence[Target], classes: Classes, logits: Tensor) -> list[Target]:
     """Replace each target that stands for several classes by targets for these classes, given the logits (B, C) of a batch; return all
     targets.
     """

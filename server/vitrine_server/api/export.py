@@ -244,7 +244,7 @@ def zip_file(explanation_id: ExplanationId, request: Request, services: Use) -> 
         shown = to_rgb(open_picture(upload, services.settings), None if window is None else GreyWindow(**window))
         stored[WHOLE] = encode_image(shown, "PNG")
     entries = bundle.files(document, stored, str(request.base_url).rstrip("/"), services.settings.max_upload_bytes)
-    stream = bundle.zipped(entries, datetime.fromisoformat(document["created"]))
+    stream = bundle.zip_entries(entries, datetime.fromisoformat(document["created"]))
     headers = {"Content-Disposition": f'attachment; filename="vitrine-{explanation_id}.zip"'}
     return StreamingResponse(stream, media_type="application/zip", headers=headers)
 

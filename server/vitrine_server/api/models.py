@@ -117,14 +117,14 @@ def _all_methods() -> dict[str, Any]:
     """Return the descriptions of all methods, for a request without a model."""
     variants = registries.variants(None)
     listed = {"methods": registries.methods(None), "variants": variants, "rules": registries.rules()}
-    return {**listed, "counts": count_methods(all_variants()), **registries.choosing(None, None, variants)}
+    return {**listed, "counts": count_methods(all_variants()), **registries.help_to_choose(None, None, variants)}
 
 
 def _methods_of(model: str, side: str, facts: ModelFacts) -> dict[str, Any]:
     """Return the descriptions of the methods of a model, or of one of its sides."""
     kind = facts.kind if side == "image" else None  # nobody has measured the words of prompts
-    choosing = registries.choosing(model, kind, facts.variants)
-    return {"methods": facts.methods, "variants": facts.variants, "rules": registries.rules(), **choosing}
+    advice = registries.help_to_choose(model, kind, facts.variants)
+    return {"methods": facts.methods, "variants": facts.variants, "rules": registries.rules(), **advice}
 
 
 def _card(name: str) -> str | None:

@@ -163,7 +163,9 @@ def _place(place: ModelPlace, request: Request, services: Services, visitor: Vis
     _check_bases(upload.folder, services, may_read=_allowed(request, services).paths)
     inside = [path for path in upload.folder.iterdir() if not path.name.startswith(".")]
     if not inside:
-        raise Problem(422, "nothing-to-open", "No file has arrived that could be read.", send="Send the weights and the files next to them.")
+        raise Problem(
+            422, "nothing-to-open", "No file has arrived that could be read.", send="Send the weights and the files next to them."
+        )
     return (inside[0] if len(inside) == 1 else upload.folder), upload.left_out
 
 

@@ -49,7 +49,7 @@ def runs(services: Use, visitor: Who) -> DocumentResponse:
     return DocumentResponse(
         {
             "models": services.runs.measurable.models(visitor) if _may_run(services) else [],
-            "sets": registries.choosing(None, None, [])["presets"],
+            "sets": registries.help_to_choose(None, None, [])["presets"],
             "most": services.settings.max_run_inputs,
             "most_mb": services.settings.max_data_mb,
             "runs": [run.to_json() for run in services.runs.all(visitor)],

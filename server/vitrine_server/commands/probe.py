@@ -23,7 +23,7 @@ def add(commands: Commands) -> None:
     parser.add_argument(
         "--group",
         metavar="NAME=WORD,...",
-        type=named_words,
+        type=parse_group,
         action="append",
         required=True,
         help="words that stand for one group; repeatable",
@@ -37,7 +37,7 @@ def add(commands: Commands) -> None:
     parser.set_defaults(run=run)
 
 
-def named_words(text: str) -> tuple[str, list[str]]:
+def parse_group(text: str) -> tuple[str, list[str]]:
     """Parse ``NAME=WORD,WORD`` as (name, words)."""
     name, equals, words = text.partition("=")
     listed = [word.strip() for word in words.split(",") if word.strip()]

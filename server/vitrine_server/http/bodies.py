@@ -28,7 +28,7 @@ from vitrine_server.http.limits import (
 )
 from vitrine_server.http.problems import Problem, suggestion
 from vitrine_server.http.queries import form_of, refuse_unknown_parameters
-from vitrine_server.json_text import NotJsonError, parsed_json
+from vitrine_server.json_text import NotJsonError, decode_json
 from vitrine_server.settings import Settings
 
 _DRAIN_FACTOR = 10  # a body this many times over the limit is read and dropped, so that the client gets to read the answer
@@ -59,7 +59,7 @@ class BodyRoute(APIRoute):
             document = None
             if body and _JSON.fullmatch(kind.strip()):
                 try:
-                    document = parsed_json(body)
+                    document = decode_json(body)
                 except NotJsonError as error:
                     raise Problem(422, "invalid-request", f"The body cannot be read as JSON: {error}.", send="Send JSON.") from None
             return await handle(_ReadRequest(request, body, document))

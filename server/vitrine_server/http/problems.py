@@ -142,7 +142,7 @@ def out_of_memory(detail: str, send: str) -> Problem:
     return Problem(503, "out-of-memory", detail, send=send)
 
 
-def crashed(request: Request, error: Exception, request_id: str) -> Response:
+def answer_to_crash(request: Request, error: Exception, request_id: str) -> Response:
     """Make the response to a request that ended in an ``error`` which nothing else handles; the log has it under ``request_id``."""
     if ran_out_of_memory(error):
         log.warning("memory ran out (%s)", request_id, exc_info=error)

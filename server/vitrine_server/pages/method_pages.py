@@ -25,7 +25,7 @@ from vitrine_server.verdicts import on_photos, verdicts
 ARXIV = re.compile(r"arXiv (\d{4}\.\d{4,5})")
 
 
-def linked(text: str) -> Markup:
+def link_papers(text: str) -> Markup:
     """Convert a text to HTML in which papers of arXiv are links."""
     link = r'<a href="https://arxiv.org/abs/\1" rel="noreferrer" target="_blank">arXiv \1</a>'
     return Markup(ARXIV.sub(link, str(escape(text))))  # nosec B704  # escaped before
@@ -51,7 +51,7 @@ def about(name: str) -> dict[str, Any]:
         "legend": legend(entry.formula),
         "words": entry.words,
         "trust": entry.trust,
-        "fails": linked(entry.fails),
+        "fails": link_papers(entry.fails),
     }
 
 
@@ -90,7 +90,7 @@ def add_method_pages(app: FastAPI, templates: Environment, shared: Callable[[], 
                 verdicts=verdicts(specs, method_rankings(), shipped),
                 refused=refusals_of(method) if method["rules"] else [],
                 figures=figures_of(name, method["rules"], runs),
-                papers=[linked(paper) for paper in papers],
+                papers=[link_papers(paper) for paper in papers],
                 rules={rule.name: rule.title for rule in RULES.values()},
             )
         )

@@ -14,7 +14,7 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from vitrine_server.json_text import NotJsonError, parsed_json
+from vitrine_server.json_text import NotJsonError, decode_json
 from vitrine_server.settings import Settings
 from vitrine_server.store.database import StoreError, open_database
 from vitrine_server.store.store import Store, created
@@ -146,7 +146,7 @@ def _is_sound(table: str, row: dict[str, Any]) -> bool:
         return isinstance(row["data"], bytes) and hashlib.sha256(row["data"]).hexdigest() == row["digest"]
     if table == "explanations":
         with suppress(NotJsonError, AttributeError):
-            return bool(parsed_json(row["document"].encode(), mend=True)["id"] == row["id"] and created(row["document"].encode()))
+            return bool(decode_json(row["document"].encode(), mend=True)["id"] == row["id"] and created(row["document"].encode()))
         return False
     return isinstance(row["data"], bytes)
 

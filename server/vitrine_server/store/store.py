@@ -13,7 +13,7 @@ from sqlalchemy import Connection, Select, Text, bindparam, delete, exists, func
 from sqlalchemy.sql.dml import ReturningDelete
 
 from vitrine_server.http.problems import Problem
-from vitrine_server.json_text import NotJsonError, json_text, parsed_json
+from vitrine_server.json_text import NotJsonError, decode_json, json_text
 from vitrine_server.settings import Settings
 from vitrine_server.store.database import Database, StoreFault, open_database
 from vitrine_server.store.stored_files import DAMAGED
@@ -336,7 +336,7 @@ def document_of(explanation_id: str, stored: bytes | None) -> dict[str, Any] | N
 
 def _document(stored: bytes) -> dict[str, Any]:
     """Parse a stored document. Raises NotJsonError if it is no explanation."""
-    document = parsed_json(stored, mend=True)
+    document = decode_json(stored, mend=True)
     if not isinstance(document, dict) or not {"id", "state"} <= set(document):
         raise NotJsonError("it is no explanation")
     return {**document, "maps": document.get("maps", [])}

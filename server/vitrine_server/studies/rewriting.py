@@ -59,7 +59,9 @@ def find_again(removed: Sequence[int], written: Rewritten, tokens: Sequence[Any]
     for i in removed:
         span = written.spans[i]
         if span is None:
-            raise Problem(422, "both-edits", f"Token {i} belongs to a word that is replaced.", send="Remove it or replace its word, not both.")
+            raise Problem(
+                422, "both-edits", f"Token {i} belongs to a word that is replaced.", send="Remove it or replace its word, not both."
+            )
         if not tokens_at[span]:
             detail = f"Beside the new word, token {i} is cut in another way, so it cannot be removed."
             raise Problem(422, "cut-otherwise", detail, send="Remove the whole word, or leave it.")

@@ -182,7 +182,9 @@ class Runner(threading.Thread):
                 return interrupted()
             if silence > GRACE:
                 if is_unwanted():
-                    return Problem(409, "cancelled", "Nobody waited for this any more, and the model did not stop by itself.", send="Ask again.")
+                    return Problem(
+                        409, "cancelled", "Nobody waited for this any more, and the model did not stop by itself.", send="Ask again."
+                    )
                 if (problem := limit_passed()) is not None:
                     return problem
             if silence > most:

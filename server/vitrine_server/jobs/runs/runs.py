@@ -126,7 +126,9 @@ class RunController:
         with self._lock:
             if (run := self._runs.get(run_id)) is None:
                 if len(self._runs) >= _MOST_KEPT:
-                    raise Problem(429, "too-many-runs", f"{len(self._runs)} runs are stored here, which is the maximum.", send="Delete one first.")
+                    raise Problem(
+                        429, "too-many-runs", f"{len(self._runs)} runs are stored here, which is the maximum.", send="Delete one first."
+                    )
                 self.folder.mkdir(parents=True, exist_ok=True)
                 created = datetime.now(UTC).isoformat(timespec="milliseconds")
                 run = RunState(run_id, request, source.title, visitor, created, self.folder / f"{run_id}.json")
