@@ -116,7 +116,7 @@ class Folder:
         """Return the error for a file that cannot be read, with what to do: a published file is fetched again, a person's own file
         corrected.
         """
-        remedy = f"Fetch that file anew. {self.entry.where}" if self.entry.get else f"It should be:\n{self.entry.layout}"
+        remedy = f"Fetch that file again. {self.entry.where}" if self.entry.get else f"It should be:\n{self.entry.layout}"
         return ExplainerError(f"{self.entry.title}: {path} cannot be read: {why}. {remedy}")
 
     def text(self, path: Path) -> str:

@@ -50,7 +50,7 @@ class KnownInput:
     distance: Tensor
     index: int
 
-    def drawn(self, among: Tensor, count: int, draw: np.random.Generator) -> Tensor:
+    def draw_tokens(self, among: Tensor, count: int, draw: np.random.Generator) -> Tensor:
         """Choose ``count`` random tokens out of those where ``among``, bool (N,), is true: bool (N,)."""
         chosen = torch.zeros_like(self.truth)
         chosen[torch.from_numpy(draw.permutation(np.flatnonzero(among.numpy()))[:count])] = True
@@ -59,11 +59,11 @@ class KnownInput:
 
 def _draw_half(known: KnownInput, draw: np.random.Generator) -> Tensor | None:
     count = int(known.truth.sum())
-    return known.drawn(known.truth, (count + 1) // 2, draw) if count > 1 else None
+    return known.draw_tokens(known.truth, (count + 1) // 2, draw) if count > 1 else None
 
 
 def _draw_double(known: KnownInput, draw: np.random.Generator) -> Tensor:
-    return known.truth | known.drawn(~known.truth, int(known.truth.sum()), draw)
+    return known.truth | known.draw_tokens(~known.truth, int(known.truth.sum()), draw)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -52,7 +52,7 @@ class ClassLookup:
     prompt_indices: tuple[int, ...] | None = None
 
     @property
-    def asked_prompts(self) -> list[str] | None:
+    def prompt_texts(self) -> list[str] | None:
         """The prompts that a CLIP model compares pictures with; None for other models."""
         return (
             self.prompts if self.prompts is None or self.prompt_indices is None else [self.prompts[index] for index in self.prompt_indices]
@@ -113,7 +113,7 @@ class ClassLookup:
     def _name_of(self, explained: ExplainedClass) -> int | str | AnyOf:
         if explained.group is not None:
             return AnyOf(explained.group)
-        return explained.indices[0] if self.asked_prompts is None else self.asked_prompts[explained.indices[0]]
+        return explained.indices[0] if self.prompt_texts is None else self.prompt_texts[explained.indices[0]]
 
     def _prompt_index(self, label: str | int) -> int | None:
         """Return the index of a label among the prompts of the model; None if it is not one of them."""

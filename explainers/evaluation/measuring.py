@@ -96,7 +96,7 @@ class EvaluationSetup:
     @property
     def prompts(self) -> list[str] | None:
         """The prompts that a CLIP model compares pictures with; None for other models."""
-        return self.classes.asked_prompts
+        return self.classes.prompt_texts
 
     def explained_classes(self, sample: Sample) -> list[ExplainedClass] | None:
         """Return the classes of an input that are explained; None if it is one that the model predicts."""
@@ -110,7 +110,7 @@ class EvaluationSetup:
         """
         return self if sample.at is None else replace(self, loaded=self.model.at(sample.at, self.model.prepare(sample.model_input)))
 
-    def asking_together(self, sample: Sample) -> EvaluationSetup:
+    def with_prompts_of(self, sample: Sample) -> EvaluationSetup:
         """Return this setup with only the classes of this input as the prompts of a CLIP model, if the plan says so; else the setup
         itself.
         """
@@ -170,7 +170,7 @@ def rows_of(setup: EvaluationSetup, index: int) -> list[EvaluationRow]:
     windows.
     """
     sample = setup.read(index)
-    setup = setup.at_place_of(sample).asking_together(sample)
+    setup = setup.at_place_of(sample).with_prompts_of(sample)
     explained_classes = setup.explained_classes(sample)
     if explained_classes is not None and not explained_classes:
         return []

@@ -209,7 +209,7 @@ def check_report(report: Any, path: Path) -> dict[str, Any]:
     try:
         _check_keys(report)
     except (KeyError, TypeError, AttributeError) as problem:
-        raise ExplainerError(f"{path} is damaged ({problem!r}): make it anew, with the same vitrine evaluate on its folder.") from None
+        raise ExplainerError(f"{path} is damaged ({problem!r}): make it again with the same vitrine evaluate on its folder.") from None
     return report
 
 

@@ -111,7 +111,7 @@ def _report_damage(path: Path) -> Iterator[None]:
     try:
         yield
     except (_arrow().ArrowException, OSError) as problem:
-        then = "what its maps cost is not known then" if path.name == COSTS else "it is measured anew"
+        then = "what its maps cost is not known then" if path.name == COSTS else "it is measured again"
         raise ExplainerError(f"{path} is damaged ({problem}): remove it and type the same again, and {then}.") from None
 
 

@@ -77,7 +77,7 @@ def randomisation(scores: Tensor, randomised: Tensor) -> Tensor:
 
     ``scores`` (B, N); ``randomised`` (B, L, N): those with the weights of more and more layers randomised. Returns (B,).
 
-    A layer is randomised by putting the entries of each of its weights into a random order, where the paper draws them anew. A map that
+    A layer is randomised by putting the entries of each of its weights into a random order, where the paper draws new ones. A map that
     becomes constant counts as unlike.
     """
     layers = [_order_agreement(scores, randomised[:, layer]) for layer in range(randomised.shape[1])]

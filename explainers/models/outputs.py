@@ -117,14 +117,14 @@ class HeadActivation:
     """The findings of a trial pass on the end of a head.
 
     kind       its final softmax or sigmoid, which can be removed exactly, since its input are logits; None if there is none
-    remaining  whether its numbers look like probabilities although nothing can be removed: they lie in [0, 1], and either passed such a
-               function or add up to 1
+    looks_like_probabilities  whether its numbers look like probabilities although nothing can be removed: they lie in [0, 1], and either
+               passed such a function or add up to 1
     is_curved  whether its only number is a non-linear function of the last linear layer's output; it is the value that is explained, see
                :mod:`explainers.models.tangent`
     """
 
     kind: FinalActivation | None = None
-    remaining: bool = False
+    looks_like_probabilities: bool = False
     is_curved: bool = False
 
 
@@ -233,7 +233,7 @@ def notes_on_outputs(logits: Tensor, output: Output, head_activation: HeadActiva
             "is taken by its tangent here, under every rule: what the tangent is at zero belongs to no token."
         ]
     # of one logit there are yes and no, the second being the negative of the first
-    if head_activation.remaining and output != "regression" and bool((logits.abs() <= 1).all()):
+    if head_activation.looks_like_probabilities and output != "regression" and bool((logits.abs() <= 1).all()):
         return [
             "The outputs of this model look like probabilities already: they lie between 0 and 1. What is explained are these numbers, and "
             f"the probabilities shown are the {output} of them, not the model's. Let the model return the numbers before it makes "

@@ -338,7 +338,7 @@ def _explored(
     if answers is None or final_activation is not None:
         return structure, answers, HeadActivation(final_activation)
     with evaluating(module):
-        return structure, answers, HeadActivation(remaining=like_probabilities(answers, run, sample))
+        return structure, answers, HeadActivation(looks_like_probabilities=like_probabilities(answers, run, sample))
 
 
 def _tokens_of(sample: Mapping[str, Tensor]) -> int | None:

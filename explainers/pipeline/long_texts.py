@@ -150,7 +150,7 @@ class _WindowJoiner:
     def on_prediction(self, explanation: Explanation) -> None:
         """Take a window's answer. The first one starts the explanation of the whole text, and the observer is called."""
         assert explanation.completeness_of is not None
-        if len(self._completeness) < len(self.windows):  # a later round answers anew
+        if len(self._completeness) < len(self.windows):  # a later round answers again
             self._completeness.append(explanation.completeness_of)
         if self._explanation is not None:
             return

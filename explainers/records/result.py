@@ -338,7 +338,7 @@ class Explanation(Record):
         """
         if self.completeness_of is None:
             raise ExplainerError(
-                "Completeness asks the model again, and an explanation that was stored holds none: explain the input anew."
+                "Completeness asks the model again, and an explanation that was stored holds none: explain the input again."
             )
         labels = [info.label for info in self.targets]
         if target not in (range(len(labels)) if isinstance(target, int) else labels):

@@ -117,7 +117,7 @@ def _grid_of(attribution: DrawableMap, at: At) -> tuple[NDArray[np.float32], Ima
     """Return the scores (rows, columns) of patches or of pixels, and the way to enlarge them: pixels are not smoothed."""
     if at == "pixels":
         if attribution.pixels is None:
-            raise ExplainerError(f"{attribution.method} has one score a patch and no map of the pixels.")
+            raise ExplainerError(f"{attribution.method} has one score for each patch and no map of the pixels.")
         return attribution.pixels.numpy(), Image.Resampling.NEAREST
     return patch_scores(attribution), Image.Resampling.BILINEAR
 

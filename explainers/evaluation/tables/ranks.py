@@ -1,8 +1,7 @@
 """Whether methods can be told apart over several models and data sets, by their ranks: Friedman's test, and Nemenyi's against the best.
 
-Both are computed by permutation. Where methods are alike, every order of them is as likely as another in each block, so that the ranks of
-each block are drawn anew in random order, many times. The formulas for many blocks (chi-square, studentised range) are wrong for the two to
-ten that people have; Demšar, 2006: Statistical Comparisons of Classifiers over Multiple Data Sets, JMLR 7, says which tests these are.
+Both are computed by permutation. If methods are alike, every order of them is equally likely in each block, so the ranks of each block are
+shuffled many times. The formulas for many blocks (chi-square, studentised range) are wrong for the two to ten that people have; Demšar, 2006: Statistical Comparisons of Classifiers over Multiple Data Sets, JMLR 7, says which tests these are.
 """
 
 from __future__ import annotations

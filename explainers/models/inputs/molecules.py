@@ -124,7 +124,7 @@ def _from_block(text: str) -> Molecule:
     with rdBase.BlockLogs():
         mol = Chem.MolFromMolBlock(blocks[0], sanitize=False)
     if mol is None or not mol.GetNumAtoms():
-        raise ExplainerError("the drawing cannot be read as a .mol or .sdf file (V2000 or V3000): save it as one anew, or send SMILES")
+        raise ExplainerError("the drawing cannot be read as a .mol or .sdf file (V2000 or V3000): save it again as one, or send SMILES")
     heavy = mol.GetNumHeavyAtoms()
     _check_atoms(heavy, mol.GetNumAtoms() - heavy)
     _sanitise(mol, "the drawing", None)

@@ -81,7 +81,7 @@ def without_outlier_tokens(
     if not known.neurons:
         raise ExplainerError(f"{model.name}: {known.in_words}")
     if known.weights_digest != model.weights_digest:
-        raise ExplainerError(f"These register neurons are of other weights than those of {model.name}: find them anew.")
+        raise ExplainerError(f"These register neurons are of other weights than those of {model.name}: find them again.")
     return with_registers(model, known.neurons, how)
 
 

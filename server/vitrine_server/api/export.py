@@ -211,7 +211,7 @@ def _pixels(explanation_id: str, entry: dict[str, Any], services: Services) -> b
     """Return a map by pixel as a NumPy file. Raises Problem 404 for a method that has none: it is never interpolated from patches."""
     data = stored_file(explanation_id, pixels_name(entry["method"], entry["target"]), services) if "pixels" in entry else None
     if data is None:
-        detail = f"{entry['method']} has one score a patch and no map of the pixels."
+        detail = f"{entry['method']} has one score for each patch and no map of the pixels."
         raise Problem(404, "no-pixels", detail, send=f"Leave at out, or explain with a method that goes back to them: {with_pixels()}.")
     return data
 

@@ -116,7 +116,7 @@ class ModelReplica:
                 self._apply_wishes(live, self._store.renew())
                 self._make_room()
             except Exception as error:  # whatever it is: the next beat tries again, and without a claim others take what is here
-                log.error("what is worked at could not be claimed anew", exc_info=error)
+                log.error("the claims of the current explanations could not be renewed", exc_info=error)
 
     def _apply_wishes(self, live: list[Job], wishes: dict[str, dict[str, Any]]) -> None:
         """Apply the wishes of visitors (cancel, stop, order) to claimed explanations, and cancel those whose claim this

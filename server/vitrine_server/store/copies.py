@@ -42,7 +42,7 @@ def back_up(home: Path, folder: Path) -> None:
     copy = folder / f"{STORE}.part"
     try:
         _new_private_file(copy)
-        # SQLite's own backup begins anew with every write of another process, and may never end; this reads one moment.
+        # SQLite's own backup begins again with every write of another process, and may never end; this reads one moment.
         with closing(_opened(path)) as source:
             source.execute("VACUUM INTO ?", (str(copy),))
         _check(copy)

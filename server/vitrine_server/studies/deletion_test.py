@@ -120,7 +120,7 @@ def deletion_curves(
     def test() -> DeletionTest:
         return run_deletion(removal, output, maps, fractions=shares, orders=orders, before_pass=subject.before_pass)
 
-    # hundreds of answers of the model, and the same for the same question: a page that is loaded anew asks it too
+    # hundreds of answers of the model, and the same for the same question: a reloaded page asks it too
     key = ("deletion test", subject.document["id"], output.label, tuple(maps), tuple(orders), tuple(shares))
     outcome: DeletionTest = subject.model.cached(key, test)
     subject.notes.extend(outcome.notes)
