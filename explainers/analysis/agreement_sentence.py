@@ -28,7 +28,7 @@ MAX_UNRELATED_CORRELATION = 0.4
 #: Half of the evidence in no more than this share of the picture is a place to name. In 79 pictures half of it lay in 3 to 32 %; with the
 #: patches shuffled never in less than 24 %.
 MAX_NAMED_AREA_SHARE = 0.2
-#: Of the words, the share that counts as the strongest of a map, and at least so many; but never more than a third of a text.
+#: The share of the words that count as the strongest of a map, and their minimum number; but never more than a third of a text.
 _TOP_WORDS_SHARE, _MIN_TOP_WORDS = 0.1, 3
 _MAX_TOP_WORDS = 20  # of more words, to be among them says nothing
 #: A word is named that at least this share of the methods have among their strongest, and that chance names in one text of twenty.

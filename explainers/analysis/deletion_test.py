@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 ORDERS: tuple[Order, ...] = ("most", "least")
 RANDOM_ORDERS = 5  # orders drawn at random that every method is held against
-MOST_CURVE_POINTS = 1000  # points of a curve that are no use any more: nobody sees them apart
+MOST_CURVE_POINTS = 1000  # points of a curve; more could not be seen
 MOST_DRAWS = 1000
 RANDOM = "random"
 

@@ -15,7 +15,7 @@ __all__ = ["Gender", "gender_of", "is_first_name"]
 
 Gender = Literal["female", "male"]
 _FILE = Path(__file__).with_name("first_names.csv")
-_TIMES_AS_OFTEN = 4  # one gender must bear a name at least so many times as often as the other, for it to be a name of that gender
+_TIMES_AS_OFTEN = 4  # a name belongs to a gender if that gender bears it at least this many times as often as the other
 
 
 @cache

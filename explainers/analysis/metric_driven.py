@@ -1,4 +1,4 @@
-"""MDA with superpixels and a hint of one's own, as its code takes them; over patches it is the method ``mda``."""
+"""MDA with your own superpixels and hint, as in the authors' code; over patches it is the method ``mda``."""
 
 from __future__ import annotations
 

@@ -253,7 +253,7 @@ def _trust(model: Model, result: Explanation, target: TargetLike) -> float:
     orders = torch.stack([removal_order(content_scores, "most"), removal_order(content_scores, "least")])
     logits = curves(removal, orders, counts)
     (single,) = as_targets(target)
-    whole = single.with_top_class(int(result.logits.argmax()))  # of the whole input, whatever is taken away
+    whole = single.with_top_class(int(result.logits.argmax()))  # of the whole input, whatever is removed
     resolved = resolve(whole, Classes.of(model, list(result.labels)), logits.flatten(0, 1))
     most, least = resolved.value(logits.flatten(0, 1)).unflatten(0, logits.shape[:2])
     shares = [count / removal.tokens for count in counts]

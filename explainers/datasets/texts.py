@@ -1,4 +1,4 @@
-"""Film reviews with their sentiment, and texts of one's own."""
+"""Film reviews with their sentiment, and your own texts."""
 
 from __future__ import annotations
 

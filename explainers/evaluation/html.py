@@ -83,7 +83,7 @@ NO_VALUE = (
     "(an outlined object, a marked word, a known class)"
 )
 #: The note on a count next to a value.
-FEWER_INPUTS = "n of m: so many of the explained inputs have a value by this metric and this method; the others are left out of the mean"
+FEWER_INPUTS = "n of m: n of the m explained inputs have a value by this metric and this method; the others are left out of the mean"
 
 
 def count_in_words(report: dict[str, Any], metric: dict[str, Any], spec: str) -> str:

@@ -1,4 +1,4 @@
-"""How a run measured, in sentences: what was explained, how pictures were shown, how tokens were taken away, what counted as right."""
+"""How a run measured, in sentences: what was explained, how pictures were shown, how tokens were removed, what counted as right."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What rows say about methods: estimates with intervals, and whether two methods can be told apart.
+"""What rows say about methods: estimates with intervals, and whether two methods differ measurably.
 
 One mechanism serves every metric, averaged over inputs or made of sums over the data set: the inputs are drawn again with replacement many
 times, the same draws for all methods (a paired bootstrap, Efron and Tibshirani, 1993), and the metric is computed of each draw.

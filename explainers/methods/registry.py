@@ -15,7 +15,7 @@ from explainers.methods.declaration import Method, MethodFunction, Name, Promise
 from explainers.methods.families import METHOD_FAMILIES, OTHER
 from explainers.methods.specs import Option, Spec
 
-#: The rules a method of gradients takes beside the ordinary one.
+#: The rules that a method of gradients takes besides the ordinary gradient.
 GRADIENT_ALSO = ("libra", "conservative", "attnlrp")
 
 
@@ -29,11 +29,11 @@ INTEGRATED = Option(
 ROW = Option(
     str,
     None,
-    "where the head pools all tokens: start from the classification token all the same, or take the mean over all tokens",
+    "if the head pools all tokens: start from the classification token nevertheless, or take the mean over all tokens",
     choices=("class_token", "mean"),
 )
 #: The same, of methods that start from one token alone.
-TOKEN_ROW = replace(ROW, help="where the head pools all tokens: start from the classification token all the same", choices=("class_token",))
+TOKEN_ROW = replace(ROW, help="if the head pools all tokens: start from the classification token nevertheless", choices=("class_token",))
 #: What a method may need of a model, in words.
 METHOD_NEEDS = {
     "attention": "attention maps over all tokens",

@@ -1,6 +1,6 @@
 """Faithfulness read from curves: the model's answers while tokens are removed in the order of a map.
 
-Every function takes B maps at once. The answers of a curve are (B, steps, C); how tokens are taken away is a matter of the run.
+Every function takes B maps at once. The answers of a curve are (B, steps, C); how tokens are removed is decided by the run.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A prompt with the chat template of its tokenizer around it: what the template adds is told apart from the person's words."""
+"""A prompt with the chat template of its tokenizer around it: what the template adds is distinguished from the person's words."""
 
 from __future__ import annotations
 

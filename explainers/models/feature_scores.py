@@ -1,7 +1,7 @@
 """Scores of the tokens that a text classifier ends with, for the lines of its calibration: directions in the space of their means.
 
-They lie beside the weights, in ``calibration.safetensors``: of each score a tensor by its name, (D + 1,), the weights of the D features and
-a constant. Where the head has no class for what is asked, such a direction may say what the logits cannot.
+They are next to the weights, in ``calibration.safetensors``: of each score a tensor by its name, (D + 1,), the weights of the D features
+and a constant. Where the head has no class for what is asked, such a direction may say what the logits cannot.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from explainers.models.model import Model
 from explainers.models.structure.blocks import first_tensor
 from explainers.models.structure.hooks import hooked, in_this_thread
 
-#: its name, beside the weights
+#: its name, next to the weights
 FEATURE_SCORES_FILE = "calibration.safetensors"
 
 

@@ -41,7 +41,7 @@ MOVING = frozenset(
     ]
 )
 CASTING = frozenset(["float", "double", "half", "bfloat16", "to", "type", "type_as"])
-#: Names of functions that give numbers between 0 and 1, beside those above, and of those behind which a number is no longer theirs.
+#: Names of functions that give numbers between 0 and 1, besides those above, and of functions whose results no longer count as theirs.
 _BOUNDING = frozenset(("hardsigmoid", "hardsigmoid_", "softmin", "gumbel_softmax"))
 _MIXING = frozenset(
     [

@@ -182,5 +182,5 @@ def prepare_picture_prompts(module: nn.Module, reader: PicturePromptReader, inpu
         prepared = reader.read(several[0], device_of(module), chat)
         if "token_type_ids" in inspect.signature(module.forward).parameters and "token_type_ids" not in prepared.tensors:
             prepared = replace(prepared, notes=((*prepared.notes[0], _NO_TYPES),))
-    prepared.tensors.setdefault("attention_mask", torch.ones_like(prepared.tensors["input_ids"]))  # by which tokens are taken away
+    prepared.tensors.setdefault("attention_mask", torch.ones_like(prepared.tensors["input_ids"]))  # with which tokens are removed
     return replace(prepared, tensors=move_tensors(prepared.tensors, module))

@@ -109,11 +109,11 @@ class Trace:
         self._answer = answer
         self._content = content
         self._rows = rows
-        self.before_pass = before_pass  # what token removal calls; raises where nobody waits for the map any more
+        self.before_pass = before_pass  # called by token removal; raises if nobody waits for the map any more
         self._fields_by_rule = {} if fields is None else fields  # what the methods of each rule read together
         self._fields = ALL if rule is None else self._fields_by_rule.get(rule, ALL)
         self.integrated = 0  # steps of the path from zero to x^1 over which signals are averaged; 0: those at the input
-        self.row: str | None = None  # whose row is read where the head pools: class_token, mean, or None where nobody said
+        self.row: str | None = None  # whose row is read if the head pools: class_token, mean, or None if not specified
         self.draw: int | None = None  # relevance is read moved by its estimated errors, this being their draw; None: as it is
         self.waited = 0.0  # seconds that passes shared with other methods took
         self.notes: list[str] = []

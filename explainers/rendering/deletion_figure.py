@@ -8,7 +8,7 @@ from typing import Any
 from matplotlib.figure import Figure
 
 TITLES = {"most": "Most relevant first: the sooner it falls, the better", "least": "Least relevant first: the longer it stays, the better"}
-COLOURS = ("#0072b2", "#d55e00", "#009e73")  # of the best methods, told apart by those who see few colours, too
+COLOURS = ("#0072b2", "#d55e00", "#009e73")  # of the best methods; colour-blind readers can distinguish them
 OTHERS, BASELINE = "#b9b4a8", "#1c1a15"
 
 

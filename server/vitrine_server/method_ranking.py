@@ -29,7 +29,7 @@ SAYS_TOGETHER = {
 #: For a ranking metric, a second one by which a method must also tie with the best, where the run has it: of two objects, a map that is
 #: strongest elsewhere may still mark the right one a little more.
 NOR_BY = {"own_object": "ap"}
-#: For each kind of input, the embedded model whose ranks stand in for a model that nobody measured.
+#: For each kind of input, the embedded model whose ranks are used for a model that was not measured.
 REFERENCE_MODELS = {"image": "photos-vit", "clip": "clip", "text": "reviews-bert", "molecule": "molecules"}
 #: For each kind of data set, the plural noun for its inputs.
 INPUTS_IN_WORDS = {"image": "pictures", "text": "texts", "molecule": "molecules"}

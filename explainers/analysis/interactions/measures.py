@@ -35,7 +35,7 @@ def _grow(fit: Fit, *, largest: bool) -> Tensor:
     """Grow a set greedily from each player; return bool (n, n, n): for each first player the sets of 1 to n members."""
     players = len(fit.first)
     members = torch.eye(players, dtype=torch.bool)
-    gains = fit.first + fit.second  # of each player beside the start
+    gains = fit.first + fit.second  # of each player together with the first one
     steps = [members]
     worst = -torch.inf if largest else torch.inf
     for _ in range(players - 1):

@@ -1,8 +1,9 @@
 """Which metrics put methods in the order of the truth? Runs in worlds where it is known which tokens an answer comes from.
 
 The truth of a method is how well its maps name these tokens, averaged over inputs. A metric's agreement with it is Kendall's tau between
-the order of the methods by the metric, the better end first, and their order by truth. For its interval inputs are drawn again, the same for both
-orders. Controls, whose place is known beforehand, stand apart: they are no methods, and a metric is asked whether it puts them there.
+the order of the methods by the metric, the better end first, and their order by truth. For its interval inputs are drawn again, the same
+for both orders. Controls, whose place is known beforehand, stand apart: they are no methods, and a metric is asked whether it puts them
+there.
 """
 
 from __future__ import annotations

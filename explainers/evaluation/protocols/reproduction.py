@@ -38,7 +38,7 @@ LEVELS = ("model", "data set", "measure")
 FIRST_LABELS = 20  # inputs whose labels are compared with the classes of a model
 CLASS_TOKEN = "row=class_token"
 #: The note on a figure whose method is read at the classification token.
-POOLED_HEAD_NOTE = "The head pools all tokens; the method is read at the classification token all the same, as in the published code."
+POOLED_HEAD_NOTE = "The head pools all tokens; the method is still read at the classification token, as in the published code."
 #: The note on a table in which rows of one column come from runs that explain different numbers.
 DIFFERENT_NUMBERS_NOTE = "The rows explain two different numbers, each in a run of its own, so none is told from the best."
 NAMES_SHOWN = 10  # names at each end of a ranking

@@ -1,7 +1,8 @@
-"""Whether methods can be told apart over several models and data sets, by their ranks: Friedman's test, and Nemenyi's against the best.
+"""Whether methods differ measurably over several models and data sets, by their ranks: Friedman's test, and Nemenyi's against the best.
 
 Both are computed by permutation. If methods are alike, every order of them is equally likely in each block, so the ranks of each block are
-shuffled many times. The formulas for many blocks (chi-square, studentised range) are wrong for the two to ten that people have; Demšar, 2006: Statistical Comparisons of Classifiers over Multiple Data Sets, JMLR 7, says which tests these are.
+shuffled many times. The formulas for many blocks (chi-square, studentised range) are wrong for the two to ten that people have; Demšar,
+2006: Statistical Comparisons of Classifiers over Multiple Data Sets, JMLR 7, says which tests these are.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ from explainers.methods.specs import Option
 from explainers.models.grids import halve_grid
 from explainers.records.trace import MethodOutput, Trace
 
-OF_PICTURE, OF_TEXT = 16, 49  # parts, where nobody says how many
+OF_PICTURE, OF_TEXT = 16, 49  # default numbers of parts
 Coalitions = tuple[Tensor, Tensor, Tensor]
 
 

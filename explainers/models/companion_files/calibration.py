@@ -1,6 +1,6 @@
 """Calibration: the temperature of a model's probabilities, and the thresholds beyond which it says that it does not know.
 
-The file beside the weights is ``calibration.json``, where thresholds are called lines::
+The file next to the weights is ``calibration.json``, where thresholds are called lines::
 
     {"temperature": 1.3, "lapse": 0.05,
      "lines": {"something_else": {"score": "max_probability", "line": 0.4, "below": true, "measured": "On 400 photos ..."}}}
@@ -27,7 +27,7 @@ from explainers.json_records import Record, describe, optional
 from explainers.models.companion_files.prompt_words import PROMPT_KINDS, PromptKind
 from explainers.models.outputs import Output, probabilities
 
-#: The name of the file beside the weights.
+#: The name of the file next to the weights.
 CALIBRATION_FILE = "calibration.json"
 #: kind of abstention -> what is said then, in few words
 ABSTENTION_KINDS = {
@@ -40,7 +40,7 @@ ABSTENTION_KINDS = {
     "untaught": "nothing that the model was taught to see",
     "unlike_training": "unlike the molecules that the model was trained on",
 }
-#: kinds that are said beside the answer, which stays: the model may well be right
+#: kinds of abstention that are shown next to the answer and do not replace it: the model may well be right
 DOUBTS = frozenset({"something_else", "perhaps_in_picture", "unlike_training"})
 #: the scores that a line may be drawn on, each with what it measures
 SCORES = {

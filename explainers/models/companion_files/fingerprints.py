@@ -1,6 +1,6 @@
 """Fingerprints of the molecules that a model was trained on, and the Tanimoto similarity of another molecule to them.
 
-They are Morgan fingerprints of radius 2 in 1,024 bits, made by RDKit. The file beside the weights is ``fingerprints.safetensors``, with
+They are Morgan fingerprints of radius 2 in 1,024 bits, made by RDKit. The file next to the weights is ``fingerprints.safetensors``, with
 eight bits in a byte.
 """
 
@@ -20,7 +20,7 @@ from torch import Tensor
 
 from explainers.errors import ExplainerError
 
-#: The name of the file beside the weights.
+#: The name of the file next to the weights.
 FINGERPRINTS_FILE = "fingerprints.safetensors"
 RADIUS, BITS = 2, 1024
 

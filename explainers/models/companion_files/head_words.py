@@ -1,6 +1,6 @@
 """Head words: the texts that say best what each head of a model of images and prompts looks for.
 
-:func:`explainers.head_words` chooses them. The file beside the weights is ``head_words.json``: the ``weights_digest`` of the model, the
+:func:`explainers.head_words` chooses them. The file next to the weights is ``head_words.json``: the ``weights_digest`` of the model, the
 ``pictures`` over which they were chosen, the number of ``texts`` to choose from, and ``blocks``: for each block its heads, each with its
 ``spread`` and its ``texts`` with their ``share``.
 """
@@ -16,7 +16,7 @@ from explainers.errors import ExplainerError
 from explainers.json_files import read_json
 from explainers.json_records import Record, describe
 
-#: The name of the file beside the weights.
+#: The name of the file next to the weights.
 HEAD_WORDS_FILE = "head_words.json"
 SHOWN = 5  # texts of a head in the table
 

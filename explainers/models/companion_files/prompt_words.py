@@ -1,8 +1,8 @@
 """Prompt words: the words that a dual encoder was trained on, which tell whether it knows a word of a prompt and what the prompt asks for.
 
-The file beside the weights is ``prompt_words.safetensors``: its metadata holds N ``words`` and the ``kinds`` of some of them, both as JSON;
-its ``embeddings`` (M, D) are those of the first M words, of any length, so that they may be stored as integers of one byte. A word of a
-prompt that is not in the list is embedded and compared with these: the number of its word pieces does not tell whether the encoder knows
+The file next to the weights is ``prompt_words.safetensors``: its metadata holds N ``words`` and the ``kinds`` of some of them, both as
+JSON; its ``embeddings`` (M, D) are those of the first M words, of any length, so that they may be stored as integers of one byte. A word of
+a prompt that is not in the list is embedded and compared with these: the number of its word pieces does not tell whether the encoder knows
 it.
 """
 
@@ -22,12 +22,12 @@ from torch import Tensor
 
 from explainers.errors import ExplainerError
 
-#: The name of the file beside the weights.
+#: The name of the file next to the weights.
 PROMPT_WORDS_FILE = "prompt_words.safetensors"
 #: What a prompt asks for.
 PromptKind = Literal["thing", "scene", "colour"]
 PROMPT_KINDS: tuple[PromptKind, ...] = get_args(PromptKind)
-#: What a word may be: of a scene, of a colour, or beside the point ("a", "photo", "big"). Others name things.
+#: The kinds of words: for a scene, for a colour, or without importance ("a", "photo", "big"). Other words name things.
 ASIDE = "aside"
 #: How a word is embedded.
 TEMPLATE = "a photo of a {}"

@@ -14,7 +14,7 @@ from explainers.models.inputs.types import Token, Word
 
 #: Scripts that put no white space between words: each of their characters is a word of its own, where the tokens allow it.
 _UNSPACED = r"\p{Han}\p{Hiragana}\p{Katakana}ー\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{Tibetan}"
-#: Emoji, which stand beside words and beside each other without white space. The signs left out are parts of words, as in "Vitrine™".
+#: Emoji, which stand next to words and to each other without white space. The signs left out are parts of words, as in "Vitrine™".
 _EMOJI = r"\p{Regional_Indicator}|(?![©®™‼⁉])\p{Extended_Pictographic}"
 _ALONE = regex.compile(rf"[{_UNSPACED}]|{_EMOJI}")
 #: A character with its accents, vowel signs and the rest of a joined emoji. Flags, of two indicators each, are taken here pair by pair:

@@ -30,7 +30,7 @@ SPELLINGS = (
     "module of your own"
 )
 _HEADS_APART = ("", "linear.", "fc.", "classifier.", "head.")  # what stands before the names of a head in a file of its own
-_MANY_CLASSES = (7, 11)  # two skeletons with so many classes: where their shapes differ is the head
+_MANY_CLASSES = (7, 11)  # numbers of classes of two skeletons: the tensors whose shapes differ are the head
 _MOST_LEFT_OUT = 0.5  # of the numbers in a file
 _MEAN, _STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of ImageNet, with which torchvision's weights were trained
 

@@ -14,7 +14,7 @@ from explainers.models.opening import adapters
 from explainers.models.opening.weights import ENDINGS
 
 _CHECKPOINT = re.compile(r"checkpoint-(\d+)")
-#: Files that hold no weights of a model, or that lie beside them.
+#: Files that hold no weights of a model, or other data next to them.
 _NO_WEIGHTS = re.compile(r"optimizer|scheduler|rng_state|training_args|scaler|(^|[_.-])last([_.-]|$)|^last\.", re.IGNORECASE)
 _BEST = re.compile(r"best", re.IGNORECASE)
 

@@ -1,4 +1,4 @@
-"""The report of a model: what was found of it, how its output is read and why, and what nobody said."""
+"""The report of a model: what was found out about it, how its output is read and why, and what was guessed."""
 
 from __future__ import annotations
 

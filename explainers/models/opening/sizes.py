@@ -12,7 +12,7 @@ from pathlib import Path
 from explainers.errors import ExplainerError
 
 MAX_HEADER_BYTES = 20_000_000  # of safetensors: 100 bytes a tensor, or little more
-MAX_PICKLE_BYTES = 16_000_000  # of what stands beside the numbers in a file of torch.save: 200 bytes a tensor
+MAX_PICKLE_BYTES = 16_000_000  # of the data besides the numbers in a file of torch.save: 200 bytes for each tensor
 MAX_STEPS, MAX_CONTAINERS = 2_000_000, 500_000  # of such a pickle: some 50 steps a tensor make it; a container is one step, 64 bytes each
 MAX_GROWTH, ALWAYS_TAKEN_BYTES = (
     10,

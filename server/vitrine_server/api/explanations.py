@@ -228,7 +228,7 @@ async def events(
 ) -> EventSourceResponse:
     """Send the events of an explanation as server-sent events, from the first one (or after ``Last-Event-ID``) to its end."""
     after = _number(last_event_id)
-    await run_in_threadpool(find_document, explanation_id, services)  # which says where there is none
+    await run_in_threadpool(find_document, explanation_id, services)  # raises Problem 404 if there is none
     following = services.worker.events(explanation_id, after)
     if following is None:
         feed = Feed()

@@ -203,7 +203,7 @@ def map_json(explanation_id: ExplanationId, spec: str, services: Use, target: st
         values = np.load(io.BytesIO(_pixels(explanation_id, entry, services)))
         rest = {name: value for name, value in entry.items() if name != "grid"}
         of_pixels = {**rest, "scores": values.tolist(), "range": [float(values.min()), float(values.max())]}
-        return JSONResponse(of_pixels)  # nobody has looked for a NaN in it, and this refuses one
+        return JSONResponse(of_pixels)  # it was not checked for NaN, and JSONResponse refuses that
     return DocumentResponse(entry)
 
 

@@ -122,7 +122,7 @@ def _all_methods() -> dict[str, Any]:
 
 def _methods_of(model: str, side: str, facts: ModelFacts) -> dict[str, Any]:
     """Return the descriptions of the methods of a model, or of one of its sides."""
-    kind = facts.kind if side == "image" else None  # nobody has measured the words of prompts
+    kind = facts.kind if side == "image" else None  # methods were not measured on the words of prompts
     advice = registries.help_to_choose(model, kind, facts.variants)
     return {"methods": facts.methods, "variants": facts.variants, "rules": registries.rules(), **advice}
 

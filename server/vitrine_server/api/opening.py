@@ -1,4 +1,4 @@
-"""A model of one's own: its files are brought, looked at, and opened; the report of what it is."""
+"""A visitor's own model: its files are uploaded, looked at, and opened; and the report on it."""
 
 from __future__ import annotations
 

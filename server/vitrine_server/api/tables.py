@@ -30,7 +30,7 @@ from vitrine_server.services import Services, Use
 router = APIRouter(prefix="/api/leaderboard", tags=["leaderboard"], route_class=BodyRoute)
 
 TITLE = "Methods over runs"
-#: Runs of fewer inputs are trials: nobody is ranked by them.
+#: Runs of fewer inputs are trials, by which methods are not ranked.
 MIN_INPUTS = 5
 MAX_NAMES = 100  # of models, of data sets, of metrics or of families in one selection
 _BYTES_OF_CELL = 200  # of a table in memory, measured

@@ -108,7 +108,7 @@ class RayWorker:
         self._sent.add(explanation_id)
         try:
             await self._replicas.explain(model, explanation_id)
-        except Exception as error:  # it is in the store, and is sent again once nobody has it
+        except Exception as error:  # it is in the store, and is sent again when no process has it
             log.warning("explanation %s is sent again: %s", explanation_id, str(error).partition("\n")[0])
         finally:
             self._sent.discard(explanation_id)

@@ -131,7 +131,7 @@ def add_protocol(parser: argparse._ActionsContainer) -> None:
     parser.add_argument(
         "--how",
         metavar="WAY",
-        help="how tokens are removed: removed, zeroed, painted or black; for texts removed, masked or unknown (default: named in the report)",
+        help="how tokens are removed: removed, zeroed, painted or black; for texts removed, masked or unknown (the report has the default)",
     )
     parser.add_argument("--right", choices=("any", "first"), help="which labels of an input count as right (default: any)")
     parser.add_argument("--steps", metavar="N", type=int, help="number of equal steps in which tokens are removed (default: 10)")

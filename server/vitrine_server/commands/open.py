@@ -1,4 +1,4 @@
-"""``vitrine open``: what a model of one's own is, how its output is read, what was guessed, and whether it passes its check."""
+"""``vitrine open``: what your own model is, how its output is read, what was guessed, and whether it passes its check."""
 
 from __future__ import annotations
 

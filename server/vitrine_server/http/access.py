@@ -20,7 +20,9 @@ class Access:
 
     def __init__(self, token: str, visitor_secrets: VisitorSecrets) -> None:
         self._token = token.encode()
-        self._signer = visitor_secrets.signer(f"login {hashlib.sha256(self._token).hexdigest()}")  # with another token nobody is in
+        self._signer = visitor_secrets.signer(
+            f"login {hashlib.sha256(self._token).hexdigest()}"
+        )  # after a change of the token everybody must log in again
         self._wrong = Rate(_WRONG_A_MINUTE)
 
     def check(self, token: str, address: str) -> None:

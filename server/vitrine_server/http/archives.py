@@ -1,4 +1,4 @@
-"""Zips that people send, read within limits, whatever their headers say: of pictures, of data for a run, of a model of one's own.
+"""Zips that people send, read within limits, whatever their headers say: of pictures, of data for a run, of a visitor's own model.
 
 Members are stored or deflated. Both are unpacked a piece at a time, so that memory stays small and every limit is checked before the next
 piece; Python's readers of bzip2 and LZMA unpack all that one block holds at once.

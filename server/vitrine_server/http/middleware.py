@@ -89,7 +89,7 @@ class Surroundings:
             await answer_to(Request(scope), refusal)(scope, receive, answer)
         except Exception as error:
             if is_begun:
-                raise  # the connection is cut, so that nobody takes half an answer for the whole
+                raise  # the connection is cut, so that no client takes half an answer for the whole
             await answer_to_crash(Request(scope), error, request_id)(scope, receive, answer)
         finally:
             route = getattr(scope.get("route"), "path", "(none)")

@@ -25,7 +25,7 @@ _LOG_FILES = ("-wal", "-shm")
 #: Rows refer to what is copied before them.
 _TABLES = ("uploads", "explanations", "images")
 _KEEP_ALL = 2**62
-#: Where the largest row number cannot be read: so many are tried for each page of the file.
+#: Row numbers that are tried for each page of the file if the largest row number cannot be read.
 _NUMBERS_PER_PAGE = 10
 
 

@@ -15,7 +15,7 @@ from vitrine_server.schemas.head_studies import WithoutHeadRequest
 from vitrine_server.schemas.studies import HeadsRequest
 from vitrine_server.studies.study import Subject
 
-#: Over which outlier tokens are looked for where nobody has: photos that ship, and scenes to make up a hundred.
+#: The pictures over which unknown outlier tokens are looked for: the embedded photos, and scenes to make up a hundred.
 PICTURES_THAT_SHIP, MOST_SCENES = ("sample-photos", "scenes"), 79
 
 
