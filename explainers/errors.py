@@ -39,7 +39,7 @@ def circumstances(private: list[str], /, **known: Any) -> Iterator[None]:
         raise
 
 
-#: What the allocators of torch, C++ and CUDA say, in small letters, where there is no memory; torch has an exception for the GPU's alone.
+#: Messages, in lower case, of the allocators of torch, C++ and CUDA when memory runs out; torch has an exception only for the GPU's.
 _NO_MEMORY = ("out of memory", "can't allocate memory", "cannot allocate memory", "not enough memory", "bad_alloc", "status_alloc_failed")
 
 

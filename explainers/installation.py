@@ -10,7 +10,7 @@ from typing import Literal
 
 #: The name on the package index, where ``vitrine`` is another project.
 DISTRIBUTION = "vitrine-xai"
-#: What the image of the Dockerfile has and no other installation.
+#: The file that only the image of the Dockerfile has.
 _IMAGE = Path("/usr/share/vitrine")
 
 

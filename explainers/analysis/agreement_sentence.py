@@ -20,8 +20,8 @@ from explainers.metrics.rank_correlation import rank_correlations
 from explainers.models.inputs.types import MoleculeInput
 from explainers.records.result import Explanation
 
-#: From this rank correlation on two maps order the tokens alike. Maps of two *different* pictures, by two methods, reach less in 95 % of
-#: the cases: under 0.77 with photos-vit (61 photos, 11 methods), 0.62 with clip (10) and 0.42 with scenes-vit (8).
+#: Rank correlation from which two maps count as ordering the tokens alike. Maps of two *different* pictures, by two methods, reach less in
+#: 95 % of the cases: under 0.77 with photos-vit (61 photos, 11 methods), 0.62 with clip (10) and 0.42 with scenes-vit (8).
 MIN_ALIKE_CORRELATION = 0.8
 #: Up to here two maps have no more in common than those of two different pictures typically have: medians 0.38, 0.24 and 0.07 of the same.
 MAX_UNRELATED_CORRELATION = 0.4

@@ -52,7 +52,7 @@ class Quantity:
     read: Callable[[Trace], BlockMaps]
 
 
-#: What can be looked at, in the order of the pages.
+#: The quantities of attention heads that can be shown, in the order of the pages.
 HEAD_QUANTITIES: dict[str, Quantity] = {
     "attention": Quantity(
         "attention",

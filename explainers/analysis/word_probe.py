@@ -26,7 +26,7 @@ __all__ = ["SLOT", "FilledText", "WordProbe", "fill_template", "word_probe"]
 
 #: Stands in a template where the words are put in.
 SLOT = "{}"
-#: What is read of each text; a regression has no probability, and its value is the logit.
+#: The numbers that are read for each text; a regression has no probability, and its value takes the place of the logit.
 NUMBERS = ("probability", "logit", "relevance")
 PROBE_METHOD = "input_x_gradient:conservative"
 _TEXTS_PER_PASS = 10  # texts in one batch

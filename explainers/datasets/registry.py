@@ -21,7 +21,7 @@ from explainers.datasets.base import Dataset, DatasetKind, Mask
 from explainers.errors import ExplainerError
 from explainers.models.inputs.images import NOT_READ, read_image
 
-#: What a data set may give besides its inputs.
+#: The annotations that a data set may have for its inputs.
 GIVES = {
     "class": "classes",
     "mask": "masks of objects",

@@ -24,15 +24,15 @@ from explainers.records.trace import Trace, parts_of_last
 #: How a method reads class attention: ``all`` where it multiplies the attention of all blocks, ``last`` where it reads the last block
 #: alone, ``streams`` where it follows tokens through all blocks and reads no attention.
 ClassAttentionUse = Literal["all", "last", "streams"]
-#: What a method that reads class attention does not need of the blocks before it.
+#: The needs that do not apply to the blocks before class attention, for a method that reads class attention.
 _SPARED: dict[ClassAttentionUse, set[str]] = {
     "all": {"class_token", "parts"},
     "last": {"class_token", "parts", "attention", "residual"},
     "streams": {"class_token", "parts", "attention"},
 }
-#: Of a model with class attention behind its blocks, what it lacks there of what a method needs.
+#: For a model with class attention behind its blocks: the needs that are not met there, with the reasons.
 _BEHIND = {"residual": "class_residual", "parts": "class_parts"}
-#: Of a model without a classification token in its blocks: that it has none behind them either. No method needs it alone.
+#: The need that a model without a classification token in its blocks lacks if it has none behind them either. No method needs only this.
 CLASS_ATTENTION = "class_attention"
 NOTE = "The classification token joins the patches behind the blocks: its row is read in the class attention there."
 

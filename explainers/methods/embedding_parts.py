@@ -30,7 +30,7 @@ SOURCE = Citation(
     venue="ICLR",
     arxiv="2310.05916",
 )
-#: How far what was read of a model may be from what it computed, relative to its largest number, to be the same.
+#: Maximum difference, relative to the largest number, between the embedding made of the parts and the model's own.
 CLOSE = 1e-3
 _SAME_COSINE = 1e-4
 _OTHER_HEAD = (

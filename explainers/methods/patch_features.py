@@ -21,9 +21,9 @@ from explainers.errors import ExplainerError
 from explainers.models.structure.hooks import Hook, hooked, in_this_thread
 from explainers.records.trace import Trace
 
-#: How far what a module gives may be from what attention gives by its parts, relative to the largest number, to be that attention.
+#: Maximum difference between a module's output and the attention computed from its parts, relative to the largest number.
 CLOSE = 1e-3
-#: Of each sample of a recording, by block: the module that computes its attention, and what that is given. One pass serves all methods.
+#: For each sample of a recording, by block: the module that computes its attention, and its input. One pass serves all methods.
 _MODULES: WeakKeyDictionary[Recording, dict[int, list[tuple[nn.Module, Tensor]]]] = WeakKeyDictionary()
 
 

@@ -21,11 +21,11 @@ GRADIENT_ALSO = ("libra", "conservative", "attnlrp")
 
 #: Every method by its name, in the order of every list.
 METHODS: dict[str, Method] = {}
-#: Of methods of gradients, which take them along a path in place of those at the input (general gradients, in LibraGrad's words).
+#: Option of methods of gradients: take gradients along a path instead of at the input (general gradients, in LibraGrad's words).
 INTEGRATED = Option(
     int, 0, "average the gradients over so many steps of the path from zero to the embedded tokens; 0: take them at the input", 0, 1000
 )
-#: Of methods that start from the token that the head reads.
+#: Option of methods that start from the token which the head reads.
 ROW = Option(
     str,
     None,
@@ -34,7 +34,7 @@ ROW = Option(
 )
 #: The same, of methods that start from one token alone.
 TOKEN_ROW = replace(ROW, help="if the head pools all tokens: start from the classification token nevertheless", choices=("class_token",))
-#: What a method may need of a model, in words.
+#: The needs that a method may have of a model, in words.
 METHOD_NEEDS = {
     "attention": "attention maps over all tokens",
     "one_attention": "one attention in each block",

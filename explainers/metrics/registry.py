@@ -29,7 +29,7 @@ METRIC_FAMILIES: dict[MetricFamily, str] = {
 
 #: What a metric may take besides curves, of B maps of one kind: the name of the argument, its shape, and what it is. `needs` declares them.
 METRIC_NEEDS: dict[str, str] = {}
-#: By its name, what computes a need of one input that is measured; None where the input lacks it.
+#: Name of a need -> function that computes it for one measured input; it returns None if the input lacks it.
 COMPUTED_NEEDS: dict[str, Callable[[Any], Tensor | None]] = {}
 
 

@@ -44,7 +44,7 @@ def _hub(
     return replace(known, good_for=_GOOD_FOR[name])
 
 
-#: What one takes each model for.
+#: What each model is useful for.
 _GOOD_FOR = {
     "scenes-vit": "seeing whether a map finds what is known to be there: every scene comes with the outlines of its objects",
     "clip": "asking a picture for anything that can be said in a few English words",

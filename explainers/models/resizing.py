@@ -12,7 +12,7 @@ from explainers.models.libraries.recognition import preprocessing_of
 from explainers.models.model import Model
 
 Resize = Literal["squashed", "cropped"]
-#: In which ways a picture is brought to the size that a model takes.
+#: The ways to bring a picture to the size of the model's input.
 RESIZES: dict[Resize, str] = {
     "squashed": "the whole picture, its sides stretched to the model's size",
     "cropped": "the shorter side fills the model's size, and what is left over of the longer one is cut off",

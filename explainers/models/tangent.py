@@ -25,7 +25,7 @@ _LINEAR = frozenset(
         *("conv1d", "conv2d", "conv3d"),
     ]
 )
-#: Where on the line through what two samples give the last linear layer's output is tried, 0 and 1 being the samples.
+#: Points at which the last linear layer's output is tried, on the line through the outputs of two samples, which are at 0 and 1.
 _TRIED = (-3.0, 0.5, 4.0)
 _AFFINE = 1e-3  # of the difference of two samples: what a number may miss of a straight line
 

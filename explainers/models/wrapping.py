@@ -296,7 +296,7 @@ def _of_trial(task: Task, forward: calls.RawForward) -> Callable[[Mapping[str, T
     return lambda tensors: task.trial(forward(tensors))
 
 
-#: What to pass where a trial pass fails.
+#: Advice on what to pass if a trial pass fails.
 _HINTS: dict[ModelKind, str] = {"text": "tokenizer= or kind=", "molecule": "reader= or kind="}
 
 

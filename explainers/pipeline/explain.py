@@ -64,7 +64,7 @@ def versions() -> dict[str, str]:
     return {"python": platform.python_version(), **known, **plugin_versions()}
 
 
-#: What a model may be given as: opened, or what :func:`explainers.open` takes.
+#: The forms of a model: an opened one, or anything that :func:`explainers.open` takes.
 Explained = Model | nn.Module | str | Path | Sequence[str | Path] | Mapping[str, Tensor]
 
 

@@ -23,7 +23,7 @@ LongTexts = Literal["windows", "cut"]
 LONG_TEXTS: tuple[LongTexts, ...] = get_args(LongTexts)
 TOKENS_AT_ONCE = 2048  # of the windows that are recorded together
 
-#: As :func:`explainers.pipeline.explain.explain`, its model and methods given.
+#: :func:`explainers.pipeline.explain.explain` with its model and methods already set.
 Explain = Callable[..., Any]
 #: Gives the requests that are made together, each with its ``spec``, one list after the other.
 Rounds = Callable[[], Iterable[Sequence[Any]]]

@@ -37,9 +37,9 @@ ESTIMATE_FACTOR = 6.0
 ESTIMATE_DRAWS = 2
 #: Scores whose rounding may be this share of the largest of them say so.
 NOISY_SCORES_THRESHOLD = 0.1
-#: What a sum rounds by, in epsilons of its type and of the sum of the sizes of its terms: on embedded models half of it was the most seen.
+#: The rounding error of a sum, in epsilons of its dtype times the sum of the sizes of its terms; embedded models reached at most half.
 SUM_ROUNDING = 1.0
-#: What reading a map off rounds by itself, in units of the last place of its largest score.
+#: The rounding error of reading a map, in units of the last place of its largest score.
 SCORE_ROUNDING = 4.0
 
 RunMethod = Callable[[Trace], MethodOutput]

@@ -24,7 +24,7 @@ from explainers.models.layout import Layout
 from explainers.records.targets import ResolvedTarget
 
 NO_ATTENTION_INPUT = "one row of tokens of which its queries, keys and values are made"
-#: What was found behind what a pass misses, which all its methods say: it takes a recording of its own.
+#: The operators that lost signal in a pass, cached for the notes of all its methods: finding them takes another recording.
 _LOSSES: WeakKeyDictionary[Signals, list[Loss]] = WeakKeyDictionary()
 
 

@@ -15,10 +15,10 @@ REGIONS = ((230, 159, 0), (86, 180, 233), (0, 158, 115), (240, 228, 66), (0, 114
 
 #: Fewer scores than these, as of a short text, may well all lie on one side of zero and mean it.
 FEW_SCORES = 10
-#: Of the largest size: where all are larger, little but their common sign would be seen.
+#: Share of the largest magnitude; if all scores are larger than it, the colours for and against would show only their common sign.
 MIN_FAR_FROM_ZERO_RATIO = 0.25
 
-#: Of all evidence: a first word with more of it is a likely attention sink.
+#: Share of all evidence: a first word with more than this is probably an attention sink.
 MIN_SINK_SHARE = 0.5
 
 Ends = tuple[float, float]

@@ -32,21 +32,22 @@ from explainers.records.session import Session
 from explainers.self_check.sample import Sample
 from explainers.self_check.task_pipelines import TASK_PIPELINES
 
-#: How far two ways to the same number may be apart, relative to the largest: rounding in float32 over the layers of a large model.
+#: Maximum difference between two computations of the same number, relative to the largest: float32 rounding over the layers of a large
+#: model.
 ROUNDING = 1e-4
 _OF_HALF = 3e-2  # in bfloat16 and float16
-#: How far probabilities may be from those of the library, whose preprocessing rounds in its own way.
+#: Maximum difference of probabilities from those of the library, whose preprocessing rounds in another way.
 SAME_PROBABILITIES = 1e-5
 _SAME_PIXELS = 1e-6
 _SAME_IN_FLOAT64 = 1e-6  # of the largest number of a gradient
 _AS_MUCH = 4.0  # times as far from the gradient in float64 as torch's own in float32: rounding falls on other sides of kinks
 _PADDED = 64  # tokens, to which transformers' pipeline pads the prompts of a SigLIP model
-#: Of deep Taylor's relevance, how much may be lost at outputs to which nothing contributed positively: see docs/families.md.
+#: Share of deep Taylor's relevance that may be lost at outputs without positive contributions: see docs/families.md.
 _LOST = 0.05
 _NOTHING = 1e-6  # of a number: less than float32 keeps of it through a model
-#: How the classes of transformers are called whose pipelines give one row of probabilities.
+#: Ends of the names of transformers' classes whose pipelines return one row of probabilities.
 _CLASSIFIES = ("ForSequenceClassification", "ForImageClassification", "ForImageClassificationWithTeacher")
-#: Of methods that run the model often, a few runs show whether they run.
+#: Options with which methods that run the model often need only a few runs, enough to show that they work.
 FEW_RUNS = {
     "integrated_gradients": "steps=2",
     "smoothgrad": "draws=2",

@@ -29,5 +29,5 @@ def _of_mask(model: Model, text: str) -> dict[int, float]:
     return {int(row["token"]): float(row["score"]) for row in _pipeline("fill-mask", model)(text)}
 
 
-#: By the name of a task.
+#: Name of a task -> function that asks transformers' pipeline.
 TASK_PIPELINES: dict[str, Callable[[Model, str], dict[int, float]]] = {"token-classification": _of_token, "fill-mask": _of_mask}

@@ -14,7 +14,7 @@ from explainers.methods.specs import Spec
 from explainers.methods.variants import Variant
 from vitrine_server.run_reports import CONTROL, RunReport, read_run_reports
 
-#: What methods are ranked by, the first of these metrics that a run has. Both hold what is right against what a random map gets.
+#: The metrics by which methods are ranked: the first one that a run has. Both compare with the result of a random map.
 RANKED_BY = ("srg", "own_object")
 #: The result of a method by each ranking metric, in plain words: ``{value}`` is its value in per cent, ``{random}`` that of a random map.
 SAYS = {

@@ -60,7 +60,7 @@ def on_photos(specs: Iterable[str], ranking: MethodRanking | None) -> str:
     return f"On photos {title} ranks {place} ({ranking.metric['title']}, {measured})."
 
 
-#: So many methods are named as those to trust.
+#: Number of methods that are named as trustworthy.
 MOST_TRUSTED_NAMED = 3
 
 

@@ -52,7 +52,7 @@ BUDGET, PARTS = 4096, 49
 MOST_BUDGET = 32_768  # coalitions: the design of the regression is held whole
 HELD_OUT_COALITIONS = 128  # coalitions that a fit is held against
 AT_ONCE = 32  # inputs in one forward pass
-#: From this share of the variance of other coalitions on, a fit predicts them.
+#: Share of the variance of other coalitions that a fit must explain to count as predicting them.
 MIN_R_SQUARED = 0.5
 
 

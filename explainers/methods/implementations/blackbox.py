@@ -26,7 +26,7 @@ from explainers.records.trace import MethodOutput, Trace
 if TYPE_CHECKING:
     pass  # Captum takes seconds to import: done where it is needed
 
-#: From this rank correlation on, painting patches and taking them out give the same order.
+#: Rank correlation from which painting patches and taking them out count as giving the same order.
 ALIKE_HIDING = 0.8
 #: A patch counts whose fall is at least this share of the largest, in both ways.
 COUNTS = 0.2

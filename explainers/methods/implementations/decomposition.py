@@ -15,7 +15,7 @@ from explainers.methods.registry import method
 from explainers.methods.specs import Option
 from explainers.records.trace import Trace
 
-#: What the sum of all contributions may be off by, in epsilons of the sum of their sizes.
+#: Maximum error of the sum of all contributions, in epsilons of the sum of their sizes.
 ROUNDING_OF_SUM = 64.0
 
 

@@ -132,7 +132,7 @@ def prominence_of(logits: Tensor) -> Tensor:
     return (most - logits.mean(-1)) / logits.std(-1, correction=0).clamp(min=1e-6) + LENGTH * most
 
 
-#: Of a model of which nothing was measured: its probabilities are softmax(logits), and there is no threshold.
+#: The calibration of a model that was not measured: its probabilities are softmax(logits), and it has no threshold.
 UNCALIBRATED = Calibration()
 
 

@@ -24,12 +24,12 @@ from explainers.errors import ExplainerError
 
 #: The name of the file next to the weights.
 PROMPT_WORDS_FILE = "prompt_words.safetensors"
-#: What a prompt asks for.
+#: The kind of thing that a prompt asks for.
 PromptKind = Literal["thing", "scene", "colour"]
 PROMPT_KINDS: tuple[PromptKind, ...] = get_args(PromptKind)
 #: The kinds of words: for a scene, for a colour, or without importance ("a", "photo", "big"). Other words name things.
 ASIDE = "aside"
-#: How a word is embedded.
+#: A function that embeds words.
 TEMPLATE = "a photo of a {}"
 _WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
 _ENDINGS = ("s", "es")  # of plurals

@@ -19,7 +19,7 @@ from explainers.errors import ExplainerError
 from explainers.installation import not_installed
 from explainers.json_records import Record, describe
 
-#: Where in a picture's ``info`` stand the level and the width that its file names.
+#: The keys in a picture's ``info`` for the level and the width that its file names.
 FILE_WINDOW = "window"
 DICOM_SUFFIXES = (".dcm", ".dicom")
 _DICOM_MARK = slice(128, 132)  # of a file's first bytes

@@ -38,10 +38,10 @@ from explainers.models.inputs.types import Crop, ImageInput
 
 #: The formats that people are asked for, as Pillow names them; HEIF, what phones save as .heic, where its extra is installed.
 FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "AVIF", *(("HEIF",) if register_heif() else ()))
-#: What Pillow knows by its first bytes and does not read, at least not alone: for EPS it starts Ghostscript.
+#: Formats that Pillow recognises by the first bytes but does not read, at least not alone: for EPS it starts Ghostscript.
 NOT_READ = {"BUFR", "EPS", "GRIB", "HDF5", "MPEG", "WMF"}
 
-#: What is read as a picture.
+#: The types that are read as pictures.
 PictureSource = Image.Image | Path | str | WindowedPicture | NDArray[Any]
 #: A resized picture larger than this is never made whole: only the part that is kept is (a photo one pixel wide and 20000 tall).
 WHOLE_RESIZE_LIMIT = 40_000_000  # pixels

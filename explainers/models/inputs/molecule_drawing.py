@@ -10,7 +10,7 @@ from explainers.models.inputs.types import Drawing
 
 WIDTH, HEIGHT = 420, 320
 _SVG = "http://www.w3.org/2000/svg"
-#: What is kept of RDKit's SVG: elements, and their attributes. Styles become attributes, as pages forbid them.
+#: The elements of RDKit's SVG that are kept, and their attributes. Styles become attributes, as pages forbid them.
 _ELEMENTS = {"path", "line", "polygon", "ellipse"}
 _ATTRIBUTES = {"class", "d", "points", "x1", "x2", "y1", "y2", "cx", "cy", "rx", "ry"}
 _STYLES = {"fill", "stroke", "stroke-width", "stroke-linecap", "stroke-linejoin", "fill-rule", "fill-opacity", "stroke-opacity"}

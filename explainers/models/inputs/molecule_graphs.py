@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 ELEMENTS = ("C", "N", "O", "S", "F", "Cl", "Br", "I", "P", "B", "Si", "Na")
-#: Of each feature of an atom how many values it has; each has 0 for the first.
+#: The number of values of each feature of an atom; the first value is 0.
 ATOM_FEATURES = {
     "element": len(ELEMENTS) + 1,  # 0: another one
     "neighbours": 6,  # 5: more than four

@@ -19,7 +19,8 @@ from explainers.models.inputs.molecule_graphs import graphs_of
 from explainers.models.inputs.toxicophores import toxicophores_of
 from explainers.models.inputs.types import Bond, MoleculeInput, Prepared, Token, Word
 
-#: From molecules of RDKit to tensors (B, ...), padded to the most atoms; ``attention_mask`` (B, tokens) where there is padding.
+#: A function from molecules of RDKit to tensors (B, ...), padded to the largest number of atoms; ``attention_mask`` (B, tokens) where there
+#: is padding.
 MoleculeReader = Callable[[Sequence[Any]], Mapping[str, Tensor]]
 MOST_ATOMS = 128  # hydrogens that no letter of the SMILES stands for are not counted
 MOST_HYDROGENS = 4 * MOST_ATOMS  # that are written out

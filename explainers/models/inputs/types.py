@@ -17,9 +17,9 @@ from explainers.errors import ExplainerError
 from explainers.json_records import HIDDEN, INLINE, Record, as_it_is, describe, optional
 from explainers.models.inputs.depth import GreyWindow, WindowedPicture
 
-#: What a model takes: images, texts, images and texts, which it compares, or molecules.
+#: The input of a model: images, texts, images and texts (which it compares), or molecules.
 ModelKind = Literal["image", "text", "clip", "molecule"]
-#: Of the two that a model compares, whose tokens are explained.
+#: For a model that compares images with texts: the side whose tokens are explained.
 Side = Literal["image", "text"]
 
 

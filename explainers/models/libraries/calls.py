@@ -14,13 +14,13 @@ from explainers.models.inputs.types import Side
 from explainers.models.libraries import openclip
 from explainers.models.libraries.recognition import VIDEO_PIXELS, Library, clip_shape, vision_config
 
-#: From a dict of tensors to what a module itself gives.
+#: A function from a dict of tensors to the module's own output.
 RawForward = Callable[[Mapping[str, Tensor]], Any]
 #: The tensors that a model may be given.
 TENSOR_NAMES = ("pixel_values", "input_ids", "attention_mask", "token_type_ids", "position_ids")
-#: What transformers calls features, which are no logits.
+#: The names of features in outputs of transformers; these are not logits.
 _FEATURES = ("last_hidden_state", "pooler_output", "image_embeds", "text_embeds")
-#: What is left out where a model does not take it: tokenizers add it unasked.
+#: Tensors that tokenizers always add, and that are left out if a model does not take them.
 _LEFT_OUT = ("token_type_ids", "attention_mask")
 
 

@@ -12,7 +12,7 @@ from tqdm.auto import tqdm
 from explainers.errors import ExplainerError
 from explainers.json_files import read_json_object
 
-#: What a caller may pass to hear of a download: a text for people, and the fraction done (None while it is unknown).
+#: A function that is told about a download: a text for people, and the finished fraction (None while unknown).
 DownloadProgress = Callable[[str, float | None], None]
 
 #: Seconds for the hub's first answer. Its client alone would wait and try again for about a minute.

@@ -13,7 +13,7 @@ from explainers.errors import ExplainerError
 
 Build = Callable[..., nn.Module]
 _Build = TypeVar("_Build", bound=Build)
-#: What builds each; installed packages add theirs with the entry point ``vitrine.architectures``.
+#: Name of an architecture -> function that builds it; packages add theirs with the entry point ``vitrine.architectures``.
 MOLECULE_ARCHITECTURES: dict[str, Build] = {}
 
 

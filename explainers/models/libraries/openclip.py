@@ -23,7 +23,7 @@ from explainers.models.inputs.images import Preprocessing
 from explainers.models.libraries import hub
 from explainers.models.libraries.hub import DownloadProgress
 
-#: How the weights are called in a repository of the hub, best first.
+#: File names of weights in a repository of the hub, best first.
 WEIGHTS = ("open_clip_model.safetensors", "open_clip_pytorch_model.bin")
 _FIT = {"shortest": "cover", "longest": "contain", "squash": "squash"}
 

@@ -27,9 +27,9 @@ from explainers.models.libraries.vision_language import picture_token_of
 
 Library = Literal["timm", "transformers", "open_clip", "torch"]
 _GUESS = "The model does not say how to prepare its images, so the defaults of {} were used. Pass preprocess= to wrap to change them."
-#: What training lays around a module, which is then its ``module``.
+#: Wrappers that training puts around a module, which is then their attribute ``module``.
 _AROUND = (nn.DataParallel, nn.parallel.DistributedDataParallel, torch.optim.swa_utils.AveragedModel)
-#: What a module calls the pixels of clips, where it does not call them as those of pictures.
+#: Names of arguments for the pixels of clips, in modules that do not use the name for pictures.
 VIDEO_PIXELS = "pixel_values_videos"
 
 
@@ -65,12 +65,12 @@ def kind_of(module: nn.Module, library: Library) -> ModelKind:
     return kinds[0]
 
 
-#: Of models for segmentation whose pictures are made behind them.
+#: Models for segmentation whose pictures are computed by later code.
 GIVES_MASKS = (
     "{} gives masks, each with a class of its own, of which a picture is made behind the model: no number of one class for a part of the "
     "picture is among what it gives. SegFormer, BEiT, DPT and UperNet for semantic segmentation can be explained"
 )
-#: What models of sounds take, and those of series of numbers; the first are spectrograms of some models.
+#: Argument names of models of sounds and of number series; the first is the spectrogram of some models.
 _SOUNDS, _SERIES = ("input_values", "input_features"), ("past_values", "past_time_features")
 
 

@@ -24,7 +24,7 @@ from explainers.models.libraries.recognition import preprocessing_of
 from explainers.models.opening.guesses import picture_side, suggest_architectures
 from explainers.models.opening.weights import Weights, rename_weights
 
-#: What ``architecture=`` takes.
+#: The forms of ``architecture=``.
 SPELLINGS = (
     "timm/<name>, hf/<organisation>/<name>, openclip/<model>, torchvision/<name>, the path of a folder with config.json, or in Python a "
     "module of your own"

@@ -30,7 +30,7 @@ from explainers.models.opening.weights import Weights, find_prefixes, read_weigh
 from explainers.models.report import Guess
 from explainers.models.wrapping import wrap
 
-#: What ``open`` takes in Python.
+#: The types that ``open`` accepts in Python.
 ANYTHING = (
     "a name (scenes-vit, timm/..., hf/..., openclip/...), the path of a folder or of a file of weights, a list of files (a backbone and "
     "its head), a dict of tensors, or a torch module"

@@ -20,7 +20,7 @@ from torch import Tensor
 from explainers.errors import ExplainerError, ran_out_of_memory
 from explainers.models.opening.sizes import check_archive, check_header, check_numbers
 
-#: What files of weights end in.
+#: Suffixes of files of weights.
 ENDINGS = (".safetensors", ".pth", ".pt", ".ckpt", ".tar", ".bin", ".pth.tar", ".pkl")
 #: Under which names training scripts keep a model's weights; what stands first is read where a file has several.
 _KEYS = (
@@ -41,7 +41,7 @@ _ARCHITECTURE = (
 )
 _CLASSES = ("class_names", "classes", "labels", "label_names", "idx_to_class", "id2label", "class_to_idx", "label2id")
 _SETTINGS = ("args", "hyper_parameters", "hparams", "config", "cfg", "opt")
-#: What a wrapper around a model puts in front of the names of its weights.
+#: Prefixes that wrappers around a model put before the names of its weights.
 _WRAPPERS = ("module.", "_orig_mod.", "model.", "net.", "network.", "backbone.", "student.", "teacher.", "timm_model.", "base_model.")
 _MOST = 0.6  # of the names in a file begin with what a wrapper put there
 _LEAST_OF_COPY = 0.2  # of the names in a file belong to a copy of the model

@@ -24,7 +24,7 @@ from explainers.models.structure.hooks import hooked, in_this_thread
 
 #: Whose largest activation the added token gets: each neuron's own, as the paper says, or one for all of a block, as its code has it.
 Largest = Literal["neuron", "block"]
-#: What patches get in its place: nothing, their mean, their mean where they are more than a standard deviation above it, or what they have.
+#: The activations that patches get instead: zero, their mean, their mean if they are more than a standard deviation above it, or their own.
 Patches = Literal["zero", "mean", "only_outliers", "same"]
 #: What `explain` does with outlier tokens: nothing, or move them, as the paper says or as its published code does.
 OutlierTokens = Literal["keep", "move", "move_published"]

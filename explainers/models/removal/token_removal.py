@@ -24,7 +24,7 @@ TOKENS = 2000  # in one forward pass on a CPU: longer passes are no faster a tok
 BeforePass = Callable[[int, int], None]
 #: Changes what a module is given.
 Hook = Callable[[nn.Module, tuple[Any, ...], dict[str, Any]], tuple[Any, Any] | None]
-#: What a model may raise that counts on something which is not there; memory that runs out is another matter.
+#: Errors that a model may raise if it needs a token that is missing; running out of memory is not one of these.
 REFUSALS = (RuntimeError, ValueError, IndexError, TypeError, AssertionError)
 
 

@@ -18,7 +18,7 @@ from explainers.models.libraries.calls import RawForward
 from explainers.models.libraries.recognition import Library
 from explainers.models.outputs import Output
 
-#: How a page lets a person choose a place: a click on a word, on a patch or on a box, a region that is drawn, or a list.
+#: The control with which a person chooses a place on a page: a click on a word, a patch or a box, a drawn region, or a list.
 Control = Literal["words", "patches", "boxes", "region", "list"]
 MOST_PLACES = 300  # that are listed: a person chooses one
 

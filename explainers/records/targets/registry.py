@@ -17,7 +17,7 @@ from explainers.errors import ExplainerError
 from explainers.records.targets.one_class import OneClass
 from explainers.records.targets.target import ClassSet, Target
 
-#: What ``explain`` takes as a target: a class by label, index or prompt, None for the top class, or a target of another kind.
+#: The forms of a target for ``explain``: a class by label, index or prompt, None for the top class, or a target of another kind.
 TargetLike = str | int | Target | None
 #: Every kind of target by its name.
 TARGETS: dict[str, type[Target]] = {OneClass.kind: OneClass}

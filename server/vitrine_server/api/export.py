@@ -39,7 +39,7 @@ _At = Annotated[Literal["patches", "pixels"], Query(description="The scores of p
 OVERLAY_SIDE = 448
 THUMBNAIL_SIDE = 160
 EXCERPT_CHARACTERS = 120  # characters of a text in its summary
-#: Where an explanation is looked at, by the kind of its input.
+#: The page that shows an explanation, by the kind of its input.
 _PAGES = {"image": "/image", "clip": "/prompt", "text": "/text", "molecule": "/molecule"}
 
 

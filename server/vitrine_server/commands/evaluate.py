@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 MOST_FILES_NAMED = 5  # files that are not read, at most; the others are counted
 #: The options that say how is measured.
 PROTOCOL = ("target", "explains", "resize", "how", "right", "steps")
-#: What counts where neither the command line nor an experiment says otherwise.
+#: The defaults of options that neither the command line nor an experiment sets.
 DEFAULTS: dict[str, Any] = {
     "methods": ["default"],
     "metrics": ["mif", "lif", "srg"],

@@ -27,7 +27,7 @@ _HEADER_BYTES = 30  # of a member, before its name
 _CHUNK_BYTES = 1 << 18
 _ENCRYPTED = 0x1 | 0x40 | 0x2000  # flags: by a password, strongly, the names hidden
 _OTHER_METHODS = {9: "deflate64", 12: "bzip2", 14: "LZMA", 93: "Zstandard", 95: "XZ", 98: "PPMd"}
-#: What zipfile and zlib raise for what is no zip or a damaged one; OSError where it says to look before the beginning.
+#: Errors of zipfile and zlib for a file that is no zip or a damaged one; OSError if it points before its beginning.
 _BROKEN = (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError, ValueError, OverflowError, struct.error, OSError)
 
 

@@ -21,7 +21,7 @@ from vitrine_server.store.tables import EXPLANATIONS, Now, Utf8
 
 #: Seconds for which a claim holds that is not renewed: so long an explanation waits whose process is gone.
 CLAIM_SECONDS = 10.0
-#: How many processes may end over an explanation: it may be why they ended.
+#: Number of processes that may end while they make an explanation, before it counts as the reason and fails.
 MOST_ATTEMPTS = 2
 _ROW = EXPLANATIONS.c
 _IS_IT = _ROW.id == bindparam("one")
