@@ -11,14 +11,14 @@ from explainers.json_records import HIDDEN, Record, describe
 
 @dataclass(frozen=True, kw_only=True)
 class Citation(Record):
-    """A publication. Empty fields are not known, and ``title`` alone may hold all that there is to say.
+    """A publication. An empty field is unknown; a citation may have nothing but a ``title``.
 
-    authors  as "Mehri et al."
-    year     of the venue, else of the first version
+    authors  for example "Mehri et al."
+    year     of the venue, or of the first version if there is no venue
     title    of the paper
     venue    where it appeared, without its year: "CVPR"
     arxiv    its number there: "2411.16760"
-    note     what was taken from it, or how it is followed: "its LRP baseline, as its code computes it"
+    note     what Vitrine takes from it, or how closely: "its LRP baseline, as its code computes it"
     link     where to read it, if not on arXiv
     """
 
@@ -48,7 +48,7 @@ class Citation(Record):
 
     @property
     def address(self) -> str:
-        """The web address of the publication: the link, else its page on arXiv; empty where neither is known."""
+        """The web address of the publication: the link, else its page on arXiv; empty if neither is known."""
         return self.link or (f"https://arxiv.org/abs/{self.arxiv}" if self.arxiv else "")
 
     def __str__(self) -> str:
@@ -56,7 +56,9 @@ class Citation(Record):
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Citation:
-        """Return the source that a ``document`` of :meth:`to_json` names among its other fields: its title holds all that it says."""
+        """Read a citation from the fields ``by``, ``year`` and ``paper`` of a ``document``, which :meth:`to_json` wrote; its title holds
+        the whole text of ``paper``.
+        """
         return cls(authors=document["by"], year=document["year"], title=document["paper"])
 
     def about(self) -> Source:
@@ -64,7 +66,7 @@ class Citation(Record):
         return Source(self.authors, self.year, self.paper, self.address)
 
     def noted(self, note: str) -> Citation:
-        """Return the citation with a note on what was taken from it, after the note that it has."""
+        """Return the citation with ``note`` appended to its note; it says what was taken from the publication."""
         return replace(self, note="; ".join(part for part in (self.note, note) if part))
 
 

@@ -18,8 +18,8 @@ class ExplainerError(ValueError):
         self.private: list[str] = []
 
     def report(self) -> str:
-        """Return a text to send to somebody who can help: versions, what was asked, what was found, the error. It has no weights, no paths
-        and no pictures.
+        """Return a report of the error to send to somebody who can help: versions of the libraries, the request, the facts found out about
+        the model, and the error. It holds no weights, paths or pictures.
         """
         return failure_report(self, self.circumstances, self.private)
 
@@ -39,7 +39,7 @@ def circumstances(private: list[str], /, **known: Any) -> Iterator[None]:
         raise
 
 
-#: What the allocators of torch, C++ and CUDA say, in small letters, where there is no memory; torch has an exception for the GPU's alone.
+#: Messages, in lower case, of the allocators of torch, C++ and CUDA when memory runs out; torch has an exception only for the GPU's.
 _NO_MEMORY = ("out of memory", "can't allocate memory", "cannot allocate memory", "not enough memory", "bad_alloc", "status_alloc_failed")
 
 

@@ -22,7 +22,7 @@ _HIDDEN = "<hidden>"
 
 
 def structure(shapes: Mapping[str, Sequence[int]]) -> list[str]:
-    """Return names and shapes of tensors in lines; those that differ only by a number share one."""
+    """Return lines with the names and shapes of tensors; names that differ only by a number share a line."""
     rows = [(_NUMBER.sub("*", name), tuple(shape)) for name, shape in shapes.items()]
     counts: dict[tuple[str, tuple[int, ...]], int] = {}
     for row in rows:
@@ -32,8 +32,8 @@ def structure(shapes: Mapping[str, Sequence[int]]) -> list[str]:
 
 
 def failure_report(error: BaseException, circumstances: Mapping[str, Any], private: Iterable[str] = ()) -> str:
-    """Return the report as text. ``circumstances``: what is known, by name, each a text or lines of it; ``private``: texts to leave out,
-    such as the name of a file.
+    """Return the report as text. ``circumstances`` maps the name of each known fact to a text or a list of lines; ``private``: texts to
+    leave out, such as the name of a file.
     """
     lines = ["Vitrine: report of a failure", "", "error:"]
     cause: BaseException | None = error

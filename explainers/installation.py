@@ -10,13 +10,13 @@ from typing import Literal
 
 #: The name on the package index, where ``vitrine`` is another project.
 DISTRIBUTION = "vitrine-xai"
-#: What the image of the Dockerfile has and no other installation.
+#: The file that only the image of the Dockerfile has.
 _IMAGE = Path("/usr/share/vitrine")
 
 
 @cache  # it is read from a file, and what was imported stays what it was
 def package_version(name: str) -> str | None:
-    """Return the version of a distribution; None where it is not installed."""
+    """Return the version of a distribution; None if it is not installed."""
     try:
         return version(name)
     except PackageNotFoundError:

@@ -33,8 +33,8 @@ def _declared() -> tuple[EntryPoint, ...]:
 
 
 def load_group(group: str) -> None:
-    """Import the modules that installed packages name in one group of entry points. Raises ExplainerError that says which of them fails,
-    and whose it is.
+    """Import the modules that installed packages name in one group of entry points. Raises ExplainerError, naming the module and its
+    package, if one fails.
     """
     for entry in _declared():
         if entry.group != group:
@@ -50,23 +50,25 @@ def load_group(group: str) -> None:
 
 
 def load_plugins() -> None:
-    """Import the modules that installed packages name, of :data:`GROUPS_AT_START`. Raises ExplainerError as :func:`load_group` does."""
+    """Import the modules that installed packages name in the groups :data:`GROUPS_AT_START`. Raises ExplainerError as :func:`load_group`
+    does.
+    """
     for group in GROUPS_AT_START:
         load_group(group)
 
 
 def plugin_versions() -> dict[str, str]:
-    """Return the versions of the packages that add something, by name."""
+    """Return the versions of the installed plugins, by name of the package."""
     return {entry.dist.name: entry.dist.version for entry in _declared() if entry.dist is not None}
 
 
 def plugin_sources() -> list[Path]:
-    """Return the files of the modules that packages add."""
+    """Return the paths of the modules of installed plugins."""
     return sorted({path for entry in _declared() if (path := _source(entry.module)) is not None})
 
 
 def _source(module: str) -> Path | None:
-    """Return the file of a module; None where there is none, which :func:`load_group` says once it is needed."""
+    """Return the file of a module; None if there is none, which :func:`load_group` reports when it is needed."""
     try:
         spec = find_spec(module)
     except ModuleNotFoundError:

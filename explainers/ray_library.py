@@ -11,8 +11,8 @@ from explainers.installation import not_installed
 
 
 def load_ray(*modules: str, need: str, extras: str) -> Any:
-    """Import ``ray`` with these of its ``modules``, and return it. Raises ExplainerError where one is missing, with ``need``, the clause
-    that says what needs it, and the ``extras`` to install.
+    """Import ``ray`` with these of its ``modules``, and return it. Raises ExplainerError if one is missing; its message has ``need``, a
+    clause that says what needs Ray, and the ``extras`` to install.
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is told to anybody unless a person wants it
     try:
@@ -24,7 +24,7 @@ def load_ray(*modules: str, need: str, extras: str) -> Any:
 
 
 def cluster_address(address: str | None) -> str:
-    """Return the address of the Ray cluster: ``address``, else that of Ray's own variable, else ``local``, which starts one on this
-    machine.
+    """Return the address of the Ray cluster: ``address``, else the value of Ray's environment variable, else ``local``, which starts a
+    cluster on this machine.
     """
     return address or os.environ.get("RAY_ADDRESS") or "local"

@@ -17,20 +17,20 @@ class LiveServer(Protocol):
     url: str
 
     def stop(self) -> None:
-        """Stop showing the pages, and forget what was asked unless a folder was named for it."""
+        """Stop the server; delete all explanations unless a folder was named for them."""
 
 
 def serve(model: Any, *, host: str = "127.0.0.1", port: int = 0, block: bool = False, **settings: Any) -> LiveServer:
-    """Show the pages on a model that was made in Python.
+    """Serve the pages for a model that was made in Python.
 
-    model     a :class:`Model`, or what :func:`open` takes, which is opened and checked first. It stays in this process, in a thread:
-              nothing can end it, what hangs in it hangs until the process ends, and nobody else should use it meanwhile
-    host      the address to listen on; on another one than this machine's own, visitors are kept apart
-    port      0 for a free one
-    block     whether to return only once it is interrupted, as a script wants; a notebook goes on, with ``url`` and ``stop()`` at hand
-    settings  those of the server by their names; ``home`` is the folder that keeps what is asked, otherwise gone when it stops
+    model     a :class:`Model`, or anything that :func:`open` takes, which is opened and checked first. It runs in a thread of this process:
+              a call that hangs cannot be ended, and no other code should use the model meanwhile
+    host      the address to listen on; if other machines can reach it, visitors see only their own explanations
+    port      the port to listen on; 0 for a free one
+    block     whether to return only when interrupted, for scripts; a notebook can go on and use ``url`` and ``stop()`` of the result
+    settings  settings of the server by name; ``home`` is the folder that keeps explanations, which are otherwise deleted at the end
 
-    Raises ExplainerError where the model cannot be opened, a setting is wrong, the port is taken, or the pages are not installed.
+    Raises ExplainerError if the model cannot be opened, a setting is wrong, the port is taken, or the pages are not installed.
     """
     servers = entry_points(group=ENTRY_POINT_GROUP)
     if not servers:

@@ -1,4 +1,4 @@
-"""How each embedded model was made, and how a model of one's own is fine-tuned.
+"""How each embedded model was made, and how your own model is fine-tuned.
 
 Every recipe is a module with ``add_arguments(parser)`` and ``train(args)``; this table names them, and it is all that
 the command line reads.

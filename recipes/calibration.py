@@ -38,7 +38,7 @@ SEED = 20_250_104
 
 
 def scores(logits: Tensor, calibration: Calibration) -> dict[str, Tensor]:
-    """Return four candidate scores for the abstention threshold, (N,) each, of logits (N, classes): larger for what the model knows."""
+    """Return four candidate scores for the abstention threshold, (N,) each, from logits (N, classes): larger for familiar inputs."""
     return {
         "max_probability": largest_probability(logits, calibration),
         "max_logit": logits.amax(1),
@@ -48,10 +48,10 @@ def scores(logits: Tensor, calibration: Calibration) -> dict[str, Tensor]:
 
 
 def fit_calibration(logits: Tensor, right: Tensor) -> Calibration:
-    """Fit the temperature and the lapse: maximise the likelihood that those answers are right which ``right`` (N,) marks.
+    """Fit the temperature and the lapse: maximise the likelihood of ``right`` (N,), which says whether each answer is right.
 
-    ``logits`` are (N, classes); only the largest probability of each row counts. A temperature alone, which makes all answers less sure
-    alike, can't say of a model that it is wrong now and then where it is surest, and sure of more than it should be or of less elsewhere.
+    ``logits`` are (N, classes); only the largest probability of each row counts. A temperature alone makes all answers less certain in the
+    same way. It cannot describe a model that is sometimes wrong where it is most certain, and elsewhere too certain or not certain enough.
     """
     lapses = torch.tensor(LAPSES)[:, None]  # all at once: each by `Calibration.probabilities` would be 41 softmaxes of the same logits
 
@@ -162,7 +162,7 @@ def largest_probability(logits: Tensor, calibration: Calibration) -> Tensor:
 
 
 def read_shipped_calibration(folder: Path) -> Calibration | None:
-    """Read the ``calibration.json`` in a classifier's folder; None where there is none, or it has no threshold for "something else"."""
+    """Read the ``calibration.json`` in a classifier's folder; None if there is none, or it has no threshold for "something else"."""
     path = folder / CALIBRATION_FILE
     calibration = read_calibration(path) if path.is_file() else UNCALIBRATED
     return calibration if _abstention_threshold(calibration) else None

@@ -153,7 +153,7 @@ def prompt_thresholds(answers: NDArray[np.float64], asked: Sequence[PromptQuesti
 
 def _describe_misses(answers: NDArray[np.float64], asked: Sequence[PromptQuestion], kind: str, line: float) -> str:
     """Return a sentence saying how much of what is there is found at a threshold: of large things, of small ones and of those without a
-    class; empty where not asked.
+    class; empty if not asked.
     """
 
     def found(has_class: bool, which: Callable[[PromptQuestion], NDArray[np.bool_] | None]) -> NDArray[np.bool_]:

@@ -54,7 +54,7 @@ class ImageSide(nn.Module):
         return F.normalize(self.projection(encode_features(self.vit, features)[:, 0]), dim=-1)
 
     def temperature(self) -> Tensor:
-        """The factor that turns cosines into logits, a scalar tensor."""
+        """Return the factor that turns cosines into logits, a scalar tensor."""
         return self.scale.clamp(max=MAX_LOG_SCALE).exp()
 
 
@@ -75,7 +75,7 @@ def merge_classes(logits: Tensor, chosen: Tensor) -> Tensor:
 def shares_of_kept(kinds: Tensor, patches: Tensor, kept: Tensor) -> Tensor:
     """Return what share of each scene every kind has, (B, kinds), when only the patches ``kept`` (B, n) are seen.
 
-    Kinds whose object is mostly gone are left out. ``patches`` (B, N) holds the kind that each patch shows.
+    Kinds whose object is mostly hidden are left out. ``patches`` (B, N) holds the kind that each patch shows.
     """
     every = F.one_hot(patches, len(KINDS) + 1)[..., :-1].sum(1)
     kept_counts = F.one_hot(patches.gather(1, kept), len(KINDS) + 1)[..., :-1].sum(1)
@@ -84,7 +84,7 @@ def shares_of_kept(kinds: Tensor, patches: Tensor, kept: Tensor) -> Tensor:
 
 
 def soft_loss(logits: Tensor, targets: Tensor) -> Tensor:
-    """Smoothed cross-entropy with targets (B, K) whose rows may sum to less than 1: what is missing of a row counts for nothing."""
+    """Return smoothed cross-entropy with targets (B, K) whose rows may sum to less than 1: the missing part of a row does not count."""
     total = targets.sum(1, keepdim=True)
     smooth = targets * (1 - SMOOTHING) + total * SMOOTHING / targets.shape[1]
     return -(smooth * logits.float().log_softmax(1)).sum() / total.sum().clamp(min=1)

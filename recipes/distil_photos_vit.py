@@ -70,7 +70,8 @@ SECONDS_PER_HOUR = 3600.0
 class Student(nn.Module):
     """The trained part of the model: the Transformer, and two heads in place of its own.
 
-    The class token answers for the picture by directions of the teacher's last features, the patch tokens for their places.
+    The class token predicts the teacher's last features for the whole picture, along its main directions; each patch token predicts them
+    for its place.
     """
 
     readout: Tensor
@@ -105,8 +106,8 @@ class Student(nn.Module):
 def paste(views: Views, rng: np.random.Generator, readout: Tensor) -> Views:
     """Put a rectangle of the features of each view's neighbour in the batch into the view, at the same place.
 
-    The wanted logits become what a teacher that averages over places would say of the result: each picture's logits by its share of the
-    places, moved by what lies in its part more or less than in the whole picture.
+    The target logits become those of a teacher that averages over places: each picture's logits weighted by its share of the places, and
+    corrected by the difference between its visible part and the whole picture.
     """
     number, places = views.features.shape[:2]
     inside = rectangles(rng, number, math.isqrt(places))[..., None]  # (B, places, 1)
@@ -124,7 +125,7 @@ def paste(views: Views, rng: np.random.Generator, readout: Tensor) -> Views:
 
 
 def divergence(logits: Tensor, wanted: Tensor) -> Tensor:
-    """Kullback-Leibler divergence of the student's probabilities from the teachers', the mean over pictures, in nats.
+    """Return the Kullback-Leibler divergence of the student's probabilities from the teachers', the mean over pictures, in nats.
 
     At temperature 1: the teachers are unsure already (their best class has a probability of .13 on photos of several things).
     """
@@ -235,7 +236,7 @@ class Watch:
 
 
 def optimizers(student: Student, rate: float) -> list[torch.optim.Optimizer]:
-    """Muon (Jordan et al., 2024) for the matrices of the blocks, AdamW for the rest."""
+    """Return the optimizers of a student: Muon (Jordan et al., 2024) for the matrices of the blocks, AdamW for the rest."""
     named = [(name, value) for name, value in student.named_parameters() if value.requires_grad]
     matrices = [value for name, value in named if ".blocks." in name and value.ndim == 2]
     others = [value for name, value in named if not (".blocks." in name and value.ndim == 2)]
@@ -249,7 +250,7 @@ def optimizers(student: Student, rate: float) -> list[torch.optim.Optimizer]:
 def train(args: argparse.Namespace) -> None:
     """Train for ``args.hours`` hours of the processor in all, at most ``args.until`` of them now, and write the folder ``args.out``.
 
-    It goes on where ``args.out`` holds a checkpoint. Raises ExplainerError where that checkpoint is of another cut or length.
+    It goes on where ``args.out`` holds a checkpoint. Raises ExplainerError if that checkpoint is of another cut or length.
     """
     torch.set_num_threads(1)
     torch.manual_seed(args.seed)
@@ -290,9 +291,9 @@ def prepare_basis(teachers: Teachers, pictures: Pictures, seed: int, path: Path)
 
 
 def load_state(args: argparse.Namespace) -> dict[str, Any] | None:
-    """Return the checkpoint in ``args.out``, or the small one at ``args.start``; None where there is neither.
+    """Return the checkpoint in ``args.out``, or the small one at ``args.start``; None if there is neither.
 
-    Raises ExplainerError where it is behind another stage of the trunk.
+    Raises ExplainerError if it is behind another stage of the trunk.
     """
     path = args.out / "checkpoint.pt"
     if path.exists():
@@ -308,8 +309,8 @@ def load_state(args: argparse.Namespace) -> dict[str, Any] | None:
 
 
 def save_small_checkpoint(checkpoint: Path, path: Path) -> None:
-    """Write what a training needs to go on elsewhere: averaged weights in float16, without the trunk, the optimizers and the model's own
-    head, which all can be made again; under 10 MB.
+    """Write a checkpoint of under 10 MB with which a training can continue elsewhere: averaged weights in float16, without the trunk, the
+    optimizers and the model's own head, which can all be made again.
     """
     state = torch.load(checkpoint, map_location="cpu", weights_only=True)
     left_out = ("vit.patch_embed.backbone.", "vit.head.")
@@ -320,7 +321,7 @@ def save_small_checkpoint(checkpoint: Path, path: Path) -> None:
 
 
 def load_small_checkpoint(path: Path) -> dict[str, Any]:
-    """The state of a training that `save_small_checkpoint` wrote: weights and counters, no optimizers."""
+    """Return the state of a training that `save_small_checkpoint` wrote: weights and counters, no optimizers."""
     with safe_open(path, "pt") as file:
         counters = file.metadata()
         weights = {name: file.get_tensor(name).float() for name in file.keys()}  # noqa: SIM118  (no mapping)

@@ -245,7 +245,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--features", type=Path, metavar="DIR", help="folder that keeps what the trunk makes of the pictures (4.6 GB)")
     before = parser.add_mutually_exclusive_group()
     before.add_argument("--image-side", type=Path, metavar="DIR", help="folder of a clip whose image side stays; its text side learns")
-    before.add_argument("--start", type=Path, metavar="DIR", help="folder of a clip that learns scenes anew; all else of it stays")
+    before.add_argument("--start", type=Path, metavar="DIR", help="folder of a clip model that learns scenes again; its other weights stay")
     parser.add_argument("--word-steps", type=int, default=400, help="steps in which the text side learns words (default 400)")
     parser.add_argument("--encoder", type=Path, help="folder of all-MiniLM-L6-v2 (default: inside its installed package)")
     parser.add_argument("--vocabulary", type=int, default=VOCABULARY, help=f"word pieces to keep (default {VOCABULARY})")

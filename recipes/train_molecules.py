@@ -59,7 +59,7 @@ class Example:
 
 
 def read_examples(data: Path) -> list[Example]:
-    """Read all molecules of the benchmark. Raises ExplainerError where its file is missing or broken."""
+    """Read all molecules of the benchmark. Raises ExplainerError if its file is missing or broken."""
     from rdkit.Chem import MolToSmiles
     from rdkit.Chem.Scaffolds.MurckoScaffold import MurckoScaffoldSmiles
 
@@ -130,7 +130,7 @@ def answer(model: GraphTransformer, examples: Sequence[Example]) -> Tensor:
 
 
 def figures(logits: Tensor, labels: Tensor) -> dict[str, float | None]:
-    """Return the number of molecules, the accuracy, and the area under the ROC curve, None where all are of one class."""
+    """Return the number of molecules, the accuracy, and the area under the ROC curve, None if all are of one class."""
     from sklearn.metrics import roc_auc_score
 
     right = float((logits.argmax(1) == labels).float().mean())

@@ -158,8 +158,8 @@ def begin(pictures: Pictures, stages: int, seed: int) -> tuple[Teacher, list[See
 def train(args: argparse.Namespace) -> None:
     """Make and write the model folder ``args.out`` (arguments: ``add_arguments``).
 
-    Raises ExplainerError where nothing would be learned on a part of the trunk, whose Transformer is not written, and where no
-    training is left to go on with.
+    Raises ExplainerError if nothing would be learned on a part of the trunk, whose Transformer is not written, and if no training is left
+    to go on with.
     """
     learns = bool(args.steps or args.minutes)
     if args.stages != STAGES and not learns:

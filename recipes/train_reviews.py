@@ -50,7 +50,7 @@ class Review:
 
 
 def read_reviews(data: Path, split: str) -> list[Review]:
-    """Read the reviews of a split of ERASER's movies. Raises ExplainerError where the folder does not hold them."""
+    """Read the reviews of a split of ERASER's movies. Raises ExplainerError if the folder does not hold them."""
     return [Review(str(one.text), CLASSES.index(str(one.labels[0]))) for one in open_dataset(DATASET, data, split)]
 
 

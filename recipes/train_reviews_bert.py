@@ -90,7 +90,7 @@ def encoder_folder(folder: Path | None) -> Path:
 
 
 def frequencies_of(reviews: Mapping[str, Sequence[Review]], tokenizer: Tokenizer) -> Counter[str]:
-    """Count how often each word occurs, every source counting alike however long it is (times a million words)."""
+    """Return how often each word occurs in a million words; every source has the same weight, however long it is."""
     total: Counter[str] = Counter()
     for source in reviews.values():
         counts = word_frequencies((review.text for review in source), tokenizer)

@@ -34,7 +34,7 @@ BATCH = 64
 LENGTH = 32  # tokens at most, [CLS] and [SEP] included
 SHAPE = {"hidden_size": 64, "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 256}
 MOST_MASKED = 0.6  # the share of the other words that are masked is this times u squared, u uniform
-OTHER_WORDS_WEIGHT = 0.1  # weight of the loss over all masked words, most of which nobody can know; the verb's loss has weight 1
+OTHER_WORDS_WEIGHT = 0.1  # weight of the loss over all masked words, most of which cannot be known; the verb's loss has weight 1
 IGNORED_LABEL = -100  # label of tokens that are not learned, as in F.cross_entropy
 
 

@@ -53,7 +53,7 @@ def add_start_arguments(parser: argparse.ArgumentParser, name: str) -> None:
 
 
 def check_start(args: argparse.Namespace) -> None:
-    """Raise ExplainerError where ``--keep`` is given without ``--start``."""
+    """Raise ExplainerError if ``--keep`` is given without ``--start``."""
     if args.keep and args.start is None:
         raise ExplainerError("--keep is a share of the weights of --start: give --start DIR too, or leave --keep out")
 
@@ -61,8 +61,8 @@ def check_start(args: argparse.Namespace) -> None:
 def mix_(model: nn.Module, weights: Mapping[str, Tensor], share: float) -> None:
     """Mix ``share`` of ``weights`` into those of the model, in place; whole numbers, which are counters, stay.
 
-    Of what a training started from and what it came to: Wortsman et al., "Robust fine-tuning of zero-shot models", CVPR 2022; of several
-    trainings: the same, "Model soups", ICML 2022.
+    For the start and the end of one training this is Wortsman et al., "Robust fine-tuning of zero-shot models", CVPR 2022; for several
+    trainings it is "Model soups" by the same authors, ICML 2022.
     """
     for name, value in model.state_dict().items():
         if value.is_floating_point():

@@ -59,7 +59,9 @@ def agreement(result: Explanation, target: str | None = None) -> Agreement:
 
 
 def explained_label(result: Explanation, target: str | None) -> str:
-    """``target`` if it was explained, the first label where it is None. Raises ExplainerError for one that was not explained."""
+    """Return ``target`` if it was explained; if it is None, the label of the first explained target. Raises ExplainerError for one that was
+    not explained.
+    """
     labels = [target_info.label for target_info in result.targets]
     label = labels[0] if target is None else target
     if label not in labels:
@@ -68,8 +70,8 @@ def explained_label(result: Explanation, target: str | None) -> str:
 
 
 def agreement_of(scores: Mapping[str, Tensor], target: str) -> Agreement:
-    """Return the rank correlations between maps that explain ``target``: the scores (N,) of the same tokens by method. Raises
-    ExplainerError for no map.
+    """Return the rank correlations between maps of one ``target``. ``scores`` holds for each method its scores (N,) of the same tokens.
+    Raises ExplainerError if it is empty.
     """
     if not scores:
         raise ExplainerError(f"there is no map for {target!r} yet")

@@ -20,15 +20,15 @@ from explainers.metrics.rank_correlation import rank_correlations
 from explainers.models.inputs.types import MoleculeInput
 from explainers.records.result import Explanation
 
-#: From this rank correlation on two maps order the tokens alike. Maps of two *different* pictures, by two methods, reach less in 95 % of
-#: the cases: under 0.77 with photos-vit (61 photos, 11 methods), 0.62 with clip (10) and 0.42 with scenes-vit (8).
+#: Rank correlation from which two maps count as ordering the tokens alike. Maps of two *different* pictures, by two methods, reach less in
+#: 95 % of the cases: under 0.77 with photos-vit (61 photos, 11 methods), 0.62 with clip (10) and 0.42 with scenes-vit (8).
 MIN_ALIKE_CORRELATION = 0.8
 #: Up to here two maps have no more in common than those of two different pictures typically have: medians 0.38, 0.24 and 0.07 of the same.
 MAX_UNRELATED_CORRELATION = 0.4
 #: Half of the evidence in no more than this share of the picture is a place to name. In 79 pictures half of it lay in 3 to 32 %; with the
 #: patches shuffled never in less than 24 %.
 MAX_NAMED_AREA_SHARE = 0.2
-#: Of the words, the share that counts as the strongest of a map, and at least so many; but never more than a third of a text.
+#: The share of the words that count as the strongest of a map, and their minimum number; but never more than a third of a text.
 _TOP_WORDS_SHARE, _MIN_TOP_WORDS = 0.1, 3
 _MAX_TOP_WORDS = 20  # of more words, to be among them says nothing
 #: A word is named that at least this share of the methods have among their strongest, and that chance names in one text of twenty.
@@ -56,12 +56,12 @@ class TitledMap:
 
 
 def title_map(title: str, spec: str, scores: Tensor, signed: bool) -> TitledMap:
-    """A map by the name that stands on its plate: its title, and its options where it was asked for with some."""
+    """Make a :class:`TitledMap`; its name is the method's ``title``, followed by the options in ``spec``, if there are any."""
     return TitledMap(Spec.parse(spec).title(title), scores.double().numpy(), signed)
 
 
 def agreement_sentence(result: Explanation, target: str | None = None) -> str:
-    """Return a sentence on what the maps of ``result`` for ``target`` have in common; "" where there is nothing to say.
+    """Return a sentence on what the maps of ``result`` for ``target`` have in common, or "" if they have nothing in common.
 
     ``target`` is a label; the first one by default.
 
@@ -91,7 +91,7 @@ def sentence_of(
     words: Sequence[tuple[str, Sequence[int]]] = (),
     are_atoms: bool = False,
 ) -> str:
-    """Return a sentence on what maps of the same tokens have in common; "" where there is nothing to say.
+    """Return a sentence on what maps of the same tokens have in common, or "" if they have nothing in common.
 
     The tokens are the patches of a ``grid`` (rows, columns), ``words``, each with the indices of its pieces, or atoms, which have no names.
     Maps that give every token the same score are left out.
@@ -133,7 +133,7 @@ def _agreement(titles: Sequence[str], rho: NDArray[np.float64], count: int) -> t
 
 
 def _largest_group(rho: NDArray[np.float64], threshold: float) -> list[int]:
-    """The largest set of maps that complete linkage finds of which any two have a correlation of ``threshold`` or more."""
+    """Return the row indices of the largest group of maps, by complete linkage, in which any two correlate by ``threshold`` or more."""
     from scipy.cluster.hierarchy import fcluster, linkage
     from scipy.spatial.distance import squareform
 
@@ -191,7 +191,9 @@ def _format_least(value: float) -> str:
 
 
 def _evidence(titled_map: TitledMap) -> NDArray[np.float64]:
-    """Return each token's share (N,) of the evidence in a map: its positive scores, or without signs those above the median."""
+    """Return each token's share (N,) of the evidence in a map. The evidence is the positive scores of a signed map, and of an unsigned one
+    the scores above the median.
+    """
     evidence = np.maximum(titled_map.scores, 0)
     if not titled_map.signed or not evidence.any():
         evidence = np.maximum(titled_map.scores - np.median(titled_map.scores), 0)
@@ -225,7 +227,7 @@ def _span(name: str, start: int, stop: int) -> str:
 
 
 def _words(maps: Sequence[TitledMap], words: Sequence[tuple[str, Sequence[int]]]) -> str:
-    """Return a sentence that names the words that most maps have among their strongest, each once; "" where there is none."""
+    """Return a sentence with the words that are among the strongest of most maps, each named once; "" if there is no such word."""
     count = min(max(_MIN_TOP_WORDS, round(_TOP_WORDS_SHARE * len(words))), len(words) // 3, _MAX_TOP_WORDS)
     if count < 1:
         return ""

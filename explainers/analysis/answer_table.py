@@ -60,7 +60,7 @@ class AnswerTable(Record):
         return "\n".join([head, *align(table, left=(0,)), *(f"note: {note}" for note in self.notes)])
 
     def figure(self) -> Figure:
-        """The table in colours, each row on the scale of its own largest score; nothing is shown or saved."""
+        """Return the table in colours, each row on the scale of its own largest score; nothing is shown or saved."""
         from matplotlib.figure import Figure
 
         rows, columns = self.scores.shape
@@ -75,7 +75,7 @@ class AnswerTable(Record):
         return figure
 
     def _repr_html_(self) -> str:
-        """The figure and the numbers: what a notebook shows."""
+        """Return the figure and the numbers: what a notebook shows."""
         from explainers.rendering.notebook import figure_html, text_html
 
         return text_html(str(self), figure_html(self.figure(), f"words of the answer by words of the prompt, {self.title}"))
@@ -94,16 +94,17 @@ class AnswerTable(Record):
 def answer_table(
     model: Any, prompt: Any, method: str = TABLE_METHOD, *, seed: int = 0, chat: bool = False, cancelled: Callable[[], bool] | None = None
 ) -> AnswerTable:
-    """A language model's greedy answer to ``prompt``, and what each word of the prompt did for each of its words by ``method``.
+    """Have a language model answer ``prompt`` greedily; return the score of each word of the prompt for each word of the answer, by
+    ``method``.
 
-    The answer is written once. Prompt and answer are then recorded in one forward pass, over which each word of the answer has a backward
-    pass of its own; a word's number is the sum of the logits of its tokens, and what was written before it counts as given. A score is the
-    sum over the tokens of a prompt's word where scores are signed, else the largest; a picture (:class:`explainers.PicturePrompt`) is one
-    column, likewise of its patches.
+    The answer is written once. Prompt and answer are then recorded in one forward pass, over which each word of the answer has its own
+    backward pass. It explains the sum of the logits of the word's tokens, with the words before it as context. The score of a prompt's word
+    is the sum of its tokens' scores if the method's scores are signed, else the largest of them. A picture
+    (:class:`explainers.PicturePrompt`) is one column, whose score is made of those of its patches in the same way.
 
-    ``prompt`` is a text, or a picture with one. ``chat`` and ``cancelled`` are as those of :func:`explainers.explain`.
+    ``prompt`` is a text, or a picture with one. ``chat`` and ``cancelled`` mean what they mean in :func:`explainers.explain`.
 
-    Raises ExplainerError for a model that writes no answer, and for tensors that are not the tokens of a text.
+    Raises ExplainerError for a model that writes no answer, and for a prompt of tensors that are not the tokens of a text.
     """
     opened = model_of(model)
     if not isinstance(opened.task, GeneratedAnswer):
@@ -139,6 +140,6 @@ def answer_table(
 
 
 def _on_picture(record: PicturePromptInput, attribution: Attribution) -> float:
-    """The patches of the picture together: their sum where scores are signed, else the largest."""
+    """Return one score for a whole picture: the sum of its patches' scores if they are signed, else the largest."""
     patches = record.on_picture(attribution.scores)
     return float(patches.sum() if attribution.signed else patches.max())

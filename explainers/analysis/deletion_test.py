@@ -34,13 +34,13 @@ if TYPE_CHECKING:
 
 ORDERS: tuple[Order, ...] = ("most", "least")
 RANDOM_ORDERS = 5  # orders drawn at random that every method is held against
-MOST_CURVE_POINTS = 1000  # points of a curve that are no use any more: nobody sees them apart
+MOST_CURVE_POINTS = 1000  # points of a curve; more could not be seen
 MOST_DRAWS = 1000
 RANDOM = "random"
 
 
 def even_shares(steps: int) -> tuple[float, ...]:
-    """The shares 0, 1 / steps, ..., 1. Raises ExplainerError for less than one step, and for more than ``MOST_CURVE_POINTS``."""
+    """Return the shares 0, 1 / steps, ..., 1. Raises ExplainerError for less than one step, and for more than ``MOST_CURVE_POINTS``."""
     if steps < 1:
         raise ExplainerError(f"a curve of {steps} steps has no end: ask for at least 1")
     if steps > MOST_CURVE_POINTS:
@@ -96,8 +96,9 @@ class RandomCurve(Record):
 class Rank(Record, name="DeletionRank"):
     """The result of one method in a deletion test.
 
-    areas  by order
-    gap    the area of the least relevant first less that of the most relevant first: the larger, the better. Of one order alone its part
+    areas  the area under the curve of each order
+    gap    the area with the least relevant first minus the area with the most relevant first: larger is better. With one order alone, its
+           part of that
     """
 
     method: str
@@ -131,7 +132,7 @@ class Rank(Record, name="DeletionRank"):
 class DeletionTest(Record, name="DeletionCurves"):
     """The deletion test of the maps of one target of one input. ``print`` shows the ranking; :meth:`save` writes the figure or the numbers.
 
-    random  the mean over ``draws`` random orders
+    random  the mean curve of ``draws`` random orders
     """
 
     target: str
@@ -162,7 +163,7 @@ class DeletionTest(Record, name="DeletionCurves"):
         return "\n".join([head, *align(rows, left=(1,)), *(f"note: {note}" for note in self.notes)])
 
     def _repr_html_(self) -> str:
-        """The ranking and the curves: what a notebook shows."""
+        """Return the ranking and the curves: what a notebook shows."""
         from explainers.rendering.notebook import figure_html, text_html
 
         return text_html(str(self), figure_html(self.figure(), f"Curves of the deletion test of {self.target}"))
@@ -202,8 +203,8 @@ def deletion_test(
     model      the one that was explained
     target     the label of one of the explained targets; None: the first
     methods    specs of maps of the result; None: all
-    fractions  shares of the tokens that are gone; the default is that of the papers. Of shares that come to the same number of tokens
-               one is asked, and a note says so
+    fractions  shares of the tokens that are gone; by default those of the papers. If two shares remove the same number of tokens, one of
+               them is asked, and a note says so
     orders     which tokens go first: the ``most`` relevant, the ``least`` relevant, or each of the two
     draws      how many random orders the random baseline is the mean of, each drawn from its own seed
     how        see :mod:`explainers.models.removal`; None: tokens are removed where the model allows it
@@ -284,8 +285,8 @@ def run_deletion(
     draws: int = RANDOM_ORDERS,
     before_pass: BeforePass | None = None,
 ) -> DeletionTest:
-    """The test of ``maps``, by method the scores (N,) of the tokens that may go. All curves share their forward passes, and equal sets of
-    tokens are asked once. Raises ExplainerError where the fractions make no curve.
+    """Run the deletion test of ``maps``: for each method its scores (N,) of the tokens that may be removed. All curves share their forward
+    passes, and a set of tokens that occurs in two of them is asked once. Raises ExplainerError if fewer than two of the fractions differ.
     """
     check_draws(draws)
     shares = sorted(set(fractions))
@@ -328,7 +329,7 @@ def notes_on(removal: TokenRemoval, counts: Sequence[int]) -> list[str]:
 
 
 def _rank(deletion_curves: Sequence[DeletionCurve], baseline: float, orders: Sequence[Order]) -> tuple[Rank, ...]:
-    """Methods from best to worst: where both orders are there by the gap between their areas, else by the area alone."""
+    """Rank methods from best to worst: by the gap between the areas of both orders, or by the one area if there is one order."""
     areas: dict[str, dict[Order, float]] = {}
     for line in deletion_curves:
         assert line.order is not None

@@ -15,7 +15,7 @@ __all__ = ["Gender", "gender_of", "is_first_name"]
 
 Gender = Literal["female", "male"]
 _FILE = Path(__file__).with_name("first_names.csv")
-_TIMES_AS_OFTEN = 4  # one gender must bear a name at least so many times as often as the other, for it to be a name of that gender
+_TIMES_AS_OFTEN = 4  # a name belongs to a gender if that gender bears it at least this many times as often as the other
 
 
 @cache
@@ -32,7 +32,7 @@ def is_first_name(word: str) -> bool:
 
 
 def gender_of(word: str) -> Gender | None:
-    """The gender of the people who bear a name, in any case; None for a name of both, and for what is not known as a first name."""
+    """Return the gender that a first name is given to, in any case of letters; None for a name of both genders and for an unknown word."""
     row = _rows().get(_bare(word))
     if row is None:
         return None

@@ -34,7 +34,7 @@ def _signals(trace: Trace) -> BlockMaps:
 
 
 def _times(first: BlockMaps, second: BlockMaps) -> BlockMaps:
-    """Multiply two lists of maps element by element and set negative products to 0; None where either map is None."""
+    """Multiply two lists of maps element by element and set negative products to 0; None if either map is None."""
     pairs = zip(first, second, strict=True)
     return [None if a is None or b is None else (a * b).clamp(min=0) for a, b in pairs]
 
@@ -122,11 +122,12 @@ class HeadsOfBlock(Record):
 class HeadMaps(Record):
     """Rows of the maps of some blocks, from one token to all tokens.
 
-    blocks   number of the block -> (H, S), real tokens only; None where the block has no attention map over its tokens
+    blocks   number of the block -> (H, S), real tokens only; None if the block has no attention map over its tokens
     token    its place among the S tokens; None for ``mean``
     content  bool (S,): which tokens stand for patches or words
 
-    In JSON scores have four digits, and are those of the patches in raster order, of a text one for each token; ``token`` counts likewise.
+    In JSON scores have four digits: one for each patch in raster order, or for each token of a text; ``token`` is an index in that same
+    order.
     """
 
     quantity: str
@@ -182,11 +183,12 @@ def head_maps(
     block: int | Sequence[int] | None = None,
     head: int | None = None,
 ) -> HeadMaps:
-    """Return a map for each head of what it attends to, for the first input and target, from the token that the model's head reads, else
-    the mean over tokens.
+    """Return for each attention head the row of its map that belongs to the token which the model's classification head reads, or the mean
+    over all rows if it reads no single token. The first input and target are taken.
 
-    ``token`` takes another one: of an image the number of the patch in raster order, of a text that of the word piece. ``block``, one or
-    several, and ``head`` leave the others out. Raises ExplainerError for what does not exist, and for a model without attention maps.
+    ``token`` chooses another row: the number of a patch in raster order, or of a word piece. ``block`` (one or several) and ``head``
+    restrict the result to these. Raises ExplainerError for a token, block or head that does not exist, and for a model without attention
+    maps.
     """
     if quantity not in HEAD_QUANTITIES:
         raise ExplainerError(f"There is no {quantity!r} of a head; there are {', '.join(HEAD_QUANTITIES)}.")
@@ -224,7 +226,7 @@ def head_maps(
 
 
 def _require(session: Session, needs: set[str]) -> None:
-    """Raise ExplainerError with the reason where the model lacks some of these."""
+    """Raise ExplainerError, with the reason, if the model lacks one of the needs."""
     lacks = lacks_of(session.recording)
     if (reason := next((lacks[need] for need in sorted(needs) if need in lacks), None)) is not None:
         raise ExplainerError(f"What happens inside cannot be shown block by block. {reason}")
@@ -306,7 +308,7 @@ class Contributions(Record):
 def contributions(session: Session, spec: str) -> Contributions:
     """Split the map of ``spec``, for the first input and target, into the parts of the blocks.
 
-    Raises ExplainerError where that method is no sum over blocks.
+    Raises ExplainerError if that method is not a sum over blocks.
     """
     request = parse(spec, blocks=len(session.model.blocks))
     if not request.method.summed:
@@ -336,5 +338,5 @@ def contributions(session: Session, spec: str) -> Contributions:
 
 
 def brief(values: Tensor) -> list[float]:
-    """The numbers with :data:`DIGITS` significant digits."""
+    """Return the numbers with :data:`DIGITS` significant digits."""
     return [float(f"{value:.{DIGITS}g}") for value in values.tolist()]

@@ -1,4 +1,4 @@
-"""MDA with superpixels and a hint of one's own, as its code takes them; over patches it is the method ``mda``."""
+"""MDA with your own superpixels and hint, as in the authors' code; over patches it is the method ``mda``."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ def metric_driven_map(
     gamma: float = 0.5,
     candidates: int = 28,
 ) -> Tensor:
-    """Score the superpixels of a picture by Metric-Driven Attributions (MDA); returns float64 (height, width), the score of its superpixel
-    for each pixel that the model saw.
+    """Score the superpixels of a picture by Metric-Driven Attributions (MDA); return float64 (height, width): for each pixel that the model
+    saw the score of its superpixel.
 
     superpixels  whole numbers from 0 (height, width), of the size of the model's input tensor, as SLIC makes them; None: patches
     hint    numbers (height, width), in any size: candidates for each place in the order are chosen by the means of this map. None: by how
             far the answer falls without each superpixel alone
-    gamma, candidates  as the options of the method ``mda``
+    gamma, candidates  the options of the same names of the method ``mda``
 
     Raises ExplainerError for a model that reads no pictures, and for superpixels of another size or with numbers left out.
 

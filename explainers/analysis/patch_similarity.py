@@ -55,7 +55,9 @@ class PatchSimilarity:
         return rows, columns
 
     def components(self, count: int = COMPONENTS) -> tuple[Tensor, list[float]]:
-        """Projections (rows, columns, count) on the first principal components, and the share of the variance that each has."""
+        """Return each patch's projection (rows, columns, count) on the first ``count`` principal components, and the share of the variance
+        of each.
+        """
         flat = self.features.flatten(0, 1)
         mean, axes = principal_components(flat, min(count, *flat.shape))
         centred = flat - mean
@@ -64,7 +66,9 @@ class PatchSimilarity:
         return projections.unflatten(0, self.grid), shares.tolist()
 
     def colours(self) -> Tensor:
-        """(rows, columns, 3) in 0 to 1: the first three components as red, green and blue, each from its smallest to its largest."""
+        """Return a colour for each patch, (rows, columns, 3) in 0 to 1: the first three principal components as red, green and blue, each
+        scaled from its minimum to its maximum.
+        """
         values, _ = self.components()
         low, high = values.amin((0, 1)), values.amax((0, 1))
         shown = (values - low) / (high - low).clamp(min=torch.finfo(values.dtype).tiny)
@@ -80,7 +84,7 @@ class PatchSimilarity:
         return F.cosine_similarity(self.features, self.features[row, column], dim=-1)
 
     def to_json(self, row: int, column: int) -> dict[str, Any]:
-        """Plain data: colours, shares of variance, and the cosines with one patch."""
+        """Return the colours, the shares of variance, and the cosines with one patch as plain data for JSON."""
         return PatchComparison(
             grid=self.grid,
             source=self.source,
@@ -110,10 +114,10 @@ class PatchSimilarity:
 
 
 def patch_similarity(model: Any, inputs: Input | Prepared) -> PatchSimilarity:
-    """The features of the patches of one picture: of a backbone those that it gives, of others what its last block gives.
+    """Return the features of the patches of one picture: the output of a backbone, or of the last block of another model.
 
-    ``model`` and ``inputs`` are what ``explain`` takes, of an image model or the image side of a CLIP model. One forward pass.
-    Raises ExplainerError for texts, and where patches lie on no grid.
+    ``model`` and ``inputs`` are what ``explain`` takes: an image model, or a CLIP model, whose image side is used. Runs one forward pass.
+    Raises ExplainerError for texts, and if patches lie on no grid.
     """
     opened: Model = model_of(model)
     if opened.kind == "text":
@@ -135,7 +139,7 @@ def patch_similarity(model: Any, inputs: Input | Prepared) -> PatchSimilarity:
 
 
 def _tokens(model: Model, tensors: dict[str, Tensor]) -> tuple[Tensor, str]:
-    """The features (1, S, D) of all tokens, and which these are."""
+    """Return the features (1, S, D) of all tokens, and a phrase that says which features these are."""
     with torch.no_grad(), evaluating(model.module):
         if isinstance(model.task, Features) and model.raw_forward is not None:
             return model.task.hidden(model.raw_forward(tensors)), "the features that the model gives"

@@ -39,7 +39,7 @@ class Region(Record):
 
 @dataclass(frozen=True)
 class WonPatches(Record):
-    """The patches that one label wins, or none."""
+    """The patches that one label wins, or that no label wins."""
 
     index: Annotated[int, describe("Its value in regions.png.")]
     patches: int
@@ -72,7 +72,9 @@ class Regions(Record):
     regions: Annotated[tuple[Region, ...], HIDDEN]
 
     def mask(self) -> Image.Image:
-        """The seen crop, pixel for pixel of the original, as a picture in palette mode: 0 for nobody, 1 for the first label, and so on."""
+        """Return the seen crop, pixel for pixel of the original, as a picture in palette mode: 0 for nobody, 1 for the first label, and so
+        on.
+        """
         width, height = self.crop[2] - self.crop[0], self.crop[3] - self.crop[1]
         picture = Image.fromarray((self.winners + 1).astype(np.uint8), "L").resize((width, height), Image.Resampling.NEAREST)
         picture.putpalette([0, 0, 0, *(channel for i in range(len(self.labels)) for channel in _colour(i))])
@@ -90,7 +92,7 @@ class Regions(Record):
         return "\n".join([head, *align(rows, left=(0,))])
 
     def _repr_html_(self) -> str:
-        """The shares and the mask: what a notebook shows."""
+        """Return the shares and the mask: what a notebook shows."""
         from explainers.rendering.notebook import picture_html, text_html
 
         return text_html(str(self), picture_html(self.mask().convert("RGB"), f"Who wins which patch, by {self.method}"))
@@ -135,8 +137,8 @@ def _colour(i: int) -> tuple[int, int, int]:
 def regions(result: Explanation, method: str, threshold: float = THRESHOLD) -> Regions:
     """Find which explained target of ``result`` wins each patch by the maps of ``method``; see :func:`regions_of`.
 
-    Raises ExplainerError for a text, for tensors without a picture's size, for a method without a map, and where no label could win: of a
-    method whose map is the same for every label, and for a label that is there twice.
+    Raises ExplainerError for a text, for tensors without a picture's size, for a method without a map, for a method whose map is the same
+    for every label, and for a label that occurs twice.
     """
     if not isinstance(result.input, ImageInput) or result.prompts:
         raise ExplainerError("regions lie in a picture: explain an image, from its image side")
@@ -154,7 +156,7 @@ def regions(result: Explanation, method: str, threshold: float = THRESHOLD) -> R
 
 
 def refuse_without_winner(method: str, labels: Sequence[str], class_specific: bool) -> None:
-    """Raise ExplainerError where labels cannot win patches from each other."""
+    """Raise ExplainerError if labels cannot win patches from each other."""
     repeated = sorted({label for label in labels if list(labels).count(label) > 1})
     if repeated:
         raise ExplainerError(f"{repeated[0]!r} is there twice, and one cannot win patches from the other: explain each label once")
@@ -179,12 +181,12 @@ def regions_of(
 
     The first of equal ones wins.
 
-    scores     (labels, rows, columns). Those of a signed method are compared as they are; the maps of an unsigned one are first divided
-               by the sum of their absolute values, as their size means nothing across maps
+    scores     (labels, rows, columns). Those of a signed method are compared as they are; the maps of an unsigned one are first divided by
+               the sum of their absolute values, as their size means nothing across maps
     size       width and height of the upright original, in whose pixels ``crop`` and the boxes are
     threshold  0 to 1
 
-    Raises ExplainerError for a threshold outside of that.
+    Raises ExplainerError for a threshold outside of 0 to 1.
     """
     if not 0 <= threshold <= 1:
         raise ExplainerError(f"the threshold is {threshold:g}; it is a share of the largest score, from 0 to 1")
@@ -205,7 +207,7 @@ def regions_of(
 
 
 def _box(bounds: tuple[slice, slice], grid: Sequence[int], size: tuple[int, int], crop: PixelBox) -> PixelBox | None:
-    """A rectangle of patches in pixels of the original, cut to it; None where nothing of it is left."""
+    """Convert a rectangle of patches to pixels of the original picture, cut at its edges; None if it lies outside of the picture."""
 
     def span(bounds: slice, count: int, start: int, end: int, length: int) -> tuple[int, int]:
         first, last = (start + round(cell * (end - start) / count) for cell in (bounds.start, bounds.stop))

@@ -42,7 +42,7 @@ TRUST_FRACTIONS = (0, 0.25, 0.5, 0.75, 1)  # of the tokens, at which the model i
 
 @dataclass(frozen=True)
 class SummaryRow:
-    """One input: what the model says of the target, and the map. ``problem`` says why there is none."""
+    """The result for one input: the model's answer for the target, and the map. ``problem`` says why there is no map."""
 
     name: str
     key: str = field(repr=False)
@@ -57,9 +57,9 @@ class SummaryRow:
 
 @dataclass(frozen=True, eq=False)
 class Summary:
-    """A method over many inputs.
+    """The maps of one method over many inputs, and what they have in common.
 
-    rows   those that were explained, as they came; problems those that could not be
+    rows   the explained inputs in their order; ``problems``: those that could not be explained
     mean   images: (rows, columns), the mean of the maps, each divided by the sum of its magnitudes, so that every picture counts alike
     words  texts: every word, the largest total first
     """
@@ -73,7 +73,7 @@ class Summary:
     words: list[WordTotal]
 
     def most_trusted(self, count: int = 5) -> list[SummaryRow]:
-        """The inputs on which the method names best what the model needs."""
+        """Return the ``count`` inputs on which the method's map is most trusted, the best first."""
         return sorted(self.rows, key=lambda row: -row.trust)[:count]
 
     def least_trusted(self, count: int = 5) -> list[SummaryRow]:
@@ -81,9 +81,9 @@ class Summary:
         return sorted(self.rows, key=lambda row: row.trust)[:count]
 
     def rank(self, words: Iterable[str]) -> list[WordTotal]:
-        """Rank those of ``words`` that are in the texts, in any case, the largest total first.
+        """Return the totals of those of ``words`` that are in the texts, in any case of letters, the largest total first.
 
-        Names, places, or what should not matter may be such words. Raises ExplainerError for a string in place of a list, and for several
+        Examples are names, places, and words that should not matter. Raises ExplainerError for a string in place of a list, and for several
         words in one.
         """
         if isinstance(words, str):
@@ -94,15 +94,15 @@ class Summary:
         return [word for word in self.words if word.word in wanted_words]
 
     def names(self) -> list[WordTotal]:
-        """The names and other entities of the texts, the largest total first: the words that begin with a capital inside a sentence more
-        often than they stand in lower case. The capitals are those of the texts, also where a tokenizer makes all letters small.
+        """Return the names and other entities of the texts, the largest total first: the words that begin with a capital inside a sentence
+        more often than they stand in lower case. The capitals are those of the texts, also where a tokenizer makes all letters small.
 
-        Of texts without a capital these are first names alone: for others give a list of names to :meth:`rank`.
+        In texts without any capital only first names are found; pass other names to :meth:`rank`.
         """
         return self.rank(names_in([word for word, _ in row.words] for row in self.rows))
 
     def picture(self, size: int = 448) -> Image.Image:
-        """The mean map as a picture, ``size`` pixels along its longer side. Raises ExplainerError for texts, which have none."""
+        """Return the mean map as a picture, ``size`` pixels along its longer side. Raises ExplainerError for texts, which have none."""
         if self.mean is None:
             raise ExplainerError("Texts have no mean map: see .words.")
         return map_picture(self.mean.float().numpy(), parse(self.method).method.signed, size)
@@ -117,20 +117,20 @@ class Summary:
         return "\n".join([*lines, *(f"note: {row.name}: {row.problem}" for row in self.problems)])
 
     def _repr_html_(self) -> str:
-        """The tables and the mean map: what a notebook shows."""
+        """Return the tables and the mean map: what a notebook shows."""
         from explainers.rendering.notebook import picture_html, text_html
 
         shown = [] if self.mean is None else [picture_html(self.picture(), f"Mean map of {self.method} for {self.target}")]
         return text_html(str(self), *shown)
 
     def page(self) -> str:
-        """The same as a page of HTML by itself."""
+        """Return the tables and the mean map as one self-contained HTML page."""
         from explainers.rendering.notebook import page_html
 
         return page_html(f"{self.model}: {self.target}", self._repr_html_())
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data; of the rows only what is small."""
+        """Return the summary as plain data for JSON; rows are without their maps."""
 
         def brief(rows: Sequence[SummaryRow]) -> list[dict[str, Any]]:
             return [{"name": row.name, "label": row.label, "value": row.value, "trust": row.trust} for row in rows]
@@ -162,12 +162,13 @@ def summarise(
 ) -> Summary:
     """Explain many inputs by one method, and sum up what it finds.
 
-    model     as :func:`explain` takes one
+    model     a model in any form that :func:`explain` takes
     inputs    a list (or another iterable) of images, paths or texts: what :func:`explain` takes, but for tensors
-    target    one, as of :func:`explain`, the same for all; None: each input's own top class
-    rows      a file of one line an input, to go on from: inputs that are in it are not explained again. None keeps nothing
-    progress  told of each input when it is done
-    cancelled asked between passes
+    target    one target, in any form that :func:`explain` takes, for all inputs; None: each input's top class
+    rows      a file with one line for each input, written as the work goes on: inputs that are already in it are not explained again. None:
+              no file
+    progress  called with each input when it is done
+    cancelled asked between passes; when true, :class:`Cancelled` is raised
 
     An input that cannot be read or explained is among ``problems``. Raises ExplainerError for a target or method that does not fit the
     model, before the first input; for no inputs, and for a file that is damaged or of another summary.
@@ -201,7 +202,7 @@ def summarise(
 
 
 def _check(model: Model, inputs: Any, target: Any, method: Any) -> None:
-    """Raise ExplainerError for what no input could be explained by."""
+    """Raise ExplainerError for a target or a method that fits none of the inputs."""
     if isinstance(inputs, str | bytes | Mapping | Tensor | Crop | TextPair) or not isinstance(inputs, Iterable):
         raise ExplainerError(f"inputs is a list of images, paths or texts, not a {type(inputs).__name__}; send [input] for a single one")
     if isinstance(target, list | tuple):
@@ -245,14 +246,14 @@ def _value(result: Explanation) -> float:
 
 
 def _trust(model: Model, result: Explanation, target: TargetLike) -> float:
-    """The symmetric relevance gain of the explained number."""
+    """Return the symmetric relevance gain of a map: the trust that the summary ranks inputs by."""
     removal, attribution = _removal(model, result), result.maps[0]
     counts = removal_counts(TRUST_FRACTIONS, removal.tokens, removal.least)
     content_scores = attribution.scores[attribution.content]
     orders = torch.stack([removal_order(content_scores, "most"), removal_order(content_scores, "least")])
     logits = curves(removal, orders, counts)
     (single,) = as_targets(target)
-    whole = single.with_top_class(int(result.logits.argmax()))  # of the whole input, whatever is taken away
+    whole = single.with_top_class(int(result.logits.argmax()))  # of the whole input, whatever is removed
     resolved = resolve(whole, Classes.of(model, list(result.labels)), logits.flatten(0, 1))
     most, least = resolved.value(logits.flatten(0, 1)).unflatten(0, logits.shape[:2])
     shares = [count / removal.tokens for count in counts]
@@ -270,7 +271,7 @@ def _removal(model: Model, result: Explanation) -> TokenRemoval:
 
 
 def _mean(rows: Sequence[SummaryRow]) -> Tensor | None:
-    """The mean map of the rows that are images. Raises ExplainerError where their grids differ."""
+    """Return the mean map of the rows that are images. Raises ExplainerError if their grids differ."""
     grids = {row.grid for row in rows}
     if None in grids:
         return None
@@ -285,8 +286,8 @@ def _mean(rows: Sequence[SummaryRow]) -> Tensor | None:
 
 
 def _stored_rows(path: Path, settings: dict[str, Any]) -> dict[str, SummaryRow]:
-    """Return the rows of the same summary that a file holds; start the file where there is none. A line that was cut off while it was
-    written is dropped.
+    """Return the rows that a file holds of a summary with these settings; create the file if there is none. A line that was cut off while
+    it was written is dropped.
     """
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -307,7 +308,7 @@ def _stored_rows(path: Path, settings: dict[str, Any]) -> dict[str, SummaryRow]:
 
 
 def _record(line: str) -> Any:
-    """The JSON of a line; None for a line that is no JSON."""
+    """Return the JSON of a line; None for a line that is no JSON."""
     try:
         return json.loads(line)
     except ValueError:
@@ -315,7 +316,7 @@ def _record(line: str) -> Any:
 
 
 def _key(item: Any) -> str:
-    """The key by which an input is recognised in a stored summary."""
+    """Return the key by which an input is recognised in a stored summary."""
     if isinstance(item, Path):
         return hashlib.sha256(item.read_bytes() if item.is_file() else str(item).encode()).hexdigest()
     if isinstance(item, Image.Image):

@@ -23,7 +23,7 @@ class TargetOutput:
 
     label     of the target
     resolved  the target, its classes found among the logits
-    explains  the number that areas and ranks are made of: ``value`` is that of a regression, in its own unit
+    explains  the number that areas and ranks are computed from; ``value`` is the output of a regression, in its own unit
     """
 
     label: str
@@ -54,10 +54,11 @@ class TargetOutput:
 
 
 def target_output(model: Model, labels: Sequence[str], target: Mapping[str, Any]) -> TargetOutput:
-    """The output for an explained ``target``, as :meth:`TargetInfo.to_json` gives it; ``labels`` are the names of the logits.
+    """Find which number of the model's output belongs to an explained ``target``, in the form of :meth:`TargetInfo.to_json`; ``labels`` are
+    the names of the logits.
 
-    A lone prompt is read by its logit, as its probability is 1 whatever is shown; so is a prompt whose own words go, as they make its own
-    similarity and not that of the others.
+    A prompt without others is read by its logit, as its probability is always 1. A prompt whose own words are removed is read by its logit
+    too, as removing them changes its own similarity and not that of the others.
     """
     explained = target_from_json(target, None if model.kind == "clip" else labels)
     resolved = resolve(explained, Classes.of(model, labels), torch.zeros(1, len(labels)))

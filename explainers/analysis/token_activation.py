@@ -29,7 +29,7 @@ from explainers.self_check.opening import model_of
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["TAM_PAPER", "TokenActivationMaps", "cleaned_map", "rank_filter", "scaled_map", "token_activation_maps"]
+__all__ = ["TAM_PAPER", "TokenActivationMaps", "clean_map", "rank_filter", "scale_map", "token_activation_maps"]
 
 _TINY = 1e-8  # added to the sum of the weights, as in the published code
 
@@ -65,7 +65,9 @@ class TokenActivationMaps(Record, name="TokenMaps"):
             raise ExplainerError(f"{path} ends in nothing that maps are saved as: end it in .json, .png, .pdf or .svg")
 
     def figure(self, picture: Any = None, columns: int = 4) -> Figure:
-        """The maps side by side, over ``picture`` (a PIL image, as the model saw it) where one is passed; nothing is shown or saved."""
+        """Return the maps side by side, over ``picture`` (a PIL image, as the model saw it) where one is passed; nothing is shown or
+        saved.
+        """
         from matplotlib.figure import Figure
 
         across = min(columns, len(self.tokens))
@@ -92,7 +94,8 @@ def token_activation_maps(
     grid: tuple[int, int] | None = None,
     tokens: int = MAX_NEW_TOKENS,
 ) -> TokenActivationMaps:
-    """The answer of a vision-language model to a picture and a prompt, written greedily, and where in the picture each token of it was.
+    """Have a vision-language model answer a picture and a prompt greedily; return the answer and a map over the picture for each of its
+    tokens.
 
     model      what ``explain`` takes, with a picture and a prompt (:class:`explainers.PicturePrompt`) as ``inputs``: the other arguments
                are then known. Or the torch module itself, with what its processor gives for one picture and one prompt: a decoder of
@@ -100,14 +103,15 @@ def token_activation_maps(
     tokenizer  for the texts of tokens; without it they are told apart by their numbers
     image_token  the id that stands for the picture's tokens; None: as the module's configuration says
     grid       rows and columns of the picture's tokens; None: square
-    tokens     of the answer, at most
+    tokens     the maximum number of tokens of the answer
 
     Forward passes alone: those that write the answer, and one over prompt and answer, of which the logits of all positions are kept:
-    (positions, vocabulary). A token's map is its logits at the image tokens, 0 where negative; what is taken off is the mean of the maps of
-    the text tokens before it behind the picture's first, other ones than itself, each weighed by how much the token's own logit is raised
-    where that token is read, and scaled to fit best (:func:`cleaned_map`); then :func:`scaled_map` and :func:`rank_filter`.
+    (positions, vocabulary). A token's map is its logits at the image tokens, 0 where negative; from it the interference of earlier text
+    tokens is subtracted: the weighted mean of the maps of all other text tokens behind the picture's first token, each weighted by how much
+    it raises the explained token's logit, scaled to fit best (:func:`clean_map`). Then :func:`scale_map` and :func:`rank_filter` are
+    applied.
 
-    Raises ExplainerError where the picture's tokens are not found, do not fill the grid, or where nothing is written.
+    Raises ExplainerError if the picture's tokens are not found, do not fill the grid, or if nothing is written.
     """
     if isinstance(model, nn.Module) and isinstance(inputs, Mapping):
         return _of_module(model, inputs, tokenizer, image_token, grid, tokens)
@@ -131,7 +135,7 @@ def token_activation_maps(
 def _of_module(
     module: nn.Module, tensors: Mapping[str, Tensor], tokenizer: Any, image_token: int | None, grid: tuple[int, int] | None, tokens: int
 ) -> TokenActivationMaps:
-    """The maps of a module alone, of what its processor gives."""
+    """Return the token activation maps of a torch module, for ``tensors`` that its processor made."""
     config: Any = getattr(module, "config", None)
     known = [getattr(config, name, None) for name in ("image_token_id", "image_token_index")]
     image_id = image_token if image_token is not None else next((index for index in known if isinstance(index, int)), None)
@@ -165,9 +169,9 @@ def _texts(tokenizer: Any, ids: list[int]) -> list[str]:
 
 
 def _maps(logits: Tensor, ids: Tensor, seen: Tensor, start: int, texts: list[str], grid: tuple[int, int]) -> Tensor:
-    """The maps (tokens, rows, columns) of the tokens from ``start`` on.
+    """Return the maps (tokens, rows, columns) of the tokens from ``start`` on.
 
-    ``logits`` (S, V), none below 0, and ``ids`` (S,) of all tokens, ``seen`` (N,) those of the picture.
+    ``logits`` (S, V), none below 0, and ``ids`` (S,) belong to all tokens; ``seen`` (N,) are the positions of the picture's tokens.
     """
     of_picture = set(seen.tolist())
     text = [position for position in range(int(seen[0]), len(ids)) if position not in of_picture]
@@ -177,17 +181,18 @@ def _maps(logits: Tensor, ids: Tensor, seen: Tensor, start: int, texts: list[str
         earlier = [before for before in text if before < position]
         others = [before for before in earlier if texts[before].strip() != texts[position].strip()]
         behind = logits[seen][:, ids[others]].T.double()
-        _, _, cleaned = cleaned_map(logits[seen, index].double(), behind, logits[others, index].double())
-        maps.append(rank_filter(scaled_map(cleaned, logits[earlier, index].double()).view(grid)))
+        _, _, cleaned = clean_map(logits[seen, index].double(), behind, logits[others, index].double())
+        maps.append(rank_filter(scale_map(cleaned, logits[earlier, index].double()).view(grid)))
     return torch.stack(maps).float().cpu()
 
 
-def cleaned_map(activations: Tensor, earlier: Tensor, weights: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The interference (N,) of earlier tokens, the scale at which it fits best, and what is left of a map without it.
+def clean_map(activations: Tensor, earlier: Tensor, weights: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Subtract the interference of earlier tokens from a map; return the interference (N,), its best-fitting scale, and the cleaned map
+    (N,).
 
     activations  those (N,) of the explained token at the image tokens
     earlier  those (T, N) of earlier text tokens
-    weights  the activations (T,) of the explained token where those are read
+    weights  the activations (T,) of the explained token at the positions of the earlier tokens
     """
     interference = (weights / (weights.sum() + _TINY)) @ earlier
     size = interference @ interference
@@ -195,8 +200,8 @@ def cleaned_map(activations: Tensor, earlier: Tensor, weights: Tensor) -> tuple[
     return interference, scale, (activations - scale * interference).clamp(min=0)
 
 
-def scaled_map(cleaned: Tensor, text: Tensor) -> Tensor:
-    """The map (N,) on a scale from the smallest to the largest number of it and of the activations (T,) at the text tokens."""
+def scale_map(cleaned: Tensor, text: Tensor) -> Tensor:
+    """Scale a map (N,) linearly so that the smallest number in it and in the activations (T,) at text tokens is 0 and the largest 1."""
     both = torch.cat([cleaned, text])
     low, high = both.min(), both.max()
     return (cleaned - low) / (high - low) if bool(high > low) else torch.zeros_like(cleaned)
@@ -206,7 +211,7 @@ def rank_filter(scores: Tensor) -> Tensor:
     """Replace each value of a map (rows, columns) by a weighted mean of its 3 x 3 window.
 
     The values of a window, reflected at the edges, are sorted and weighed by a bell around the middle one, whose width is their standard
-    deviation over their mean. Equal values stay; where their mean is 0 so is the result.
+    deviation over their mean. A window of equal values keeps them; if the mean of a window is 0, the result is 0.
     """
     padded = F.pad(scores[None, None], (1, 1, 1, 1), mode="reflect")
     ordered = F.unfold(padded, 3)[0].sort(0).values  # (9, N)

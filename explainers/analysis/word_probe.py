@@ -22,11 +22,11 @@ from explainers.records.targets import Target
 from explainers.rendering.plain import align
 from explainers.self_check.opening import model_of
 
-__all__ = ["SLOT", "FilledText", "WordProbe", "filled_texts", "word_probe"]
+__all__ = ["SLOT", "FilledText", "WordProbe", "fill_template", "word_probe"]
 
 #: Stands in a template where the words are put in.
 SLOT = "{}"
-#: What is read of each text; a regression has no probability, and its value is the logit.
+#: The numbers that are read for each text; a regression has no probability, and its value takes the place of the logit.
 NUMBERS = ("probability", "logit", "relevance")
 PROBE_METHOD = "input_x_gradient:conservative"
 _TEXTS_PER_PASS = 10  # texts in one batch
@@ -34,7 +34,7 @@ _TEXTS_PER_PASS = 10  # texts in one batch
 
 @dataclass(frozen=True)
 class FilledText(Record, name="ProbeRow"):
-    """The template with one word in its slot, and what the model made of it."""
+    """The template with one word in its slot, the model's answer, and the relevance of the word."""
 
     group: str
     word: str
@@ -97,7 +97,7 @@ class WordProbe(Record):
 
     @property
     def method(self) -> Attribution:
-        """The name of ``attribution`` in 0.2."""
+        """The old name of ``attribution``, from version 0.2."""
         return self.attribution
 
     @property
@@ -133,7 +133,7 @@ class WordProbe(Record):
         return "\n".join([head, *align(rows, left=(0, 1)), *(f"note: {note}" for note in self.notes)])
 
     def _repr_html_(self) -> str:
-        """The table and the map of the first text: what a notebook shows."""
+        """Return the table and the map of the first text: what a notebook shows."""
         from explainers.rendering.notebook import map_html, text_html
 
         return text_html(str(self), map_html(self.attribution, None))
@@ -146,10 +146,11 @@ class WordProbe(Record):
         path.write_text(json.dumps(self.to_json(), ensure_ascii=False, indent=1) + "\n", "utf-8")
 
 
-def filled_texts(template: str, groups: Mapping[str, Sequence[str]]) -> list[tuple[str, str, str]]:
-    """(group, word, filled text), each once, in the order of the groups.
+def fill_template(template: str, groups: Mapping[str, Sequence[str]]) -> list[tuple[str, str, str]]:
+    """Fill the slot of a template with each word; return (group, word, filled text) for each, without duplicates, in the order of the
+    groups.
 
-    Raises ExplainerError for a template without exactly one slot, and where there is no word.
+    Raises ExplainerError for a template without exactly one slot, and if there is no word.
     """
     slots = template.count(SLOT)
     if slots != 1:
@@ -183,7 +184,7 @@ def word_probe(
     model = model_of(model)
     if model.kind != "text":
         raise ExplainerError(f"{model.name} does not read texts: choose a text model")
-    filled_template = filled_texts(template, groups)
+    filled_template = fill_template(template, groups)
     results: list[Explanation] = []
     for first in range(0, len(filled_template), _TEXTS_PER_PASS):
         if progress is not None:
@@ -201,7 +202,7 @@ def word_probe(
 
 
 def _measure(group: str, word: str, start: int, result: Explanation, unknown_id: int | None) -> FilledText:
-    """One filled text: what the model says of it, and the relevance of the word that was put in."""
+    """Read from ``result`` what the model says of a filled text, and the relevance of the word in its slot."""
     assert not isinstance(result.input, ImageInput)
     stop, tokens = start + len(word), result.input.tokens
     indices = [i for i, token in enumerate(tokens) if not token.special and token.start < stop and token.end > start]

@@ -33,8 +33,8 @@ class WordTotal:
 
 
 def word_totals(texts: Iterable[Sequence[tuple[str, float]]]) -> list[WordTotal]:
-    """Every word of texts, each a list of (word, score), without regard to case and without punctuation around it; the largest total
-    first.
+    """Sum the scores of every word over texts, each a list of (word, score); the largest total first. Case and the punctuation around a
+    word are ignored.
     """
     scores: dict[str, list[float]] = {}
     for text in texts:
@@ -48,11 +48,11 @@ def word_totals(texts: Iterable[Sequence[tuple[str, float]]]) -> list[WordTotal]
 
 
 def names_in(texts: Iterable[Sequence[str]]) -> set[str]:
-    """The words, in lower case, that are names by how they are written: those that begin with a capital inside a sentence more often than
-    they stand in lower case anywhere. Of texts without a capital those that are first names (:mod:`explainers.analysis.first_names`).
+    """Return the words, in lower case, that are names by how they are written: those that begin with a capital inside a sentence more often
+    than they stand in lower case anywhere. In texts without any capital, the known first names (:mod:`explainers.analysis.first_names`).
 
     ``texts`` are lists of words and marks in order. A capital where a sentence or a quotation begins is no evidence, nor is a word that is
-    shouted: in capitals, and longer than an abbreviation, beside another such word or in a text without a small letter. Initials, titles
+    shouted: in capitals, and longer than an abbreviation, next to another such word or in a text without a small letter. Initials, titles
     such as Dr and the English I are no names.
     """
     capitals: Counter[str] = Counter()

@@ -37,10 +37,10 @@ _MEASURED: WeakKeyDictionary[nn.Module, dict[tuple[Any, ...], AccumulatedRoundin
 class AccumulatedRounding:
     """The rounding that a model's activations accumulate.
 
-    units        of the output of each sum and matrix product, by its position in the forward pass: in units of
+    units        the rounding of the output of each sum and matrix product, by its position in the forward pass, in units of
                  :func:`explainers.autograd.rounding.scale_of`
-    input_error  how far the inputs of linear maps may be off, relative to the numbers and their mean size: of the worst linear map, all but
-                 a thousandth of whose numbers are nearer. The estimate of rounding leaves it out
+    input_error  the error of the inputs of the worst linear map, relative to the numbers and their mean size; a thousandth of its numbers
+                 may be worse. The estimate of rounding leaves it out
     """
 
     units: Mapping[int, float]
@@ -50,8 +50,8 @@ class AccumulatedRounding:
 def accumulated_rounding_of(model: Model) -> AccumulatedRounding:
     """Return the rounding that each sum and matrix product of a model accumulates.
 
-    Measured when first wanted, and kept as long as the module lives: for its device and type, and the side of it that is explained.
-    Needs a device that has float64.
+    It is measured when first needed and cached as long as the module exists, for each device, dtype and explained side. Needs a device with
+    float64.
     """
     kept = _MEASURED.setdefault(model.module, {})
     key = (model.side, model.device, model.dtype)
@@ -65,7 +65,7 @@ def accumulated_rounding_of(model: Model) -> AccumulatedRounding:
 
 
 def made_up(model: Model) -> dict[str, Tensor]:
-    """Make an input on which to measure rounding: a picture of blotches of all sizes, a few token ids, or a molecule."""
+    """Make an input for measuring rounding: a picture of blotches of all sizes, a few token ids, or a molecule."""
     if model.kind == "molecule":
         return model.prepare(MOLECULE).tensors
     if model.kind == "text":
@@ -81,7 +81,7 @@ def made_up(model: Model) -> dict[str, Tensor]:
 class Comparison(Recording):
     """A recording that keeps the outputs of sums and products, and the inputs of linear maps, as ``noted``.
 
-    Given what another one noted, it keeps the differences from that as ``differences`` and ``input_errors``.
+    If it is given the values that another comparison noted, it keeps the differences from these as ``differences`` and ``input_errors``.
     """
 
     def __init__(self, model: Model, tensors: Mapping[str, Tensor], exact: Mapping[int, Tensor] | None = None, **how: Any) -> None:

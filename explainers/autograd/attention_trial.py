@@ -21,14 +21,14 @@ _PLANS: WeakKeyDictionary[nn.Module, Plans] = WeakKeyDictionary()
 
 
 class Pass(Protocol):
-    """A recorded pass, as far as it is asked here."""
+    """The part of a recorded pass that this module uses."""
 
     mask: Tensor
     pixels: Tensor | None
 
     @property
     def structure(self) -> ModelStructure:
-        """The structure of the model, as the pass shows it."""
+        """The structure of the model, found from the pass."""
 
 
 P = TypeVar("P", bound=Pass)
@@ -52,7 +52,7 @@ def trial_tensors(model: Model) -> dict[str, Tensor]:
 
 def trial(model: Model, record: Record[P]) -> P:
     """Record a pass over :func:`trial_tensors`, from the pixels, in float64 if the weights are in half precision; return the recording. The
-    attention that it shows is cached for as long as the module exists.
+    attention plan found by it is cached as long as the module exists.
     """
     with torch.no_grad():
         recording = record(model, trial_tensors(model), pixels=True, double=_is_short(model))
@@ -63,8 +63,8 @@ def trial(model: Model, record: Record[P]) -> P:
 
 
 def attention_plan_of(model: Model, recording: Pass, record: Record[Pass]) -> AttentionPlan:
-    """Return how a model's attention is to be read, found once and then kept. ``recording`` itself is used where it is of one picture, from
-    its pixels on, and where the model takes no made-up input.
+    """Return the plan of how to read a model's attention; it is found once and then cached. It is found from ``recording`` itself if that
+    holds one picture and starts at its pixels, or if the model accepts no made-up input.
     """
     plans, key = _PLANS.setdefault(model.module, {}), key_of(model)
     if key in plans:

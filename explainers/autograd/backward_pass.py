@@ -23,9 +23,9 @@ ROUNDING_OF_ACCOUNT = 16.0
 
 @dataclass
 class BackwardPass:
-    """State of one backward pass, which autograd's functions read and write.
+    """The state of one backward pass, which autograd functions read and write.
 
-    rule     what they follow
+    rule     the rule that they follow
     biases   the bias terms so far; None: none are counted
     unruled  names of functions without a rule that the signal passed by ordinary gradient
     """
@@ -40,7 +40,7 @@ Places = dict[str, list[Tensor | None]]
 
 
 def places_of(nodes: Nodes, structure: ModelStructure, pixels: Tensor | None, fields: Fields) -> Places:
-    """Return, by field, the tensors at which the signals that ``fields`` ask for arrive. Tensors that nobody asks for are not looked up."""
+    """Return for each of the ``fields`` the tensors at which its signals arrive. Tensors of other fields are not looked up."""
     where: dict[str, Callable[[], Sequence[Tensor | None]]] = {
         "block_inputs": lambda: [block.input for block in nodes.blocks],
         "block_outputs": lambda: [block.output for block in nodes.blocks],
@@ -74,8 +74,8 @@ def signals_at(
     seconds: float,
     structure: ModelStructure,
 ) -> Signals:
-    """Build the signals from the list of tensors that ``arrived`` at the places, in their order; those at attention weights are put into
-    maps.
+    """Build the signals from the list of tensors that ``arrived`` at the places, in their order; signals at attention weights are arranged
+    as maps.
     """
     left, is_asked = iter(arrived), any(field.startswith("attentions") for field in fields)
     values = {name: tuple(None if place is None else next(left) for place in several) for name, several in places.items()}
@@ -109,7 +109,9 @@ def _at_maps(at_sources: Sequence[Tensor | None], maps: Sequence[AttentionMap | 
 
 
 def missing_of(signals: Signals, x: Tensor, begun: Tensor) -> Tensor:
-    """Return what tokens ``x`` and biases miss (B,) of the sum that the backward pass began with; 0 where that is rounding."""
+    """Return the difference (B,) between the sum with which the backward pass began and the sum of the terms of tokens ``x`` and biases; 0
+    if it is only rounding.
+    """
     assert signals.bias is not None
     assert signals.unplaced is not None
     terms = (x * signals.block_inputs[0]).flatten(1)

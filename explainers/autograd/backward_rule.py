@@ -18,19 +18,19 @@ def backward_rule(rule: str | Rule) -> Iterator[RuleBlock]:
 
     Torch calls of the block become operators whose backward asks which rule is in force: in a block its rule, in nested blocks the
     innermost one's, after all blocks the ordinary gradient. So one forward pass serves several rules, and ``loss.backward()`` after the
-    block trains as ever. Values are the model's, to rounding. The model runs as it is: in training mode with its dropout, under autocast,
-    its parts under ``torch.no_grad`` constants. Compiled code runs as it is written.
+    block trains as usual. Values equal the model's, except for rounding. The model runs unchanged: in training mode with its dropout, under
+    autocast, and with parts under ``torch.no_grad`` as constants. Compiled code runs as it is written.
 
-    With ``create_graph=True`` what comes back is a function of inputs and parameters: differentiate it after the block.
+    With ``create_graph=True`` the gradient is itself a function of inputs and parameters: differentiate it after the block.
 
     A path begins at every tensor that requires a gradient and is no ``nn.Parameter``, at embeddings that are looked up, and where data
     without gradient meets weights in a linear map, a convolution, a normalisation or attention. Parameters get the gradient of the
     surrogate that the rule differentiates: the gates, scales and attention weights that it holds constant are constants there too.
 
     The rule covers every torch call of the block. A loss that squares, multiplies or divides what depends on the input is covered as well:
-    compute it after the block, and go back in another block, where the ordinary gradient is wanted for it. A softmax that weighs no values
-    (over classes) is differentiated as ever. Yields a block whose ``unruled`` names the functions that signals passed by ordinary gradient
-    because the rule says nothing about them; losses are among them.
+    to use the ordinary gradient for it, compute it after the block and run the backward pass in another block. A softmax that weighs no
+    values (over classes) is differentiated as usual. Yields a block whose ``unruled`` names the functions that signals passed by ordinary
+    gradient because the rule says nothing about them; losses are among them.
 
     Raises ExplainerError for a rule that does not exist, for one that carries relevance, which is no gradient; in a backward pass for
     gradients of parameters under a rule whose linear maps are not differentiated (γ, ε), and for a gradient under a rule that is

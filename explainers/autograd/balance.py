@@ -30,7 +30,9 @@ LEAST_SHARE = 0.2
 
 @dataclass(frozen=True)
 class Loss:
-    """The signal that operators of one kind lost; below zero they gained it. ``places``: the modules that they ran in, the worst first."""
+    """The amount of signal that operators of one kind lost; below zero they gained it. ``places``: the modules that they ran in, largest
+    loss first.
+    """
 
     amount: float
     title: str
@@ -101,8 +103,8 @@ class BalancedRecording(Recording):
 
 
 def losses_of(rerun: Rerun, rule: Rule, output_gradient: Tensor, missing: Tensor) -> list[Loss]:
-    """List the kinds of operators that lost what is ``missing`` (B,) from <output gradient, logits>, in the sample that misses most, the
-    largest loss first; empty if no operator of ours lost any. Records the samples once more.
+    """List the kinds of operators that lost signal, largest loss first, in the sample with the largest ``missing`` (B,), the part of
+    <output gradient, logits> that does not arrive. Empty if no operator lost any. Records the samples once more.
     """
     worst = int(missing.abs().argmax())
     alone = torch.zeros_like(output_gradient)

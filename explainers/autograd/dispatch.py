@@ -239,13 +239,15 @@ def active(value: Any) -> bool:
 
 
 def role(rec: Recorder, value: Any) -> Role | None:
-    """Return the role of the tensor ``value``; None where it has none, as a constant does."""
+    """Return the role of the tensor ``value``; None if it has none, such as a constant."""
     node = rec.nodes.of(value)
     return None if node is None else node.role
 
 
 def note(rec: Recorder, out: Tensor, kind: NodeKind, given: Any, role: Role | None = None, name: str = "") -> Tensor:
-    """Put a call without an operator, of the function ``name``, on the list: it ``given`` these arguments gave ``out``; returns that."""
+    """Append a call without an operator to the list: of the function ``name``, with the arguments ``given`` and the result ``out``; return
+    ``out``.
+    """
     first = [rec.nodes.of(given[0])] if given and isinstance(given[0], Tensor) else [None]
     others = [
         rec.nodes.of(tensor) for tensor in tensors_in(given[1:] if given and isinstance(given[0], Tensor) else given) if rec.active(tensor)
@@ -255,7 +257,9 @@ def note(rec: Recorder, out: Tensor, kind: NodeKind, given: Any, role: Role | No
 
 
 def make_scale(rec: Recorder, out: Tensor, name: str, *given: Any) -> Tensor:
-    """Give ``out`` the role of a scale; the recording says so if it turns out to be none, a signal passing where scales are constant."""
+    """Give ``out`` the role of a scale. If it turns out to be none, because a signal passes it although scales are constant, the recording
+    notes that.
+    """
     if active(out):
         rec.watch(out, name, lambda rule: rule.choice("norm").is_ordinary)
         note(rec, out, Unruled, given, Role.SCALE, name)
@@ -364,8 +368,8 @@ def call_complex(rec: Recorder, func: TorchFunction, *args: Any, **kwargs: Any) 
 
 
 def handler_for(rec: Recorder, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Handler | None:
-    """Return the handler of a call: that of its function, that of complex numbers, or torch's own function for empty arguments; None for
-    none.
+    """Return the handler of a call: that of its function, that of complex numbers, or torch's own function for empty arguments; None if
+    there is none.
     """
     if has_no_rows(rec, (*args, *kwargs.values())):
         return _call_unchanged
@@ -377,7 +381,7 @@ def _call_unchanged(rec: Recorder, func: TorchFunction, *args: Any, **kwargs: An
 
 
 def _has_as_many_bytes(source: Tensor, copy: Tensor) -> bool:
-    """Return whether keeping ``source`` takes as much memory as keeping a copy of its numbers; a view of the same memory is none."""
+    """Return whether keeping ``source`` takes as much memory as keeping a copy of its numbers; a view of the same memory is not a copy."""
     memory, others = source.untyped_storage(), copy.untyped_storage()
     return memory._cdata != others._cdata and memory.nbytes() == others.nbytes()
 

@@ -32,14 +32,13 @@ from explainers.models.model import Model
 class ForwardDecomposition(Recording):
     """A forward pass of ``1 + len(sources)`` copies of each sample, sample-major, the real one first.
 
-    ``tensors`` are those of the samples, each already repeated that often; ``sources`` (K,) are token indices. With ``block``
-    None the sources are those of x^1 and ``logits`` holds what each contributes; else the sources are the tokens at the input
-    of that block, which is the last to run; of one of class attention, behind the others, where ``class_attention_stage``.
-    ``attention_kind`` says what attention in the blocks is over, which may take a way back to find out.
-    ``rule`` must have a linear form: hold attention and scales and gates constant.
-    ``shares_biases``: biases are divided among the sources, which must all be in one pass, by the size of the product of each one's vector
-    with the bias (DecompX's ``absdot``): those of norms and linear maps at once, those in attention and other constants at the next sum of
-    two paths, as its published code does.
+    ``tensors`` are those of the samples, each already repeated that often; ``sources`` (K,) are token indices. If ``block`` is None the
+    sources are tokens of x^1, and ``logits`` holds the contribution of each. Otherwise the sources are the tokens at the input of that
+    block, which is the last one to run; with ``class_attention_stage`` it is counted among the blocks of class attention behind the others.
+    ``attention_kind`` says over what the blocks attend; finding it out may take a backward pass. ``rule`` must have a linear form: hold
+    attention and scales and gates constant. ``shares_biases``: biases are divided among the sources, which must all be in one pass, by the
+    size of the product of each one's vector with the bias (DecompX's ``absdot``): those of norms and linear maps at once, those in
+    attention and other constants at the next sum of two paths, as its published code does.
     """
 
     is_differentiated = False
@@ -158,7 +157,7 @@ class ForwardDecomposition(Recording):
         return rows.view(-1, *[1] * (y.dim() - 1))
 
     def _rows(self, x: Tensor) -> int:
-        """Return the number of rows of ``x`` that belong to each copy. Raises ExplainerError where samples do not come first."""
+        """Return the number of rows of ``x`` that belong to each copy. Raises ExplainerError if samples do not come first."""
         if len(x) % self._samples:
             raise ExplainerError(
                 f"Inside this model a tensor of shape {tuple(x.shape)} does not have its samples first, so that single tokens cannot be "
@@ -215,7 +214,7 @@ class ForwardDecomposition(Recording):
         return not any(mixes(node, running) for node in ancestors(self._taken, [running.start], until=lambda node: mixes(node, running)))
 
     def watch(self, tensor: Tensor, name: str, fits: Callable[[Rule], bool] | None = None) -> None:
-        """Note ``name``, unless it makes a scale or a weight, which is held constant where it is used."""
+        """Note the function ``name``, unless its result is a scale or a weight, which are held constant."""
         if fits is None and self.entered:
             self.unruled.add(name)
 
@@ -235,7 +234,9 @@ class ForwardDecomposition(Recording):
 
 
 class _OnPath(Operator):
-    """Marks a tensor as one on the path, as ``requires_grad`` does; but it is no leaf, so that a model may write into it."""
+    """An autograd function that marks a tensor as on the path, like ``requires_grad``, but without making it a leaf, so that a model may
+    write into it.
+    """
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, mark: Tensor) -> Tensor:
@@ -248,4 +249,4 @@ class _OnPath(Operator):
 
 
 class _ReachedError(Exception):
-    """The last block of interest is done."""
+    """Raised to end the pass when the last block of interest is done."""

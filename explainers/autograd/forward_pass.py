@@ -21,9 +21,9 @@ class ForwardPass:
     """State of one forward pass while it runs.
 
     exit_block, exit_through  what the head reads instead of the last block's output
-    position  how many operators were applied: behind x^1 1, 2, ..., before it -1, -2, ... So an operator behind x^1 has the same position
-              in a recording from the pixels as in one from x^1, which has none before it: accumulated rounding is measured on the one and
-              looked up for the other. The sign keeps the positions on the two sides apart; nothing asks for it
+    position  the number of operators applied: 1, 2, ... after x^1 and -1, -2, ... before it. So an operator after x^1 has the same position
+              in a recording that starts at the pixels and in one that starts at x^1; accumulated rounding is measured on one and looked up
+              for the other
     x1        the explained tokens, once they are reached
     head      the calls behind the blocks
     """

@@ -25,7 +25,7 @@ _UNSEEN = LEAVING | {"__bool__", "__int__", "__index__", "__contains__", "allclo
 
 @dataclass(frozen=True)
 class _Place:
-    """Stands for the tokens, 0, or for what a call gave."""
+    """A placeholder for the tokens (0) or for the result of a call."""
 
     number: int
 
@@ -44,8 +44,8 @@ class _Call:
 class HeadCalls:
     """The calls behind the blocks of one forward pass that depend on the tokens which the head reads.
 
-    is_whole  whether they can be made again: all of them were seen, none writes into a tensor or without gradient, and the logits come of
-              them
+    is_whole  whether they can be repeated: all were seen, none writes into a tensor or runs without gradient, and the logits are their
+              result
     """
 
     def __init__(self) -> None:
@@ -89,7 +89,7 @@ class HeadCalls:
         self._logits = place or self._logits
 
     def nodes(self, nodes: Nodes, tokens: Tensor) -> Nodes:
-        """Return the nodes up to the last block, to which the calls add theirs when they are repeated with ``tokens``."""
+        """Return a list of the nodes up to the last block; the calls, when they are repeated with ``tokens``, append theirs."""
         branch = Nodes(nodes.ran[: self._first], nodes.blocks, list(nodes.class_blocks), nodes.entry)
         for tensor in (tokens, *self._constants):
             branch.start(tensor)
@@ -115,6 +115,6 @@ class HeadCalls:
         return place
 
     def _is_unseen(self, rec: Recorder, tensor: Tensor) -> bool:
-        """Return whether code that no mode sees gave a tensor behind the blocks."""
+        """Return whether a tensor behind the blocks comes from code that no function mode sees."""
         node = rec.nodes.of(tensor)
         return node is None or node.place >= self._first

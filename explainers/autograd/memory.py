@@ -54,7 +54,7 @@ def _measure(model: Model, tensors: Mapping[str, Tensor]) -> int:
 
 
 class _MeasuredRecording(Recording):
-    """A recording that says how many bytes it keeps, by their address."""
+    """A recording that reports how many bytes it keeps."""
 
     _saved: dict[int, int]
 
@@ -83,11 +83,12 @@ def rows_at_once(
 ) -> int:
     """Return the number of rows, from ``least`` to ``most``, that a recording of such inputs can have in free memory.
 
-    propagated  a :class:`explainers.autograd.forward_decomposition.ForwardDecomposition`, which keeps nothing for the way back
-    apart       bytes that are needed besides
-    times       how much larger its numbers are than the model's own: 2 in float64 of float32
+    propagated  whether it is a :class:`explainers.autograd.forward_decomposition.ForwardDecomposition`, which keeps nothing for a backward
+                pass
+    apart       further bytes that are needed
+    times       the size of its numbers relative to the model's own: 2 for float64 instead of float32
 
-    Raises ExplainerError, with both figures and what to send instead, where not even the ``least`` fit.
+    Raises ExplainerError, with both figures and what to send instead, if not even the ``least`` fit.
     """
     free, most_of_one = free_memory(model.device), times * estimate_of_one(model, tensors)
     if free is None or (most * most_of_one + apart) * SAFETY_FACTOR <= free:
@@ -107,8 +108,8 @@ def rows_at_once(
 
 
 def check_memory(model: Model, tensors: Mapping[str, Tensor], times: float = 1.0, *, recorded: bool = True) -> None:
-    """Raise ExplainerError where a recording of these inputs does not fit, or, where it is not ``recorded``, a pass that keeps nothing for
-    the way back; see :func:`rows_at_once`.
+    """Raise ExplainerError if a recording of these inputs does not fit, or, where it is not ``recorded``, a pass that keeps nothing for the
+    way back; see :func:`rows_at_once`.
     """
     rows = rows_of(model, tensors)
     rows_at_once(model, tensors, rows, rows, times=times, propagated=not recorded)

@@ -32,7 +32,7 @@ _NARROWING = (Tensor.float, Tensor.half, Tensor.bfloat16)
 
 
 class RecordingMode(TorchFunctionMode):
-    """Sends every torch call of the forward pass through the operators."""
+    """A function mode that sends every torch call of the forward pass through the operators."""
 
     def __init__(self, recording: Recorder, forward_pass: ForwardPass) -> None:
         super().__init__()
@@ -84,14 +84,14 @@ class RecordingMode(TorchFunctionMode):
         return keep_beside(self.recording, out) if insides.in_checkpoint else out
 
     def _note(self, name: str, given: tuple[Any, ...], out: Any) -> None:
-        """Put on the list what no handler has."""
+        """Append a call without a handler to the list of nodes."""
         for tensor in tensors_in(out):
             if active(tensor) and self.recording.nodes.of(tensor) is None:
                 note(self.recording, tensor, Move if name in TRANSPARENT or name in _JOINING else Unruled, given, name=name)
 
     def _note_write(self, name: str, written: Tensor | None, given: tuple[Any, ...]) -> None:
-        """Note a write into a constant or a view of one: the tensor depends on the input from now on. Scores assembled in this way stay
-        scores.
+        """Note a write into a constant or a view of one: the tensor depends on the input from now on. Attention scores that are assembled
+        in this way stay scores.
         """
         if written is None or not active(written):
             return
@@ -128,7 +128,7 @@ def _autocast_devices() -> frozenset[str]:
 
 
 class Float64Mode(TorchFunctionMode):
-    """Runs plain torch calls in float64, whatever the type of their arguments. Nothing of the module that makes them is changed."""
+    """A function mode that runs plain torch calls in float64, whatever the dtype of their arguments. The calling module is not changed."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if getattr(func, "__name__", "") == "__get__" and not isinstance(value := func(*args), Tensor):
@@ -137,7 +137,9 @@ class Float64Mode(TorchFunctionMode):
 
 
 def call_in_float64(call: Callable[[Any, tuple[Any, ...], dict[str, Any]], Any], func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
-    """Make a torch call with every floating-point tensor and data type in float64; a call that only narrows a tensor gives it as it is."""
+    """Make a torch call with every floating-point tensor and data type in float64; a call that only lowers a tensor's precision returns it
+    unchanged.
+    """
     if func in _NARROWING:
         return args[0].double()
     return doubled(call(func, tuple(doubled(a) for a in args), {k: doubled(v) for k, v in kwargs.items()}))

@@ -20,17 +20,17 @@ from torch.autograd import Function
 class Role(Enum):
     """Role of a tensor in attention, in a normalisation or in a gate.
 
-    PIXELS        those of the image
-    GATE          a bounded curve, a factor of what it lets through
-    CURVE         what an activation gave, the gate of a gated layer where it multiplies a path
+    PIXELS        the pixels of the image
+    GATE          a bounded curve that multiplies another path
+    CURVE         the output of an activation; if it multiplies a path, the gate of a gated layer
     SCALE         the factor of a normalisation
     SHIFT         a constant that is part of a normalisation
     SCORES        a product of two paths, such as queries and keys
-    CURVED        scores after another curve than softmax: weights if they meet values
-    WEIGHTS       of attention, after its softmax
-    CONTEXT       weights times values: what the heads of attention give
-    UNNORMALISED  what linear attention gives before its normaliser
-    TRANSPOSED    its samples lie along the last dimension: text features @ image features^T
+    CURVED        scores after another curve than softmax; attention weights if they are multiplied with values
+    WEIGHTS       attention weights, after the softmax
+    CONTEXT       weights times values: the output of the attention heads
+    UNNORMALISED  the output of linear attention before its normaliser
+    TRANSPOSED    a tensor with samples along the last dimension: text features @ image features^T
     """
 
     PIXELS = auto()
@@ -64,17 +64,17 @@ NodeKind = type[Function] | type[Start] | type[Move] | type[Unruled]
 
 @dataclass(eq=False, slots=True)
 class Node:
-    """One call and the tensor that it gave.
+    """One call of the forward pass and its result.
 
-    operator  what ran
-    inputs    for each tensor that it took the node that gave that; None for a constant
+    operator  the operator that ran
+    inputs    for each tensor argument the node that made it; None for a constant
     settings  the arguments that are no paths, by name: weights, constants, dimensions
-    shape     of what it gave
-    place     where in the list
-    position  how many operators had been applied: up to x^1 counted downwards, from there upwards; 0 of other calls
+    shape     shape of the result
+    place     index in the list
+    position  number of operators applied so far, negative before x^1; 0 for other calls
     role      what the tensor is to attention or to a normalisation
-    operands  the tensors that it took, where its operator keeps them
-    output    the tensor that it gave, where its operator keeps it, or it is a start
+    operands  the tensor arguments, if its operator keeps them
+    output    the result, if its operator keeps it, or the node is a start
     """
 
     operator: NodeKind
@@ -97,11 +97,11 @@ class Node:
 class Block:
     """One run of a block: its nodes are ``first`` to before ``end`` in the list.
 
-    input   (B, S, D), ``start`` the node that gave it
-    stream  the shape of the one residual stream that it adds to; None where there are several
-    output  (B, S, D), None until it is done; ``made_by`` the node that gave it
-    passed_on     (B, S, D): what the model goes on with, which is ``output`` unless the head is to read something else
-    passed_on_by  the node that gave that
+    input   (B, S, D); ``start`` is the node that made it
+    stream  shape of the only residual stream that it adds to; None if there are several
+    output  (B, S, D), None until it is done; ``made_by`` is the node that made it
+    passed_on     (B, S, D): the tensor with which the model continues, which is ``output`` unless the head shall read something else
+    passed_on_by  the node that made ``passed_on``
     """
 
     first: int
@@ -117,10 +117,10 @@ class Block:
 
 @dataclass(eq=False)
 class Nodes:
-    """The nodes of one forward pass in the order in which they ran, and where in it its blocks lie.
+    """The nodes of one forward pass in the order in which they ran, and the blocks among them.
 
     blocks        the runs of the model's blocks
-    class_blocks  those of the modules behind them in which a class token may join
+    class_blocks  the runs of the modules behind them in which a class token may join the tokens
     entry         how many nodes there were before x^1; None until it is reached
     detached      the functions by which numbers left the graph and met it again, whether or not the answer depends on them
     """
@@ -143,7 +143,7 @@ class Nodes:
         return self.class_blocks[-1] if self.class_blocks and self.class_blocks[-1].end is None else None
 
     def of(self, tensor: Any) -> Node | None:
-        """Return the node that gave what a tensor holds now; None for a constant, and for what no recorded call gave."""
+        """Return the node that made the present values of a tensor; None for a constant, and for values that no recorded call made."""
         known = self._by_tensor.get(id(tensor))
         return known[1] if known is not None and known[0]() is tensor else None
 
@@ -171,7 +171,7 @@ class Nodes:
         self._by_tensor.clear()
 
     def let_go(self) -> None:
-        """Keep no tensor of what ran so far."""
+        """Release all tensors of the nodes so far."""
         for node in self.ran:
             node.operands, node.output = (), None
 
@@ -180,7 +180,7 @@ class Nodes:
         return self.running is not None and x.shape == self.running.input.shape
 
     def forget_operands(self, operator: NodeKind, but: Container[int]) -> None:
-        """Hold what nodes of an operator took only at these positions."""
+        """Release the operands of all nodes of an operator, except at the positions ``but``."""
         for node in self.ran:
             if node.operator is operator and node.position not in but:
                 node.operands = ()
@@ -198,7 +198,9 @@ class Nodes:
 
 
 def ancestors(starts: Iterable[Node | None], ends: Iterable[Node | None] = (), until: Callable[[Node], bool] | None = None) -> list[Node]:
-    """Return the nodes that ``starts`` depend on, with themselves: none from ``ends`` on, and none before those that are ``until``."""
+    """Return the nodes that ``starts`` depend on, including ``starts``. The search stops before nodes in ``ends``, and after nodes for
+    which ``until`` is true.
+    """
     seen = {id(node) for node in ends}
     waiting = [node for node in starts if node is not None]
     reached = []

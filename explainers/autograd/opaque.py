@@ -41,12 +41,12 @@ class Insides:
         self._checkpoints: set[int] = set()  # the calls of checkpointed functions in which gradients were switched on
 
     def keep(self, bare: Tensor, inside: Inside) -> Tensor:
-        """Note what was recorded for a plain tensor, and return that tensor."""
+        """Store the recorded tensor ``inside`` for a plain tensor ``bare``, and return the plain one."""
         self._beside[bare] = inside
         return bare
 
     def beside(self, value: Tensor) -> Inside | None:
-        """Return what was recorded for a plain tensor, or None."""
+        """Return the recorded tensor for a plain tensor; None if there is none."""
         known: Inside | None = self._beside.get(value) if len(self._beside) else None
         return known
 
@@ -101,7 +101,7 @@ class Inside:
     """A tensor recorded while gradients were off: the same numbers as a plain tensor, as a node of the graph.
 
     origins  the tensors that need a gradient and that it was computed from
-    exact    whether what the function gave has the same gradient; None until it is known
+    exact    whether the function's own result has the same gradient; None until it is known
     """
 
     recorded: Tensor
@@ -119,8 +119,8 @@ def _is_on_list(rec: Recorder, value: Tensor) -> bool:
 
 
 def on_path(rec: Recorder, value: Any) -> Any:
-    """Return ``value``, which is about to be used, as the recording must see it: parameters without gradient, results of opaque code
-    examined or watched.
+    """Return ``value``, which is about to be used, in the form for the recording: a parameter without gradient, or the result of opaque
+    code after it was examined or watched.
     """
     if isinstance(value, Tensor):
         if isinstance(value, nn.Parameter):
@@ -137,13 +137,13 @@ def needs_gradient(values: Any) -> bool:
 
 
 def record_of(rec: Recorder, value: Tensor) -> Tensor:
-    """Return the recorded node of a tensor that a module takes or gives, also while gradients are off."""
+    """Return the recorded node of a tensor at a module's input or output, also while gradients are off."""
     inside: Inside | None = rec.insides.beside(value)
     return inside.recorded if inside is not None and not torch.is_grad_enabled() else on_path(rec, value)
 
 
 def keep_beside(rec: Recorder, value: Any) -> Any:
-    """Keep the recorded twin of each tensor that a checkpointed function passes on, as torch gives the last of them its own backward."""
+    """Store the recorded twin of each tensor that a checkpointed function returns, because torch gives the final ones its own backward."""
     for tensor in tensors_in(value):
         if tensor.requires_grad and tensor.grad_fn is not None and rec.insides.beside(tensor) is None:
             rec.insides.keep(tensor, Inside(rec.nodes.move(tensor.clone(), tensor, role(rec, tensor)), ()))

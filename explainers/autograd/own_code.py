@@ -77,7 +77,7 @@ _CHECKPOINT = "Gradient checkpointing runs a part of the model again on the way 
 
 
 class _Nodes(Nodes):
-    """The nodes of the tensors that are alive: no list, and no node holds the tensor that it gave."""
+    """The nodes of the tensors that still exist. There is no list of all, and no node holds its result."""
 
     def add(self, node: Node, tensor: Tensor) -> Node:
         """Note the node as the one that made ``tensor``, and return it."""
@@ -119,7 +119,9 @@ class RuleBlock:
 
 
 class OwnCode:
-    """Recorder for the forward and backward passes of a user's own code, one a thread: a :class:`explainers.autograd.recorder.Recorder`."""
+    """A recorder for the forward and backward passes of a user's own code, one for each thread: a
+    :class:`explainers.autograd.recorder.Recorder`.
+    """
 
     double = entered = single_head = is_differentiated_again = False
     is_differentiated = is_own_code = True
@@ -157,7 +159,7 @@ class OwnCode:
         return isinstance(value, Tensor) and self.nodes.of(value) is not None
 
     def admit(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...] | None:
-        """Take note of what a call takes. Its arguments where anything among them is on the path, else None."""
+        """Examine the arguments of a call; return them if any of them is on the path, else None."""
         if func is torch.einsum and isinstance(args[-1], list | tuple) and isinstance(args[0], str):
             args = (args[0], *args[-1])
         place = int(func is torch.einsum and isinstance(args[0], str))  # its equation stands in front
@@ -198,8 +200,8 @@ class OwnCode:
                     self._weights[tensor] = True
 
     def _watch_opaque(self, tensor: Tensor) -> None:
-        """Note an autograd function that a signal passes by its own gradient: what ran in it was not seen. Of what else gave a tensor off
-        the path, such as scripted code of weights, nothing is known: it starts a path.
+        """Note an autograd function whose inside was not seen, so that a signal passes it by its own gradient. A tensor off the path from
+        any other unknown code, such as scripted code of weights, starts a path.
         """
         function = getattr(type(tensor.grad_fn), "_forward_cls", None)
         if function is CheckpointFunction:
@@ -231,7 +233,7 @@ class OwnCode:
         return out
 
     def _place(self, node: Node) -> None:
-        """Mark on earlier nodes what this one says of them, such as that a softmax is of attention."""
+        """Mark facts on earlier nodes that this node reveals, such as that a softmax belongs to attention."""
         softmaxes = []
         if node.operator in (MatMul, Mul) or (node.operator is LinearMap and node.role != Role.WEIGHTS):
             softmaxes = _reached(Softmax, [each for each in node.paths if each.role == Role.WEIGHTS])
@@ -306,7 +308,7 @@ def _reached(operator: type[Operator], starts: Iterable[Node | None], but: Conta
 
 
 class OwnCodeMode(TorchFunctionMode):
-    """Sends the torch calls of a block through the operators."""
+    """A function mode that sends the torch calls of a block through the operators."""
 
     def __init__(self, recorder: OwnCode) -> None:
         super().__init__()

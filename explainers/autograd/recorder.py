@@ -25,7 +25,8 @@ class Operator(Function):
     ``forward(ctx, *arguments, rec)`` computes what torch computes, for a :class:`Recorder`;
     ``propagate(rec, *arguments)`` is its linear form, for a :class:`Propagator`. ``title`` is what to call it, with its article.
 
-    keeps_operands  whether its node keeps what it took, which is saved for the way back all the same; ``keeps_output`` likewise
+    keeps_operands  whether its node keeps the operands, which are saved for the backward pass anyway; ``keeps_output``: the same for the
+                    output
     """
 
     title: str
@@ -53,10 +54,10 @@ class Recorder(Protocol):
     """A forward pass while it is recorded, and the backward passes over it.
 
     double    whether everything is computed in float64
-    nodes     what has run so far
+    nodes     the calls that have run so far
     is_differentiated  whether backward passes go over it; else contributions are sent forward
     is_own_code  whether it is a user's own pass (:mod:`explainers.autograd.own_code`): dropout acts, and weights get gradients
-    is_differentiated_again  whether what the backward pass under way brings back is a function of what the operators took
+    is_differentiated_again  whether the results of the current backward pass are themselves functions of the operators' arguments
     """
 
     double: bool
@@ -92,16 +93,16 @@ class Recorder(Protocol):
         """Note that ``tensor`` is about to be overwritten."""
 
     def keep(self, ctx: Any, *tensors: Tensor | None) -> None:
-        """Keep tensors for the way back, where :func:`saved_of` gives them one by one."""
+        """Keep tensors for the backward pass, in which :func:`saved_of` returns them one by one."""
 
     def recorded(self) -> AbstractContextManager[Any]:
-        """Return a context in which torch calls are recorded, for a handler that writes a function out as others."""
+        """Return a context in which torch calls are recorded, for a handler that replaces a function by several others."""
 
     def recompute(self, value: Tensor, function: Callable[..., Tensor], *arguments: Any) -> None:
         """Note that ``value`` is ``function`` of the arguments and cheap to recompute, so that it need not be kept."""
 
     def ordinary_gradient(self) -> AbstractContextManager[None]:
-        """Follow the ordinary gradient for a while, without accounting for anything."""
+        """Return a context in which backward passes follow the ordinary gradient without accounting."""
 
     def accumulated_rounding(self, position: int) -> float:
         """Return the rounding that the output of the operator at ``position`` has accumulated, in units of the last place."""
@@ -110,18 +111,18 @@ class Recorder(Protocol):
         """Return whether the linear map at ``position`` makes queries, keys or values of attention."""
 
     def is_normalised(self, position: int) -> bool:
-        """Return whether what the linear attention at ``position`` gives is divided by its normaliser."""
+        """Return whether the output of the linear attention at ``position`` is divided by its normaliser."""
 
     @property
     def single_head(self) -> bool:
         """Return whether the attention computed now is to have one head."""
 
     def run(self, operator: type[Operator], *arguments: Any, role: Role | None = None) -> Tensor:
-        """Apply an operator; ``role`` is what the result is to attention or to a normalisation."""
+        """Apply an operator; ``role`` is the role of the result in attention or in a normalisation."""
 
     def watch(self, tensor: Tensor, name: str, fits: Callable[[Rule], bool] | None = None) -> None:
-        """Note ``name`` if a signal passes ``tensor`` by ordinary gradient under a rule that wants something else: one that it does not
-        fit; None: that is not the ordinary gradient.
+        """Note the function ``name`` if a signal passes ``tensor`` by the ordinary gradient under a rule for which ``fits`` is false; with
+        ``fits`` None, under any rule other than the ordinary gradient.
         """
 
     def add_bias(self, signal: Tensor, bias: Tensor) -> None:
@@ -129,7 +130,7 @@ class Recorder(Protocol):
 
 
 class Propagator(Protocol):
-    """A forward pass of copies of each sample: the real one, and for each source token one that holds it alone.
+    """A forward pass of several copies of each sample: the real one, and for each source token one that holds only this token.
 
     norms   of each normalisation: input, output, the factor (scale times weight) of the real copy
     """

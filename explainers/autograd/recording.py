@@ -46,11 +46,11 @@ from explainers.models.tokens import mask_of
 
 
 class Recording:
-    """Run ``model`` once on ``tensors`` (batch first) and keep what every operator saw.
+    """The recording of one forward pass of ``model`` on ``tensors`` (batch first), with the values that every operator saw.
 
     After construction: ``logits`` (B, C), ``layout``, ``mask`` (B, S), ``class_tokens`` (B,), the place of the token that the head read in
-    each sample (None where it pools), and per block ``block_inputs`` and ``block_outputs``, (B, S, D). What the model is made of is asked
-    of ``structure``; :attr:`attentions`, :attr:`parts` and :attr:`mid_residuals` are some of that.
+    each sample (None if it pools), and per block ``block_inputs`` and ``block_outputs``, (B, S, D). ``structure`` tells the parts of the
+    model, some of which are :attr:`attentions`, :attr:`parts` and :attr:`mid_residuals`.
 
     pixels        start the graph at ``pixel_values`` instead of x^1
     entry         changes x^1 on its way in: the path of Integrated Gradients, noise, removal
@@ -59,8 +59,8 @@ class Recording:
     double        everything in float64 whatever the weights are in, converted on the way: for rules that amplify rounding
     moved         a function of which the numbers are moved a little that it takes out of the gradient, to see whether they matter
 
-    The model runs as it is written, not compiled. It is as it was afterwards, also when it raises: hooks gone, modes restored,
-    ``requires_grad`` never touched.
+    The model runs as it is written, not compiled. Afterwards, also after an error, it is unchanged: hooks are removed, modes restored, and
+    ``requires_grad`` is never touched.
     """
 
     is_differentiated = True
@@ -223,7 +223,7 @@ class Recording:
     def logits_from(self, block: int, through: Change | None = None) -> Tensor | None:
         """Return the logits of the head when it reads the output of a ``block``, changed by ``through``, instead of the last block's.
 
-        As with ``exit_block`` and ``exit_through``, but in this recording. None where the calls of its head cannot be made again.
+        This does what ``exit_block`` and ``exit_through`` do, without another recording. None if the calls of the head cannot be repeated.
         """
         if not self._head.is_whole:
             return None
@@ -266,7 +266,7 @@ class Recording:
         return self.model.block_kind.tokens_first and x1 is not None and x.shape[:2] == x1.shape[1::-1]
 
     def _add_node(self, operator: type[Operator], arguments: tuple[Any, ...], out: Tensor, role: Role | None) -> Tensor:
-        """Put an operator on the list."""
+        """Append an operator with its arguments and its result ``out`` to the list of nodes, and return the result."""
         inputs, settings = [], {}
         for name, argument in zip(argument_names(operator), arguments, strict=True):
             is_path = isinstance(argument, Tensor) and argument.requires_grad
@@ -291,7 +291,7 @@ class Recording:
 
     @cached_property
     def structure(self) -> ModelStructure:
-        """The model's structure, as the list of nodes shows it."""
+        """The model's structure, found from the list of nodes."""
         structure = self._structure(None)
         self.nodes.forget_operands(LinearMap, structure.projections)  # of others nobody asks
         return structure
@@ -333,7 +333,7 @@ class Recording:
 
     @property
     def parts(self) -> list[AttentionParts | None]:
-        """The tensors of each block's attention; None where they cannot be told."""
+        """The tensors of each block's attention; None if they cannot be told."""
         return self.structure.parts
 
     @property
@@ -346,7 +346,7 @@ class Recording:
         return position in self.structure.projections
 
     def is_normalised(self, position: int) -> bool:
-        """Return whether what the linear attention at ``position`` gives is divided by its normaliser."""
+        """Return whether the output of the linear attention at ``position`` is divided by its normaliser."""
         return position in self.structure.normalised
 
     def accumulated_rounding(self, position: int) -> float:
@@ -379,7 +379,7 @@ class Recording:
         self.forward_pass.saved.before_write(tensor)
 
     def keep(self, ctx: Any, *tensors: Tensor | None) -> None:
-        """Keep tensors for the way back."""
+        """Keep tensors for the backward pass."""
         ctx.kept_tensors = [None if each is None else self.forward_pass.saved.keep(each) for each in tensors]
 
     def recompute(self, value: Tensor, function: Callable[..., Tensor], *arguments: Any) -> None:
@@ -387,7 +387,7 @@ class Recording:
         self.forward_pass.saved.recompute(value, function, *arguments)
 
     def ordinary_gradient(self) -> AbstractContextManager[None]:
-        """Follow the ordinary gradient for a while, without accounting for anything."""
+        """Return a context in which backward passes follow the ordinary gradient without accounting."""
         return self._follow(BackwardPass(Rule()))
 
     @property
@@ -404,8 +404,8 @@ class Recording:
             self.backward_pass = before
 
     def pull(self, rule: Rule, output: Tensor, at: Tensor, output_gradient: Tensor, differentiable: bool = False) -> Tensor | None:
-        """Return the signal that reaches ``at`` under ``rule`` from a signal at ``output``; None where none does. Both are tensors of this
-        recording.
+        """Return the signal that reaches ``at`` under ``rule`` from a signal at ``output``; None if no signal does. Both are tensors of
+        this recording.
 
         ``differentiable``: the result can itself be differentiated with respect to ``output_gradient``.
         """
@@ -421,8 +421,8 @@ class Recording:
             return torch.autograd.grad(list(outputs), list(at), list(signals), retain_graph=True, allow_unused=True)
 
     def watch(self, tensor: Tensor, name: str, fits: Callable[[Rule], bool] | None = None) -> None:
-        """Note ``name`` if a signal passes ``tensor`` by ordinary gradient under a rule that wants something else: one that it does not
-        fit; None: that is not the ordinary gradient.
+        """Note the function ``name`` if a signal passes ``tensor`` by the ordinary gradient under a rule for which ``fits`` is false; with
+        ``fits`` None, under any rule other than the ordinary gradient.
         """
         recording = weakref.proxy(self)
 
@@ -439,7 +439,7 @@ class Recording:
             self.backward_pass.biases.add(signal, bias)
 
     def cached_backward(self, rule: Rule, output_gradient: Tensor, fields: Fields = ALL) -> Signals:
-        """Return the signals of :meth:`backward`, kept so that the same question is answered once."""
+        """Return the signals of :meth:`backward`, cached, so that the same pass runs only once."""
         key = (rule, output_gradient.detach().cpu().to(torch.float64).numpy().tobytes())
         known = self._cache.get(key)
         if known is None or not covers(known.fields, fields):
@@ -449,13 +449,14 @@ class Recording:
     signals = cached_backward  # its name in 0.2
 
     def forget_signals(self) -> None:
-        """Let go of all signals kept."""
+        """Release all cached signals."""
         self._cache.clear()
 
     def backward(self, rule: Rule, output_gradient: Tensor, fields: Fields = ALL, logits: Tensor | None = None) -> Signals:
-        """Go back once under ``rule`` from ``output_gradient`` (B, C), the signal at the logits, as far as ``fields`` need it. Under a rule
-        that accounts for the answer, what is missing is said where :data:`~explainers.autograd.signals.ACCOUNT` is among them. ``logits``:
-        others than the recording's own, as :meth:`logits_from` gives them.
+        """Run one backward pass under ``rule`` from ``output_gradient`` (B, C), the signal at the logits, as far as ``fields`` need it, and
+        return its signals. Under a rule that accounts for the answer they include the missing part, if
+        :data:`~explainers.autograd.signals.ACCOUNT` is among the fields. ``logits``: a result of :meth:`logits_from`, to start there
+        instead of at the recording's own.
         """
         started, logits = seconds_on(self.logits.device), self.logits if logits is None else logits
         if "bias" in fields:

@@ -39,7 +39,7 @@ def split_linear(
     ``forward(x, weight)`` applies the map, ``backward(signal, weight)`` its transpose. Only pairs whose product is positive take part:
     positive inputs with positive weights, negative with negative. ``inputs`` "positive" leaves the second group out; "each" normalises the
     two separately, each taking all the relevance (so that the total doubles: what the published LRP baseline computes). ``product`` is
-    ``forward(x, weight)``, if known: three products of matrices then do in place of four.
+    ``forward(x, weight)``, if known: three matrix products are then enough instead of four.
     """
     if product is not None and inputs == "both" and (out := _split_by_halves(x, weight, relevance, forward, backward, product)) is not None:
         return out
@@ -64,8 +64,8 @@ def _split_by_halves(
     backward: Callable[[Tensor, Tensor], Tensor],
     product: Tensor,
 ) -> Tensor | None:
-    """Compute :func:`split_linear` from xW and |x||W|, as the sum of the positive pairs is half of their sum. None if for some output the
-    positive pairs are none, or so small a part that the difference would lose them.
+    """Compute :func:`split_linear` from xW and |x||W|, as the sum of the positive pairs is half of their sum. None if an output has no
+    positive pairs, or so small a part of them that the difference would lose it to rounding.
     """
     size, absolute = x.abs(), weight.abs()
     whole = forward(size, absolute)
@@ -131,8 +131,8 @@ def split_linear_attention(
 
 
 def split_pool(x: Tensor, relevance: Tensor, forward: Callable[[Tensor], Tensor], backward: Callable[[Tensor], Tensor]) -> Tensor:
-    """Distribute the relevance of sums or means ``forward(x)`` to their terms, of which those with the sum's sign share it; ``backward`` is
-    the transpose.
+    """Distribute the relevance of sums or means ``forward(x)`` to those of their terms that have the sign of the sum; ``backward`` is the
+    transpose.
 
     All weights being positive, eq. 5 would give everything to the positive terms, and lose the relevance of a sum that has none.
     """

@@ -30,9 +30,9 @@ ORDINARY = Rule(name="gradient")
 class Place:
     """Facts about an operator that are known only after later ones have run.
 
-    is_projection  of a linear map: it makes queries, keys or values
-    is_normalised  of linear attention: a normaliser divides what it gives
-    is_attention   of a softmax: its weights meet values
+    is_projection  whether a linear map makes queries, keys or values
+    is_normalised  whether the output of linear attention is divided by a normaliser
+    is_attention   whether a softmax gives attention weights, which multiply values
     """
 
     is_projection: bool = False
@@ -41,7 +41,7 @@ class Place:
 
 
 class RuleSource(Protocol):
-    """Says which rule a backward pass follows now."""
+    """A source of the rule that a backward pass follows now."""
 
     @property
     def rule(self) -> Rule:
@@ -61,7 +61,7 @@ class OperatorView:
     position = 0
 
     def keep(self, ctx: Any, *tensors: Tensor | None) -> None:
-        """Keep tensors for the way back, as functions of what the operator took where that is to be differentiated."""
+        """Keep tensors for the backward pass; if that is differentiated, as functions of the operator's arguments."""
         ctx.save_for_backward(*tensors)
 
     def recompute(self, value: Tensor, function: Callable[..., Tensor], *arguments: Any) -> None:
@@ -72,7 +72,7 @@ class OperatorView:
         return self.place.is_projection
 
     def is_normalised(self, position: int) -> bool:
-        """Return whether what the linear attention gives is divided by its normaliser."""
+        """Return whether the output of the linear attention is divided by its normaliser."""
         return self.place.is_normalised
 
 
@@ -110,12 +110,14 @@ class Call:
             self.kept, self.output = self.once(self.arguments, ORDINARY)
 
     def once(self, arguments: tuple[Any, ...], rule: Rule, differentiable: bool = False) -> tuple[Kept, Tensor]:
-        """Run the operator's forward pass; return what it kept, and its output."""
+        """Run the operator's forward pass; return the tensors that it kept, and its output."""
         kept = Kept((*self.is_path, False))
         return kept, self.operator.forward(kept, *arguments, OperatorView(rule, self.place, differentiable))
 
     def rule(self) -> Rule:
-        """The rule that the operator follows now; the ordinary gradient for a softmax that weighs no values, such as one over classes."""
+        """Return the rule that the operator follows now; the ordinary gradient for a softmax that weighs no values, such as one over
+        classes.
+        """
         return ORDINARY if self.operator is Softmax and not self.place.is_attention else self.source.rule
 
     def save(self, ctx: Any, tensors: tuple[Tensor | None, ...] = ()) -> None:
@@ -204,7 +206,9 @@ class _Replayed(Function):
 
 
 class _Weights(Function):
-    """Zeros of the shape of what an operator gives, at no cost; the signal that arrives there is taken to its weights."""
+    """An autograd node of zeros in the shape of an operator's output, without memory; it passes the signal that arrives on to the
+    operator's weights.
+    """
 
     @staticmethod
     def forward(ctx: Any, call: Call, *weights: Tensor) -> Tensor:

@@ -39,7 +39,7 @@ _KEEPS_SIGNS = frozenset(
 
 
 class RelevanceWithError(Tensor):
-    """A relevance, ``value``, and the estimate of its rounding error, ``error`` (not negative), of one shape."""
+    """A tensor of relevance, ``value``, with an estimate of its rounding error, ``error`` (not negative), of the same shape."""
 
     value: Tensor
     error: Tensor
@@ -57,7 +57,7 @@ class RelevanceWithError(Tensor):
 
     @classmethod
     def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # type: ignore[override]
-        """Apply a function that is linear in the relevance to both value and error; for the error without signs."""
+        """Apply a function that is linear in the relevance to both value and error; for the error with all weights positive."""
         kwargs = kwargs or {}
         summed = func.overloadpacket in _SUMS
 
@@ -103,8 +103,8 @@ def _unit(x: Tensor, accumulated: float = ACCUMULATED_ROUNDING) -> float:
 
 
 def scale_of(x: Tensor) -> Tensor:
-    """Return the size to which the rounding of each number of an activation is relative; its row counts too, since it was a sum of such
-    numbers.
+    """Return for each number of an activation the size to which its rounding is relative. It includes the size of its row, since the number
+    was a sum of such numbers.
     """
     return _scale_of_size(x.abs())
 
@@ -114,10 +114,10 @@ def _scale_of_size(size: Tensor) -> Tensor:
 
 
 def _distance(size: Tensor, rounding: Tensor) -> tuple[Tensor, Tensor]:
-    """Return how far from zero a divisor of that ``size`` is, and how far at least once rounding has moved it.
+    """Return the distance from zero of a divisor of that ``size``, and its smallest possible distance after rounding.
 
-    The second is not known below a tenth of the rounding. Neither is zero; both are close to it where size and rounding are zero, and so is
-    what they divide.
+    The second is at least a tenth of the rounding. Neither is exactly zero; both are close to it if size and rounding are zero, and then so
+    is the number that they divide.
     """
     near = torch.maximum(torch.sub(size, rounding, alpha=FARTHEST), rounding / 10)
     least = torch.finfo(size.dtype).tiny
@@ -189,11 +189,11 @@ def split_sum(a: Tensor, b: Tensor, relevance: Tensor, normalise: bool, accumula
 
 
 def _normalised(shares: Tensor, r: Tensor, moved: Tensor, error: Tensor) -> Tensor:
-    """The errors of both operands (2, ...) once the relevance of each was brought to its share of the total T: r_a sign(S_a) T / D, with
-    S_a and S_b the sums of r_a = share_a r and r_b, and D = |S_a| + |S_b|.
+    """Return the errors of both operands (2, ...) after the relevance of each was scaled to its share of the total T: r_a sign(S_a) T / D,
+    with S_a and S_b the sums of r_a = share_a r and r_b, and D = |S_a| + |S_b|.
 
-    Where S_a and S_b have one sign, D is |T| and nothing is changed. Else an element's own error moves D too: where it is most of its sum
-    the two cancel. ``moved`` adds to r_a what it takes from r_b; ``error`` is that of r.
+    Where S_a and S_b have one sign, D is |T| and nothing is changed. Otherwise an element's own error also moves D; for an element that is
+    most of its sum the two cancel. ``moved`` adds to r_a what it takes from r_b; ``error`` is that of r.
     """
     dims = tuple(range(1, r.dim()))
     each = tuple(range(2, shares.dim()))

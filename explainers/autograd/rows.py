@@ -14,7 +14,7 @@ from explainers.autograd import rounding
 def backward_on_nonzero_rows(back: Callable[..., Tensor], signal: Tensor, *tensors: Tensor) -> Tensor:
     """Run a row-wise backward pass ``back(signal, *tensors)`` only on the rows that have a signal, where these are few; others get zeros.
 
-    In the last block it is the classification token alone whose row goes on to the head.
+    In the last block only the row of the classification token goes on to the head.
     """
     rows = _few_rows(signal)
     if rows is None:

@@ -24,7 +24,7 @@ Compute = Callable[[], Tensor]
 
 
 class _Kept:
-    """A value that was kept, at the version that it had."""
+    """A tensor that was kept, with its version, by which a later write is noticed."""
 
     __slots__ = ("__weakref__", "value", "version")
 
@@ -38,7 +38,7 @@ class _Kept:
 
 
 class _Recomputed:
-    """A value that is computed again, or a view of one; while somebody else keeps it as it was, it is that."""
+    """A value that is recomputed when read, or a view of one; while the original still exists unchanged, that is used."""
 
     __slots__ = ("_compute", "_known", "_version", "_view")
 
@@ -47,7 +47,7 @@ class _Recomputed:
         self._view = None if view is None else (view.size(), view.stride(), view.storage_offset() - known.storage_offset())
 
     def read(self) -> Tensor:
-        """Return the value, computed again if it is not at hand."""
+        """Return the value; recompute it if the original no longer exists."""
         known = self._known()
         whole = self._compute() if known is None or known._version != self._version else known.detach()
         if self._view is None:
@@ -84,7 +84,9 @@ class SavedTensors(Sequence[Any]):
 
 
 class SavedValues:
-    """The values that the operators of one forward pass keep. Within :attr:`hooks` what is saved for a backward pass is kept here."""
+    """The values that the operators of one forward pass keep. Tensors that are saved for a backward pass inside the context :attr:`hooks`
+    are kept here.
+    """
 
     def __init__(self) -> None:
         self.hooks = saved_tensors_hooks(self.keep, _unpack)
@@ -93,7 +95,7 @@ class SavedValues:
         self._recomputed = WeakTensorKeyDictionary()  # tensors that can be computed again: at which version, and how
 
     def keep(self, value: Tensor) -> _Kept | _Recomputed:
-        """Keep a value as it is now; where it can be computed again, keep how."""
+        """Keep a value with its present numbers, or how to recompute it if that is known; return the kept record."""
         for whole in (value,) if value._base is None else (value, value._base):
             known = self._recomputed.get(whole)
             if known is not None and known[0] == value._version:
@@ -117,7 +119,7 @@ class SavedValues:
         self._recomputed[value] = (value._version, compute)
 
     def before_write(self, tensor: Tensor) -> None:
-        """Copy what is kept of the memory of ``tensor``, which is about to be written into."""
+        """Copy the kept values that share memory with ``tensor``, which is about to be overwritten."""
         for kept in self._new:
             self._by_memory.setdefault(_memory(kept.value), WeakSet()).add(kept)
         self._new.clear()
@@ -127,20 +129,20 @@ class SavedValues:
             kept.version = kept.value._version
 
     def sizes(self) -> dict[int, int]:
-        """Return the bytes of each piece of memory of which something is kept, by its address."""
+        """Return the size in bytes of each piece of memory that holds a kept value, by its address."""
         kept = [*self._new, *(kept for several in self._by_memory.values() for kept in several)]
         memory = [each.value.untyped_storage() for each in kept]
         return {storage.data_ptr(): storage.nbytes() for storage in memory}
 
     def forget(self) -> None:
-        """Forget the record of the forward pass: what is kept belongs to its graph from now on."""
+        """Drop the record of the forward pass; its graph owns the kept values from now on."""
         self._new.clear()
         self._by_memory.clear()
         self._recomputed.clear()
 
 
 class LongLivedValues:
-    """Saved values for passes without an end of their own: what no graph needs any more is forgotten by itself."""
+    """Saved values for passes without a defined end: values that no graph needs any more are dropped automatically."""
 
     def __init__(self) -> None:
         self.hooks = saved_tensors_hooks(self._pack, _unpack)
@@ -152,7 +154,7 @@ class LongLivedValues:
         return kept
 
     def before_write(self, tensor: Tensor) -> None:
-        """Copy what is kept of the memory of ``tensor``, which is about to be written into."""
+        """Copy the kept values that share memory with ``tensor``, which is about to be overwritten."""
         memory = _memory(tensor)
         for kept in list(self._alive):
             if _memory(kept.value) == memory and kept.value._version == kept.version:

@@ -21,7 +21,7 @@ ACCOUNT: Fields = frozenset(["block_inputs[0]", "bias"])
 
 
 def fields_of(names: Iterable[str]) -> Fields:
-    """Return ``names`` as a set of fields. Raises ValueError for what is none."""
+    """Return ``names`` as a set of fields. Raises ValueError for an unknown name."""
     fields = frozenset(names)
     for field in fields:
         name, _, block = field.partition("[")
@@ -46,27 +46,27 @@ def is_among(fields: Fields, name: str, block: int, blocks: int) -> bool:
 class Signals:
     """The signals of one backward pass for one target. A signal is a gradient, or under a relevance rule a relevance.
 
-    Fields that were not asked for are None: see ``fields``.
+    Fields that were not requested are None: see ``fields``.
 
     block_inputs  per block (B, S, D): signal at x^l; the first is x^1, the embedded tokens
     block_outputs per block (B, S, D)
-    attention_inputs  per block (B, S, D): signal at what attention is given; None where queries, keys and values come from no one tensor
-    attentions    per block (B, H, S, S): signal at the attention weights; None where the block has no attention map
-    contexts      per block (B, H, S, d): signal at the output of attention, before its projection; None likewise
-    pooling       (B, H, queries, S): signal at the attention with which the head pools the tokens; None where it does not
-    bias          (B, S): FullGrad's bias terms by token; of relevance, what constants next to the tokens got (a class token laid to them)
-    unplaced      (B,): the same where it belongs to no token: of a head that pools, or inside windows of a map of tokens
-    pixels        (B, C, height, width), or None where the recording did not start at the pixels
+    attention_inputs  per block (B, S, D): signal at the input of attention; None if queries, keys and values do not come from one tensor
+    attentions    per block (B, H, S, S): signal at the attention weights; None if the block has no attention map
+    contexts      per block (B, H, S, d): signal at the output of attention, before its projection; None if the block has no attention map
+    pooling       (B, H, queries, S): signal at the attention with which the head pools the tokens; None if it does not
+    bias          (B, S): FullGrad's bias terms by token; for relevance, the part of constants next to the tokens, such as a class token
+    unplaced      (B,): bias terms that belong to no token: those of a head that pools, or inside windows of a map of tokens
+    pixels        (B, C, height, width), or None if the recording did not start at the pixels
     unruled       names of functions without a rule that the signal passed by ordinary gradient
     seconds       how long the pass took
     class_attentions  (B, H, 1, 1 + S) each: signal at the attention of class-attention blocks behind the others, as recorded
-    class_contexts  (B, H, 1, d) each: signal at what that attention gives, before its projection; None where it was not seen
-    placed        (B, tokens, D): signal where position embeddings were just added to the tokens; None where none were seen being added
-    missing       (B,): of a rule that accounts for the answer, what tokens and biases miss of <output gradient, logits> beyond rounding,
-                  else 0; None of other rules, and where the account was not asked for
-    errors        of relevance in float32 or shorter, how far rounding may have moved each number of it, to first order (the same
-                  fields, without bias); else None
-    fields        what was asked for
+    class_contexts  (B, H, 1, d) each: signal at the output of that attention, before its projection; None if it was not seen
+    placed        (B, tokens, D): signal where position embeddings were just added to the tokens; None if none were seen being added
+    missing       (B,): for a rule that accounts for the answer, the part of <output gradient, logits> that tokens and biases lack, 0 if it
+                  is only rounding; None for other rules, and if the account was not requested
+    errors        for relevance in float32 or lower precision, the estimated rounding error of each number, to first order (the same fields,
+                  without bias); else None
+    fields        the requested fields
     """
 
     block_inputs: tuple[Tensor, ...]
@@ -88,14 +88,18 @@ class Signals:
     fields: Fields = ALL
 
     def moved(self, seed: int) -> Signals:
-        """Return signals with relevance moved by its errors, of random signs, when read. Raises ValueError where no errors are known."""
+        """Return signals whose relevance, when read, is changed by its estimated errors with random signs. Raises ValueError if no errors
+        are known.
+        """
         if self.errors is None:
             raise ValueError("These signals have no errors.")
         return cast(Signals, _Moved(self, self.errors, seed))
 
 
 class PerBlock(Sequence[T]):
-    """A function of a value of each block, and of its number, computed whenever it is read and kept nowhere: all together are large."""
+    """A sequence with one element for each block, computed by a function of the block's value and number whenever it is read. Nothing is
+    cached, since all elements together are large.
+    """
 
     def __init__(self, values: Sequence[Any], function: Callable[[Any, int], T]) -> None:
         self._values, self._function = values, function

@@ -24,9 +24,9 @@ Mask = NDArray[np.bool_]
 class AnnotatedObject:
     """One object of a picture, with its class and its mask.
 
-    label  its class, as for :class:`Sample`; None where the data set says only that it is the object
-    mask   (height, width), true where it is seen
-    cell   in a mosaic of two rows of two pictures: row and column of the picture it is in
+    label  its class, given as in :class:`Sample`; None if the data set marks the object without naming a class
+    mask   bool (height, width): true where the object is visible
+    cell   in a mosaic of two by two pictures: row and column of the picture that the object is in
     """
 
     label: str | int | None
@@ -38,19 +38,20 @@ class AnnotatedObject:
 class Sample:
     """One input of a data set, with its classes, masks and marked words.
 
-    name       unlike that of any other input of the data set
+    name       a name that no other input of the data set has
     image      RGB and upright, or None for a text
     text       or None for an image
     labels     its classes, by name, WordNet synset, or index among the data set's classes; any of them is right, the first is explained
     objects    the objects whose masks are known
-    labelled   (height, width): the pixels that the data set says anything about; None: all
-    rationale  spans of characters of the text that people marked as their reasons; None where nobody was asked
+    labelled   bool (height, width): the pixels that the data set annotates; None: all
+    rationale  spans of characters of the text that annotators marked as their reasons; None if none were asked
     text_pair  a second text that is read together with ``text``, or None
-    pair_rationale  the marks on it, as ``rationale``
-    at         which place of the model's output is asked about, as ``explainers.explain`` takes it; None of models with one answer
-    against    the answer that the first label is set against, by name or index; None where there is none
+    pair_rationale  the marked spans of ``text_pair``, in the form of ``rationale``
+    at         which place of the model's output is asked about, in the form that ``explainers.explain`` takes; None for models with one
+               answer
+    against    the answer that the first label is compared with, by name or index; None if it is compared with none
 
-    Raises ExplainerError where a mask is not of the image's size.
+    Raises ExplainerError if the size of a mask is not that of the image.
     """
 
     name: str
@@ -85,15 +86,16 @@ class Sample:
 class Dataset:
     """A data set: inputs that are read when they are asked for.
 
-    name     what it is called; :func:`open_dataset` fills in the name that it is declared under
-    classes  names of its classes, in the order of their indices; empty where they are not numbered
-    read     the sample of an index, 0 to ``length`` - 1
-    split    which part of it is read, of one that has several
-    unread   files that lie in its folder and are not read, relative to it
-    folder   where its files lie, of one that has any; :func:`open_dataset` fills it in
-    gives    what is known of its inputs: keys of ``explainers.datasets.registry.GIVES``; :func:`open_dataset` fills it in
-    task     the task of the models that it is for, as ``explainers.models.tasks`` names it, whose place its inputs name; None: any
-    lacks    what others of its form give of their inputs and it does not, as a folder without masks
+    name     its name; :func:`open_dataset` sets the name under which it is declared
+    classes  names of its classes, in the order of their indices; empty if they are not numbered
+    read     function from an index, 0 to ``length`` - 1, to its sample
+    split    which of its parts is read, if it has several
+    unread   files in its folder that are not read, as paths relative to it
+    folder   the folder of its files, if it has any; set by :func:`open_dataset`
+    gives    what is known of its inputs: keys of ``explainers.datasets.registry.GIVES``; set by :func:`open_dataset`
+    task     the task of the models that it is for, by its name in ``explainers.models.tasks``; its inputs then name a place of the output.
+             None: any
+    lacks    annotations that other data sets of its form have and this one lacks, for example masks
     """
 
     kind: DatasetKind
@@ -120,7 +122,9 @@ class Dataset:
         return (self.read(index) for index in range(self.length))
 
     def choose(self, limit: int | None, seed: int = 0) -> list[int]:
-        """Return the indices of ``limit`` inputs, drawn with a seed; all of them in their order where there are no more."""
+        """Return the indices of ``limit`` inputs, drawn at random from a seed; if there are no more than ``limit``, all of them in
+        order.
+        """
         if limit is None or limit >= self.length:
             return list(range(self.length))
         indices: list[int] = np.random.default_rng(seed).permutation(self.length)[:limit].tolist()
@@ -131,7 +135,7 @@ class Dataset:
         return replace(self, length=len(indices), read=lambda index: self.read(indices[index]))
 
     def class_of(self, label: str | int, model: Model) -> int | None:
-        """Return the index of a label among the model's classes; None where the model has no such class.
+        """Return the index of a label among the model's classes; None if the model has no such class.
 
         A label is looked for among the model's names and synonyms, then among its WordNet synsets; a model with as many classes as the
         data set has them in the same order.

@@ -110,8 +110,8 @@ def outline_mask(segmentation: Any, height: int, width: int) -> Mask:
 
 
 def _largest_two(shares: dict[str, float]) -> set[str]:
-    """Return the two categories of a photo with the largest ``shares`` of it, of those that ImageNet has names for; none where fewer than
-    two are large.
+    """Return the two categories of a photo with the largest ``shares`` of it, among those that ImageNet has names for; an empty set if
+    fewer than two are large.
     """
     large = [label for label, share in shares.items() if share >= _LEAST_SHARE and label not in _NOT_IN_IMAGENET]
     return set(sorted(large, key=lambda label: -shares[label])[:2]) if len(large) > 1 else set()
@@ -130,8 +130,9 @@ def _stand_apart(masks: dict[str, list[Mask]]) -> bool:
 
 
 def _coco(data: Folder, wanted: Mapping[str, str] = MappingProxyType({}), *, pairs: bool = False) -> Dataset:
-    """Return the data set of the photos that show all of the ``wanted`` categories (COCO's name: label), of all photos where none is
-    wanted. With ``pairs``, of the photos that show two large things. In both selections these are the only objects, and all are labels.
+    """Return the data set of the photos that show all of the ``wanted`` categories (COCO's name: label), or of all photos if ``wanted`` is
+    empty. With ``pairs`` it holds the photos that show two large things. In both selections these are the only objects, and all of them are
+    labels.
     """
     listing = data.need(*(f"annotations/instances_{split}.json" for split in data.splits))
     split = listing.stem.removeprefix("instances_")

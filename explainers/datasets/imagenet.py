@@ -85,8 +85,8 @@ def _devkit(data: Folder) -> tuple[Mapping[str, str], list[str]]:
 
 
 def _kaggle(data: Folder) -> tuple[Mapping[str, str], list[str]]:
-    """Read Kaggle's tables, and return the synset of each photo by its name, in the order of the photos' numbers, and all synsets in the
-    order of the classes.
+    """Read Kaggle's tables. Return the synset of each photo by the photo's name, in the order of the photos' numbers, and all synsets in
+    the order of the classes.
     """
     solution, mapping = data.need(_KAGGLE), data.need(_KAGGLE_SYNSETS)
     wnids = [line.split()[0] for line in data.lines(mapping)]
@@ -100,8 +100,8 @@ def _kaggle(data: Folder) -> tuple[Mapping[str, str], list[str]]:
 
 
 def _parquet_photos(data: Folder, label_of: Callable[[int], str | int]) -> Dataset:
-    """Return the data set of the photos of ``data/validation-*.parquet``, as Hugging Face's datasets writes pictures, with one class each
-    or several, of which ``label_of`` gives the label by the index.
+    """Return the data set of the photos of ``data/validation-*.parquet``, in the format in which Hugging Face's datasets stores pictures.
+    Each has one or several class indices; ``label_of`` turns an index into its label.
     """
     folder = data.need(_PARQUET)
     files = sorted(folder.glob("validation-*.parquet"))

@@ -11,7 +11,7 @@ from explainers.datasets.registry import Folder
 
 
 class Table:
-    """The rows of several Parquet files, in their order. Raises ExplainerError where there is none, or where one lacks a column."""
+    """The rows of several Parquet files, in their order. Raises ExplainerError if there is no file, or if one lacks a column."""
 
     def __init__(self, data: Folder, files: list[Path], columns: tuple[str, ...]) -> None:
         import pyarrow.parquet as pq
@@ -37,7 +37,7 @@ class Table:
         return self._starts[-1]
 
     def row(self, number: int) -> dict[str, Any]:
-        """Return one row as plain data; its row group is kept for the next one. Raises ExplainerError where that is damaged."""
+        """Return one row as plain data; its row group is cached for the next call. Raises ExplainerError if the row group is damaged."""
         group = bisect_right(self._starts, number) - 1
         if self._group_in_memory[0] != group:
             path, file, index = self._groups[group]

@@ -1,4 +1,4 @@
-"""Pictures sorted by class, some with a mask each: pets, bones, made-up birds, a folder of one's own."""
+"""Pictures sorted by class, some with a mask each: pets, bones, made-up birds, your own folder."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from explainers.datasets.base import Dataset, DatasetKind, Mask
 from explainers.errors import ExplainerError
 from explainers.models.inputs.images import NOT_READ, read_image
 
-#: What a data set may give besides its inputs.
+#: The annotations that a data set may have for its inputs.
 GIVES = {
     "class": "classes",
     "mask": "masks of objects",
@@ -37,10 +37,10 @@ class DatasetEntry:
     """The declaration of a data set: its files, its source and the function that opens it.
 
     gives    keys of :data:`GIVES`
-    splits   the parts of it that can be read, of one that has several; the first that is there is read where none is asked for
-    layout   the files that are read, as their publisher lays them out, below the folder that is given; empty where none is needed
+    splits   the parts that can be read, if it has several; by default the first one that exists is read
+    layout   the files that are read, below the data folder, in their publisher's arrangement; empty if none are needed
     source   the publication
-    get      where the files are to be had
+    get      where to get the files
     """
 
     name: str
@@ -55,8 +55,8 @@ class DatasetEntry:
     opener: Callable[[Folder], Dataset] = field(repr=False)
 
     def open(self, folder: Path | None = None, split: str | None = None) -> Dataset:
-        """Open the data set in ``folder``, of one that has splits the one asked for. Raises ExplainerError where a folder or a file of it
-        is missing, for a folder that it does not need, and for a split that it does not have.
+        """Open the data set in ``folder``; ``split`` chooses one of its splits, if it has any. Raises ExplainerError if the folder or a
+        file in it is missing, for a folder that the data set does not need, and for an unknown split.
         """
         if self.layout and folder is None:
             raise ExplainerError(f"{self.title} is not part of Vitrine: name its folder with --data DIR. {self.where}")
@@ -91,7 +91,7 @@ class Folder:
 
     @property
     def splits(self) -> tuple[str, ...]:
-        """The split that was asked for, else all splits, of which the first that exists is read."""
+        """The requested split; if none was requested, all splits, of which the first that exists is read."""
         return self.entry.splits if self.split is None else (self.split,)
 
     def relative_names(self, paths: Iterable[Path]) -> tuple[str, ...]:
@@ -99,7 +99,7 @@ class Folder:
         return tuple(sorted(path.relative_to(self.path).as_posix() for path in paths if not path.name.startswith(".")))
 
     def need(self, *names: str) -> Path:
-        """Return the first of these paths, relative to the folder, that exists. Raises ExplainerError that names them where none does."""
+        """Return the first of these paths, relative to the folder, that exists. Raises ExplainerError, naming them, if none does."""
         for name in names:
             if (file := self.path / name).exists():
                 return file
@@ -107,8 +107,8 @@ class Folder:
         raise ExplainerError(f"{self.entry.title} lacks {places}. It should lie as\n{self.entry.layout}\n{self.entry.where}")
 
     def find(self, *patterns: str) -> list[Path]:
-        """Return the files that match the first of these patterns, relative to the folder, that any file matches, in order; empty where
-        none does.
+        """Return the files, in order, that match the first pattern that matches any file; patterns are relative to the folder. Empty if no
+        pattern matches.
         """
         return next((files for pattern in patterns if (files := sorted(self.path.glob(pattern)))), [])
 
@@ -116,13 +116,11 @@ class Folder:
         """Return the error for a file that cannot be read, with what to do: a published file is fetched again, a person's own file
         corrected.
         """
-        remedy = f"Fetch that file anew. {self.entry.where}" if self.entry.get else f"It should be:\n{self.entry.layout}"
+        remedy = f"Fetch that file again. {self.entry.where}" if self.entry.get else f"It should be:\n{self.entry.layout}"
         return ExplainerError(f"{self.entry.title}: {path} cannot be read: {why}. {remedy}")
 
     def text(self, path: Path) -> str:
-        """Read a text file, unpacked where it is one of xz, with the ends of its lines as they are. A byte order mark, as spreadsheets
-        write it, is no part of the text.
-        """
+        """Read a text file, which may be compressed with xz, and return its text with line ends unchanged and without a byte order mark."""
         try:
             packed = path.read_bytes()
             text = (lzma.decompress(packed) if path.suffix == ".xz" else packed).decode("utf-8-sig")
@@ -135,7 +133,9 @@ class Folder:
         return text
 
     def lines(self, path: Path) -> list[str]:
-        """Return the lines of a text file that are not empty. Other characters that separate lines, such as U+2028, stay where they are."""
+        """Return the lines of a text file that are not empty. Only line breaks end a line; other separators, such as U+2028, stay in the
+        text.
+        """
         return [line for line in re.split(r"\r\n|\n|\r", self.text(path)) if line.strip()]
 
     def json(self, path: Path) -> Any:
@@ -242,9 +242,9 @@ def dataset(
 
 
 def open_dataset(name: str, folder: Path | None = None, split: str | None = None) -> Dataset:
-    """Open a data set by name; of one that has several parts, the ``split`` asked for, else the first that exists.
+    """Open a data set by name. If it has several parts, ``split`` chooses one; by default the first that exists is opened.
 
-    Raises ExplainerError, naming near misses, for an unknown one, and where files are missing.
+    Raises ExplainerError for an unknown name, with similar names, and if files are missing.
     """
     if name not in DATASETS:
         near = difflib.get_close_matches(name, DATASETS, n=3)

@@ -18,7 +18,7 @@ def synset_folders(folder: Path) -> list[str]:
 
 
 def photos_of_synsets(data: Folder, folder: Path, wnids: Sequence[str]) -> tuple[list[Path], tuple[str, ...]]:
-    """Return the pictures in the folders of synsets, and the names of other files in and next to these folders. Raises ExplainerError where
+    """Return the pictures in the folders of synsets, and the names of other files in and next to these folders. Raises ExplainerError if
     there is no picture.
     """
     if not wnids:

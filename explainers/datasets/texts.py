@@ -1,4 +1,4 @@
-"""Film reviews with their sentiment, and texts of one's own."""
+"""Film reviews with their sentiment, and your own texts."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _WORDS = {"neg": "negative", "pos": "positive"}
 
 
 def _parquet_texts(data: Folder, files: list[Path], column: str) -> Dataset:
-    """Return the data set of the texts of Parquet files, as Hugging Face's datasets writes them: ``column`` has the text, ``label`` is 0
-    (negative) or 1.
+    """Return the data set of the texts in Parquet files of Hugging Face's datasets: ``column`` is the name of the column of texts; the
+    column ``label`` holds 0 (negative) or 1.
     """
     table = Table(data, files, (column, "label"))
 
@@ -115,8 +115,8 @@ and in either text_pair, if a second text is read with each, in .jsonl with pair
 """,
 )
 def texts(data: Folder) -> Dataset:
-    """Texts of one's own, one a row, or pairs that are read together, with their class and the passages that people marked where these are
-    known.
+    """Texts of one's own, one for each row, or pairs that are read together, with their class and the passages that people marked where
+    these are known.
     """
     path = data.path
     if path.suffix not in (".csv", ".jsonl"):

@@ -142,7 +142,7 @@ def vitrine_hybrid(pretrained: bool = False, **kwargs: Any) -> VisionTransformer
 def vitrine_efficient(pretrained: bool = False, **kwargs: Any) -> VisionTransformer:
     """Build timm's VisionTransformer (its arguments) whose patches are the places of an ``efficientnet_trunk`` of ``trunk_stages`` stages.
 
-    ``trunk_early`` is its ``early``.
+    ``trunk_early`` is passed on as ``early``.
     """
     embed = partial(HybridEmbed, backbone=efficientnet_trunk(kwargs.pop("trunk_stages"), kwargs.pop("trunk_early", None)))
     built = build_model_with_cfg(VisionTransformer, "vitrine_efficient", pretrained, patch_size=1, embed_layer=embed, **kwargs)

@@ -49,7 +49,7 @@ def pairs(data: Folder) -> Dataset:
 
 
 def _sample(number: int, scene: Scene) -> Sample:
-    """A scene with its things, the largest first."""
+    """Make the sample of one scene of the index, with its objects ordered from the largest to the smallest."""
     objects = [AnnotatedObject(label=item.kind, mask=item.mask) for item in scene.objects]
     objects.sort(key=lambda obj: -int(obj.mask.sum()))
     labels = tuple(str(obj.label) for obj in objects)
@@ -126,7 +126,7 @@ def subject_verb(data: Folder) -> Dataset:
 
 
 def _samples(folder: str) -> tuple[Path, list[dict[str, Any]]]:
-    """The folder of samples of this name, and what its index lists."""
+    """Return the path of the folder of samples called ``folder``, and the entries of its index."""
     path = Path(str(files("explainers.embedded"))) / "samples" / folder
     return path, json.loads((path / "index.json").read_text("utf-8"))["samples"]
 

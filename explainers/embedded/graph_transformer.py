@@ -58,7 +58,7 @@ class GraphTransformer(nn.Module):
     """A graph Transformer that classifies molecules.
 
     sizes      number of values of each feature of an atom
-    distances  number of values of a distance, not counting that from the token of the graph
+    distances  number of values of a distance, without the distance from the token of the graph
     bonds      number of values of a bond, including 0 for none
     """
 
@@ -86,9 +86,9 @@ class GraphTransformer(nn.Module):
     def forward(self, atoms: Tensor, bonds: Tensor, distances: Tensor, attention_mask: Tensor) -> Tensor:
         """Return logits (B, classes) of molecules of at most N atoms.
 
-        atoms           (B, N, features), the value of each
-        bonds           (B, N, N), 0 where there is none
-        distances       (B, N, N)
+        atoms           (B, N, features): for each atom the value of each of its features
+        bonds           (B, N, N): kind of bond between two atoms, 0 for no bond
+        distances       (B, N, N): number of bonds between two atoms
         attention_mask  (B, 1 + N): 0 for padding and for a masked atom; the token of the graph comes first
         """
         embedded = torch.stack([table(atoms[..., i]) for i, table in enumerate(self.features)]).sum(0)

@@ -1,4 +1,4 @@
-"""Conservation: at the input of each block, what a rule's signal and the bias terms behind it add up to, beside the explained number.
+"""Conservation: at the input of each block, what a rule's signal and the bias terms behind it add up to, next to the explained number.
 
 A rule that hands the explained number out in shares loses none of it on the way, so that the sums of all blocks are that number (Ali et al.
 2022, who look at the first of them alone). Where they part, the blocks between lose something or make it up.
@@ -28,11 +28,11 @@ BLOCK_COLUMNS = ("blocks.explained", "blocks.tokens", "blocks.biases")
 def sums_at_blocks(session: Session, target: ResolvedTarget, rule: Rule) -> Tensor:
     """Return three sums for each sample and block, (B, 3, L), in float64, that show whether a rule conserves the explained number.
 
-    They are the number that the backward pass starts with, the part of it that the tokens at the block's input hold, and the bias terms
-    from that block on.
+    The three are the number that the backward pass starts with, the part of it in the tokens at the block's input, and the sum of the bias
+    terms from that block on.
 
-    Tokens hold their product with the signal; under a rule of relevance, which starts with 1 at the class and not with its logit, the
-    relevance itself, computed in float64 where the device has it. Bias terms are zero under a rule that leaves them out.
+    The part of a token is its product with the signal. Under a rule of relevance, which starts with 1 at the class and not with its logit,
+    it is the relevance itself, computed in float64 if the device supports it. Bias terms are zero under a rule that leaves them out.
     """
     is_relevance = rule.is_relevance
     recording = session.double if is_relevance and has_double(session.recording.logits.device) else session.recording
@@ -58,8 +58,8 @@ def sums_at_blocks(session: Session, target: ResolvedTarget, rule: Rule) -> Tens
 
 
 def block_sums(model: Model, tensors: Mapping[str, Tensor], target: TargetLike, specs: Sequence[str], seed: int) -> Tensor:
-    """Return :func:`sums_at_blocks` of one input under the rules of M methods, (M, 3, L), each rule once; not a number where a method has
-    no rule.
+    """Return :func:`sums_at_blocks` of one input under the rules of M methods, (M, 3, L), each rule computed once; NaN for a method without
+    a rule.
     """
     with with_gradients():
         session = Session(model, without_prompts(tensors), target, seed=seed)
@@ -71,5 +71,5 @@ def block_sums(model: Model, tensors: Mapping[str, Tensor], target: TargetLike, 
 
 
 def without_prompts(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return the tensors of an input without the prompts that a CLIP model compares it with, which are computed again."""
+    """Return the tensors of an input without the prompts that a CLIP model compares it with."""
     return {"pixel_values": tensors["pixel_values"]} if "pixel_values" in tensors else dict(tensors)

@@ -37,12 +37,12 @@ _NEEDS_OF_CONTROLS = frozenset(
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class KnownInput:
-    """The known facts about one input that controls are made of, for each patch in raster order or each word piece, (N,).
+    """The known facts about one input from which controls are made: one value (N,) for each patch in raster order, or for each word piece.
 
-    truth     bool: whether the answer comes from it
-    salience  how much it stands out, whatever a model does: the mean Sobel magnitude of a patch, the letters of a word
-    distance  from the middle of the picture, in patches, or of the text, in pieces
-    index     of the input: random draws depend on it alone
+    truth     bool: whether the answer comes from this token
+    salience  how much it stands out without any model: the mean Sobel magnitude of a patch, or the number of letters of a word
+    distance  distance from the middle of the picture in patches, or of the text in pieces
+    index     index of the input, from which all random draws are seeded
     """
 
     truth: Tensor
@@ -50,7 +50,7 @@ class KnownInput:
     distance: Tensor
     index: int
 
-    def drawn(self, among: Tensor, count: int, draw: np.random.Generator) -> Tensor:
+    def draw_tokens(self, among: Tensor, count: int, draw: np.random.Generator) -> Tensor:
         """Choose ``count`` random tokens out of those where ``among``, bool (N,), is true: bool (N,)."""
         chosen = torch.zeros_like(self.truth)
         chosen[torch.from_numpy(draw.permutation(np.flatnonzero(among.numpy()))[:count])] = True
@@ -59,20 +59,21 @@ class KnownInput:
 
 def _draw_half(known: KnownInput, draw: np.random.Generator) -> Tensor | None:
     count = int(known.truth.sum())
-    return known.drawn(known.truth, (count + 1) // 2, draw) if count > 1 else None
+    return known.draw_tokens(known.truth, (count + 1) // 2, draw) if count > 1 else None
 
 
 def _draw_double(known: KnownInput, draw: np.random.Generator) -> Tensor:
-    return known.truth | known.drawn(~known.truth, int(known.truth.sum()), draw)
+    return known.truth | known.draw_tokens(~known.truth, int(known.truth.sum()), draw)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Control:
-    """A map whose place in the order by truth is known.
+    """A made-up map that is known to be better or worse than others.
 
     line    one sentence on what the map knows
-    scores  function from a known input and a random generator to a score of each token (N,), or bool; None where an input has no such map
-    kinds   kinds of inputs that it exists for
+    scores  function from a known input and a random generator to a score or bool for each token (N,); it returns None if the input has no
+            such map
+    kinds   the kinds of inputs for which the control exists
     """
 
     name: str
@@ -146,7 +147,7 @@ KNOWN_ORDER = (
 def find_controls(names: Sequence[str], data: Dataset) -> tuple[str, ...]:
     """Return the names of the requested controls, each once; ``all`` stands for those that fit the inputs of the data set.
 
-    Raises ExplainerError for an unknown name, and where the data set does not know what its answers come from.
+    Raises ExplainerError for an unknown name, and if the data set does not say which parts of an input its answers come from.
     """
     if not names:
         return ()
@@ -172,7 +173,7 @@ def for_controls(metric: Metric) -> bool:
 
 
 def known_input(sample: Sample, of: Attribution, mask: Tensor | None, index: int) -> KnownInput | None:
-    """Collect the known facts about an input for controls; None where no token is true, or all are.
+    """Collect the known facts about an input for controls; None if the answer comes from no token or from all of them.
 
     ``of`` is a map of the input, and ``mask`` bool (1, height, width) outlines the explained object.
     """
@@ -216,9 +217,9 @@ def _known_text(sample: Sample, text: TextInput, content: Tensor, index: int) ->
 
 
 def control_map(name: str, known: KnownInput, like: Attribution) -> Attribution | None:
-    """Return the map of a control over the tokens of another map, ``like``, with scores from 0 to 1; None where this input has none.
+    """Return the map of a control over the tokens of another map, ``like``, with scores from 0 to 1; None if this input has no such map.
 
-    Ties are broken at random, for the order of tokens may tell something: the things of a data set may lie at the top.
+    Ties are broken at random, because the order of tokens may carry information: the objects of a data set may lie near the top.
     """
     control = CONTROLS[name]
     draw = np.random.default_rng([known.index, list(CONTROLS).index(name)])

@@ -26,7 +26,7 @@ def device_name(device: torch.device) -> str:
 def memory_of_maps(device: torch.device, specs: Sequence[str], explain_alone: Callable[[str], Any]) -> dict[str, int]:
     """Return for each spec the peak of the bytes allocated while ``explain_alone`` makes its map, beyond what was allocated before.
 
-    Empty on a device that keeps no such count: the memory of a process on a CPU says nothing of one map.
+    The result is empty on a device that keeps no such count, such as a CPU.
     """
     if device.type != "cuda":
         return {}

@@ -13,8 +13,8 @@ from explainers.metrics.registry import RemovalCurve
 from explainers.metrics.removal_curves import keep_masks
 from explainers.models.model import Model
 from explainers.models.removal.atoms import atom_removal
-from explainers.models.removal.patches import black_picture, blackened, patch_removal
-from explainers.models.removal.token_removal import answer, repeated_to
+from explainers.models.removal.patches import black_picture, blacken_parts, patch_removal
+from explainers.models.removal.token_removal import answer, repeat_sample
 from explainers.models.removal.ways import OF_ATOMS, How
 from explainers.models.removal.words import usual_way_of_words, word_removal
 from explainers.records.session import checker
@@ -43,7 +43,7 @@ def keep_of(curve: RemovalCurve, scores: Tensor, least: int = 0) -> Tensor:
 
 
 def usual_removal(model: Model, tensors: Mapping[str, Tensor]) -> How:
-    """Return the way of removing tokens of an input, a batch of one, that suits the model, for where none is chosen."""
+    """Return the default way of removing tokens of an input, a batch of one, from a model."""
     grid = model.layout_of(tensors).grid
     if grid is not None:
         return patch_removal(model, tensors, grid).how
@@ -58,8 +58,8 @@ class CurveLogits:
     tensors     the input as the model was given it, a batch of one
     grid        (rows, columns) of the patches of an image; None for a text
     content     bool (S,): which tokens are patches or word pieces
-    how         way of removal where a curve names none; None: as suits the model
-    at_once     how many tokens may go through one forward pass; None: as suits the device
+    how         way of removal for curves that name none; None: the model's default
+    at_once     maximum number of tokens in one forward pass; None: as many as the device can hold
     cancelled   called before each forward pass; when true, :class:`explainers.Cancelled` is raised
     """
 
@@ -131,7 +131,7 @@ class CurveLogits:
         black, answers = black_picture(self.model, self.tensors), []
         for part in keep.split(self._pictures()):
             self._check()
-            repeated = repeated_to(self.model, self.tensors, len(part))
-            pixels = blackened(repeated["pixel_values"], part, black)
+            repeated = repeat_sample(self.model, self.tensors, len(part))
+            pixels = blacken_parts(repeated["pixel_values"], part, black)
             answers.append(answer(self.model, {**repeated, "pixel_values": pixels}).float().cpu())
         return torch.cat(answers)

@@ -42,7 +42,7 @@ OBJECT_STORE_BYTES = 200 * 2**20  # bytes of the object store for rows, where we
 
 @dataclass(frozen=True, kw_only=True)
 class Sources:
-    """The names that a worker opens: a model as ``explainers.load`` takes it, a data set, its folder and its split.
+    """The names of what a worker opens: a model in the form that ``explainers.load`` takes, a data set, its folder and its split.
 
     Folders must be in the same place on every machine.
     """
@@ -66,17 +66,17 @@ class Sources:
     def open(self, device: str) -> tuple[Model, Dataset]:
         """Open the model on this device and the data set.
 
-        Raises ExplainerError where a machine lacks either.
+        Raises ExplainerError if one of them is missing on this machine.
         """
         return load(self.model, device), open_dataset(self.dataset, self.data, self.split)
 
 
 def ray_engine(sources: Sources, *, workers: int | None = None, address: str | None = None, device: str | None = None) -> RunEngine:
-    """Return an engine that measures on a cluster of Ray: that at ``address``, else that of ``RAY_ADDRESS``, else one started here for the
-    run.
+    """Return an engine that measures on a Ray cluster: the one at ``address``, else the one that ``RAY_ADDRESS`` names, else a cluster
+    started here for the run.
 
-    workers  processes that measure at the same time, at most; None: as many as the cluster has room for
-    device   None: a GPU for each worker where the cluster has any
+    workers  maximum number of processes that measure at the same time; None: as many as the cluster has room for
+    device   kind of device of a worker; None: a GPU for each worker if the cluster has any
 
     On a CPU a worker has as many threads as torch has in this process, so that its rows are those that this process would have computed,
     bit for bit. A worker that dies is started again, and the part that it was measuring is measured again. Raises ExplainerError without
@@ -142,7 +142,7 @@ def _connect(ray: Any, address: str | None) -> Iterator[None]:
 def _count_workers(ray: Any, device: str | None) -> tuple[str, int]:
     """Return the kind of device of the workers, and how many workers the cluster can hold.
 
-    Raises ExplainerError where it can hold none.
+    Raises ExplainerError if it can hold none.
     """
     machines = [machine["Resources"] for machine in ray.nodes() if machine["Alive"]]
     kind = str(device).partition(":")[0] if device else "cuda" if any(machine.get("GPU") for machine in machines) else "cpu"
@@ -173,7 +173,9 @@ def _free_memory(ray: Any, kind: str, count: int) -> int | None:
 
 @dataclass(frozen=True, kw_only=True)
 class WorkOrder:
-    """The instructions for workers: what to open and measure with, and what they must have to get the same rows."""
+    """The instructions for workers: which model, data and options to measure with, and which weights and versions they must have to get the
+    same rows.
+    """
 
     sources: Sources
     plan: Plan
@@ -206,7 +208,7 @@ class WorkOrder:
 
 
 def _receive_parts(ray: Any, order: WorkOrder, parts: Parts, count: int) -> Iterator[tuple[int, list[EvaluationRow]]]:
-    """Yield the number and the rows of each part as workers finish it."""
+    """Yield the number and the rows of each part when a worker has finished it."""
     items = [{"number": number, "indices": list(indices)} for number, indices in parts.items()]
     with warnings.catch_warnings():
         # Ray has no other way yet to bound retries; the extra stays below the version that drops this one
@@ -240,9 +242,10 @@ def _receive_parts(ray: Any, order: WorkOrder, parts: Parts, count: int) -> Iter
 
 
 class RayWorker:
-    """The worker that Ray Data calls in a process of its own: from a table of parts to a table of their rows, or of why there are none.
+    """The worker that Ray Data calls in a process of its own: from a table of parts to a table of their rows, or of the reason why a part
+    has none.
 
-    The setup is opened for the first part, so that an error which a person can put right is an answer, not the death of a worker.
+    The setup is opened with the first part, so that an error that a person can correct is returned and does not kill the worker.
     """
 
     def __init__(self, order: WorkOrder) -> None:

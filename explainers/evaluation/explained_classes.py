@@ -26,7 +26,7 @@ class ExplainedClass:
 
     indices  of its classes
     group    name of the group, None for a single class
-    against  the class whose logit is subtracted from its own; None where it is explained alone
+    against  the class whose logit is subtracted from its own; None if none is subtracted
     """
 
     indices: tuple[int, ...]
@@ -52,14 +52,14 @@ class ClassLookup:
     prompt_indices: tuple[int, ...] | None = None
 
     @property
-    def asked_prompts(self) -> list[str] | None:
+    def prompt_texts(self) -> list[str] | None:
         """The prompts that a CLIP model compares pictures with; None for other models."""
         return (
             self.prompts if self.prompts is None or self.prompt_indices is None else [self.prompts[index] for index in self.prompt_indices]
         )
 
     def class_of(self, label: str | int) -> ExplainedClass | None:
-        """Return the class of this label, else the group of that name; None where the model has neither."""
+        """Return the class of this label, else the group of that name; None if the model has neither."""
         if self.prompts is not None:
             index = self._prompt_index(label)
         else:
@@ -69,7 +69,7 @@ class ClassLookup:
         return None if index is None else ExplainedClass((index,))
 
     def classes_of(self, label: str | int) -> frozenset[int]:
-        """Return the indices of all classes that a label means: its own, and those of the group of that name."""
+        """Return the indices of all classes that a label stands for: the class of that name, and the members of the group of that name."""
         if self.prompts is not None:
             index = self._prompt_index(label)
             return frozenset(() if index is None else (index,))
@@ -78,8 +78,8 @@ class ClassLookup:
     def explained(self, sample: Sample, target: str) -> list[ExplainedClass]:
         """Return the classes of an input that are explained, where its labels say which; there may be none.
 
-        With the target ``gold`` it is the first label's class that the model knows, with ``each`` and ``together`` all that it knows, with
-        ``contrast`` the first label's against the one that it is set against.
+        The target ``gold`` explains the class of the first label that the model knows, ``each`` and ``together`` those of all labels that
+        it knows, and ``contrast`` the class of the first label against the class that the data set compares it with.
         """
         if target == "contrast":
             if not sample.labels or sample.against is None:
@@ -103,8 +103,8 @@ class ClassLookup:
         return [str(label) for label in labels_of(sample) if self.class_of(label) is None]
 
     def target_of(self, explained: ExplainedClass, reads: str = "logit") -> str | int | Target:
-        """Convert a class to a target of ``explain``: its logit, with ``reads="probability"`` its probability; of two classes, the
-        difference of logits.
+        """Convert a class to a target of ``explain``: its logit, or its probability if ``reads`` is "probability"; for a class with an
+        ``against``, the difference of the two logits.
         """
         if explained.against is not None:
             return Contrast(self._name_of(explained), self._name_of(explained.against))
@@ -113,10 +113,10 @@ class ClassLookup:
     def _name_of(self, explained: ExplainedClass) -> int | str | AnyOf:
         if explained.group is not None:
             return AnyOf(explained.group)
-        return explained.indices[0] if self.asked_prompts is None else self.asked_prompts[explained.indices[0]]
+        return explained.indices[0] if self.prompt_texts is None else self.prompt_texts[explained.indices[0]]
 
     def _prompt_index(self, label: str | int) -> int | None:
-        """Return the index of a label among the prompts that are asked for; None where it is not asked for."""
+        """Return the index of a label among the prompts of the model; None if it is not one of them."""
         index = label if isinstance(label, int) else list(self.data.classes).index(label) if label in self.data.classes else None
         if index is None or self.prompt_indices is None:
             return index
@@ -136,9 +136,9 @@ def class_mask(indices: Iterable[int], classes: int) -> Tensor:
 
 
 def prompts_of(data: Dataset) -> list[str]:
-    """Return one prompt for each class of a data set, for a CLIP model: by its name; of an ImageNet synset by its everyday name.
+    """Return one prompt for each class of a data set, for a CLIP model: made from its name, or for an ImageNet synset from its common name.
 
-    Raises ExplainerError, saying what to send, where the data set has no list of classes or one without a name.
+    Raises ExplainerError, with advice, if the data set has no list of classes or a class without a name.
     """
     if not data.classes:
         raise ExplainerError(f"CLIP compares pictures with names, and {data.name} has no list of classes: choose another data set.")

@@ -14,7 +14,7 @@ from torch import Tensor
 from explainers.evaluation.curve_logits import CurveLogits
 from explainers.models.model import Model
 from explainers.models.removal.patches import first_time
-from explainers.models.removal.token_removal import answer, repeated_to
+from explainers.models.removal.token_removal import answer, repeat_sample
 
 #: Needs of metrics for which the model is asked again besides curves, without an explanation.
 ASKED_AGAIN = frozenset({"leave_one_out", "shown", "soft"})
@@ -23,7 +23,7 @@ _MAX_INPUTS_AT_ONCE = 16  # most inputs in one forward pass
 
 
 def from_zero_to_one(scores: Tensor) -> Tensor:
-    """Scale the scores of each map (..., N) so that the smallest is 0 and the largest 1; all 0 where they are the same."""
+    """Scale the scores of each map (..., N) so that the smallest is 0 and the largest 1; a map of equal scores becomes 0."""
     low, high = scores.double().amin(-1, keepdim=True), scores.double().amax(-1, keepdim=True)
     return torch.where(high > low, (scores - low) / (high - low).clamp(min=torch.finfo(torch.float64).tiny), 0.0)
 
@@ -38,7 +38,7 @@ def logits_of_shown(model: Model, tensors: Mapping[str, Tensor], maps: Tensor) -
     large = F.interpolate(scaled[:, None], size=pixels.shape[-2:], mode="bilinear", align_corners=False).to(pixels)
     answers = []
     for part in large.split(_MAX_INPUTS_AT_ONCE):
-        repeated = repeated_to(model, tensors, len(part))
+        repeated = repeat_sample(model, tensors, len(part))
         answers.append(answer(model, {**repeated, "pixel_values": repeated["pixel_values"] * part}).float().cpu())
     return torch.cat(answers)
 
@@ -46,8 +46,9 @@ def logits_of_shown(model: Model, tensors: Mapping[str, Tensor], maps: Tensor) -
 def logits_of_soft_removal(model: Model, tensors: Mapping[str, Tensor], scores: Tensor, content: Tensor, seed: int) -> Tensor:
     """Return logits (M, 3, draws, C) of an input, a batch of one, with random elements of its embedded tokens set to zero.
 
-    For each map of ``scores`` (M, N), scaled from 0 to 1, there are three ways: each element of a token at x^1 is kept with its score as
-    probability; with 1 minus that; and all are zero. Special tokens, which ``content`` bool (S,) leaves out, stay.
+    For each map of ``scores`` (M, N), scaled from 0 to 1, there are three results: with each element of a token at x^1 kept with a
+    probability equal to the token's score; with 1 minus that probability; and with all elements zero. Special tokens, which are False in
+    ``content`` bool (S,), are not changed.
     """
     draw = torch.Generator().manual_seed(seed)
     width = _width(model, tensors)
@@ -65,7 +66,9 @@ def _with_elements(model: Model, tensors: Mapping[str, Tensor], keep: Tensor, co
     factor = torch.ones(len(keep), len(content), keep.shape[-1])
     factor[:, content.cpu()] = keep.float()
     return (
-        answer(model, repeated_to(model, tensors, len(keep)), [(model.entry, first_time(model, lambda x: x * factor.to(x)))]).float().cpu()
+        answer(model, repeat_sample(model, tensors, len(keep)), [(model.entry, first_time(model, lambda x: x * factor.to(x)))])
+        .float()
+        .cpu()
     )
 
 
@@ -83,15 +86,15 @@ def _width(model: Model, tensors: Mapping[str, Tensor]) -> int:
 
 @dataclass(frozen=True)
 class GradedAnswers:
-    """The model's answers about one input that metrics of the sizes of scores need.
+    """The model's answers about one input that is removed by degrees, for metrics that judge the sizes of scores and not only their order.
 
     curve_logits    source of logits, which knows the model and the input
-    scores          (M, N)
+    scores          (M, N): the scores of N tokens by M methods
     indices         the explained classes
-    against         classes that they are set against; empty where they are explained alone
+    against         the classes whose logits are subtracted; empty if none are
     probabilities   function from logits (..., C) to probabilities
     as_probability  whether maps explain a probability
-    seed            of the elements that are left out
+    seed            seed of the random choice of elements that are set to zero
     """
 
     curve_logits: CurveLogits
@@ -103,7 +106,7 @@ class GradedAnswers:
     against: Sequence[int] = ()
 
     def of(self, need: str) -> Tensor | None:
-        """Return the answer for one of :data:`ASKED_AGAIN`, (M, ...); None where the input has none."""
+        """Return the answers (M, ...) for a need, one of :data:`ASKED_AGAIN`; None if this input has none."""
         source, classes = self.curve_logits, list(self.indices)
         if need == "leave_one_out":
             logits = source.without_each()

@@ -83,11 +83,13 @@ NO_VALUE = (
     "(an outlined object, a marked word, a known class)"
 )
 #: The note on a count next to a value.
-FEWER_INPUTS = "n of m: so many of the explained inputs have a value by this metric and this method; the others are left out of the mean"
+FEWER_INPUTS = "n of m: n of the m explained inputs have a value by this metric and this method; the others are left out of the mean"
 
 
 def count_in_words(report: dict[str, Any], metric: dict[str, Any], spec: str) -> str:
-    """Return how many inputs a method's value is of, where other methods have more: "48 of 60"; else an empty text."""
+    """Return on how many inputs a method's value is based, such as "48 of 60"; an empty text if no other method's value is based on
+    more.
+    """
     results = report["results"][metric["name"]]
     inputs, most = results[spec].get("inputs", 0), max(figure.get("inputs", 0) for figure in results.values())
     return f"{inputs} of {most}" if results[spec]["value"] is not None and inputs < most else ""
@@ -104,8 +106,8 @@ def lacks_values(report: dict[str, Any]) -> bool:
 
 
 def format_value(value: float | None, unit: str, decimals: int | None = None) -> str:
-    """Format a value for people: a share in per cent, None as a dash. ``decimals`` None: one of a share, three significant digits of
-    another number.
+    """Format a value for people: a share in per cent, None as a dash. ``decimals`` None: a share gets one decimal, another number three
+    significant digits.
     """
     if value is None:
         return "–"
@@ -115,7 +117,9 @@ def format_value(value: float | None, unit: str, decimals: int | None = None) ->
 
 
 def _bars(report: dict[str, Any], metric: dict[str, Any]) -> list[dict[str, str]]:
-    """Return the interval of each method that has a value, best first: its begin, value and end in pixels, from 230 to 650."""
+    """Return for each method that has a value, best first, the start of its interval, the value and the end, as positions in pixels from
+    230 to 650.
+    """
     results, order = report["results"][metric["name"]], rank_methods(report, metric)
     low = min((results[spec]["low"] for spec in order), default=0)
     high = max((results[spec]["high"] for spec in order), default=0)
@@ -131,8 +135,8 @@ def _bars(report: dict[str, Any], metric: dict[str, Any]) -> list[dict[str, str]
 
 
 def _lines(report: dict[str, Any], name: str) -> list[dict[str, str]]:
-    """Return the curves to draw: of the methods whose curves are lowest, or highest where few tokens should be enough, and of random
-    scores.
+    """Return the curves to draw: those of the best methods and that of random scores. The best have the lowest curves, or the highest if
+    the metric asks whether few tokens are enough.
     """
     curve = report["curves"][name]
     order = sorted(curve["methods"], key=lambda spec: sum(curve["methods"][spec]) * (1 if name == "most" else -1))

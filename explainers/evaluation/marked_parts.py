@@ -17,7 +17,9 @@ from explainers.records.result import Attribution
 
 
 def explained_mask(sample: Sample, objects: Sequence[AnnotatedObject], record: ImageInput) -> tuple[Tensor, Tensor] | None:
-    """Mask of some objects together and what is labelled, bool (1, height, width); None where nothing of them is seen."""
+    """Return two masks, bool (1, height, width), as the model saw the picture: of the given objects together, and of the labelled area.
+    None if no pixel of the objects is visible.
+    """
     if sample.image is None or not objects:
         return None
     mask = _crop_mask(np.logical_or.reduce([obj.mask for obj in objects]), record)
@@ -26,27 +28,25 @@ def explained_mask(sample: Sample, objects: Sequence[AnnotatedObject], record: I
 
 
 def other_masks(sample: Sample, objects: Sequence[AnnotatedObject], record: ImageInput) -> Tensor | None:
-    """Masks bool (1, K, height, width) of all other objects of the picture; None where none of them is seen."""
+    """Return the masks, bool (1, K, height, width), of all other objects of the picture; None if none of them is visible."""
     masks = [_crop_mask(obj.mask, record) for obj in sample.objects if obj not in objects]
     visible_masks = [torch.from_numpy(mask) for mask in masks if mask.any()]
     return torch.stack(visible_masks)[None] if visible_masks else None
 
 
 def _crop_mask(mask: Mask, record: ImageInput) -> Mask:
-    """A mask of the original, cut and resized as the picture was; each pixel takes the nearest."""
+    """Crop and resize a mask of the original picture as the picture was for the model; each pixel takes the value of the nearest."""
     picture = Image.fromarray(mask).crop(record.crop).resize(record.seen, Image.Resampling.NEAREST)
     return np.array(picture)
 
 
 def marked_words(model: Model, sample: Sample, maps: Sequence[Attribution]) -> tuple[Tensor, Tensor] | None:
-    """Return scores (M, W) of every word of a text, and bool (P, W): the words of each passage that people marked; None where nobody marked
-    a word.
+    """Return scores (M, W) of every word of a text, and bool (P, W): which words are in each marked passage. None if no word is marked.
 
-    The scores are -inf for words that the model did not read.
+    Words that the model did not read have the score -inf.
 
-    All words of the document count, as ERASER's scorer has it: marks on what a cut text lacks are missed. Of a pair those of both texts do,
-    one after the other (so a run of neighbours may go from one into the other); where nobody was asked about one of them, the words of the
-    other alone.
+    As in ERASER's scorer all words of the document count, so marks in a part that was cut off are missed. For a pair the words of the
+    second text follow those of the first (a run of neighbours may cross from one into the other); a text that nobody annotated is left out.
     """
     texts = ((sample.text, sample.rationale), (sample.text_pair, sample.pair_rationale))
     annotated_texts = [(part, text, spans) for part, (text, spans) in enumerate(texts) if text is not None and spans is not None]
@@ -74,7 +74,7 @@ def marked_words(model: Model, sample: Sample, maps: Sequence[Attribution]) -> t
 
 
 def _words_of(model: Model, text: str) -> Sequence[Word]:
-    """Return all words of a text, however long it is."""
+    """Split a text of any length into words and return all of them."""
     windows = model.windows(text)
     record = windows.whole if windows is not None else model.prepare(text).inputs[0]
     assert isinstance(record, TextInput)

@@ -8,9 +8,9 @@ from explainers.methods.registry import is_control
 
 
 def cannot_tell(report: dict[str, Any], metric: dict[str, Any]) -> str | None:
-    """Return a sentence on why a metric cannot tell which method is good, on the model and data of a report; None where it can.
+    """Return a sentence on why a metric cannot tell which method is good, on the model and data of a report; None if it can.
 
-    It cannot where a control is among the best, or is tied with them.
+    It cannot if a control is among the best, or is tied with them.
     """
     figures = {spec: figure for spec, figure in report["results"][metric["name"]].items() if figure["value"] is not None}
     control = next((figure for spec, figure in figures.items() if is_control(spec) and figure["tied"]), None)
@@ -39,7 +39,7 @@ def cannot_tell(report: dict[str, Any], metric: dict[str, Any]) -> str | None:
 def best_methods(report: dict[str, Any], metric: dict[str, Any]) -> set[str]:
     """Return the specs of the methods to mark: those that are tied with the best.
 
-    Controls are never among them; there are none where the metric cannot tell.
+    Controls are never among them; the set is empty if the metric cannot tell good methods from others.
     """
     if cannot_tell(report, metric) is not None:
         return set()

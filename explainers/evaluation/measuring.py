@@ -45,9 +45,9 @@ class EvaluationSetup:
     """The objects and options that all inputs of a run share.
 
     ``cancelled`` is called between forward passes; when true, :class:`explainers.Cancelled` is raised. ``loaded`` is the model as it was
-    loaded; ``model`` the same, shown pictures as the plan says. ``prompt_indices`` are those of the data set's classes that a CLIP model is
-    asked for; None: all. ``at_once`` is how many tokens of inputs that lack some go through one forward pass; None: as suits the device.
-    With ``skip_broken`` inputs that cannot be read are left out, and the run goes on.
+    loaded; ``model`` is the same with pictures resized as the plan says. ``prompt_indices`` are those of the data set's classes that a CLIP
+    model is asked for; None: all. ``at_once`` is the maximum number of tokens in one forward pass of inputs with removed parts; None: as
+    many as the device can hold. With ``skip_broken`` inputs that cannot be read are left out, and the run goes on.
     """
 
     loaded: Model
@@ -96,29 +96,31 @@ class EvaluationSetup:
     @property
     def prompts(self) -> list[str] | None:
         """The prompts that a CLIP model compares pictures with; None for other models."""
-        return self.classes.asked_prompts
+        return self.classes.prompt_texts
 
     def explained_classes(self, sample: Sample) -> list[ExplainedClass] | None:
-        """Return the classes of an input that are explained; None where it is one that the model predicts."""
+        """Return the classes of an input that are explained; None if it is one that the model predicts."""
         return None if self.plan.target in ("predicted", "second") else self.classes.explained(sample, self.plan.target)
 
     def at_place_of(self, sample: Sample) -> EvaluationSetup:
-        """Return the setup with the model asked about the place of its output that the data set names for an input; itself where it names
+        """Return this setup for a model that is asked about the place of its output that ``sample`` names; the setup itself if it names
         none.
 
-        Raises ExplainerError where the model has no such place.
+        Raises ExplainerError if the model has no such place.
         """
         return self if sample.at is None else replace(self, loaded=self.model.at(sample.at, self.model.prepare(sample.model_input)))
 
-    def asking_together(self, sample: Sample) -> EvaluationSetup:
-        """Return the setup with a CLIP model asked for the classes of this input alone, where the plan says so; else itself."""
+    def with_prompts_of(self, sample: Sample) -> EvaluationSetup:
+        """Return this setup with only the classes of this input as the prompts of a CLIP model, if the plan says so; else the setup
+        itself.
+        """
         if self.plan.target != "together":
             return self
         indices = {index for label in labels_of(sample) for index in self.classes.classes_of(label)}
         return replace(self, prompt_indices=tuple(sorted(indices)))
 
     def read(self, index: int) -> Sample:
-        """Read one input of the data set. Raises BrokenInput for one that cannot be read, by us or by the model."""
+        """Read one input of the data set. Raises BrokenInput if the data set or the model cannot read it."""
         sample = read_sample(self.data, index)
         try:
             self.model.prepare(sample.model_input)
@@ -147,7 +149,7 @@ class EvaluationSetup:
         return tensors
 
     def answers(self, sample_input: Any) -> Tensor:
-        """Return the logits (C,) of one input; for a text that is read in windows, the mean over them."""
+        """Run the model on one input and return its logits (C,); for a text that is read in windows, their mean over the windows."""
         windows = self.model.windows(sample_input) if self.plan.long_texts == "windows" else None
         if windows is not None:
             return window_logits(self.model, windows, checker(self.cancelled)).mean(0)
@@ -158,17 +160,17 @@ class EvaluationSetup:
 def rows_of(setup: EvaluationSetup, index: int) -> list[EvaluationRow]:
     """Measure one input and return its rows: one for each explained class and method, followed for each class by one for each control.
 
-    A row holds index, name, explained class, values of the metrics, curves, scores, and where each class is explained the labels of which
-    the model has neither a class nor a group (``unknown``).
+    A row holds index, name, explained class, values of the metrics, curves and scores. If every class is explained, it also holds the
+    labels for which the model has neither a class nor a group (``unknown``).
 
-    A value is None where it has no meaning: where the data set shows nothing of the explained class, or a method promises no sum. Random
-    draws depend on ``index`` alone, so rows are the same whichever were computed before, except for the costs of the maps
-    (:data:`~explainers.evaluation.costs.COST_COLUMNS`). There is no row where classes of the data set are explained, and it gives none that
-    the model knows. Raises BrokenInput where the input cannot be read, and ExplainerError where metrics ask again about a text that is read
-    in windows.
+    A value is None if it has no meaning: if no object of the explained class is visible, or if a method promises no sum. Random draws
+    depend on ``index`` alone, so rows are the same whichever were computed before, except for the costs of the maps
+    (:data:`~explainers.evaluation.costs.COST_COLUMNS`). If the data set's classes are explained and the model knows none of them, there is
+    no row. Raises BrokenInput if the input cannot be read, and ExplainerError if a metric needs new answers about a text that is read in
+    windows.
     """
     sample = setup.read(index)
-    setup = setup.at_place_of(sample).asking_together(sample)
+    setup = setup.at_place_of(sample).with_prompts_of(sample)
     explained_classes = setup.explained_classes(sample)
     if explained_classes is not None and not explained_classes:
         return []
@@ -216,17 +218,17 @@ def rows_of(setup: EvaluationSetup, index: int) -> list[EvaluationRow]:
 
 
 def _first_outside(target: ExplainedClass, order: Sequence[int]) -> int:
-    """Return the first class of an order that is not explained; the explained one where there is no other."""
+    """Return the first class in ``order`` that is not part of the target; the first one of the target if there is no other."""
     return next((other for other in order if other not in target.indices), target.indices[0])
 
 
 @dataclass(frozen=True, kw_only=True)
 class Measurement:
-    """The measurement of one explained class of one input; what metrics take is computed when first needed.
+    """The measurement of one explained class of one input. The arguments of metrics are computed when first needed.
 
     target  the explained class or group
     maps    of the explained class, one for each method
-    others  of the runner-up class, empty where no metric takes them
+    others  the maps of the runner-up class; empty if no metric takes them
     """
 
     setup: EvaluationSetup
@@ -269,7 +271,7 @@ class Measurement:
         ]
 
     def control_rows(self) -> list[EvaluationRow]:
-        """Return one row for each control of the plan, without values where this input has no such map."""
+        """Return one row for each control of the plan, without values if this input has no such map."""
         names, mask = self.setup.plan.controls, None if self.masks is None else self.masks[0]
         known = known_input(self.sample, self.maps[0], mask, self.index) if names else None
         maps = [] if known is None else [each for name in names if (each := control_map(name, known, self.maps[0])) is not None]
@@ -279,8 +281,8 @@ class Measurement:
         return [rows.get(name, {**same, "method": name}) for name in names]
 
     def _sums_at_blocks(self, method: int) -> dict[str, list[float] | None]:
-        """Return the sums that a method's rule passes on at the input of each block, by column; empty where no metric needs them, None
-        where it has no rule.
+        """Return the sums that a method's rule passes on at the input of each block, by column; empty if no metric needs them, None for a
+        method without a rule.
         """
         if "block_sums" not in self.setup.needs:
             return {}
@@ -288,7 +290,7 @@ class Measurement:
         return {column: None if sums.isnan().any() else of.tolist() for column, of in zip(BLOCK_COLUMNS, sums, strict=True)}
 
     def _scores_to_draw(self, attribution: Attribution) -> list[float]:
-        """Return the scores that a picture of the map is drawn from: of each patch, or of each word."""
+        """Return the scores, one for each patch or each word, from which a picture of the map is drawn."""
         return (
             attribution.scores[attribution.content].tolist()
             if attribution.patches is not None
@@ -301,7 +303,7 @@ class Measurement:
         return {name: self._curve_answers[curve][..., list(self.target.indices)].sum(-1) for name, curve in curves.items()}
 
     def _arguments_of(self, metric: Metric) -> dict[str, Tensor] | None:
-        """Return the arguments of a metric; None where this input lacks one of them."""
+        """Return the arguments of a metric; None if this input lacks one of them."""
         arguments: dict[str, Tensor] = {}
         for name, need in metric.takes.items():
             value = self._curve_answers[need] if isinstance(need, RemovalCurve) else COMPUTED_NEEDS[need](self)
@@ -343,8 +345,8 @@ class Measurement:
         return self.setup.model.calibration.probabilities(logits, self.explanation.output)
 
     def classes_of(self, need: str) -> frozenset[int]:
-        """Return the indices of classes by need: those explained (``target``), those that are right (``gold``), those that keep the
-        ``answer``.
+        """Return the indices of the classes that a need names: the explained ones (``target``), the right ones (``gold``), or those that
+        count as the same ``answer``.
         """
         takes_labels = need == "gold" or (need == "answer" and self.setup.plan.target in ("gold", "contrast"))
         if not takes_labels:
@@ -358,11 +360,13 @@ class Measurement:
 
     @cached_property
     def randomised_scores(self) -> Tensor:
-        """The scores (M, L, N) of the same methods on models with more and more random weights."""
+        """The scores (M, L, N) of N tokens by the same M methods after the weights of 1 to L layers were shuffled."""
         return self.explain_again("randomised")
 
     def explain_again(self, need: str) -> Tensor:
-        """Explain a changed model or input, as the key ``need`` of `MAPS_OF_CHANGED_INPUTS` says."""
+        """Explain a changed model or a changed input and return the scores; ``need``, a key of `MAPS_OF_CHANGED_INPUTS`, says which
+        change.
+        """
         target = self.setup.target_of(self.target)
         return MAPS_OF_CHANGED_INPUTS[need](self.setup.model, self.explanation.tensors, target, self.setup.plan.methods, self.index)
 
@@ -373,16 +377,16 @@ class Measurement:
 
     @cached_property
     def masks(self) -> tuple[Tensor, Tensor] | None:
-        """The mask of the explained object and that of the labelled area, as the model saw the picture; None where nothing of it is
-        seen.
+        """The mask of the explained object and that of the labelled area, as the model saw the picture; None if the object is not
+        visible.
         """
         record = self.explanation.input
         return explained_mask(self.sample, self._objects(), record) if isinstance(record, ImageInput) else None
 
     @cached_property
     def other_masks(self) -> Tensor | None:
-        """The masks (1, K, height, width) of the objects of other classes, as the model saw the picture; None where none of them is
-        seen.
+        """The masks (1, K, height, width) of the objects of other classes, as the model saw the picture; None if none of them is
+        visible.
         """
         record = self.explanation.input
         return other_masks(self.sample, self._objects(), record) if isinstance(record, ImageInput) else None

@@ -68,22 +68,20 @@ _LATER = describe(is_required=False)
 class Plan(Record, name="RunPlan"):
     """The choices of a run: model, data set, methods, metrics and protocol.
 
-    model       as ``explainers.load`` takes it
+    model       a name or path that ``explainers.load`` takes
     dataset     a name of ``explainers.datasets``
     methods     specs
     metrics     names
     limit       number of inputs, drawn with ``seed``; None: all
-    target      the explained class: the one that the model predicts, the one with the second largest score, the one that the data set
-    gives,
-                or each that it gives, in turn, of a model of prompts with the prompts of all classes or (``together``) of these alone; or
-                the
-                difference of the one that it gives and the one that it sets against it
-    explains    the number of it that is explained: its logit, or its probability
+    target      the explained class: the one that the model predicts; the one with the second largest score; the one that the data set
+                names; each one that it names, in turn, with the prompts of all classes for a model of prompts, or (``together``) only those
+                of the named classes; or the difference of the named class and the one that the data set compares it with
+    explains    the number of that class that is explained: its logit, or its probability
     resize      how pictures are brought to the model's size (:data:`explainers.models.resizing.RESIZES`); None: as the model was trained
-    how         way of removing tokens; None: as suits the model
+    how         way of removing tokens; None: the model's default
     right       which labels of an input count as right: any, or the first alone
-    steps       number of equal steps in which tokens are removed, where a metric goes by tenths
-    long_texts  as ``explainers.explain`` takes it: how a text is read that is longer than the model takes
+    steps       number of equal steps in which tokens are removed, for metrics that remove them by tenths
+    long_texts  how a text that is too long for the model is read, see ``explainers.explain``
     controls    names of :data:`explainers.evaluation.controls.CONTROLS`, whose maps are measured like those of the methods
     """
 
@@ -135,9 +133,10 @@ def make_plan(
     """Check the choices of a run and return its plan.
 
     ``methods`` are specs or names of sets (``default``, ``quick``, ...; ``all``: every listed method that can run); ``metrics`` are names,
-    or ``all``: those that the data set allows. ``long_texts`` None: ``cut`` where a metric asks the model again, which windows do not
-    allow, else ``windows``. ``controls`` are names, or ``all``: those for the inputs of the data set. Raises ExplainerError for what cannot
-    be measured: an unknown name, a model of another kind than the data set, a metric that needs what the data set does not give.
+    or ``all``: those that the data set allows. If ``long_texts`` is None, it becomes ``cut`` if a metric needs new answers of the model,
+    which windows do not allow, else ``windows``. ``controls`` are names, or ``all``: those for the inputs of the data set. Raises
+    ExplainerError for an unknown name, a model of another kind than the data set, and a metric that needs an annotation which the data set
+    lacks.
     """
     kind = "molecule" if model.kind == "molecule" else "text" if model.reads_text else "image"
     if data.kind != kind:
@@ -200,14 +199,14 @@ def _check_options(model: Model, data: Dataset, **options: Any) -> None:
 
 
 def reason_against_task(task: str | None, data: Dataset) -> str | None:
-    """Return why models of this task (None: one answer to an input) cannot be asked about a data set; None where they can."""
+    """Return why a data set cannot be used with models of this task (None: models with one answer to an input); None if it can."""
     if data.task is None or data.task == task:
         return None
     return f"its inputs are asked at a place, which needs a model of the task {data.task}"
 
 
 def reason_against_target(target: str, data: Dataset, kind: str) -> str | None:
-    """Return why a class cannot be explained on a data set by a model of this ``kind``; None where it can."""
+    """Return why a class cannot be explained on a data set by a model of this ``kind``; None if it can."""
     if target == "together" and kind != "clip":
         return "only models that compare pictures with prompts can be asked for some classes alone"
     if target in ("gold", "each", "together") and "class" not in data.gives:
@@ -218,7 +217,9 @@ def reason_against_target(target: str, data: Dataset, kind: str) -> str | None:
 
 
 def asks_again(metrics: Sequence[Metric]) -> bool:
-    """Return whether one of the metrics asks the model again, with a part of its input, other weights or a changed input."""
+    """Return whether one of the metrics needs new answers of the model, to a part of its input, with other weights, or to a changed
+    input.
+    """
     return any(metric.curves or metric.needs & (MAPS_OF_CHANGED_INPUTS.keys() | ASKED_AGAIN) for metric in metrics)
 
 
@@ -248,7 +249,7 @@ def facts_needed(metric: Metric) -> list[str]:
 
 
 def reason_against_metric(metric: Metric, data: Dataset, methods: int) -> str | None:
-    """Return why a metric cannot be measured on a data set; None where it can."""
+    """Return why a metric cannot be measured on a data set; None if it can."""
     if data.kind not in metric.kinds:
         return f"it is for {' and '.join(f'{kind}s' for kind in metric.kinds)}, and {data.name} holds {data.kind}s"
     for fact in facts_needed(metric):
@@ -262,7 +263,7 @@ def reason_against_metric(metric: Metric, data: Dataset, methods: int) -> str | 
 def run_folder_of(path: Path) -> Path:
     """Return the folder of a run, created where it does not exist.
 
-    Raises ExplainerError where it is a file, or holds other things.
+    Raises ExplainerError if it is a file, or holds other things.
     """
     if path.is_file():
         raise ExplainerError(f"{path} is a file: name a folder for the run.")

@@ -1,4 +1,4 @@
-"""How a run measured, in sentences: what was explained, how pictures were shown, how tokens were taken away, what counted as right."""
+"""How a run measured, in sentences: what was explained, how pictures were shown, how tokens were removed, what counted as right."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _RESIZE_AS_TRAINED = "as the model was trained"
 def protocol_in_words(plan: Mapping[str, Any], kind: str, removal: str | None = None) -> list[str]:
     """Describe how a run measured, in sentences, from its plan as plain data.
 
-    ``kind`` is that of its inputs; ``removal`` the way of removing tokens that suited the model, where the plan names none. A plan of an
-    earlier version lacks options that did not exist then.
+    ``kind`` is the kind of its inputs; ``removal`` is the model's default way of removing tokens, for a plan that names none. A plan of an
+    earlier version may lack newer options.
     """
     is_contrast = plan["target"] == "contrast"
     number = "the difference of their logits" if is_contrast else CHOICES["explains"][plan.get("explains") or "logit"]

@@ -163,8 +163,8 @@ def write_reports(
 ) -> dict[str, Any]:
     """Write ``report.json``, ``examples.json`` and ``report.html`` into the folder of a run, and return the report.
 
-    ``command`` is what was typed; ``seconds`` how long it took where it ran in one go. Without examples no input of the data set is in what
-    is written, so that it may be passed on where the data may not.
+    ``command`` is the command line; ``seconds`` the duration of a run that was not interrupted. Without examples the files contain no input
+    of the data set, so they may be passed on even if the data may not.
     """
     report = report_of(run, setup, command=command, seconds=seconds)
     examples = examples_of(setup, run.rows) if with_examples else None
@@ -312,9 +312,9 @@ def _costs(run: EvaluationRun, methods: list[str]) -> RunCosts | None:
 
 
 def check_report(report: Any, path: Path) -> dict[str, Any]:
-    """Return a report that was read from a file, after checks.
+    """Check a report that was read from the file ``path``, and return it.
 
-    Raises ExplainerError for a file that is no report, for one of another format, and for one that lacks what pages show.
+    Raises ExplainerError for a file that is no report, for one of another format, and for one without a value that pages show.
     """
     if not isinstance(report, dict) or not {"format", "plan", "results", "methods", "metrics"} <= set(report):
         raise ExplainerError(f"{path} is no report of vitrine evaluate.")
@@ -323,7 +323,7 @@ def check_report(report: Any, path: Path) -> dict[str, Any]:
     try:
         _check_keys(report)
     except (KeyError, TypeError, AttributeError) as problem:
-        raise ExplainerError(f"{path} is damaged ({problem!r}): make it anew, with the same vitrine evaluate on its folder.") from None
+        raise ExplainerError(f"{path} is damaged ({problem!r}): make it again with the same vitrine evaluate on its folder.") from None
     return report
 
 

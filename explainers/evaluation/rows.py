@@ -38,7 +38,9 @@ def _arrow() -> Any:
 
 
 def schema_of(metrics: Sequence[Metric], curve_names: Sequence[str]) -> Any:
-    """Return the columns of the rows: input and method, a number for each metric or part of one, curves, sums at blocks, scores."""
+    """Return the Arrow schema of the rows: columns for input and method, a number for each metric or part of one, curves, sums at blocks,
+    and scores.
+    """
     pa = _arrow()
     columns = [("index", pa.int64()), ("input", pa.string()), ("target", pa.string()), ("method", pa.string())]
     columns.append(("unknown", pa.list_(pa.string())))
@@ -49,14 +51,14 @@ def schema_of(metrics: Sequence[Metric], curve_names: Sequence[str]) -> Any:
 
 
 def _schema_of_costs() -> Any:
-    """Return the columns of the costs: input and method, and those of :data:`COST_COLUMNS`."""
+    """Return the Arrow schema of the costs: columns for input and method, and those of :data:`COST_COLUMNS`."""
     pa = _arrow()
     types = dict(zip(COST_COLUMNS, (pa.float64(), pa.int64(), pa.string()), strict=True))
     return pa.schema([("index", pa.int64()), ("target", pa.string()), ("method", pa.string()), *types.items()])
 
 
 def temporary_path(path: Path) -> Path:
-    """Return the path that a file is written to before it replaces ``path``; a file left there counts for nothing."""
+    """Return the temporary path to which a file is written before it replaces ``path``; a file that is left there is ignored."""
     return path.with_name(f".{path.name}.half")
 
 
@@ -81,7 +83,7 @@ def _write_text(path: Path, text: str) -> None:
 
 @contextmanager
 def lock_folder(folder: Path) -> Iterator[None]:
-    """Lock ``folder`` inside this context, so that no other process measures in it; raises ExplainerError where one does.
+    """Lock ``folder`` inside this context, so that no other process measures in it; raises ExplainerError if one does.
 
     The lock ends with its process, however that dies, and leaves no file.
     """
@@ -109,7 +111,7 @@ def _report_damage(path: Path) -> Iterator[None]:
     try:
         yield
     except (_arrow().ArrowException, OSError) as problem:
-        then = "what its maps cost is not known then" if path.name == COSTS else "it is measured anew"
+        then = "what its maps cost is not known then" if path.name == COSTS else "it is measured again"
         raise ExplainerError(f"{path} is damaged ({problem}): remove it and type the same again, and {then}.") from None
 
 
@@ -124,14 +126,14 @@ class RowFile:
 
     @property
     def complete(self) -> bool:
-        """True where all parts are there, in one file."""
+        """True if all parts are there, in one file."""
         return (self.folder / ROWS).is_file()
 
     def _part(self, number: int) -> Path:
         return self.folder / PARTS / f"{number:06d}.parquet"
 
     def missing_parts(self) -> list[int]:
-        """Return the numbers of the parts that are not there yet, after checking that the others are whole."""
+        """Check that the parts on the disk are whole, and return the numbers of those that are missing."""
         if self.complete:
             self._check(self.folder / ROWS)
             return []
@@ -195,7 +197,7 @@ class RowFile:
         return self._read(self.folder / ROWS, self.schema)
 
     def read_costs(self) -> list[dict[str, Any]]:
-        """Read the cost of each row's map, in the same order; empty where the run is of an earlier version."""
+        """Read the cost of each row's map, in the same order; empty if an earlier version wrote the run."""
         path = self.folder / COSTS
         return [] if self.complete and not path.is_file() else self._read(path, _schema_of_costs())
 

@@ -33,7 +33,7 @@ def local(setup: EvaluationSetup, parts: Parts, tell: TellInputs, size: Size) ->
 def one_by_one(setup: EvaluationSetup, parts: Parts, tell: TellInputs) -> Generator[tuple[int, list[EvaluationRow]]]:
     """Measure one input after the other, and yield the number and rows of each part.
 
-    Raises BrokenInput for one that cannot be read, where the setup does not say to skip such; else one row says why
+    Raises BrokenInput for an input that cannot be read, unless the setup says to skip it; then one row gives the reason
     (:data:`explainers.evaluation.broken_inputs.BROKEN`).
     """
     done = 0

@@ -46,7 +46,7 @@ class EvaluationRun:
     """A finished run: its folder, the contents of ``run.json``, and its rows in the order of the inputs, each with all methods in their
     order.
 
-    costs   the cost of each row's map, in the same order; empty where nothing is known of it
+    costs   the cost of each row's map, in the same order; empty if unknown
     """
 
     folder: Path
@@ -66,14 +66,14 @@ def run(
     cancelled: Callable[[], bool] | None = None,
     skip_broken: bool = False,
 ) -> EvaluationRun | None:
-    """Measure all inputs of a plan that are missing in ``folder``, and return the finished run; None where ``cancelled`` said to stop
-    before the end.
+    """Measure all inputs of a plan that are missing in ``folder``, and return the finished run; None if ``cancelled`` stopped it before the
+    end.
 
-    The ``engine`` decides where inputs are measured; a run that one started another may finish. With ``skip_broken`` unreadable inputs
-    are left out, and named in ``run.json``. Raises BrokenInput, which names it, for an input that cannot be read; the run goes on once it
-    is mended. Raises ExplainerError where the folder holds a run of another plan, of other weights, another calibration, other versions or
-    other inputs, and where a file of it is damaged; where another process measures in it; where the data set's classes are to be explained
-    and the model knows none of them.
+    The ``engine`` decides where inputs are measured; another engine may finish a run that one has started. With ``skip_broken`` unreadable
+    inputs are left out, and named in ``run.json``. Raises BrokenInput, naming it, for an input that cannot be read; after it is corrected
+    the run can be continued. Raises ExplainerError if the folder holds a run with another plan, other weights, another calibration, other
+    versions or other inputs, or a damaged file; if another process measures in it; and if the data set's classes are to be explained and
+    the model knows none of them.
     """
     setup = EvaluationSetup(model, data, plan, cancelled, skip_broken=skip_broken)
     indices = data.choose(plan.limit, plan.seed)
@@ -139,9 +139,9 @@ def _rows_of_methods(plan: Plan, rows: list[dict[str, Any]]) -> list[dict[str, A
 
 
 def _first_input(setup: EvaluationSetup, indices: Sequence[int]) -> tuple[Model, dict[str, Tensor]]:
-    """Return the model as it is asked about the first readable input, and the tensors of that input.
+    """Return the tensors of the first readable input, and the model with the place and the prompts that belong to that input.
 
-    Raises ExplainerError where there is none.
+    Raises ExplainerError if there is none.
     """
     for sample in setup.readable(indices):
         at_place = setup.at_place_of(sample)
@@ -152,7 +152,7 @@ def _first_input(setup: EvaluationSetup, indices: Sequence[int]) -> tuple[Model,
 def _record_broken(record: dict[str, Any], part: Sequence[int], rows: list[EvaluationRow], folder: Path) -> list[EvaluationRow]:
     """Return the rows of a part without those that report broken inputs, which are written into ``run.json`` first.
 
-    So a run that is killed in between measures the part again.
+    If the process is killed in between, the part is measured again.
     """
     measured_rows, broken = sort_rows(rows)
     others = [row for row in record.get(BROKEN, []) if row["index"] not in set(part)]  # mended since the part was measured before
@@ -203,7 +203,7 @@ def _write_or_check_record(folder: Path, about: dict[str, Any]) -> dict[str, Any
 
 
 def first_inputs(setup: EvaluationSetup) -> str:
-    """Return the digest of the first inputs of a plan: the same plan on other files is another run.
+    """Return a digest of the first inputs of a plan, by which a run is told from one of the same plan on other files.
 
     Raises BrokenInput for one that cannot be read, unless such are skipped, before anything of the run is written.
     """

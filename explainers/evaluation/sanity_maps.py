@@ -18,10 +18,11 @@ DISTURBED_DRAWS = 4
 
 
 def layers_of(model: Model) -> list[list[nn.Parameter]]:
-    """Return the groups of weights that are randomised together, from the output down: what comes after the blocks, then each block from
+    """Return the groups of weights that are randomised together, from the output down: the modules behind the blocks, then each block from
     the last.
 
-    What comes after is what the module registers after its last block; of a CLIP model that may be the other tower, and is left alone.
+    The modules behind the blocks are those that the module registers after its last block. In a CLIP model these may be the other tower,
+    which is left out.
     """
     blocks = list(dict.fromkeys(model.blocks))
     groups_of_blocks = [list(block.parameters()) for block in blocks]

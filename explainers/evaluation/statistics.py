@@ -1,6 +1,6 @@
-"""What rows say about methods: estimates with intervals, and whether two methods can be told apart.
+"""What rows say about methods: estimates with intervals, and whether two methods differ measurably.
 
-One mechanism serves every metric, averaged over inputs or made of sums over the data set: the inputs are drawn anew with replacement many
+One mechanism serves every metric, averaged over inputs or made of sums over the data set: the inputs are drawn again with replacement many
 times, the same draws for all methods (a paired bootstrap, Efron and Tibshirani, 1993), and the metric is computed of each draw.
 """
 
@@ -26,12 +26,12 @@ Numbers = NDArray[np.float64]
 class Estimates:
     """The estimates of a metric for M methods.
 
-    values      (M,) over all inputs
+    values      (M,) values over all inputs
     errors      (M,) standard errors
     low, high   (M,) ends of the 95 % interval
-    counts      (M,) inputs with a value
-    p_of_pairs  (M, M) two-sided p of the paired bootstrap that two methods are alike, no smaller than a sign test of so few inputs could
-                say (:func:`smallest_p`); not a number where one has no value
+    counts      (M,) numbers of inputs with a value
+    p_of_pairs  (M, M) two-sided p of the paired bootstrap that two methods are alike, but at least the smallest p of a sign test over as
+                many inputs (:func:`smallest_p`); NaN if one of them has no value
     """
 
     values: Numbers
@@ -47,7 +47,7 @@ class Estimates:
 
 
 def rank_methods(report: dict[str, Any], metric: dict[str, Any]) -> list[str]:
-    """Return the methods that have a value, best first; by falling value where neither end is better."""
+    """Return the methods that have a value, best first. If the metric has no better direction, the largest value is first."""
     results = report["results"][metric["name"]]
     sign = 1 if metric["direction"] == "lower" else -1
     return sorted((spec for spec in results if results[spec]["value"] is not None), key=lambda spec: sign * results[spec]["value"])
@@ -56,7 +56,7 @@ def rank_methods(report: dict[str, Any], metric: dict[str, Any]) -> list[str]:
 def find_ties(values: Numbers, p_of_pairs: Numbers, direction: str | None) -> list[bool]:
     """Return which of M methods are tied with the best: Holm's correction of the p against it is at least 5 %.
 
-    The best is one of them; there are none where neither end of the metric is better.
+    The best is one of them; there are none if the metric has no better direction.
     """
     measured_methods = np.flatnonzero(np.isfinite(values))
     if direction is None or not len(measured_methods):
@@ -70,7 +70,9 @@ def find_ties(values: Numbers, p_of_pairs: Numbers, direction: str | None) -> li
 
 
 def holm(p_values: Numbers) -> Numbers:
-    """Holm's correction of the p of several tests (..., any shape), at most 1; what is not a number stays so and is no test."""
+    """Apply Holm's correction to the p values of several tests (any shape) and return them, at most 1. NaN stays NaN and does not count as
+    a test.
+    """
     adjusted = np.full(p_values.shape, np.nan)
     tests = np.flatnonzero(np.isfinite(p_values))
     order = tests[np.argsort(p_values.flat[tests], kind="stable")]
@@ -82,7 +84,7 @@ def holm(p_values: Numbers) -> Numbers:
 def without_rounding(values: Numbers) -> Numbers:
     """Round values (any shape) to 40 leading bits, some twelve digits, for comparisons.
 
-    The same mean, summed in two orders, differs in its last bits, and is a tie all the same.
+    A mean that is summed in two orders may differ in its last bits; after this rounding both are equal.
     """
     mantissa, exponent = np.frexp(values)
     rounded: Numbers = np.ldexp(np.round(np.ldexp(mantissa, COMPARED_BITS)), exponent - COMPARED_BITS)
@@ -92,8 +94,8 @@ def without_rounding(values: Numbers) -> Numbers:
 def smallest_p(inputs: Numbers) -> Numbers:
     """Return the smallest two-sided p that this number of ``inputs`` allows, by a sign test.
 
-    That all speak for the same method happens by chance as often as so many coins fall alike. A bootstrap of three inputs that agree has no
-    draw against them, and would say 0.001 in place of 0.25.
+    The chance that all inputs favour the same method is that of as many coins falling alike. A bootstrap of three inputs that agree has no
+    draw against them, and would give 0.001 instead of 0.25.
     """
     p: Numbers = np.minimum(1.0, 2.0 ** (1.0 - inputs))
     return p
@@ -116,7 +118,7 @@ def weighted_values(metric: Metric, values: Numbers, weights: Numbers) -> Number
     """Return a metric (draws, M) from its columns ``values`` (inputs, M, columns), with inputs drawn as often as ``weights`` (draws,
     inputs) says.
 
-    Not a number where no drawn input has a value.
+    The result is NaN if no drawn input has a value.
     """
     is_measured: NDArray[np.bool_] = np.asarray(np.isfinite(values).all(-1))
     number = weights @ is_measured
@@ -127,8 +129,8 @@ def weighted_values(metric: Metric, values: Numbers, weights: Numbers) -> Number
 
 
 def estimate(metric: Metric, values: Numbers, weights: Numbers) -> Estimates:
-    """Estimate a metric, with intervals and pairwise p, from its columns ``values`` (inputs, M, columns), not a number where an input has
-    none.
+    """Estimate a metric, with intervals and pairwise p, from its columns ``values`` (inputs, M, columns), NaN for an input without a
+    value.
     """
     value, draws = weighted_values(metric, values, np.ones((1, len(values))))[0], weighted_values(metric, values, weights)
     tail = (1 - LEVEL) / 2

@@ -21,8 +21,9 @@ def tokens_at_once(model: Model, tensors: Mapping[str, Tensor], kind: str, free:
 
     tensors     one whole input, a batch of one
 
-    The cost of a token is measured: the memory of a pass of that input, over its tokens. Shorter inputs cost less a token, and so do
-    several together. A pass has 64 inputs at most, and on a CPU 2,000 tokens, since longer ones are no faster there.
+    The memory of one token is measured: that of a pass of this input, divided by its number of tokens. Shorter inputs, and several
+    together, need less for each token. A pass has at most 64 inputs, and on a CPU at most 2,000 tokens, since longer passes are no faster
+    there.
     """
     length = _length(model, tensors)
     most = TOKENS if kind == "cpu" else BATCH * length

@@ -16,7 +16,7 @@ class About:
     words    what it computes
     trust    when to believe it
     fails    what is known against it, with the source
-    line     one line for those who see its map for the first time
+    line     one line for people who see its map for the first time
     """
 
     formula: tuple[str, ...]
@@ -26,7 +26,7 @@ class About:
     line: str
 
 
-#: What a rule changes, for those who see a map under it for the first time; the ordinary gradient changes nothing.
+#: What a rule changes, for people who see a map under it for the first time; the ordinary gradient changes nothing.
 RULES_IN_A_LINE = {
     "libra": "Libra: pushes and pulls that undo each other are left out.",
     "conservative": "Ali et al.: where the model looks is taken as given.",
@@ -40,7 +40,7 @@ RULES_IN_A_LINE = {
 }
 
 
-#: What the letters of the formulas stand for; a page shows those that its formula has.
+#: The meanings of the letters in formulas; a page shows those that its formula has.
 SYMBOLS = {
     "s": "score of token j (a patch or a word piece)",
     "f": "the explained number: a logit, a probability, a difference of two logits, or the likeness of image and prompt",

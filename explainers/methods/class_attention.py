@@ -24,22 +24,22 @@ from explainers.records.trace import Trace, parts_of_last
 #: How a method reads class attention: ``all`` where it multiplies the attention of all blocks, ``last`` where it reads the last block
 #: alone, ``streams`` where it follows tokens through all blocks and reads no attention.
 ClassAttentionUse = Literal["all", "last", "streams"]
-#: What a method that reads class attention does not need of the blocks before it.
+#: The needs that do not apply to the blocks before class attention, for a method that reads class attention.
 _SPARED: dict[ClassAttentionUse, set[str]] = {
     "all": {"class_token", "parts"},
     "last": {"class_token", "parts", "attention", "residual"},
     "streams": {"class_token", "parts", "attention"},
 }
-#: Of a model with class attention behind its blocks, what it lacks there of what a method needs.
+#: For a model with class attention behind its blocks: the needs that are not met there, with the reasons.
 _BEHIND = {"residual": "class_residual", "parts": "class_parts"}
-#: Of a model without a classification token in its blocks: that it has none behind them either. No method needs it alone.
+#: The need that a model without a classification token in its blocks lacks if it has none behind them either. No method needs only this.
 CLASS_ATTENTION = "class_attention"
 NOTE = "The classification token joins the patches behind the blocks: its row is read in the class attention there."
 
 
 def lacks_behind(recording: Recording) -> dict[str, str]:
-    """Return what the class attention behind a model's blocks lacks, by need, with the reason; for models without a classification token in
-    their blocks.
+    """Return the needs that class attention behind a model's blocks does not meet, each with the reason. For models whose blocks have no
+    classification token.
     """
     name, behind = recording.model.name, recording.structure.class_attention
     if not behind.attentions:
@@ -61,16 +61,16 @@ def needs_behind(use: ClassAttentionUse, needs: frozenset[str]) -> frozenset[str
 
 
 def trace_behind(trace: Trace, use: ClassAttentionUse | None) -> ClassAttentionTrace | None:
-    """Return the trace that a method with this use of class attention reads in place of ``trace``; None where it reads ``trace`` itself."""
+    """Return the trace that a method with this use of class attention reads instead of ``trace``; None if it reads ``trace`` itself."""
     if use is None or trace.row == "mean" or not trace.recording.class_attentions:
         return None
     return ClassAttentionTrace(trace, use == "last")
 
 
 class ClassAttentionTrace(Trace):
-    """A trace of S + 1 tokens, the first being the classification token: attention of all blocks, or with ``last`` of the last alone.
+    """A trace of 1 + S tokens, the classification token first. It holds the attention of all blocks, or with ``last`` of the last one only.
 
-    Shapes of maps are (B, H, 1 + S, 1 + S). Raises ExplainerError where the recording has no class attention.
+    Shapes of maps are (B, H, 1 + S, 1 + S). Raises ExplainerError if the recording has no class attention.
     """
 
     def __init__(self, trace: Trace, last: bool) -> None:
@@ -90,7 +90,7 @@ class ClassAttentionTrace(Trace):
         return self._trace.signals_with(field)
 
     def attention_grad(self, block: int) -> Tensor:
-        """Signal at the attention weights of one block (B, H, 1 + S, 1 + S); blocks of class attention are counted last."""
+        """Return the signal at the attention weights of one block (B, H, 1 + S, 1 + S); blocks of class attention are counted last."""
         return self.attention_grads[block]
 
     def under(self, rule: str) -> Trace:
@@ -130,7 +130,7 @@ class ClassAttentionTrace(Trace):
 
     @property
     def class_blocks(self) -> tuple[ClassBlock, ...]:
-        """The records of the blocks of class attention. Raises ExplainerError where their streams are not known."""
+        """The records of the blocks of class attention. Raises ExplainerError if their streams are not known."""
         if not self.recording.structure.class_attention.is_whole:
             raise ExplainerError("This model's class attention is not in blocks that take the class token and add attention to it.")
         return self.recording.structure.class_attention.blocks
@@ -172,7 +172,7 @@ class ClassAttentionTrace(Trace):
         return parts_of_last(recording.structure.class_attention.parts, recording.structure.class_attention.projections)
 
     def last_context(self, signals: Signals) -> Tensor:
-        """Return the signal at what the heads of the last class attention give, (B, H, 1, d)."""
+        """Return the signal at the output of the heads of the last class attention, (B, H, 1, d)."""
         context = signals.class_contexts[-1]
         assert context is not None
         return context
@@ -193,16 +193,16 @@ def _pad_class_token(patches: Tensor) -> Tensor:
 
 
 def _join_patches(tokens: Tensor | None, former_tokens: Tensor) -> Tensor:
-    """Return ``tokens`` (B, 1 + S, D) as they are; where they are the classification token alone (B, 1, D), join it to the patches of
-    ``former_tokens``.
+    """Return tokens (B, 1 + S, D): ``tokens`` itself, or if it is the classification token alone (B, 1, D), that token followed by the
+    patches of ``former_tokens``.
     """
     assert tokens is not None
     return (tokens if tokens.shape == former_tokens.shape else torch.cat([tokens, former_tokens[:, 1:]], 1)).detach()
 
 
 def add_class_token(attention: Tensor, itself: float) -> Tensor:
-    """Put a first token before the patches' attention (B, H, S, S), one that has ``itself`` on the diagonal and 0 elsewhere: (B, H, 1 + S,
-    1 + S).
+    """Add a first token to the patches' attention (B, H, S, S); return (B, H, 1 + S, 1 + S). The new token has ``itself`` on the diagonal
+    and 0 elsewhere.
     """
     padded = torch.nn.functional.pad(attention, (1, 0, 1, 0))
     padded[..., 0, 0] = itself
@@ -210,8 +210,8 @@ def add_class_token(attention: Tensor, itself: float) -> Tensor:
 
 
 def _add_patches(row: Tensor, itself: float) -> Tensor:
-    """Add rows for the patches to the classification token's row (B, H, 1, 1 + S), with ``itself`` on the diagonal and 0 elsewhere: (B, H,
-    1 + S, 1 + S).
+    """Add rows for the patches to the classification token's row (B, H, 1, 1 + S); return (B, H, 1 + S, 1 + S). The new rows have
+    ``itself`` on the diagonal and 0 elsewhere.
     """
     patch_rows = itself * torch.eye(row.shape[-1], dtype=row.dtype, device=row.device)[1:]
     return torch.cat([row, patch_rows.expand(*row.shape[:2], *patch_rows.shape)], -2)

@@ -26,7 +26,8 @@ def propagate(
     class_attention_stage: bool = False,
     shares_biases: bool = False,
 ) -> list[T]:
-    """Propagate all source tokens forward, some in each pass, and return what ``read`` gives for each pass and its number of sources.
+    """Propagate all source tokens forward, some in each pass, and return the results of ``read``, which is called with each pass and its
+    number of sources.
 
     ``block`` is the last block to run; None goes on to the logits. Only one pass is in memory at a time. With ``shares_biases``, biases are
     shared among the sources, so that all go through one pass.
@@ -59,10 +60,10 @@ def propagate(
 
 @dataclass(frozen=True)
 class Shares:
-    """The contributions of a block's input tokens to what its attention sub-layer, residual included, gives at each token.
+    """The contributions of a block's input tokens to the output of its attention sub-layer (residual included) at each token.
 
-    vectors  (B, S to, S from, D): contribution of every token, constants that attention does not carry left out
-    whole    (B, S, D): what the sub-layer really gives on
+    vectors  (B, S to, S from, D): the contribution of every token, without constants that attention does not carry
+    whole    (B, S, D): the real output of the sub-layer
     """
 
     vectors: Tensor
@@ -118,8 +119,8 @@ def _last_mixing_sum(trace: Trace, block: int) -> int:
 
 
 def after_class_attention(trace: Trace, block: int) -> Shares:
-    """Return the contributions after the attention of a class attention block and its residual, where S counts the classification token
-    too; where the block gives that token alone, they are (B, 1, S from, D).
+    """Return the contributions after the attention of a class attention block and its residual, where S includes the classification token;
+    they are (B, 1, S from, D) if the block outputs that token alone.
     """
 
     def read(propagation: ForwardDecomposition, count: int) -> tuple[Tensor, Tensor]:

@@ -35,10 +35,10 @@ class Name:
 
 @dataclass(frozen=True)
 class Promise(Record):
-    """The number that the scores of a method add up to, and under which rules; under any other they promise nothing.
+    """The number that the scores of a method add up to, and the rules under which they do.
 
-    not_with  values of its options with which they do not
-    unplaced  whether what belongs to no token counts too: see :attr:`explainers.records.trace.Trace.unplaced`
+    not_with  values of the method's options with which they do not
+    unplaced  whether parts that belong to no token are included in the sum: see :attr:`explainers.records.trace.Trace.unplaced`
     """
 
     rules: tuple[str, ...]
@@ -50,22 +50,22 @@ class Promise(Record):
 @dataclass(frozen=True)
 class Method(Record):
     """A declared method: its function, its rules and what it needs of a model. ``rule`` is its default backward rule, None if it reads no
-    backward signal; ``also`` are the others that it is listed with. It can run with every rule that carries the same as these, gradients or
-    relevance.
+    backward signal; ``also`` are further rules that it is listed with. It can run with every rule that carries the same as these, gradients
+    or relevance.
 
     needs     what the model must have: ``attention`` maps, a ``class_token``, ...: keys of :data:`METHOD_NEEDS`
     passes    what one explanation costs, in words
     promise   what its scores add up to, under some of its rules; None: they are no shares of the explained number
-    summed    whether its scores are a sum of what each block adds, and of what belongs to no block
+    summed    whether its scores are a sum of a part of each block, and of a part that belongs to no block
     pixels    whether it goes back to the pixels of an image
     family    what kind of method it is: a key of :data:`explainers.methods.families.METHOD_FAMILIES`
-    classic   whether it is a baseline that others are held against
-    refuses   why a rule that carries what it reads makes no sense for it all the same, or None
+    classic   whether it is a baseline with which other methods are compared
+    refuses   function from a rule to the reason why it makes no sense for this method, or None
     class_attention  how it reads the classification token's row in class attention behind the blocks; None: it cannot
-    reads     the fields of the signals that it reads, such as ``attentions[-1]``, of the last block: the backward pass goes no further.
-              At the pixels those of the pixels, and along a path all, are read instead
-    reads_under  by the names of other rules, those that it reads of a trace under them
-    about     what its page says of it; None where nobody has written anything
+    reads     the fields of the signals that it reads, such as ``attentions[-1]``, of the last block: the backward pass goes no further. At
+              the pixels those of the pixels, and along a path all, are read instead
+    reads_under  name of another rule -> the fields that it reads of a trace under that rule
+    about     the text of its page; None if nobody has written one
     """
 
     name: str
@@ -102,8 +102,8 @@ class Method(Record):
         return () if self.rule is None else (self.rule, *self.also)
 
     def line_under(self, rule_name: str | None) -> str:
-        """Return one line of plain words for the method under a rule; its own rule adds nothing. Empty where nobody has written
-        about it.
+        """Return one line of plain words for the method under a rule; its default rule is not mentioned. Empty if the method has no
+        text.
         """
         if self.about is None:
             return ""
@@ -112,8 +112,8 @@ class Method(Record):
         return f"{self.about.line} {RULES_IN_A_LINE.get(rule_name, f'With the rule {rule_name}.')}"
 
     def adds_up_to(self, rule: Rule | None, options: Mapping[str, Any] | None = None) -> str | None:
-        """Return, in words, the number that the scores promise to add up to under a rule with these options; None where they promise
-        nothing.
+        """Return, in words, the number that the scores promise to add up to under a rule with these options; None if they promise no
+        sum.
         """
         if self.promise is None or rule is None or rule.name not in self.promise.rules:
             return None
@@ -127,7 +127,7 @@ class Method(Record):
         return output if isinstance(output, MethodOutput) else MethodOutput(output)
 
     def refusal(self, rule: Rule) -> str | None:
-        """Return why this method makes no sense with a rule, as a sentence; None where it does."""
+        """Return why this method makes no sense with a rule, as a sentence; None if it makes sense."""
         if self.rule is None:
             return f"{self.name} reads no backward signal, so it has no rule: write {self.name} alone."
         relevance_choices = {RULES[name].is_relevance for name in self.rules}

@@ -30,7 +30,7 @@ SOURCE = Citation(
     venue="ICLR",
     arxiv="2310.05916",
 )
-#: How far what was read of a model may be from what it computed, relative to its largest number, to be the same.
+#: Maximum difference, relative to the largest number, between the embedding made of the parts and the model's own.
 CLOSE = 1e-3
 _SAME_COSINE = 1e-4
 _OTHER_HEAD = (
@@ -49,13 +49,13 @@ def text_embeddings(model: Model, prompts: Mapping[str, Tensor], double: bool = 
 class EmbeddingParts:
     """The parts that add up to the embeddings of a batch of B images; L blocks, H heads, N tokens, width D, embeddings of P numbers.
 
-    embeddings  (B, P), as long as the model makes them
-    blocks, heads, tokens  how many there are
+    embeddings  (B, P), of the length that the model gives them
+    blocks, heads, tokens  their numbers
     """
 
     def __init__(self, recording: Recording) -> None:
-        """Read the parts from the ``recording`` of a model of images and prompts, or of its encoder of images. Raises ExplainerError where
-        its embedding is no such sum.
+        """Read the parts from the ``recording`` of a model of images and prompts, or of its encoder of images. Raises ExplainerError if its
+        embedding is no such sum.
         """
         self._name = recording.model.name
         place = recording.layout.class_token
@@ -82,8 +82,8 @@ class EmbeddingParts:
             self._refuse_others(F.normalize(recording.logits.detach(), dim=-1), F.normalize(self.embeddings, dim=-1))
 
     def cosines(self, texts: Tensor, recording: Recording) -> Tensor:
-        """Return the cosines (B, T) of the images with texts (T, P) of length 1. Raises ExplainerError where the model, of images and
-        prompts, computes others.
+        """Return the cosines (B, T) of the images with texts (T, P) of length 1. Raises ExplainerError if the model, of images and prompts,
+        computes others.
         """
         details = recording.model.details
         if "logit_scale" not in details:
@@ -95,7 +95,7 @@ class EmbeddingParts:
         return ours
 
     def _refuse_others(self, theirs: Tensor, ours: Tensor) -> None:
-        """Raise ExplainerError where the model's own cosines or embeddings (``theirs``) differ from those made of the parts (``ours``)."""
+        """Raise ExplainerError if the model's own cosines or embeddings (``theirs``) differ from those made of the parts (``ours``)."""
         tolerance = max(_SAME_COSINE, 8 * torch.finfo(theirs.dtype).eps)
         if theirs.shape != ours.shape or float((theirs - ours).abs().max()) > tolerance:
             raise self._refusal(_OTHER_HEAD)
@@ -127,8 +127,8 @@ class EmbeddingParts:
         return weight, bias, normed
 
     def _read_attention(self, recording: Recording, block: int, place: int, x: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-        """Return what each token sends the classification token through each head of a block (B, H, N, d), and the linear map of it into
-        the residual stream: weight (D, H, d) and bias (D,).
+        """Return the vector that each token sends to the classification token through each head of a block (B, H, N, d), and the linear map
+        of these vectors into the residual stream: weight (D, H, d) and bias (D,).
         """
         parts, projection = recording.parts[block], recording.structure.output_projections[block]
         mid = recording.mid_residuals[block]
@@ -146,7 +146,7 @@ class EmbeddingParts:
         return token_values, ((weight * scale[:, None]).unflatten(1, (heads, depth)), bias * scale)
 
     def of_heads(self, tokens: slice = slice(None)) -> Tensor:
-        """Return what each head adds to the embeddings of length 1, over some of the tokens: (B, L, H, P)."""
+        """Return the part of each head in the embeddings of length 1, summed over some of the tokens: (B, L, H, P)."""
         parts = []
         for weighted, (weight, bias) in zip(self._weighted, self._projections, strict=True):
             share = len(range(self.tokens)[tokens]) / self.tokens / self.heads
@@ -156,7 +156,7 @@ class EmbeddingParts:
         return whole
 
     def of_tokens(self, sample: int) -> Tensor:
-        """Return what each head adds to the embedding of length 1 of one image, by token: (L, H, N, P)."""
+        """Return the part of each head and token in the embedding of length 1 of one image: (L, H, N, P)."""
         parts, share = [], 1 / (self.heads * self.tokens)
         for weighted, (weight, bias) in zip(self._weighted, self._projections, strict=True):
             stream = torch.einsum("hnd,whd->hnw", weighted[sample], weight) + bias * share
@@ -165,15 +165,15 @@ class EmbeddingParts:
         return whole
 
     def of_mlps(self) -> Tensor:
-        """Return what the classification token's start and each block's MLP add to the embeddings of length 1: (B, 1 + L, P), the start
-        first.
+        """Return the parts of the classification token at the start, and then of each block's MLP, in the embeddings of length 1: (B, 1 +
+        L, P).
         """
         whole: Tensor = (torch.einsum("bpw,bkw->bkp", self._head, self._mlps) + self._rest[:, None]) / self._length[:, None, None]
         return whole
 
     def similarity_of_heads(self, texts: Tensor) -> Tensor:
-        """Return what each token adds through each head to the product with texts (T, P), or (B, T, P) of each image its own: (B, T, L, H,
-        N). With texts of length 1 that is the cosine: these parts, and those of :meth:`of_mlps` times the texts, add up to it.
+        """Return the part of each token and head in the product with texts (T, P), or (B, T, P) if each image has its own: (B, T, L, H, N).
+        With texts of length 1 that is the cosine: these parts, and those of :meth:`of_mlps` times the texts, add up to it.
         """
         share = 1 / (self.heads * self.tokens)
         wanted = texts @ self._head  # (B, T, D)
@@ -196,8 +196,8 @@ def _into_first_block(recording: Recording) -> Tensor:
 
 
 def _first_linear(norm: Node, nodes: list[Node]) -> Node | None:
-    """Return the first linear map that takes the output of the node ``norm``, directly or after operators that only move numbers; None
-    where there is none.
+    """Return the first linear map that takes the output of the node ``norm``, directly or after operators that only move numbers; None if
+    there is none.
     """
     users, waiting = users_of(nodes), [norm]
     while waiting:

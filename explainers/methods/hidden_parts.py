@@ -16,7 +16,7 @@ from torch import Tensor
 
 from explainers.methods.seed_correlations import add_seed_correlations
 from explainers.methods.specs import Option
-from explainers.models.removal.patches import painted
+from explainers.models.removal.patches import paint_patches
 from explainers.records.trace import MethodOutput, Trace
 
 INNER_BATCH = 32  # inputs in one forward pass
@@ -42,11 +42,11 @@ def _hider(trace: Trace, sample: int, keep: Tensor) -> Callable[[str, Tensor], T
             if name != "pixel_values":
                 return tensor
             is_of_pixels = keep.shape[1] != math.prod(grid)
-            return tensor * keep.view(-1, 1, *tensor.shape[-2:]) if is_of_pixels else painted(tensor, keep, grid)
+            return tensor * keep.view(-1, 1, *tensor.shape[-2:]) if is_of_pixels else paint_patches(tensor, keep, grid)
 
         return hide
     if trace.recording.model.kind == "molecule" or trace.recording.model.reads_pictures:
-        return partial(unattended, trace.content[sample], keep)
+        return partial(mask_attention, trace.content[sample], keep)
     mask_token = trace.recording.model.details["mask_token_id"]
 
     def replace(name: str, tensor: Tensor) -> Tensor:
@@ -57,7 +57,7 @@ def _hider(trace: Trace, sample: int, keep: Tensor) -> Callable[[str, Tensor], T
     return replace
 
 
-def unattended(content: Tensor, keep: Tensor, name: str, tensor: Tensor) -> Tensor:
+def mask_attention(content: Tensor, keep: Tensor, name: str, tensor: Tensor) -> Tensor:
     """Return an input tensor, with attention to hidden parts switched off where it is the attention mask: for molecules, and texts with a
     picture.
 
@@ -84,8 +84,8 @@ def attribute_each(
     """Run ``attribute(f, ones)`` for each sample, with torch's generator seeded for it, and return the first result as the scores (B, S);
     ``ones`` is (1, features).
 
-    f gives the asked number (K,) under maskings (K, features) in 0..1. What follows the first are the scores without each group of
-    ``samples``, of methods that draw.
+    f returns the explained number (K,) for maskings (K, features) in 0..1. Methods that draw ``samples`` return further results: the scores
+    without each group of the samples.
     """
     scores, without = torch.zeros_like(trace.block_inputs[0][..., 0]), []
     for sample, seed in enumerate(trace.seeds):

@@ -21,14 +21,14 @@ from explainers.errors import ExplainerError
 from explainers.models.structure.hooks import Hook, hooked, in_this_thread
 from explainers.records.trace import Trace
 
-#: How far what a module gives may be from what attention gives by its parts, relative to the largest number, to be that attention.
+#: Maximum difference between a module's output and the attention computed from its parts, relative to the largest number.
 CLOSE = 1e-3
-#: Of each sample of a recording, by block: the module that computes its attention, and what that is given. One pass serves all methods.
+#: For each sample of a recording, by block: the module that computes its attention, and its input. One pass serves all methods.
 _MODULES: WeakKeyDictionary[Recording, dict[int, list[tuple[nn.Module, Tensor]]]] = WeakKeyDictionary()
 
 
 class PatchFeatures:
-    """One sample of a recorded pass of a model of images and prompts, which can be asked again with other tokens.
+    """One sample of a recorded pass of a model of images and prompts, for which the model can compute new logits from other tokens.
 
     parts  per block, queries, keys, values and weights of its attention, (1, H, S, d) and (1, H, S, S)
     """
@@ -50,11 +50,11 @@ class PatchFeatures:
         return AttentionParts(*(getattr(parts, name)[row].detach() for name in ("query", "key", "value", "weights", "output")))
 
     def attention_output(self, block: int, weights: Tensor) -> Tensor:
-        """Return what a block's attention gives with other ``weights`` (1, H, S, S), after its output projection: (1, S, D)."""
+        """Return the output (1, S, D) of a block's attention, after its projection, with other ``weights`` (1, H, S, S)."""
         return self.project(block, weights @ self.part(block).value)
 
     def project(self, block: int, context: Tensor) -> Tensor:
-        """Apply the output projection of a block's attention to what its heads give (1, H, S, d), and return (1, S, D)."""
+        """Apply the output projection of a block's attention to the output of its heads (1, H, S, d), and return (1, S, D)."""
         projection = self._projections[block]
         assert projection is not None
         weight, bias = (None if tensor is None else tensor.detach() for tensor in projection)
@@ -66,8 +66,8 @@ class PatchFeatures:
         return self._attention(block)[1]
 
     def after_block(self, attention_output: Tensor) -> Tensor:
-        """Return the tokens (1, S, D) that the last block gives if its attention gives ``attention_output``; residual and MLP stay as they
-        are.
+        """Return the output tokens (1, S, D) of the last block if the output of its attention is ``attention_output``; its residual and MLP
+        are applied as usual.
         """
         module, _ = self._attention(len(self.inputs) - 1)
         outputs: list[Tensor] = []
@@ -87,7 +87,9 @@ class PatchFeatures:
         return outputs[-1]
 
     def logits(self, tokens: Tensor) -> Tensor:
-        """Return the logits (N, prompts) of the model if the last block gives each of the ``tokens`` (N, D) as its only one."""
+        """Return the logits (N, prompts) that the model computes from each of the ``tokens`` (N, D), taken as the only output token of the
+        last block.
+        """
 
         def replace_output(child: nn.Module, args: Any, output: Any) -> Any:
             first = output if isinstance(output, Tensor) else output[0]
@@ -98,7 +100,7 @@ class PatchFeatures:
             return self._pass()
 
     def logits_without_head(self, block: int, head: int) -> Tensor:
-        """Return the logits (1, prompts) of the model if one head of a block gives nothing to any token."""
+        """Return the logits (1, prompts) of the model if the output of one attention head is zero at every token."""
         module, _ = self._attention(block)
         context = torch.zeros_like(self.part(block).output)
         context[:, head] = self.part(block).output[:, head]

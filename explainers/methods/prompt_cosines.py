@@ -35,16 +35,16 @@ Tokens = Callable[[PatchFeatures], Tensor]
 
 
 def after_option(default: str) -> Option:
-    """Return the declaration of the option ``after``, which says what of the last block is kept, with this default."""
+    """Return the declaration of the option ``after``, with this default; it says which parts of the last block are applied."""
     return Option(str, default, "what of the last block is kept: all of it, or its attention without residual and MLP", choices=AFTER)
 
 
 def patch_logits(trace: Trace, key: Hashable, tokens: Tokens, prompts: Mapping[str, Tensor] | None = None) -> list[Tensor]:
-    """Return the logits (patches, prompts) of each sample if each patch's token of ``tokens`` (1, S, D), which stands for what the last
-    block gives, is read in place of the classification token.
+    """Return the logits (patches, prompts) of each sample: the model's head reads each patch's token instead of the classification token.
+    ``tokens`` returns the tokens (1, S, D) that are taken as the last block's output.
 
-    ``key`` names ``tokens`` and its settings: for other targets of the same pass nothing is computed again. ``prompts`` are tensors of
-    prompts in place of those of the pass.
+    ``key`` identifies ``tokens`` and its settings, so that other targets of the same pass reuse the result. ``prompts`` are input tensors
+    of prompts that replace those of the pass.
     """
     rows, columns = trace.layout.grid or (0, 0)
     patches = slice(trace.layout.prefix, trace.layout.prefix + rows * columns)
@@ -121,8 +121,8 @@ def nearest_patch_cosines(trace: Trace) -> Tensor:
     """Return for each sample and prompt the mean cosine of the prompt with the tenth of the patches that are most like it, as MaskCLIP
     reads them: (samples, prompts).
 
-    No target counts; MaskCLIP's maps of the same pass then cost nothing more. Raises ExplainerError for a model whose patches cannot be
-    compared with prompts.
+    The result does not depend on the target. MaskCLIP's maps of the same pass reuse it. Raises ExplainerError for a model whose patches
+    cannot be compared with prompts.
     """
     details = trace.recording.model.details
     of_samples = patch_logits(trace, ("maskclip", "block"), reweigh_last_block(attend_alone, "block"))

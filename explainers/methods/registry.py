@@ -15,26 +15,26 @@ from explainers.methods.declaration import Method, MethodFunction, Name, Promise
 from explainers.methods.families import METHOD_FAMILIES, OTHER
 from explainers.methods.specs import Option, Spec
 
-#: The rules a method of gradients takes beside the ordinary one.
+#: The rules that a method of gradients takes besides the ordinary gradient.
 GRADIENT_ALSO = ("libra", "conservative", "attnlrp")
 
 
 #: Every method by its name, in the order of every list.
 METHODS: dict[str, Method] = {}
-#: Of methods of gradients, which take them along a path in place of those at the input (general gradients, in LibraGrad's words).
+#: Option of methods of gradients: take gradients along a path instead of at the input (general gradients, in LibraGrad's words).
 INTEGRATED = Option(
     int, 0, "average the gradients over so many steps of the path from zero to the embedded tokens; 0: take them at the input", 0, 1000
 )
-#: Of methods that start from the token that the head reads.
+#: Option of methods that start from the token which the head reads.
 ROW = Option(
     str,
     None,
-    "where the head pools all tokens: start from the classification token all the same, or take the mean over all tokens",
+    "if the head pools all tokens: start from the classification token nevertheless, or take the mean over all tokens",
     choices=("class_token", "mean"),
 )
 #: The same, of methods that start from one token alone.
-TOKEN_ROW = replace(ROW, help="where the head pools all tokens: start from the classification token all the same", choices=("class_token",))
-#: What a method may need of a model, in words.
+TOKEN_ROW = replace(ROW, help="if the head pools all tokens: start from the classification token nevertheless", choices=("class_token",))
+#: The needs that a method may have of a model, in words.
 METHOD_NEEDS = {
     "attention": "attention maps over all tokens",
     "one_attention": "one attention in each block",
@@ -86,11 +86,10 @@ def method(
     reads_under: Mapping[str, Iterable[str]] | None = None,
     about: About | None = None,
 ) -> Callable[[MethodFunction], MethodFunction]:
-    """Declare a method: a function from a :class:`Trace` (and its options) to scores (B, S). The first line of its
-    docstring describes it. ``source`` says where it was published; ``by``, ``year`` and ``paper`` are a short way to write one. ``about``
-    is what its page says of it.
+    """Declare a method: a function from a :class:`Trace` (and its options) to scores (B, S). The first line of its docstring describes it.
+    ``source`` is its publication; ``by``, ``year`` and ``paper`` are a short way to write one. ``about`` is the text of its page.
 
-    Raises ExplainerError where both are given, for a name that is taken, and for a rule, need or family that does not exist.
+    Raises ExplainerError if a source is given in both ways, for a name that is taken, and for a rule, need or family that does not exist.
     """
     if source is not None and (by or year is not None or paper):
         raise ExplainerError(f"Method {name} has both source= and by=, year= or paper=: write authors, year and title into source alone.")
@@ -153,7 +152,7 @@ def method(
 
 
 def is_control(spec: str) -> bool:
-    """Return whether a spec names a control, a method that knows nothing of the input; False for what is no spec, or an unknown method."""
+    """Return whether a spec names a control, a method that does not read the input; False for an invalid spec or an unknown method."""
     try:
         method_name = Spec.parse(spec).method
     except ExplainerError:

@@ -23,7 +23,7 @@ LARGER_PATCHES = "What larger patches of the same image were given is shared amo
 
 @dataclass(frozen=True)
 class Request:
-    """A spec that was read: a method, the rule that it runs under (None where it reads no signal) and its options."""
+    """A parsed spec: a method, the rule that it runs under (None if it reads no signal) and its options."""
 
     spec: str
     method: Method
@@ -37,12 +37,12 @@ class Request:
 
     @property
     def computes(self) -> tuple[str, Rule | None, dict[str, Any]]:
-        """Method, rule and the value of every option: equal for two spellings that ask for the same map."""
+        """The method, the rule and the value of every option. Two spellings of the same map have equal values."""
         return self.method.name, self.rule, {name: self.options.get(name, option.default) for name, option in self.method.options.items()}
 
     @property
     def adds_up_to(self) -> str | None:
-        """The number, in words, that the scores promise to add up to; None where they promise nothing."""
+        """The number, in words, that the scores promise to add up to; None if they promise nothing."""
         return self.method.adds_up_to(self.rule, self.options)
 
     @property
@@ -86,7 +86,7 @@ class Request:
 
 
 def _note_attention(trace: Trace) -> None:
-    """Add notes to a trace on the attention that a method leaves out, or reads in a way of its own."""
+    """Add notes to a trace on attention that the method leaves out or reads in an unusual way."""
     if (note := trace.recording.model.block_kind.attention_note) is not None:
         trace.note(note)
     plan = trace.recording.structure.plan
@@ -123,7 +123,7 @@ def _note_other_tokens(trace: Trace) -> None:
 
 
 def _move_to_grid(output: MethodOutput, trace: Trace) -> MethodOutput:
-    """Return the output on the grid of the smallest patches, where there are patches of several sizes; otherwise unchanged."""
+    """Return the output on the grid of the smallest patches if there are patches of several sizes; otherwise unchanged."""
     if not trace.layout.coarser:
         return output
     if bool(output.scores[:, trace.layout.coarser_tokens].any()):
@@ -132,10 +132,11 @@ def _move_to_grid(output: MethodOutput, trace: Trace) -> MethodOutput:
 
 
 def parse(spec: str, custom: Rule | None = None, blocks: int | None = None) -> Request:
-    """Read the spec ``method[:rule][?option=value]`` and return the request. Raises ExplainerError that says what exists.
+    """Read the spec ``method[:rule][?option=value]`` and return the request. Raises ExplainerError, listing what exists, for an invalid
+    spec.
 
-    ``custom`` is a rule made in Python, in place of one with a name; the spec then names none. ``blocks`` is how many the model
-    has, where it is known: some options name one of them.
+    ``custom`` is a rule made in Python; the spec then names no rule. ``blocks`` is the number of blocks of the model, if known: some
+    options name a block.
     """
     parts = Spec.parse(spec)
     method_name, rule_name, texts = parts.method, parts.rule, parts.options
@@ -160,8 +161,8 @@ def parse(spec: str, custom: Rule | None = None, blocks: int | None = None) -> R
 
 
 def _check_known(what: str, name: str | None, known: Mapping[str, object]) -> None:
-    """Raise ExplainerError, naming near misses, if ``name`` is not among the ``known``; ``what`` is the word for such names, None is no
-    name.
+    """Raise ExplainerError, with similar names, if ``name`` is not among the ``known``; ``what`` is the word for such names. None is
+    accepted.
     """
     if name is not None and name not in known:
         near = difflib.get_close_matches(name, known, n=3)
@@ -173,9 +174,9 @@ def read_methods(methods: Methods | str, blocks: int | None = None) -> tuple[lis
     """Parse ``methods`` and return the distinct requests, each under its first spelling, and a mapping from every spelling to the spec
     under which its result is found.
 
-    A text may name several with commas between, as on the command line. Of different rules of one's own with the same name, the second is
-    called ``custom-2`` (and so on), in its spec too. ``blocks`` is how many the model has, where it is known. Raises ExplainerError for an
-    empty list and for a wrong spec.
+    A text may name several, separated by commas, as on the command line. If several of the caller's rules have the same name, the second is
+    called ``custom-2`` (and so on), in its spec too. ``blocks`` is the number of blocks of the model, if known. Raises ExplainerError for
+    an empty list and for a wrong spec.
     """
     specs = [spec.strip() for spec in methods.split(",") if spec.strip()] if isinstance(methods, str) else list(methods)
     if not specs:
@@ -195,7 +196,7 @@ def read_methods(methods: Methods | str, blocks: int | None = None) -> tuple[lis
 
 
 def distinct_specs(specs: Sequence[str], blocks: int | None = None) -> list[str]:
-    """Return ``specs`` without those that ask for the same as an earlier one; ``blocks`` is how many the model has, where that is known."""
+    """Return ``specs`` without those that ask for the same as an earlier one; ``blocks`` is the number of blocks of the model, if known."""
     return [request.spec for request in read_methods(specs, blocks)[0]] if specs else []
 
 

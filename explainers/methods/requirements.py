@@ -19,8 +19,8 @@ from explainers.models.model import Model
 
 
 def missing_requirements(model: Model) -> dict[str, str]:
-    """Return what the model lacks that a method may need, with the reason; keys as in ``needs`` of a method. Found once, by one forward
-    pass.
+    """Return what the model lacks that a method may need, with the reason; keys as in ``needs`` of a method. One forward pass finds it out;
+    the result is cached.
     """
     # Copies of a model share its details, and the reasons name the model: each name has its own.
     by_name: dict[str, dict[str, str]] = model.details.setdefault("missing_requirements", {})
@@ -111,7 +111,7 @@ def _lacks_of_order(name: str, plan: AttentionPlan, has_detached: bool) -> dict[
 
 
 def _no_patch_features(recording: Recording) -> str | None:
-    """Return why patches cannot be compared with a prompt in place of a classification token; None where they can."""
+    """Return why a model's patches cannot be compared with a prompt instead of its classification token; None if they can."""
     model = recording.model
     if model.kind != "clip" or model.reads_text or "logit_scale" not in model.details:
         return f"{model.name} does not compare an image with prompts here: this is for the image's side of models such as CLIP."
@@ -128,7 +128,7 @@ def _no_patch_features(recording: Recording) -> str | None:
 
 
 def reason_against(method: Method, lacks: dict[str, str], options: Mapping[str, Any] = MappingProxyType({})) -> str | None:
-    """Return why a method with these options cannot run for a model that ``lacks`` these needs (by name, with the reason); None where it
+    """Return why a method with these options cannot run for a model that ``lacks`` these needs (by name, with the reason); None if it
     can.
     """
     needs = method.needs
@@ -142,8 +142,8 @@ def reason_against(method: Method, lacks: dict[str, str], options: Mapping[str, 
 
 
 def remedies(model: Model, method: Method) -> tuple[str, ...]:
-    """Return options, as a spec spells them, any of which lets a method run for a model that cannot run it as it is; empty where it runs or
-    none helps.
+    """Return options, as a spec spells them, with any of which a method can run for a model that cannot run it by default; empty if it can,
+    or if no option helps.
     """
     lacks = missing_requirements(model)
     options_of_rows = {f"row={row}": {"row": row} for row in method.options["row"].choices} if "row" in method.options else {}
@@ -155,7 +155,9 @@ def remedies(model: Model, method: Method) -> tuple[str, ...]:
 
 
 def variants(model: Model | None = None) -> list[Variant]:
-    """Return all methods, each with its own rules, in the fixed order of the pages; with a model, each says why it cannot run for it."""
+    """Return all methods, each with its own rules, in the fixed order of the pages; if a model is given, each also says why it cannot run
+    for it.
+    """
     return _judge([v for m in METHODS.values() for v in variants_of(m)], model)
 
 
@@ -191,9 +193,7 @@ def defaults_of(lacks: dict[str, str]) -> list[str]:
 
 
 def for_probability(specs: Sequence[str]) -> tuple[list[str], str | None]:
-    """Return the ``specs`` that can explain a probability, and a note that names the others and says why; the note is None where there are
-    no others.
-    """
+    """Return the ``specs`` that can explain a probability, and a note that names the others and says why; the note is None if all can."""
     rules = {spec: parse(spec).rule for spec in specs}
     left_out = [spec for spec, rule in rules.items() if rule is not None and rule.is_relevance]
     note = f"Left out, because their rule starts from the score of one class and not from a probability: {', '.join(left_out)}."

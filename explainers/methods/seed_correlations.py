@@ -37,7 +37,7 @@ def group_of(samples: int, together: int = 1) -> Tensor:
 def seed_correlation(scores: Tensor, without: Tensor) -> float | None:
     """Estimate how a map (N,) correlates with that of another seed, from the maps (groups, N) made without each group of samples.
 
-    Between 0 and 1; None where the map has no variance, or where there are not two groups.
+    The result is between 0 and 1; None if the map has no variance, or if there are fewer than two groups.
     """
     groups = len(without)
     scores, without = scores.double(), without.double()
@@ -64,10 +64,10 @@ def samples_for(correlation: float, samples: int) -> int:
 def add_seed_correlations(
     output: MethodOutput, trace: Trace, without: Sequence[Tensor], name: str, option: Option, samples: int
 ) -> MethodOutput:
-    """Return the output with the estimated correlation of two seeds for each sample, and with a note where it is low.
+    """Return the output with the estimated correlation of two seeds for each sample, and with a note if it is low.
 
     ``without`` holds, for each sample, the scores (groups, N) of its content made without each group of draws. ``name`` and ``option`` are
-    those of the number of ``samples``.
+    the name and the declaration of the option that sets the number of ``samples``.
     """
     correlations, notes = [], []
     for scores, content, scores_without in zip(output.scores, trace.content, without, strict=True):
@@ -79,7 +79,7 @@ def add_seed_correlations(
 
 
 def _notes_on_noise(correlation: float, name: str, option: Option, samples: int) -> tuple[Note, ...]:
-    """Return a note on a map of which more is noise than is not, by its correlation with another seed; empty for any other."""
+    """Return a note if more than half of a map is noise, judged by its correlation with another seed; else an empty tuple."""
     if correlation >= NOISE:
         return ()
     count, most = samples_for(correlation, samples), option.maximum

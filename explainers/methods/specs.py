@@ -17,7 +17,7 @@ class Option(Record):
     """One option of a method: its type, default, bounds or choices, and what it does, in plain words.
 
     ``blocks`` says that its bounds are those of the model: ``index`` for an option that names a block, ``count`` for a number of blocks.
-    ``several``: whether values with commas between them are taken too, which give a tuple.
+    ``several``: whether several values, separated by commas, are allowed; they give a tuple.
     """
 
     kind: Annotated[
@@ -33,9 +33,7 @@ class Option(Record):
     several: Annotated[bool, HIDDEN] = False
 
     def within(self, blocks: int | None) -> Option:
-        """Return the option with its bounds for a model of so many blocks; unchanged where the number is None or the option names
-        no block.
-        """
+        """Return the option with its bounds for a model of so many blocks; unchanged if the number is None or the option names no block."""
         if self.blocks is None or blocks is None:
             return self
         return replace(self, minimum=-blocks, maximum=blocks - 1) if self.blocks == "index" else replace(self, maximum=blocks)
@@ -56,7 +54,7 @@ class Option(Record):
         return " ".join((kind, *ends)) + (", or several with commas between them" if self.several else "")
 
     def parse(self, name: str, text: str) -> Any:
-        """Return the value that ``text`` spells; ``name`` is the option's. Raises ExplainerError that says what is allowed."""
+        """Convert ``text`` to a value of the option called ``name``. Raises ExplainerError, with the allowed values, if it cannot."""
         if self.several and "," in text:
             return tuple(self.parse(name, part.strip()) for part in text.split(","))
         wrong = ExplainerError(f"Option {name}={text!r} is not {self.allowed}.")
@@ -81,7 +79,7 @@ class Spec:
     """A spec split into its parts, as text: nothing is looked up in a registry.
 
     method   the name of the method
-    rule     the name of the backward rule; None where the spec names none
+    rule     the name of the backward rule; None if the spec names none
     options  the values of the options by name, in order
     """
 
@@ -91,7 +89,7 @@ class Spec:
 
     @classmethod
     def parse(cls, text: str) -> Spec:
-        """Split ``method[:rule][?option=value]`` into a spec. Raises ExplainerError where the text is not spelt as one."""
+        """Split ``method[:rule][?option=value]`` into a spec. Raises ExplainerError if the text is not spelt as one."""
         head, _, query = text.strip().partition("?")
         method_name, colon, rule = head.partition(":")
         if not method_name or (colon and not rule):

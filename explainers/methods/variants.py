@@ -42,12 +42,12 @@ class Variant(Record):
 
 
 def all_variants_of(method: Method) -> list[Variant]:
-    """Return a method with every rule there is, its own first; a method without a rule comes first without one."""
+    """Return a method with every known rule, its own rules first; if it needs no rule, the variant without a rule comes first."""
     return variants_of(method) + [_variant(method, name) for name in RULES if name not in method.rules]
 
 
 def variants_of(method: Method) -> list[Variant]:
-    """Return a method with each of its own rules; without a rule, it alone."""
+    """Return a method with each of its own rules; a method without a rule gives one variant."""
     return [_variant(method, name) for name in method.rules or (None,)]
 
 

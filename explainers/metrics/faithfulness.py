@@ -1,6 +1,6 @@
 """Faithfulness read from curves: the model's answers while tokens are removed in the order of a map.
 
-Every function takes B maps at once. The answers of a curve are (B, steps, C); how tokens are taken away is a matter of the run.
+Every function takes B maps at once. The answers of a curve are (B, steps, C); how tokens are removed is decided by the run.
 """
 
 from __future__ import annotations
@@ -28,15 +28,13 @@ SMALLEST = 1e-12  # probability whose logarithm is taken in place of that of zer
 
 
 def class_answers(answers: Tensor, classes: Tensor) -> Tensor:
-    """Return the answers (B, ...) for the classes of each map together: from answers (B, ..., C), and bool (B, C), which classes count;
-    probabilities are summed.
-    """
+    """Sum the answers (B, ..., C), which are probabilities, over the classes of each map, bool (B, C); return (B, ...)."""
     spread = classes.view(len(classes), *[1] * (answers.dim() - 2), classes.shape[-1])
     return torch.where(spread, answers.double(), 0.0).sum(-1)
 
 
 def _is_top(answers: Tensor, classes: Tensor) -> Tensor:
-    """Return 1 where the top class is one of the classes of each map, else 0: (B, steps, C) and bool (B, C) -> (B, steps)."""
+    """Return (B, steps): 1 if the top class of the answers (B, steps, C) is one of the map's classes, bool (B, C), else 0."""
     return classes.gather(1, answers.argmax(-1)).double()
 
 
@@ -163,7 +161,7 @@ def lif_log_odds(left: Tensor, whole: Tensor, target: Tensor) -> Tensor:
 
 
 def _area_between(upper: Tensor, lower: Tensor) -> Tensor:
-    """Return the area (B,) between two curves (B, steps) that meet at both ends, which are not among the steps."""
+    """Return the area (B,) between two curves (B, steps) that meet at both ends; the ends themselves are not among the steps."""
     return (upper - lower).sum(1) / (upper.shape[1] + 1)
 
 

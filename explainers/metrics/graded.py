@@ -20,9 +20,7 @@ SMALL = 1e-7  # added to what the fall is a share of, as torch-cam does
 
 
 def _spearman(rows: Tensor, others: Tensor) -> Tensor:
-    """Return Spearman's correlation (B,) of each row of (B, N) with the same row of the other; not a number where one of them is
-    constant.
-    """
+    """Return Spearman's correlation (B,) of each row of (B, N) with the same row of the other; NaN if one of them is constant."""
     pairs = np.stack([rows.double().numpy(), others.double().numpy()], 1)
     return torch.tensor([rank_correlations(pair)[0, 1] for pair in pairs], dtype=torch.float64)
 
@@ -56,7 +54,7 @@ def leave_one_out_agreement(scores: Tensor, leave_one_out: Tensor) -> Tensor:
 )
 def average_drop(whole: Tensor, shown: Tensor, target: Tensor) -> Tensor:
     """The share of the class's probability that is lost when the picture is multiplied by the map, scaled from 0 to 1 and enlarged
-    bilinearly; none where it rises.
+    bilinearly; none if it rises.
 
     ``whole`` and ``shown`` (B, C): answers for the whole picture, and for its product with the map; ``target`` bool (B, C). Returns (B,).
     """
@@ -85,7 +83,7 @@ def confidence_increase(whole: Tensor, shown: Tensor, target: Tensor) -> Tensor:
 
 def used_shares(scores: Tensor, steps: int) -> Tensor:
     """Return the share (B, steps) of the positive scores (B, N) that the first tokens hold, most important first, at even steps from no
-    token to all. Where no score is positive, it is the share of the tokens.
+    token to all. If no score is positive, it is the share of the tokens.
     """
     count = scores.shape[-1]
     ordered = scores.double().clamp(min=0).sort(-1, descending=True).values
@@ -188,14 +186,16 @@ def monotonicity_deletion(deleted: Tensor, target: Tensor) -> Tensor:
 
 
 def _soft(soft: Tensor, whole: Tensor, target: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return what the class's probability loses (B,) with elements kept by the map, with elements removed by it, and with none left."""
+    """Return by how much the class's probability falls, (B,) each: with elements kept by the map, with elements removed by it, and with all
+    set to zero.
+    """
     before = class_answers(whole, target)[:, None]
     kept, removed, nothing = (before - soft.double()).clamp(min=0).unbind(1)
     return kept, removed, nothing
 
 
 def _over_nothing(values: Tensor, lost_by_nothing: Tensor) -> Tensor:
-    """Divide losses (B,) by what is lost with no elements left, clipped to 0 to 1; not a number where nothing is lost then."""
+    """Divide losses (B,) by what is lost with no elements left, clipped to 0 to 1; NaN if nothing is lost then."""
     return torch.where(lost_by_nothing > 0, values / lost_by_nothing, torch.nan).clamp(0, 1)
 
 

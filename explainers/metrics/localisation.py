@@ -16,7 +16,7 @@ from explainers.papers import CHEFER, ENERGY, GRID, LIBRAGRAD, POINTING, ROC
 
 
 def energy(scores: Tensor, cover: Tensor) -> float:
-    """Return the share of a map's positive scores that lies on an object; not a number where no score is positive.
+    """Return the share of a map's positive scores that lies on an object; NaN if no score is positive.
 
     scores  (rows, columns)
     cover   (rows, columns): the share of each patch that the object covers, 0 to 1
@@ -39,14 +39,14 @@ def density(scores: Tensor, cover: Tensor) -> float:
 
 
 def grid_pointing(scores: Tensor, cell: tuple[int, int], cells: tuple[int, int] = (2, 2)) -> float:
-    """Return the share of a map's positive scores that lies in one cell of a mosaic of pictures; not a number where no score is positive.
+    """Return the share of a map's positive scores that lies in one cell of a mosaic of pictures; NaN if no score is positive.
 
     scores  (rows, columns), explaining what only the picture in that cell shows
     cell    its row and column
     cells   rows and columns of the mosaic
 
     The localisation metric of Boehle et al., "Convolutional Dynamic Alignment Networks", CVPR 2021; chance is one in the number of cells.
-    Raises ExplainerError where cells don't fall on whole patches, or there is no such cell.
+    Raises ExplainerError if the cells do not consist of whole patches, or if there is no such cell.
     """
     if any(length % count for length, count in zip(scores.shape, cells, strict=True)):
         raise ExplainerError(f"a map of {tuple(scores.shape)} patches does not divide into {cells} cells")
@@ -102,8 +102,8 @@ def covered_patches(mask: Tensor, grid: tuple[int, int]) -> Tensor:
 
 
 def _patch_scores(measure: Callable[[NDArray[Any], NDArray[Any]], float], maps: Tensor, mask: Tensor) -> Tensor:
-    """Return ``measure`` of each map's scores of patches against those that the object covers by half or more: (B,); not a number where it
-    covers no patch so, or all of them.
+    """Return ``measure`` (B,) of each map's patch scores against the patches that the object covers by half or more; NaN if there are no
+    such patches, or no others.
     """
     covers = covered_patches(mask, (maps.shape[1], maps.shape[2]))
     values = [

@@ -18,7 +18,7 @@ def _for_each_map(measured: Measured, value: Tensor) -> Tensor:
 
 
 def _classes(measured: Measured, which: str) -> Tensor | None:
-    """Return a set of classes by its name ``which``, repeated for each map, bool (M, C); None where the set is empty."""
+    """Return a set of classes by its name ``which``, repeated for each map, bool (M, C); None if the set is empty."""
     indices = measured.classes_of(which)
     if not indices:
         return None
@@ -46,19 +46,19 @@ def logits(measured: Measured) -> Tensor | None:
 
 @need("target", "bool (B, C): the explained class, or the classes of the explained group")
 def target(measured: Measured) -> Tensor | None:
-    """Return which classes are explained, bool (M, C); None where there are none."""
+    """Return which classes are explained, bool (M, C); None if there are none."""
     return _classes(measured, "target")
 
 
 @need("gold", "bool (B, C): the classes that the data set gives, any of which is right")
 def gold(measured: Measured) -> Tensor | None:
-    """Return which classes the data set calls right, bool (M, C); None where there are none."""
+    """Return which classes the data set calls right, bool (M, C); None if there are none."""
     return _classes(measured, "gold")
 
 
 @need("answer", "bool (B, C): the classes that keep the answer: the explained ones; where the data set's class is explained, all it gives")
 def answer(measured: Measured) -> Tensor | None:
-    """Return which classes keep the answer, bool (M, C); None where there are none."""
+    """Return which classes keep the answer, bool (M, C); None if there are none."""
     return _classes(measured, "answer")
 
 
@@ -83,8 +83,8 @@ def leave_one_out(measured: Measured) -> Tensor | None:
     "soft", "(B, 3): probability of the explained class with elements of the embedded tokens kept by the map, removed by it, and all zero"
 )
 def soft(measured: Measured) -> Tensor | None:
-    """Ask the model with elements of the embedded tokens left out, and return the probabilities of the explained class (M, 3); None where
-    that is not known.
+    """Ask the model with elements of the embedded tokens left out, and return the probabilities of the explained class (M, 3); None if that
+    is not known.
     """
     result: Tensor | None = measured.graded.of("soft")
     return result
@@ -110,21 +110,21 @@ def maps(measured: Measured) -> Tensor | None:
 
 @need("mask", "bool (B, height, width): where the explained object is")
 def mask(measured: Measured) -> Tensor | None:
-    """Return where the explained object is, bool (M, height, width); None where nothing of it is seen."""
+    """Return where the explained object is, bool (M, height, width); None if nothing of it is seen."""
     result: Tensor | None = None if measured.masks is None else measured.masks[0].expand(len(measured.maps), -1, -1)
     return result
 
 
 @need("labelled", "bool (B, height, width): which pixels the data set says anything about")
 def labelled(measured: Measured) -> Tensor | None:
-    """Return which pixels are labelled, bool (M, height, width); None where nothing of the explained object is seen."""
+    """Return which pixels are labelled, bool (M, height, width); None if nothing of the explained object is seen."""
     result: Tensor | None = None if measured.masks is None else measured.masks[1].expand(len(measured.maps), -1, -1)
     return result
 
 
 @need("others", "bool (B, K, height, width): where each of the other objects is")
 def others(measured: Measured) -> Tensor | None:
-    """Return where the objects of other classes are, bool (M, K, height, width); None where none of them is seen."""
+    """Return where the objects of other classes are, bool (M, K, height, width); None if none of them is seen."""
     result: Tensor | None = None if measured.other_masks is None else measured.other_masks.expand(len(measured.maps), -1, -1, -1)
     return result
 
@@ -160,7 +160,7 @@ def passages(measured: Measured) -> Tensor | None:
 
 @need("error", "(B,): how far the scores miss the explained number; not a number where a method promises no sum")
 def error(measured: Measured) -> Tensor | None:
-    """Return the completeness errors (M,); not a number for a method that promises no sum."""
+    """Return the completeness errors (M,); NaN for a method that promises no sum."""
     errors = (attribution.completeness_error for attribution in measured.maps)
     return torch.tensor([float("nan") if value is None else value for value in errors])
 
@@ -171,7 +171,7 @@ def error(measured: Measured) -> Tensor | None:
     "not a number where a method follows no rule",
 )
 def block_sums(measured: Measured) -> Tensor | None:
-    """Return what a rule passes on at each block, (M, 3, L): the explained number, the tokens' sum and the bias terms."""
+    """Return three sums at each block, (M, 3, L): the explained number, the tokens' sum and the bias terms."""
     result: Tensor = measured.block_sums
     return result
 

@@ -18,12 +18,12 @@ from explainers.papers import CLEVR_XAI, ERASER, RECIPROCAL_RANK
 def token_f1(scores: Tensor, rationale: Tensor, counts: Sequence[int]) -> list[float]:
     """Return the F1 of the k words with the largest scores against the words of a human rationale, for each k of ``counts``.
 
-    scores     (N,): one for each word, signed scores as they are, of equal ones the earlier word comes first; -inf for a word that the
-               model did not read, which is never chosen
+    scores     (N,): one for each word, with its sign; of equal scores the earlier word comes first. -inf for a word that the model did not
+               read, which is never chosen
     rationale  bool (N,): the words that people marked, read or not
 
-    k counts words; a text of fewer words is taken whole. The token-level F1 of one document in ERASER (DeYoung et al., ACL 2020),
-    for the top k = 10 ... 80 as Chefer et al., CVPR 2021, plot it. Raises ExplainerError where no word is marked.
+    All words of a text with fewer than k words are chosen. This is the token-level F1 of one document in ERASER (DeYoung et al., ACL 2020),
+    for the top k = 10 ... 80 that Chefer et al., CVPR 2021, plot. Raises ExplainerError if no word is marked.
     """
     marked, order = _need_marks(rationale), _best_first(scores)
     hits = rationale[order].cumsum(0)
@@ -64,7 +64,7 @@ def rationale_auprc(word_scores: Tensor, rationale: Tensor) -> Tensor:
 
     ``word_scores`` (B, W), -inf for an unread word; ``rationale`` bool (B, W): the marked words. Returns (B,).
 
-    Raises ExplainerError where no word is marked.
+    Raises ExplainerError if no word is marked.
     """
     from sklearn.metrics import auc, precision_recall_curve
 
@@ -146,7 +146,7 @@ def iou_f1(word_scores: Tensor, passages: Tensor) -> Tensor:
     precision, recall, and 1 for the document.
 
     Precision is the share of the runs that are right, recall their number over that of the marked passages, each passage counted once, as
-    ERASER's scorer has it. Raises ExplainerError where no word is marked.
+    ERASER's scorer has it. Raises ExplainerError if no word is marked.
     """
     values = []
     for scores, rows in zip(word_scores, passages, strict=True):

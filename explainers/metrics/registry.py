@@ -30,14 +30,14 @@ METRIC_FAMILIES: dict[MetricFamily, str] = {
 
 #: What a metric may take besides curves, of B maps of one kind: the name of the argument, its shape, and what it is. `needs` declares them.
 METRIC_NEEDS: dict[str, str] = {}
-#: By its name, what computes a need of one input that is measured; None where the input lacks it.
+#: Name of a need -> function that computes it for one measured input; it returns None if the input lacks it.
 COMPUTED_NEEDS: dict[str, Callable[[Any], Tensor | None]] = {}
 
 
 def need(name: str, about: str) -> Callable[[Callable[[Any], Tensor | None]], Callable[[Any], Tensor | None]]:
-    """Declare an argument that metrics may take, with its shape and what it is. Raises ExplainerError for a name that is taken.
+    """Declare an argument that metrics may take; ``about`` says what it is, with its shape. Raises ExplainerError for a name that is taken.
 
-    The function computes it of a :class:`explainers.evaluation.measuring.Measurement`, or gives None where the input lacks it.
+    The decorated function computes it from a :class:`explainers.evaluation.measuring.Measurement`; it returns None if the input lacks it.
     """
 
     def declare(function: Callable[[Any], Tensor | None]) -> Callable[[Any], Tensor | None]:
@@ -54,16 +54,16 @@ TENTHS_OF_ALL = 10  # steps from a whole input to nothing, where a run does not 
 
 @dataclass(frozen=True, kw_only=True)
 class RemovalCurve:
-    """Answers of the model while tokens are removed, as a metric asks for them.
+    """A declaration of the answers that a metric needs while tokens are removed.
 
-    fractions    of the tokens, one step each
-    order        which go first: the ``most`` or the ``least`` important ones, or those of ``smallest`` magnitude
-    keeps_first  whether the first ones of the order are all that is kept, in place of all that is removed
-    rounding     how a fraction becomes a number of tokens
-    how          in which way tokens are taken away; None: as the run says
-    pixels       whether single pixels are taken away, by the map enlarged bilinearly, in place of patches
-    of           what is asked of the model: probabilities or logits, (B, steps, C)
-    special      whether special tokens of a text are taken away too, in the order of their scores
+    fractions    shares of the tokens that are removed, one for each step
+    order        which tokens are removed first: the ``most`` or the ``least`` important ones, or those of ``smallest`` magnitude
+    keeps_first  whether the first tokens of the order are the only ones kept, instead of the ones removed
+    rounding     how a fraction is rounded to a number of tokens
+    how          the way in which tokens are removed; None: that of the run
+    pixels       whether single pixels are removed, by the bilinearly enlarged map, instead of patches
+    of           which answers are needed: probabilities or logits, (B, steps, C)
+    special      whether special tokens of a text are removed too, in the order of their scores
     """
 
     fractions: tuple[float, ...]
@@ -76,7 +76,7 @@ class RemovalCurve:
     special: bool = False
 
     def in_steps(self, steps: int) -> RemovalCurve:
-        """Return the curve in so many equal steps, if it goes by tenths; any other unchanged."""
+        """Return the curve in ``steps`` equal steps if it removes tokens by tenths; otherwise unchanged."""
         first, last = (round(TENTHS_OF_ALL * fraction) for fraction in (self.fractions[0], self.fractions[-1]))
         if self.fractions != tuple(tenth / TENTHS_OF_ALL for tenth in range(first, last + 1)) or len(self.fractions) < 2:
             return self
@@ -106,11 +106,11 @@ class Metric(Record, name="RunMetric"):
     """A declared metric: a pure function from what it ``takes`` to one value for each of B maps, (B,).
 
     takes      name of an argument -> a key of :data:`METRIC_NEEDS`, or a :class:`RemovalCurve`
-    lowest     the smallest value that it can have, None where there is no bound; ``highest`` alike
-    direction  which values are better; None where neither end is
+    lowest     the smallest possible value, None if there is no bound; ``highest`` is the largest
+    direction  which values are better; None if neither large nor small ones are
     unit       a ``share`` is printed in per cent
-    parts      of a metric that belongs to a whole data set: the names of the columns that its function gives for each map, (B, P), which
-               are summed over inputs before ``combine`` makes one value of them, (..., P) -> (...); empty where inputs are averaged
+    parts      for a metric of a whole data set: the names of the columns that its function returns for each map, (B, P). They are summed
+               over inputs, and ``combine`` makes one value of the sums, (..., P) -> (...). Empty for a metric that is averaged over inputs
     kinds      the kinds of input that it makes sense for
     """
 
@@ -145,13 +145,13 @@ class Metric(Record, name="RunMetric"):
         return {need for need in self.takes.values() if isinstance(need, str)}
 
     def in_steps(self, steps: int) -> Metric:
-        """Return the metric with its curves in so many equal steps."""
+        """Return the metric with its curves in ``steps`` equal steps."""
         return replace(
             self, takes={name: need.in_steps(steps) if isinstance(need, RemovalCurve) else need for name, need in self.takes.items()}
         )
 
     def __call__(self, **arguments: Tensor) -> Tensor:
-        """Compute the values (B,), or of a metric of a data set its parts (B, P), from the arguments that :attr:`takes` names."""
+        """Compute the values (B,), or for a metric of a whole data set its parts (B, P), from the arguments that :attr:`takes` names."""
         return self.function(**arguments)
 
 
@@ -169,8 +169,8 @@ def metric(
     source: Citation | None = None,
     **further: Any,
 ) -> Callable[[Callable[..., Tensor]], Callable[..., Tensor]]:
-    """Declare a metric: a pure function of what it ``takes``. The first paragraph of its docstring describes it, unless ``description``
-    does. The remaining fields are those of :class:`Metric`.
+    """Declare a metric: a pure function of the arguments in ``takes``. The first paragraph of its docstring describes it, unless
+    ``description`` does. The remaining fields are those of :class:`Metric`.
 
     Raises ExplainerError for a name that is taken, and for a need that nothing provides.
     """
@@ -201,7 +201,7 @@ def metric(
 
 
 def find_metrics(names: Sequence[str]) -> list[Metric]:
-    """Return the metrics of these names, each once. Raises ExplainerError, naming near misses, for a name that does not exist."""
+    """Return the metrics of these names, each once. Raises ExplainerError, naming similar ones, for a name that does not exist."""
     for name in names:
         if name not in METRICS:
             near = difflib.get_close_matches(name, METRICS, n=3)

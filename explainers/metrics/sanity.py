@@ -11,9 +11,7 @@ from explainers.papers import ATTCAT, INFIDELITY, SANITY
 
 
 def _correlation(first: Tensor, second: Tensor) -> Tensor:
-    """Return Spearman's rank correlation (B,) of each row of (B, N) with the same row of the other; not a number where a row is
-    constant.
-    """
+    """Return Spearman's rank correlation (B,) of each row of (B, N) with the same row of the other; NaN if a row is constant."""
     pairs = torch.stack([first, second], 1).double().numpy()
     return torch.tensor([rank_correlations(pair)[0, 1] for pair in pairs], dtype=torch.float64)
 
@@ -79,7 +77,7 @@ def randomisation(scores: Tensor, randomised: Tensor) -> Tensor:
 
     ``scores`` (B, N); ``randomised`` (B, L, N): those with the weights of more and more layers randomised. Returns (B,).
 
-    A layer is randomised by putting the entries of each of its weights into a random order, where the paper draws them anew. A map that
+    A layer is randomised by putting the entries of each of its weights into a random order, where the paper draws new ones. A map that
     becomes constant counts as unlike.
     """
     layers = [_order_agreement(scores, randomised[:, layer]) for layer in range(randomised.shape[1])]

@@ -29,7 +29,7 @@ NEUTRAL = "neutral"  # the label of the class that stands for no opinion
 
 @dataclass(frozen=True)
 class Abstention(Record):
-    """A statement that the model can't know, in place of an answer, or next to it where it is a doubt."""
+    """A statement that the model cannot know the answer. It replaces the answer, or stands next to it if it is only a doubt."""
 
     kind: Annotated[str, describe("Its name for programs.")]  # of explainers.models.companion_files.calibration.ABSTENTION_KINDS
     says: Annotated[str, describe("In few words.")]
@@ -38,7 +38,7 @@ class Abstention(Record):
     line: Annotated[float, describe("The threshold.")]
 
     def beside(self, answer: str) -> str:
-        """Return the answer with the doubt; only what is said in its place where it is no doubt."""
+        """Return the answer followed by the doubt; if the abstention is more than a doubt, only its statement."""
         return f"{answer}? {self.says}" if self.kind in DOUBTS else self.says
 
 
@@ -46,17 +46,17 @@ class Abstention(Record):
 class Evidence:
     """The data of one answer from which scores are computed. Each score reads what it needs.
 
-    logits       (C,)
-    calibration  what makes them probabilities, and the lines
-    labels       of the classes
-    text         of a text or a prompt: what was read
+    logits       (C,), one for each class
+    calibration  the calibration of the probabilities, with its thresholds
+    labels       names of the classes
+    text         the text or the prompt that was read; None for other inputs
     unknown_id   the tokenizer's unknown token; ids the token ids (S,) of ``text``
-    cosine       of an image and a prompt
-    patch_cosine the mean of the prompt's cosines with the tenth of the patches that is most like it
-    similarity   of a molecule to the nearest of the training; None where these are not known
-    prompt       what is known of the prompt itself
-    features     (D,) of a text, the mean of the tokens that the model ends with; None where no line needs them
-    directions   of `explainers.models.feature_scores`
+    cosine       cosine of the embeddings of an image and a prompt
+    patch_cosine mean cosine of the prompt with the tenth of the patches that is most like it
+    similarity   similarity of a molecule to the nearest one of the training data; None if these are unknown
+    prompt       what is known about the prompt itself
+    features     (D,): the mean of a text's tokens after the last block; None if no threshold needs them
+    directions   directions of features, see `explainers.models.feature_scores`
     """
 
     logits: Tensor | None = None
@@ -84,7 +84,7 @@ def max_logit(evidence: Evidence) -> float:
 
 
 def energy(evidence: Evidence) -> float:
-    """T logsumexp(logits / T): large for what the model knows."""
+    """Return the energy score T logsumexp(logits / T), with T the temperature; it is large for familiar inputs."""
     temperature = evidence.calibration.temperature
     return float(temperature * (_logits(evidence) / temperature).logsumexp(-1))
 
@@ -102,7 +102,7 @@ def opinion_evidence(evidence: Evidence) -> float:
 
 
 def neutral_probability(evidence: Evidence) -> float:
-    """The probability of the class called neutral. Raises ExplainerError where there is none."""
+    """Return the probability of the class called neutral. Raises ExplainerError if there is none."""
     labels = [label.casefold() for label in evidence.labels]
     if NEUTRAL not in labels:
         raise ExplainerError(f"neutral_probability needs a class called {NEUTRAL}; there are {', '.join(evidence.labels[:6])}")
@@ -110,13 +110,13 @@ def neutral_probability(evidence: Evidence) -> float:
 
 
 def probability_gap(evidence: Evidence) -> float:
-    """The largest probability minus the second largest; 1 where there is one class."""
+    """Return the largest probability minus the second largest; 1 where there is one class."""
     best = _probabilities(evidence).topk(min(2, len(_logits(evidence)))).values
     return float(best[0] - best[1]) if len(best) > 1 else 1.0
 
 
 def share_unknown(evidence: Evidence) -> float:
-    """The share of the words with an unknown token among their pieces; 1 where no word is left."""
+    """Return the share of the words with an unknown token among their pieces; 1 where no word is left."""
     text = _text(evidence)
     if evidence.unknown_id is None or not text.words:
         return 0.0 if text.words else 1.0
@@ -130,28 +130,28 @@ def strange_words(evidence: Evidence) -> float:
 
 
 def word_familiarity(evidence: Evidence) -> float:
-    """The cosine of the prompt's strangest word with the nearest of those that the model was given."""
+    """Return the cosine of the prompt's strangest word with the nearest word of the model's training data."""
     if evidence.prompt is None:
         raise ExplainerError("word_familiarity is a score of models with prompt_words.safetensors beside their weights")
     return evidence.prompt.familiarity
 
 
 def cosine(evidence: Evidence) -> float:
-    """The cosine of the image's and the prompt's embeddings."""
+    """Return the cosine of the image's and the prompt's embeddings."""
     if evidence.cosine is None:
         raise ExplainerError("cosine is a score of models that compare images with prompts and say their logit_scale")
     return evidence.cosine
 
 
 def patch_cosine(evidence: Evidence) -> float:
-    """The mean cosine of the prompt with the tenth of the patches that is most like it."""
+    """Return the mean cosine of the prompt with the tenth of the patches that is most like it."""
     if evidence.patch_cosine is None:
         raise ExplainerError("patch_cosine is a score of models that compare images with prompts, patch by patch")
     return evidence.patch_cosine
 
 
 def fingerprint_similarity(evidence: Evidence) -> float:
-    """The similarity of the molecule to the nearest one of the training."""
+    """Return the similarity of the molecule to the nearest one of the training."""
     if evidence.similarity is None:
         raise ExplainerError("fingerprint_similarity is a score of models of molecules with fingerprints.safetensors beside their weights")
     return evidence.similarity
@@ -180,7 +180,7 @@ assert set(MEASURES) == set(SCORES)
 
 
 def abstention(evidence: Evidence, subject: str) -> Abstention | None:
-    """The first threshold of its calibration that the answer crosses, as an abstention; None where it crosses none.
+    """Return the first threshold of its calibration that the answer crosses, as an abstention; None if it crosses none.
 
     ``subject`` is what was read: the text, or a prompt in quotation marks.
     """
@@ -246,7 +246,7 @@ def _text(evidence: Evidence) -> TextInput:
 
 
 def _format_both(value: float, threshold: float, is_share: bool) -> tuple[str, str]:
-    """Two numbers with as many digits as tell them apart: what is below a threshold is not to read the same."""
+    """Return two numbers with as many digits as tell them apart: what is below a threshold is not to read the same."""
     for digits in range(1 if is_share else 2, 15):
         shown, limit = (f"{number:.{digits}{'%' if is_share else 'f'}}" for number in (value, threshold))
         if shown != limit or value == threshold:

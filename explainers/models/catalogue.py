@@ -14,10 +14,10 @@ from explainers.models.inputs.types import ModelKind
 class CatalogueEntry:
     """A model by the name that ``load`` takes. ``source`` says where it comes from.
 
-    photos       made for the photos that people bring
-    recommended  of a model of the hub: one to get first where there is a network
-    megabytes    what a download of its weights takes, where it is known
-    good_for     what one takes it for, in a phrase
+    photos       whether it is made for people's own photos
+    recommended  for a model of the hub: whether it is a good one to download first
+    megabytes    size of the download of its weights; None if unknown
+    good_for     what it is useful for, in a phrase
     """
 
     name: str
@@ -44,7 +44,7 @@ def _hub(
     return replace(known, good_for=_GOOD_FOR[name])
 
 
-#: What one takes each model for.
+#: What each model is useful for.
 _GOOD_FOR = {
     "scenes-vit": "seeing whether a map finds what is known to be there: every scene comes with the outlines of its objects",
     "clip": "asking a picture for anything that can be said in a few English words",
@@ -98,17 +98,17 @@ CATALOGUE: list[CatalogueEntry] = [
 
 
 def embedded_names() -> list[str]:
-    """Names of the models that ship inside, those that are really there."""
+    """Return the names of the embedded models that are present in this installation."""
     return [entry.name for entry in CATALOGUE if entry.embedded and (_folder() / entry.name / "config.json").is_file()]
 
 
 def photos_model() -> str:
-    """The name of the embedded model for the photos that people bring."""
+    """Return the name of the embedded model for the photos that people bring."""
     return next(entry.name for entry in CATALOGUE if entry.embedded and entry.photos)
 
 
 def embedded_path(name: str) -> Path:
-    """The folder of an embedded model. Raises ExplainerError for a name that is none."""
+    """Return the folder of an embedded model. Raises ExplainerError for an unknown name."""
     if name not in embedded_names():
         raise ExplainerError(f"there is no embedded model {name!r}; there are {', '.join(embedded_names())}")
     return _folder() / name

@@ -1,4 +1,4 @@
-"""A prompt with the chat template of its tokenizer around it: what the template adds is told apart from the person's words."""
+"""A prompt with the chat template of its tokenizer around it: what the template adds is distinguished from the person's words."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def has_chat_template(tokenizer: Any) -> bool:
 
 
 def read_chat(reader: TextReader, text: Any, device: torch.device, beside: Sequence[dict[str, Any]] = ()) -> Prepared:
-    """Tokenize a text as the first turn of a person, followed by the beginning of the model's turn, by the tokenizer's chat template.
+    """Tokenize a text by the tokenizer's chat template, as a person's first turn followed by the beginning of the model's turn.
 
-    ``beside`` is further content of the turn, such as ``{"type": "image"}``. The record has the person's text; tokens of the template are
+    ``beside`` is further content of the turn, such as ``{"type": "image"}``. The record holds the person's text; tokens of the template are
     special and have the part :data:`TEMPLATE`. Raises ExplainerError if there is no template, if it changes the text, and for a text that
     is too long.
     """

@@ -44,7 +44,9 @@ def details_of(model: Model, readers: InputReaders, library: lib.Library, width:
 
 
 def _similarity(module: nn.Module, kind: ModelKind) -> dict[str, float]:
-    """Return the constants by which a CLIP model makes logits of cosines: logit = logit_scale * cosine + logit_bias (SigLIP has a bias)."""
+    """Return the constants with which a CLIP model converts cosines to logits: logit = logit_scale * cosine + logit_bias (SigLIP has a
+    bias).
+    """
     scale, bias = getattr(module, "logit_scale", None), getattr(module, "logit_bias", None)
     if kind != "clip" or scale is None:
         return {}

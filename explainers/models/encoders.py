@@ -20,11 +20,11 @@ from explainers.models.structure.hooks import hooked, in_this_thread
 
 
 def encoder(model: Model, side: Side | None = None, example: Mapping[str, Tensor] | None = None) -> Model:
-    """Return the model of a dual encoder's or classifier's features: its ``forward`` gives embeddings (B, D) in place of logits.
+    """Return the model of a dual encoder's or classifier's features: its ``forward`` returns embeddings (B, D) instead of logits.
 
-    A CLIP model's are those of its images or, with ``side="text"``, of its prompts, as they go into the cosine. A classifier's are what
-    its last linear layer takes; ``example`` are tensors of an input, with which that layer is found.
-    Raises ExplainerError for a classifier without such a layer.
+    For a CLIP model these are the embeddings of images, or with ``side="text"`` of prompts, that are compared by cosine. For a classifier
+    they are the input of its last linear layer; ``example`` are tensors of one input, with which that layer is found. Raises ExplainerError
+    for a classifier without such a layer.
     """
     if model.kind == "clip":
         model = model.seen_from(side or "image")
@@ -41,7 +41,7 @@ def encoder(model: Model, side: Side | None = None, example: Mapping[str, Tensor
 
 
 def _plain(features: Any) -> Tensor:
-    """The features as a tensor: the library returns one, or an output with ``pooler_output``."""
+    """Return the features as a tensor: the library returns one, or an output with ``pooler_output``."""
     pooled: Tensor = getattr(features, "pooler_output", features)
     return pooled
 
@@ -73,7 +73,7 @@ def _head(model: Model, example: Mapping[str, Tensor]) -> nn.Linear:
 
 
 def _before(model: Model, head: nn.Linear) -> Forward:
-    """The pass from tensors to the input of the ``head``."""
+    """Return the pass from tensors to the input of the ``head``."""
 
     def features(tensors: Mapping[str, Tensor]) -> Tensor:
         taken: list[Tensor] = []

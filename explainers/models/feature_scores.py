@@ -1,7 +1,7 @@
 """Scores of the tokens that a text classifier ends with, for the lines of its calibration: directions in the space of their means.
 
-They lie beside the weights, in ``calibration.safetensors``: of each score a tensor by its name, (D + 1,), the weights of the D features and
-a constant. Where the head has no class for what is asked, such a direction may say what the logits cannot.
+They are next to the weights, in ``calibration.safetensors``: of each score a tensor by its name, (D + 1,), the weights of the D features
+and a constant. Where the head has no class for what is asked, such a direction may say what the logits cannot.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from explainers.models.model import Model
 from explainers.models.structure.blocks import first_tensor
 from explainers.models.structure.hooks import hooked, in_this_thread
 
-#: its name, beside the weights
+#: its name, next to the weights
 FEATURE_SCORES_FILE = "calibration.safetensors"
 
 
 def token_means(model: Model, tensors: Mapping[str, Tensor]) -> Tensor:
-    """The mean of the tokens that the last block of a text classifier gives, padding left out: (B, D), on the CPU. One forward pass."""
+    """Run a text classifier once and return the mean of each text's tokens after the last block, without padding: (B, D), on the CPU."""
     given: list[Tensor] = []
 
     def take(module: nn.Module, args: tuple[Any, ...], output: object) -> None:
@@ -41,7 +41,9 @@ def token_means(model: Model, tensors: Mapping[str, Tensor]) -> Tensor:
 
 
 def feature_score(name: str, directions: Mapping[str, Tensor], features: Tensor) -> float:
-    """Features (D,) times the weights of the direction, plus its constant. Raises ExplainerError where there is none or it does not fit."""
+    """Return the product of features (D,) with the weights of the direction called ``name``, plus its constant. Raises ExplainerError if
+    there is no such direction, or if its length differs.
+    """
     if name not in directions:
         raise ExplainerError(f"{name} is a score of models with a direction of that name in {FEATURE_SCORES_FILE} beside their weights")
     direction = directions[name].to(features)

@@ -31,8 +31,8 @@ def _overlaps(coarse: int, fine: int) -> Tensor:
 
 
 def on_grid(values: Tensor, layout: Layout) -> Tensor:
-    """Distribute the values (B, S) of larger patches over the patches of the grid, in proportion to the shared area, and set them to 0.
-    Sums stay the same.
+    """Distribute the values (B, S) of larger patches over the patches of the grid, in proportion to the shared area, and set the values of
+    the larger patches to 0. The sum does not change.
     """
     if not layout.coarser or layout.grid is None:
         return values
@@ -46,7 +46,7 @@ def on_grid(values: Tensor, layout: Layout) -> Tensor:
     return torch.cat([values[:, :first], fine.to(values.dtype), torch.zeros_like(values[:, end:])], 1)
 
 
-def halved_grid(grid: tuple[int, int], most: int) -> Tensor:
+def halve_grid(grid: tuple[int, int], most: int) -> Tensor:
     """Return the segment of each patch, (rows * columns,), at most ``most`` segments: the longer side is halved until there are no more."""
     sides = list(grid)
     while math.prod(sides) > most and max(sides) > 1:

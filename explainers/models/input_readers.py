@@ -25,12 +25,12 @@ from explainers.models.preparing import prepare_clips, prepare_images, prepare_o
 
 @dataclass(frozen=True)
 class InputReaders:
-    """The readers of a module; each is None where the module takes no input of its kind.
+    """The readers of a module; each is None if the module takes no input of that kind.
 
-    recipe    how pictures are prepared; ``notes`` say where that was guessed
-    words     from texts to tokens
-    graphs    from molecules to tensors
-    pictures  from a picture and a prompt to tokens, of a vision-language model
+    recipe    how pictures are prepared; ``notes`` say which of it was guessed
+    words     reads texts into tokens
+    graphs    reads molecules into tensors
+    pictures  reads a picture and a prompt into tokens, for a vision-language model
     sample    tensors of two inputs, for trial passes
     takes_pixels  whether pixels are among the tensors
     """
@@ -50,8 +50,8 @@ class InputReaders:
         return {name: tensor[:1] for name, tensor in self.sample.items()}
 
     def preparer(self, kind: ModelKind, prefix: int, takes_positions: bool) -> Callable[[Input], Prepared]:
-        """The function from an input to its tensors. ``prefix`` tokens stand before the atoms of a molecule; ``takes_positions``: whether
-        the positions of words are sent with a text.
+        """Return the function from an input to its tensors. ``prefix`` tokens stand before the atoms of a molecule; ``takes_positions``:
+        whether the positions of words are sent with a text.
         """
         if self.graphs is not None:
             return partial(prepare_of_molecules, self.module, self.graphs, prefix)
@@ -65,7 +65,7 @@ class InputReaders:
 
     @property
     def chat_preparer(self) -> Callable[[Any], Prepared] | None:
-        """The function from a prompt to its tensors with the chat template of the tokenizer; None where that has none."""
+        """The function from a prompt to its tensors with the chat template of the tokenizer; None if the tokenizer has no template."""
         words = self.words
         if words is None or not has_chat_template(words.tokenizer):
             return None
@@ -79,7 +79,7 @@ def input_readers(
 ) -> InputReaders:
     """Return the readers for the inputs of a module of this kind; the last three arguments are those of :func:`explainers.wrap`.
 
-    Raises ExplainerError where the size of its images is not known, or the tokens of a picture in a text fill no square.
+    Raises ExplainerError if the size of its images is not known, or the tokens of a picture in a text fill no square.
     """
     picture_token = picture_token_of(module, library) if kind == "text" else None
     if picture_token is not None:
@@ -106,8 +106,8 @@ def _text_reader(module: nn.Module, passed: Any, picture_token: int | None) -> T
 
 
 def _size(module: nn.Module, library: lib.Library, recipe: AnyPreprocessing | None) -> tuple[int, int] | None:
-    """(height, width) of the images that the model is tried with: a square where it takes what their proportions make of them, and of clips
-    the strip of their frames.
+    """Return (height, width) of the images for trial passes. If the model takes any proportions it is a square; for a model of clips it is
+    the size of the strip of frames.
     """
     declared = lib.image_size(module, library)
     size = declared if recipe is None else recipe.size or declared or recipe.resize
@@ -116,10 +116,10 @@ def _size(module: nn.Module, library: lib.Library, recipe: AnyPreprocessing | No
 
 
 def _words_of_own(module: nn.Module, tokenizer: Any) -> int:
-    """Return how many token ids a module surely takes that says nothing of its vocabulary.
+    """Return how many token ids a module accepts at least, if it does not declare its vocabulary.
 
-    With a tokenizer, its number as far as the module has a table so large; without, the number that its tables of words and of positions
-    both have.
+    With a tokenizer this is the tokenizer's number, as far as the module has a table of that size; without, the size of the smaller of its
+    tables of words and of positions.
     """
     tables = sorted(m.num_embeddings for m in module.modules() if isinstance(m, nn.Embedding))
     if tokenizer is not None:
@@ -128,7 +128,7 @@ def _words_of_own(module: nn.Module, tokenizer: Any) -> int:
 
 
 def _sample(module: nn.Module, reads_images: bool, size: tuple[int, int] | None, reader: TextReader | None) -> dict[str, Tensor]:
-    """Two random images, or two short texts of ordinary tokens, or both: what the trial passes are made with."""
+    """Return the tensors for trial passes: two random images, or two short texts of ordinary tokens, or both."""
     generator = torch.Generator().manual_seed(0)
     tensors: dict[str, Tensor] = {}
     if reads_images:

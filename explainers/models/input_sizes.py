@@ -12,9 +12,9 @@ from explainers.models.model import Model
 
 
 @contextmanager
-def naming_size(model: Model, tensors: Mapping[str, Tensor]) -> Iterator[None]:
-    """Raise ExplainerError with the size to send, where a pass over ``tensors`` inside this context fails and their pixels have another
-    size.
+def name_expected_size(model: Model, tensors: Mapping[str, Tensor]) -> Iterator[None]:
+    """Convert the failure of a pass over ``tensors`` inside this context to an ExplainerError with the size to send, if their pixels have
+    another size than the model declares.
 
     Many models take any size, so nothing is refused beforehand.
     """

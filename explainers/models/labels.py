@@ -32,7 +32,7 @@ class ClassEntry(Record):
 
 
 def read_classes(path: Path, count: int) -> list[ClassEntry]:
-    """The classes of a model from its ``labels.json``: a list with one object a class, in the order of the logits.
+    """Return the classes of a model from its ``labels.json``: a list with one object a class, in the order of the logits.
 
     Each has ``label`` and may have ``group``, ``groups``, ``synonyms`` and ``wnid``. Raises ExplainerError, naming the entry, for a file
     of another form, for two equal labels, and unless there are ``count`` classes.
@@ -49,9 +49,10 @@ def read_classes(path: Path, count: int) -> list[ClassEntry]:
 
 
 def imagenet_classes(labels: Sequence[str]) -> list[ClassEntry]:
-    """Everyday names, groups and synonyms of ImageNet's 1,000 classes where ``labels`` are theirs, in their order; else nothing.
+    """Return the common names, groups and synonyms of ImageNet's 1,000 classes if ``labels`` are these classes in their order; else an
+    empty list.
 
-    Labels are theirs where each begins with the first of its synset's words, as timm and the hub's models write them, or is the synset.
+    They are if each label is a synset, or begins with the first word of the class's synset, as in timm and on the hub.
     """
     if len(labels) != IMAGENET:
         return []
@@ -92,7 +93,7 @@ def _entry(row: Any, where: str) -> ClassEntry:
 
 
 def places_of(entries: Sequence[ClassEntry], name: str) -> dict[str, tuple[int, ...]]:
-    """The ``groups`` or ``synonyms`` (``name``) of the classes, lower case, each with the indices of its classes."""
+    """Return every group or synonym of the classes in lower case, with the indices of its classes; ``name`` is "groups" or "synonyms"."""
     indices_of: dict[str, list[int]] = {}
     for index, entry in enumerate(entries):
         for word in dict.fromkeys(word.casefold() for word in getattr(entry, name)):
@@ -100,16 +101,16 @@ def places_of(entries: Sequence[ClassEntry], name: str) -> dict[str, tuple[int, 
     return {word: tuple(indices) for word, indices in indices_of.items()}
 
 
-def unnamed(count: int) -> list[str]:
-    """``class 0``, ``class 1``, ...: for models that do not say what their classes are."""
+def placeholder_labels(count: int) -> list[str]:
+    """Return the labels ``class 0``, ``class 1``, ... for models that do not name their classes."""
     return [f"class {index}" for index in range(count)]
 
 
 def config_labels(id2label: Mapping[Any, str] | None, count: int) -> list[str]:
-    """Labels from the ``id2label`` of a transformers configuration."""
+    """Return the labels in the ``id2label`` of a transformers configuration, in order."""
     named = {int(index): str(label) for index, label in (id2label or {}).items()}
     if sorted(named) != list(range(count)) or all(_UNNAMED.fullmatch(label) for label in named.values()):
-        return unnamed(count)
+        return placeholder_labels(count)
     return distinct([named[index] for index in range(count)])
 
 
@@ -125,14 +126,16 @@ def timm_labels(config: Mapping[str, Any], count: int) -> list[str]:
         return distinct([str(name) for name in names])
     subset = infer_imagenet_subset({"num_classes": count})
     if subset is None:
-        return unnamed(count)
+        return placeholder_labels(count)
     info = ImageNetInfo(subset)
     synsets: list[str] = info.label_names()
     return _wordnet_labels(synsets, {name: info.label_name_to_description(name) for name in synsets})
 
 
 def _wordnet_labels(synsets: Sequence[str], descriptions: Mapping[str, str]) -> list[str]:
-    """The first of each synset's words where no other class has it, all of them where that tells classes apart, else with the synset."""
+    """Return a label for each synset: its first word if no other class has it, else all its words if these are unique, else also the
+    synset.
+    """
     every = [descriptions.get(synset, synset) for synset in synsets]
     first = [words.split(",")[0].strip() for words in every]
     times = Counter(first)
@@ -140,7 +143,7 @@ def _wordnet_labels(synsets: Sequence[str], descriptions: Mapping[str, str]) -> 
 
 
 def distinct(labels: Sequence[str], marks: Sequence[str] | None = None) -> list[str]:
-    """``labels`` with a mark (by default the index) behind those that occur more than once."""
+    """Return ``labels`` with a mark (by default the index) appended to those that occur more than once."""
     times = Counter(labels)
     marks = marks or [str(index) for index in range(len(labels))]
     return [label if times[label] == 1 else f"{label} ({mark})" for label, mark in zip(labels, marks, strict=True)]

@@ -36,8 +36,8 @@ class Layout:
     """The order of the tokens of one batch.
 
     prefix       tokens before the first patch or word (classification token, registers); for text 1 where there is a [CLS]
-    class_token  index of the token that the head reads, whose attention row CLS-methods read; -1 where it depends on the input (the last
-                 word of a causal classifier, the end of a prompt): a recording knows which it was; None where the head pools
+    class_token  index of the token that the head reads, whose attention row CLS-methods read; -1 if it depends on the input (the last word
+                 of a causal classifier, the end of a prompt), when a recording knows it; None if the head pools
     grid         (rows, columns) of the patches; None for text
     coarser      (rows, columns) of further, larger patches of the same image, whose tokens follow those of the grid
     after        tokens behind all patches, such as one for each box of a detector

@@ -59,12 +59,13 @@ def load(
 ) -> Model:
     """Load a model in eval mode, in float32, on ``device`` (None: CUDA if there is any, else the CPU), ready to explain.
 
-    name      an embedded model ("scenes-vit"), "timm/<name>", "hf/<organisation>/<name>", "openclip/<model>/<pretrained>" (with
-              the extra openclip), or the path of a folder with config.json and weights, as timm or as transformers writes them
-    labels, output, head  as :func:`explainers.wrap` takes them, where the files do not say it or say it wrongly
-    preprocess, tokenizer  likewise, or the name of a folder or of the hub that one is taken from, where the model's own folder has none
-    structure  kind, blocks, entry and prefix, likewise
-    progress  called with a text and the fraction done (None: unknown) while files are downloaded
+    name      an embedded model ("scenes-vit"), "timm/<name>", "hf/<organisation>/<name>", "openclip/<model>/<pretrained>" (with the extra
+              openclip), or the path of a folder with config.json and weights, as timm or as transformers writes them
+    labels, output, head  those of :func:`explainers.wrap`, if the files do not have them or have wrong ones
+    preprocess, tokenizer  those of :func:`explainers.wrap`, or the name of a folder or of the hub from which to take one, if the model's
+                           own folder has none
+    structure  kind, blocks, entry and prefix of :func:`explainers.wrap`
+    progress  called with a text and the finished fraction (None: unknown) while files are downloaded
 
     Raises ExplainerError for an unknown name or device, for a folder that lacks a file, and, within 5 seconds, when the hub is needed and
     cannot be reached.
@@ -90,7 +91,9 @@ def load(
 
 
 def _named(passed: Any, auto_class: str) -> Any:
-    """Return ``passed``, or if it names a folder or a repository of the hub, what is saved there."""
+    """Return ``passed`` itself, or if it is the name of a folder or a repository of the hub, the tokenizer or processor (``auto_class``)
+    saved there.
+    """
     if not isinstance(passed, str | Path):
         return passed
     place = hub.fetch(str(passed).removeprefix("hf/"), None) if str(passed).startswith("hf/") else Path(passed).expanduser()
@@ -143,7 +146,7 @@ def fetch(name: str, progress: DownloadProgress | None = None) -> None:
 
 
 def card(name: str) -> str | None:
-    """The model card (Markdown) of an embedded model, a folder, or a hub model in the local cache; None if it has none."""
+    """Return the model card (Markdown) of an embedded model, a folder, or a hub model in the local cache; None if it has none."""
     repository = _repository(name)
     if name in embedded_names():
         folder: Path | None = embedded_path(name)
@@ -162,7 +165,7 @@ def calibration_of(name: str) -> Calibration:
 
 
 def _repository(name: str) -> str | None:
-    """The hub's name of the files of ``name``; None if they are not on the hub."""
+    """Return the hub's name of the files of ``name``; None if they are not on the hub."""
     if name in embedded_names() or Path(name).is_dir():
         return None
     if name.startswith("hf/"):
@@ -238,7 +241,7 @@ _COMPANIONS = (
 
 
 def _with_companions(model: Model, folder: Path) -> Model:
-    """Return the model with the names of its classes (``labels.json``) and the companion files stored with its weights."""
+    """Read the names of a model's classes (``labels.json``) and the companion files stored with its weights; return the model with them."""
     labels = folder / _LABELS
     if labels.is_file():
         if model.kind == "clip":
@@ -254,7 +257,7 @@ def _with_companions(model: Model, folder: Path) -> Model:
 
 
 def _in_everyday_words(model: Model) -> Model:
-    """Return the model; if its classes are ImageNet's, with their everyday names, groups and synonyms."""
+    """Return the model; if its classes are ImageNet's, it gets their common names, groups and synonyms."""
     classes = imagenet_classes(model.labels)
     return replace(model, classes=classes, labels=[entry.label for entry in classes]) if classes else model
 
@@ -270,7 +273,7 @@ def _config(folder: Path) -> dict[str, Any]:
 
 
 def _registered(architecture: str) -> None:
-    """Import what installed packages bring for timm, where timm itself does not know ``architecture``."""
+    """Import the timm architectures of installed plugins if timm itself does not know ``architecture``."""
     import timm
 
     if not timm.is_model(architecture):
@@ -351,7 +354,7 @@ def has_saved(folder: Path, auto_class: str) -> bool:
 
 
 def load_saved(folder: Path, auto_class: str) -> Any:
-    """Load the tokenizer or image processor that a folder holds, see :func:`has_saved`. Raises ExplainerError where it is missing or
+    """Load the tokenizer or image processor that a folder holds, see :func:`has_saved`. Raises ExplainerError if it is missing or
     broken.
     """
     import transformers

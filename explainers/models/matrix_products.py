@@ -34,8 +34,8 @@ def matmul(a: Tensor, b: Tensor) -> Tensor:
 
 
 class FasterProducts(TorchFunctionMode):
-    """The linear layers of the passes within go through :func:`linear`. ``nn.MultiheadAttention`` keeps its own projections: its function
-    is one call, into which no mode sees.
+    """A mode in which linear layers are computed by :func:`linear`. The projections of ``nn.MultiheadAttention`` are not, as its function
+    is a single call that no mode can look into.
     """
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -43,7 +43,7 @@ class FasterProducts(TorchFunctionMode):
 
 
 def _fits(x: Tensor, weight: Tensor, bias: Tensor | None) -> bool:
-    """Return whether oneDNN is to compute this product: plain numbers of float32 on a CPU, enough of them, of which no gradient is kept."""
+    """Return whether oneDNN should compute this product: large enough tensors of float32 on a CPU, without gradient."""
     tensors = (x, weight) if bias is None else (x, weight, bias)
     return (
         weight.dim() == 2

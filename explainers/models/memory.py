@@ -40,7 +40,7 @@ def free_memory(device: torch.device) -> int | None:
 def bytes_of_pass(model: Model, tensors: Mapping[str, Tensor]) -> int:
     """Return the peak number of bytes, without the weights, of a forward pass over ``tensors``.
 
-    Tensors alone are counted, not what a kernel needs inside.
+    Only tensors are counted, not the memory that kernels need inside.
     """
     with torch.no_grad(), evaluating(model.module), _Counting() as counting:
         model.forward(tensors)

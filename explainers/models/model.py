@@ -41,32 +41,34 @@ class Model:
     blocks        the Transformer blocks of the explained tower, in the order they run; a shared block (ALBERT) once for each time it runs
     entry         the module whose first argument is x^1, the embedded tokens (``norm_pre`` where there is one, else block 1)
     labels        names of the classes, in the order of the logits; empty for CLIP, whose classes are prompts
-    prepare_input from anything in ``Input`` to tensors
-    windows_of    texts only: a text that the model cannot take whole in overlapping windows; None of one that it can
-    prompt_inputs CLIP only: prompts to ``input_ids``, ``attention_mask`` and the record of each prompt
-    forward       from tensors to logits (B, C); for CLIP (B, prompts)
-    layout_of     from tensors to the layout of their tokens
+    prepare_input function from anything in ``Input`` to tensors
+    windows_of    texts only: function from a text that is too long for the model to overlapping windows; it returns None for other texts
+    prompt_inputs CLIP only: function from prompts to ``input_ids``, ``attention_mask`` and a record of each prompt
+    forward       function from tensors to logits (B, C); for CLIP (B, prompts)
+    layout_of     function from tensors to the layout of their tokens
     side          CLIP only: whose tokens get the scores, the image's or the prompt's. On the text side the prompts are the samples:
                   ``forward`` gives (prompts, B)
     text_side     CLIP only: the same module seen from its text side; None there
-    image_side    of the text side of a CLIP model: the model that it is a side of
+    image_side    for the text side of a CLIP model: the model seen from its image side
     output        what the logits mean: one class of several (``softmax``), a label each, yes or no (``sigmoid``), values (``regression``)
     head_activation  the softmax or sigmoid that ends the module's own head, if there is one
     block_kind    how the blocks take and give tokens, and what follows from it
     class_blocks  modules behind the blocks in which a class token may join their tokens, in the order they run
-    classes       what is known of each class besides its label, in the same order; empty where nothing is
-    calibration   how sure its probabilities may be, and where it should not be believed
-    directions    text classifiers only: directions of features that scores of the calibration are made from
-    prompt_words  CLIP only: the words that it was given; None where that is not known
-    task          what it gives besides one row of logits a sample; None where it gives that. Its places are then asked by :meth:`at`
-    raw_forward   where there is a task: from tensors to what the places are read from
-    reading       the place that ``forward`` reads, where one was chosen; ``places`` are those that the input offers
-    head_words    CLIP only: what each head looks for, in words; None where nobody has looked
-    fingerprints  of molecules: those of its training, see `explainers.models.companion_files.fingerprints`; None where they are not known
-    register_neurons  of images: what is known of outlier tokens and of the neurons that make them; None where nobody has looked
-    view          what has to be open around whatever the module is asked, for it to answer as this model; None: nothing has
-    report        what was found, guessed and checked when it was opened; None of a model that was only wrapped or loaded
-    made_by       the function that made it of its module, and what that was given besides: a copy is made anew, of a copy of the module
+    classes       facts about each class besides its label, in the same order; empty if there are none
+    calibration   the calibration of its probabilities, and thresholds beyond which the model does not know
+    directions    text classifiers only: directions of features that scores of the calibration use
+    prompt_words  CLIP only: the words that it was trained on; None if unknown
+    task          the kind of its output, whose places :meth:`at` chooses; None if the output is one row of logits for each sample
+    raw_forward   if there is a task: function from tensors to the output from which places are read
+    reading       the chosen place, which ``forward`` reads; ``places`` are all places of the input
+    head_words    CLIP only: what each head looks for, in words; None if unknown
+    fingerprints  models of molecules only: fingerprints of the training molecules, see `explainers.models.companion_files.fingerprints`;
+                  None if unknown
+    register_neurons  models of images only: outlier tokens and the neurons that cause them; None if unknown
+    view          function that opens a context in which the module answers as this model; None: none is needed
+    report        what was found, guessed and checked when it was opened; None for a model that was only wrapped or loaded
+    made_by       the function that made it from its module, and the other arguments, with which a copy of the model is made from a copy of
+                  the module
     """
 
     name: str
@@ -110,11 +112,13 @@ class Model:
         return f"<Model {self.name}: {self.kind}{classes}, {len(self.blocks)} blocks on {self.device}>"
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Model:
-        """Return a model of a copy of the module, with everything that refers to the module's own parts."""
+        """Copy the module, and make a model of the copy whose blocks and other parts are those of the copy."""
         return self.made_anew(**copy.deepcopy({"module": self.module, **self.made_with}, memo))
 
     def made_anew(self, **changes: Any) -> Model:
-        """Return a model made with the same arguments, except for these ``changes``. Raises ExplainerError of one put together by hand."""
+        """Return a model made with the same arguments, except for these ``changes``. Raises ExplainerError for a model that was put
+        together by hand.
+        """
         if self.made_by is None:
             raise ExplainerError(f"{self.name} was put together by hand and cannot be copied: copy its module, and wrap that")
         make, arguments = self.made_by
@@ -175,7 +179,7 @@ class Model:
         return value
 
     def seen_from(self, side: Side | None) -> Model:
-        """Return the model with its ``side`` explained; None keeps the side it has. Raises ExplainerError where there is no such side."""
+        """Return the model with its ``side`` explained; None keeps the side it has. Raises ExplainerError if there is no such side."""
         if side is None or (self.kind == "clip" and side == self.side):
             return self
         if self.text_side is None or side != "text":
@@ -185,8 +189,8 @@ class Model:
     def at(self, at: str | None, prepared: Prepared) -> Model:
         """Return the model asked about one place of its output for one input: its ``forward`` gives the logits there.
 
-        ``at`` is as the task has it; None is the place that the model is surest of. A model without a task is given back as it is.
-        Raises ExplainerError for a place that the input has not, and for several inputs, whose places differ.
+        ``at`` is a place in the form of the task; None is the place that the model is surest of. A model without a task is returned
+        unchanged. Raises ExplainerError for a place that the input does not have, and for several inputs, as their places differ.
         """
         if at is None and self.reading is not None:
             return self
@@ -218,7 +222,9 @@ class Model:
         )
 
     def is_sample(self, name: str) -> bool:
-        """Return whether the tensor ``name`` has one row for each sample; what a CLIP model compares its samples with does not."""
+        """Return whether the tensor ``name`` has one row for each sample; the inputs with which a CLIP model compares its samples do
+        not.
+        """
         if name == REFERENCE:
             return False
         return self.kind != "clip" or (name == "pixel_values") == (self.side == "image")
@@ -235,11 +241,10 @@ class Model:
         return next((p.dtype for p in self.module.parameters() if p.is_floating_point()), torch.get_default_dtype())
 
     def prepare(self, inputs: Input, chat: bool = False) -> Prepared:
-        """Preprocess ``inputs`` as the model expects; see :class:`Prepared`. Raises ExplainerError for what cannot be read.
+        """Preprocess ``inputs`` as the model expects; see :class:`Prepared`. Raises ExplainerError for an input that cannot be read.
 
-        ``chat``: one prompt for a model that writes, with its tokenizer's chat template around it.
-
-        A language model writes its answer behind the text; one that is asked about a place of an answer puts that one there.
+        ``chat`` puts the tokenizer's chat template around one prompt for a model that writes. A language model appends its answer to the
+        text; if it is asked about a place of an answer, that answer is appended.
         """
         if chat and self.chat_input is None:
             raise ExplainerError(f"{self.name} has no chat template, or writes nothing: leave chat= out.")
@@ -249,11 +254,11 @@ class Model:
         return prepared if self.task is None else self.task.complete(prepared, self.module)
 
     def windows(self, inputs: object) -> Windows | None:
-        """The overlapping windows of a text that is longer than the model takes; None for whatever else."""
+        """Return the overlapping windows of a text that is longer than the model takes; None for any other input."""
         return self.windows_of(inputs) if isinstance(inputs, str) and self.windows_of is not None else None
 
     def tensors(self, inputs: Input) -> dict[str, Tensor]:
-        """The preprocessed tensors of ``inputs``, batch first, on the model's device; ``explain`` takes them as well."""
+        """Return the preprocessed tensors of ``inputs``, batch first, on the model's device; ``explain`` takes them as well."""
         return self.prepare_input(inputs).tensors
 
     @cached_property

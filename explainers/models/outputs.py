@@ -41,7 +41,7 @@ MOVING = frozenset(
     ]
 )
 CASTING = frozenset(["float", "double", "half", "bfloat16", "to", "type", "type_as"])
-#: Names of functions that give numbers between 0 and 1, beside those above, and of those behind which a number is no longer theirs.
+#: Names of functions that give numbers between 0 and 1, besides those above, and of functions whose results no longer count as theirs.
 _BOUNDING = frozenset(("hardsigmoid", "hardsigmoid_", "softmin", "gumbel_softmax"))
 _MIXING = frozenset(
     [
@@ -52,7 +52,9 @@ _MIXING = frozenset(
 
 
 class _Watch(TorchFunctionMode):
-    """Keeps what the final activation was given and gave, and what the last linear layer gave; both wherever they were moved."""
+    """A function mode that keeps the input and output of the final activation and the output of the last linear layer, also after they were
+    reshaped or copied.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -83,7 +85,7 @@ class _Watch(TorchFunctionMode):
         return out
 
     def before(self, out: Any) -> Tensor | None:
-        """Return the input of the final activation whose output is ``out``; None where there is none."""
+        """Return the input of the final activation whose output is ``out``; None if there is none."""
         return _input_of(self.activations, out)
 
 
@@ -92,7 +94,7 @@ def _input_of(pairs: list[tuple[Any, Tensor]], tensor: Any) -> Tensor | None:
 
 
 class _Trial(_Watch):
-    """Knows also which tensors are made of what such functions gave, without anything learned in between."""
+    """A watch that also knows which tensors were made from the outputs of such activations, without a learned layer in between."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -114,20 +116,20 @@ class _Trial(_Watch):
 class HeadActivation:
     """The findings of a trial pass on the end of a head.
 
-    kind       its last function, which can be taken off exactly: what it was given are logits; None where there is none
-    remaining  its numbers look like probabilities and nothing can be taken off: they lie in [0, 1], and passed such a function on the way
-               or add up to 1
-    is_curved  its one number is a curve of what its last linear layer gives, and the value that is explained: see
+    kind       its final softmax or sigmoid, which can be removed exactly, since its input are logits; None if there is none
+    looks_like_probabilities  whether its numbers look like probabilities although nothing can be removed: they lie in [0, 1], and either
+               passed such a function or add up to 1
+    is_curved  whether its only number is a non-linear function of the last linear layer's output; it is the value that is explained, see
                :mod:`explainers.models.tangent`
     """
 
     kind: FinalActivation | None = None
-    remaining: bool = False
+    looks_like_probabilities: bool = False
     is_curved: bool = False
 
 
 def logits_of(forward: Forward, tensors: Mapping[str, Tensor]) -> tuple[Tensor, FinalActivation | None]:
-    """Return the output of ``forward`` for these tensors before its final activation, and that activation; None where it has none."""
+    """Return the output of ``forward`` for these tensors before its final activation, and that activation; None if it has none."""
     with _Watch() as watch, torch.no_grad():
         out = forward(tensors)
     before = watch.before(out)
@@ -158,7 +160,7 @@ def _explains(logits: Tensor, out: Tensor, kind: FinalActivation) -> bool:
 
 
 def before_final_activation(forward: Forward) -> Forward:
-    """Return a forward pass that gives the input of the final activation, where the model ends in one."""
+    """Return a forward pass whose output is the input of the final activation, if the model ends in one."""
 
     def run(tensors: Mapping[str, Tensor]) -> Tensor:
         with _Watch() as watch:
@@ -170,7 +172,7 @@ def before_final_activation(forward: Forward) -> Forward:
 
 
 class _EveryActivation(_Watch):
-    """Keeps what each softmax or sigmoid over rows (B, C) was given and gave, not the last alone."""
+    """A watch that keeps the input and output of every softmax or sigmoid over rows (B, C), not only of the last."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         earlier = self.activations
@@ -195,7 +197,7 @@ def before_final_activations(
 
 
 def final_activation_of(logits: Tensor, out: Tensor) -> FinalActivation | None:
-    """Return the final activation that made ``out`` from ``logits``; None where neither did."""
+    """Return the final activation that made ``out`` from ``logits``; None if neither did."""
     kinds: tuple[FinalActivation, ...] = ("softmax", "sigmoid")
     return next((kind for kind in kinds if _explains(logits, out, kind)), None)
 
@@ -203,7 +205,7 @@ def final_activation_of(logits: Tensor, out: Tensor) -> FinalActivation | None:
 def yes_and_no(forward: Forward) -> Forward:
     """Turn a model with one logit z into one with logits (B, 2): z for yes and -z for no. Each is a class that can be explained.
 
-    Where a linear layer makes z, a second row of its weights makes -z, so that every rule goes back through both alike.
+    If a linear layer computes z, a second row of its weights computes -z, so that every rule treats both alike.
     """
 
     def run(tensors: Mapping[str, Tensor]) -> Tensor:
@@ -219,7 +221,7 @@ def yes_and_no(forward: Forward) -> Forward:
 
 
 def notes_on_outputs(logits: Tensor, output: Output, head_activation: HeadActivation) -> list[str]:
-    """Return notes on the numbers (C,) by which a model's answer is shown and explained."""
+    """Return notes for people on the logits (C,) with which a model's answer is shown and explained."""
     if head_activation.kind is not None and output == "regression":
         return [
             f"This model ends in a {head_activation.kind}, and values are asked for: what is shown and explained is the number before the "
@@ -231,7 +233,7 @@ def notes_on_outputs(logits: Tensor, output: Output, head_activation: HeadActiva
             "is taken by its tangent here, under every rule: what the tangent is at zero belongs to no token."
         ]
     # of one logit there are yes and no, the second being the negative of the first
-    if head_activation.remaining and output != "regression" and bool((logits.abs() <= 1).all()):
+    if head_activation.looks_like_probabilities and output != "regression" and bool((logits.abs() <= 1).all()):
         return [
             "The outputs of this model look like probabilities already: they lie between 0 and 1. What is explained are these numbers, and "
             f"the probabilities shown are the {output} of them, not the model's. Let the model return the numbers before it makes "
@@ -243,7 +245,7 @@ def notes_on_outputs(logits: Tensor, output: Output, head_activation: HeadActiva
 def output_of(config: Any, classes: int, final_activation: FinalActivation | None) -> Output:
     """Return the meaning of the logits, from transformers' configuration, the final activation, and their number.
 
-    One logit is a value in transformers, whose own loss has it so, and yes or no elsewhere.
+    A single logit is a value in transformers, as in its own loss, and yes or no in other libraries.
     """
     problem = _PROBLEMS.get(getattr(config, "problem_type", None) or "")
     if problem is not None:

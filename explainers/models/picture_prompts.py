@@ -29,11 +29,11 @@ _NO_TYPES = (
 
 @dataclass(frozen=True)
 class PicturePromptReader:
-    """Pictures with prompts to tensors, for one model.
+    """A reader that converts pictures with prompts to tensors, for one model.
 
-    words   reads the prompts; recipe  makes pixels of the pictures, None where that is not known; notes  on that
+    words   reader of the prompts; recipe  preparation of the pictures, None if unknown; notes  on the recipe
     token   the id that stands for each token of a picture
-    grid    rows and columns of them
+    grid    rows and columns of these tokens
     """
 
     words: TextReader
@@ -48,7 +48,7 @@ class PicturePromptReader:
         return math.prod(self.grid)
 
     def read(self, prompt: PicturePrompt, device: torch.device, chat: bool = False) -> Prepared:
-        """The tensors of a picture and its prompt, with the tokenizer's chat template around them where it is a ``chat``. Raises
+        """Return the tensors of a picture and its prompt, with the tokenizer's chat template around them if ``chat`` is true. Raises
         ExplainerError for more than one picture in the text.
         """
         if self.recipe is None:
@@ -82,7 +82,9 @@ class PicturePromptReader:
         return Prepared({**tensors, "pixel_values": pixels[None]}, (laid,), (tuple(notes),))
 
     def _laid(self, record: TextInput, picture: ImageInput, place: int, taken: int) -> PicturePromptInput:
-        """The record of the text with the tokens of the picture at a place, where ``taken`` tokens stood for them."""
+        """Return the record of the text with the tokens of the picture inserted at ``place``, instead of ``taken`` tokens that stood for
+        them.
+        """
         shift = self.count - taken
 
         def moved_word(word: Word) -> Word:
@@ -99,7 +101,7 @@ class PicturePromptReader:
         )
 
     def read_tensors(self, tensors: Mapping[str, Tensor]) -> Prepared:
-        """Tensors of one picture and one prompt, as the model's own processor gives them: ``input_ids`` with one id for each token of the
+        """Accept the tensors of one picture and one prompt from the model's own processor: ``input_ids`` with one id for each token of the
         picture, and ``pixel_values``.
         """
         ids, pixels = tensors.get("input_ids"), tensors.get("pixel_values")
@@ -147,7 +149,7 @@ def picture_reader(
 
     ``sample`` holds pixels and ids of texts; ``token`` is the id that stands for each token of a picture, None for modules without one.
 
-    Raises ExplainerError where the tokens of a picture fill no square.
+    Raises ExplainerError if the number of a picture's tokens is not a square.
     """
     if token is None or words is None:
         return None, sample
@@ -180,5 +182,5 @@ def prepare_picture_prompts(module: nn.Module, reader: PicturePromptReader, inpu
         prepared = reader.read(several[0], device_of(module), chat)
         if "token_type_ids" in inspect.signature(module.forward).parameters and "token_type_ids" not in prepared.tensors:
             prepared = replace(prepared, notes=((*prepared.notes[0], _NO_TYPES),))
-    prepared.tensors.setdefault("attention_mask", torch.ones_like(prepared.tensors["input_ids"]))  # by which tokens are taken away
+    prepared.tensors.setdefault("attention_mask", torch.ones_like(prepared.tensors["input_ids"]))  # with which tokens are removed
     return replace(prepared, tensors=move_tensors(prepared.tensors, module))

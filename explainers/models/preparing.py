@@ -27,7 +27,7 @@ from explainers.models.structure.blocks import first_tensor, trial
 
 
 def as_list(inputs: Input) -> list[Any]:
-    """Return one input or several as a list. Raises ExplainerError for what cannot be explained."""
+    """Return one input or several as a list. Raises ExplainerError for an input of a wrong type."""
     if isinstance(inputs, (Image.Image, Path, str, Crop, WindowedPicture, TextPair)):
         return [inputs]
     if isinstance(inputs, Tensor | np.ndarray):
@@ -43,7 +43,7 @@ def as_list(inputs: Input) -> list[Any]:
 
 
 def pictures_of(inputs: Input) -> list[Any]:
-    """One picture or several as a list; an array of numpy, and a tensor of whole numbers, is one picture."""
+    """Return one picture or several as a list; an array of numpy, and a tensor of whole numbers, is one picture."""
     several: list[Any] = list(inputs) if isinstance(inputs, list | tuple) else [inputs]
     several = [x.cpu().numpy() if isinstance(x, Tensor) and not x.is_floating_point() and x.dim() == 3 else x for x in several]
     if several and all(isinstance(x, np.ndarray) and x.ndim in (2, 3) for x in several):
@@ -52,7 +52,7 @@ def pictures_of(inputs: Input) -> list[Any]:
 
 
 def _a_or_an(value: object) -> str:
-    """The type of a value with its article: an int."""
+    """Return the type of a value with its article: an int."""
     name = "numpy array" if isinstance(value, np.ndarray) else type(value).__name__
     return f"{'an' if name[0] in 'aeiouAEIOU' else 'a'} {name}"
 
@@ -140,10 +140,10 @@ def _image_tensors(module: nn.Module, tensors: Mapping[str, Tensor]) -> Prepared
 
 
 def prepare_texts(module: nn.Module, reader: TextReader, takes_positions: bool, inputs: Input) -> Prepared:
-    """A batch of texts, padded to one length.
+    """Return a batch of texts, padded to one length.
 
-    ``takes_positions``: the model reads the last word, so that a tokenizer may pad in front, and takes the positions of words. Without
-    them it would count from the padding: they are sent, counted from the first word.
+    With ``takes_positions`` the positions of words are sent, counted from the first word. Models that read the last word need them, as a
+    tokenizer may put padding first and the model would count from there.
     """
     if not isinstance(inputs, Mapping):
         texts = as_list(inputs)
@@ -173,7 +173,7 @@ def prepare_windows(module: nn.Module, reader: TextReader, takes_positions: bool
 
 
 def _with_positions(prepared: Prepared) -> Prepared:
-    """Add ``position_ids`` that count from the first word, where some rows begin with padding."""
+    """Add ``position_ids`` that count from the first word, if some rows begin with padding."""
     mask = prepared.tensors.get("attention_mask")
     if mask is None or bool(mask[:, 0].all()):
         return prepared
@@ -190,7 +190,7 @@ def sample_molecule(module: nn.Module, reader: MoleculeReader) -> dict[str, Tens
 
 
 def prepare_of_molecules(module: nn.Module, reader: MoleculeReader, special: int, inputs: Any) -> Prepared:
-    """A batch of molecules: SMILES, files, RDKit's own, or tensors; ``special`` tokens of the model stand before their atoms."""
+    """Return a batch of molecules: SMILES, files, RDKit's own, or tensors; ``special`` tokens of the model stand before their atoms."""
     if isinstance(inputs, Mapping):
         tensors = move_tensors(inputs, module)
         if not tensors or len({len(tensor) for tensor in tensors.values()}) > 1:
@@ -205,10 +205,10 @@ def prepare_of_molecules(module: nn.Module, reader: MoleculeReader, special: int
 
 
 class Prompts:
-    """Prompts of a dual encoder to tensors; texts are padded as the text tower needs it.
+    """A reader that converts prompts of a dual encoder to tensors, padded as the text tower needs it.
 
     A text tower that reads the last position (SigLIP) was trained on texts padded to the full length: its features change when padding is
-    added. One that is masked, or reads the end-of-text token (CLIP), does not mind, and gets no more padding than the batch needs.
+    added. A tower with a mask, or one that reads the end-of-text token (CLIP), gets no more padding than the batch needs.
     """
 
     def __init__(self, module: nn.Module, reader: TextReader) -> None:
@@ -217,7 +217,7 @@ class Prompts:
 
     def __call__(self, prompts: Sequence[str]) -> Prepared:
         """Return the tensors of texts: ``input_ids``, ``attention_mask``, ... (prompts, tokens) on the module's device. Raises
-        ExplainerError for an empty one.
+        ExplainerError for an empty text.
         """
         if isinstance(prompts, str):
             prompts = [prompts]
@@ -247,5 +247,5 @@ class Prompts:
 
 
 def _pooled(features: object) -> object:
-    """Return the features tensor of transformers' text features, which since version 5 are an output with ``pooler_output``."""
+    """Return the tensor of text features; since version 5 transformers returns an object with ``pooler_output`` instead of the tensor."""
     return getattr(features, "pooler_output", features)

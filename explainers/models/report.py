@@ -15,7 +15,7 @@ _MARKS: dict[CheckState, str] = {"passed": "ok", "failed": "FAILED", "not asked"
 
 @dataclass(frozen=True)
 class Fact(Record, name="ReportFact"):
-    """Something that was found of a model, such as ``blocks``: ``12 in blocks``."""
+    """A fact that was found about a model: a name such as ``blocks`` and a text such as ``12 in blocks``."""
 
     name: str
     value: str
@@ -60,7 +60,7 @@ class Report(Record, name="ModelReport"):
     seconds: Annotated[float, describe("How long the checks took.")] = 0.0
 
     def checked(self, checks: Sequence[Check], seconds: float) -> Report:
-        """The same with these checks."""
+        """Return the report with these ``checks`` and the ``seconds`` that they took."""
         return replace(self, checks=tuple(checks), seconds=seconds)
 
     @property
@@ -70,7 +70,7 @@ class Report(Record, name="ModelReport"):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """A sentence for each check that failed: every explanation of the model says them."""
+        """A sentence for each check that failed, for the notes of every explanation by the model."""
         return tuple(f"When {self.name} was opened, a check failed. {check.title}: {check.detail}" for check in self.failures)
 
     def __str__(self) -> str:
@@ -88,5 +88,5 @@ class Report(Record, name="ModelReport"):
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        """The report as it is printed: what a notebook shows."""
+        """Return the report as it is printed: what a notebook shows."""
         return f"<pre>{escape(str(self))}</pre>"

@@ -12,7 +12,7 @@ from explainers.models.libraries.recognition import preprocessing_of
 from explainers.models.model import Model
 
 Resize = Literal["squashed", "cropped"]
-#: In which ways a picture is brought to the size that a model takes.
+#: The ways to bring a picture to the size of the model's input.
 RESIZES: dict[Resize, str] = {
     "squashed": "the whole picture, its sides stretched to the model's size",
     "cropped": "the shorter side fills the model's size, and what is left over of the longer one is cut off",
@@ -20,7 +20,7 @@ RESIZES: dict[Resize, str] = {
 
 
 def reason_against_resize(model: Model) -> str | None:
-    """Return the reason why the pictures of a model cannot be resized in another way; None where they can."""
+    """Return the reason why the pictures of a model cannot be resized in another way; None if they can."""
     try:
         _recipe_of(model)
     except ExplainerError as problem:
@@ -29,10 +29,10 @@ def reason_against_resize(model: Model) -> str | None:
 
 
 def with_resize(model: Model, resize: Resize) -> Model:
-    """The model with another way to bring pictures to its size; their scaling and normalisation stay.
+    """Return the model with another way to bring pictures to its size; their scaling and normalisation stay.
 
-    Chefer et al. (CVPR 2021) squash the whole picture; most models were trained on the middle of it, with a margin cut off.
-    Raises ExplainerError for another way, and for a model that reads texts or whose pictures have no size of their own.
+    Chefer et al. (CVPR 2021) squash the whole picture; most models were trained on the middle of it, with a margin cut off. Raises
+    ExplainerError for an unknown way, and for a model that reads texts or whose pictures have no size of their own.
     """
     if resize not in RESIZES:
         raise ExplainerError(f"resize={resize!r}: choose one of {', '.join(RESIZES)}.")
@@ -43,7 +43,7 @@ def with_resize(model: Model, resize: Resize) -> Model:
 
 
 def _recipe_of(model: Model) -> Preprocessing:
-    """Return the preparation of a model's pictures, which has a size of its own; raises ExplainerError where it cannot be changed."""
+    """Return the preparation of a model's pictures, which has a size of its own; raises ExplainerError if it cannot be changed."""
     if model.kind in ("text", "molecule"):
         raise ExplainerError(f"{model.name} reads {model.kind}s, which are not resized: leave out resize.")
     recipe, _ = preprocessing_of(model.module, model.details["library"], model.made_with.get("preprocess"))

@@ -25,13 +25,15 @@ _LINEAR = frozenset(
         *("conv1d", "conv2d", "conv3d"),
     ]
 )
-#: Where on the line through what two samples give the last linear layer's output is tried, 0 and 1 being the samples.
+#: Points at which the last linear layer's output is tried, on the line through the outputs of two samples, which are at 0 and 1.
 _TRIED = (-3.0, 0.5, 4.0)
 _AFFINE = 1e-3  # of the difference of two samples: what a number may miss of a straight line
 
 
 class _Tail(TorchFunctionMode):
-    """Finds the last linear layer whose input is no softmax, such as the weights of bins; ``change`` replaces what it gives."""
+    """A function mode that finds the last linear layer whose input is not a softmax (such as the weights of bins); ``change`` replaces its
+    output.
+    """
 
     def __init__(self, last: int | None = None, change: Callable[[Tensor], Tensor] | None = None) -> None:
         super().__init__()
@@ -59,8 +61,9 @@ class _Tail(TorchFunctionMode):
 
 
 def find_tail(run: Forward, sample: Mapping[str, Tensor]) -> int | None:
-    """The number of the linear layer of which the one number (2, 1) that ``run`` gives for two samples is a curve; None where it is a
-    straight line of that, or depends on the samples by another way too.
+    """Find the linear layer whose output determines the only number of a model by a non-linear function; return the layer's number in the
+    order of calls. ``run`` returns that number (2, 1) for two samples. None if the function is linear, or if the number depends on the
+    samples in another way too.
     """
     with torch.no_grad():
         with _Tail() as tail:
@@ -84,7 +87,9 @@ def find_tail(run: Forward, sample: Mapping[str, Tensor]) -> int | None:
 
 
 def by_tangent(run: Forward, layer: int) -> Forward:
-    """The same forward pass; where gradients are asked for, the curve behind the linear layer of this number is its tangent."""
+    """Return the forward pass with the function behind the linear layer number ``layer`` replaced by its tangent when gradients are
+    needed.
+    """
 
     def forward(tensors: Mapping[str, Tensor]) -> Tensor:
         with _Tail(layer) as tail:

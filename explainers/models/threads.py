@@ -24,7 +24,7 @@ _STAT = Path("/proc/stat")
 
 
 def busy_seconds(stat: str, cores: set[int], ticks: int) -> float:
-    """CPU seconds that all processes have used on these cores, from the text of /proc/stat."""
+    """Return the CPU seconds that all processes have used on these cores, from the text of /proc/stat."""
     total = 0
     for line in stat.splitlines():
         name, *numbers = line.split()
@@ -47,7 +47,7 @@ def _used_by_me() -> float:
 
 
 class FreeCores:
-    """Counts the cores that other processes leave free, from one look to the next.
+    """A counter of the cores that other processes have left free since its last call.
 
     count  how many cores this process may use
     """
@@ -69,7 +69,7 @@ class FreeCores:
         return used_by_all(), used_by_me(), clock()
 
     def __call__(self) -> int:
-        """Return the number of free cores, at least 1; all of them where the system does not say what other processes use."""
+        """Return the number of free cores, at least 1; all of them if the system does not report the use of other processes."""
         everybody, me, now = self._sample()
         before, mine, then = self._last
         if everybody is not None and before is not None and now - then >= WINDOW_SECONDS:
@@ -80,7 +80,7 @@ class FreeCores:
 
 
 def _cores() -> int:
-    """Cores that this process may use."""
+    """Return the number of cores that this process may use."""
     try:
         return len(os.sched_getaffinity(0))
     except AttributeError:
@@ -90,7 +90,7 @@ def _cores() -> int:
 class Threads:
     """Sets the number of threads of the calling thread's torch operators. One for each process: it knows the number at the start.
 
-    ``most`` is the number that is never passed: what torch was told (``OMP_NUM_THREADS``) or found when this was made.
+    ``most`` is the maximum: the number that torch was given (``OMP_NUM_THREADS``) or found when this was made.
     """
 
     def __init__(self, free: Callable[[], int] | None = None, most: int | None = None) -> None:

@@ -12,7 +12,8 @@ from explainers.errors import ExplainerError
 
 
 def as_tokens(x: Tensor, channels: int) -> Tensor:
-    """(B, S, D) from what a block takes or gives: itself, or a map (B, H, W, D) or (B, D, H, W) read row by row.
+    """Return the tokens of a block's input or output as (B, S, D): the tensor itself, or a map (B, H, W, D) or (B, D, H, W) read row by
+    row.
 
     ``channels`` is the axis of the width; 2 says that tokens lie in a row already.
     """
@@ -20,15 +21,16 @@ def as_tokens(x: Tensor, channels: int) -> Tensor:
 
 
 def map_size(shape: Size, channels: int) -> tuple[int, int]:
-    """(height, width) of a map of tokens of this shape."""
+    """Return (height, width) of a map of tokens of this shape."""
     height, width = (side for axis, side in enumerate(shape) if axis not in (0, channels))
     return height, width
 
 
 def as_given(tokens: Tensor, shape: Size, channels: int) -> Tensor:
-    """The inverse: (B, S, D) in the ``shape`` that :func:`as_tokens` was given, of which only height and width are read.
+    """Reshape tokens (B, S, D) to the ``shape`` of a block's tensor; the inverse of :func:`as_tokens`. Only height and width of the shape
+    are read.
 
-    A copy where the shape differs, because blocks may write into what they are given.
+    The result is a copy if the shape differs, because blocks may write into their inputs.
     """
     if channels == 2:
         return tokens
@@ -37,7 +39,7 @@ def as_given(tokens: Tensor, shape: Size, channels: int) -> Tensor:
 
 
 def tokens_in(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Tensor:
-    """The tokens among the arguments of a block: its first tensor of floating point. Raises ExplainerError where there is none."""
+    """Return the tokens among the arguments of a block: its first tensor of floating point. Raises ExplainerError if there is none."""
     for value in (*args, *kwargs.values()):
         if isinstance(value, Tensor) and value.is_floating_point():
             return value
@@ -47,7 +49,9 @@ def tokens_in(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Tensor:
 
 
 def with_tokens(args: tuple[Any, ...], kwargs: Mapping[str, Any], x: Tensor) -> tuple[Any, Any]:
-    """The arguments of a block with other tokens, wherever it is given them: Funnel's layers take queries, keys and values apart."""
+    """Return the arguments of a block with its tokens replaced by ``x`` in every argument that holds them: Funnel's layers take queries,
+    keys and values separately.
+    """
     given = tokens_in(args, kwargs)
     return tuple(x if value is given else value for value in args), {name: x if value is given else value for name, value in kwargs.items()}
 

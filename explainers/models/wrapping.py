@@ -67,31 +67,31 @@ def wrap(
     task: str | None = None,
     device: str | torch.device | None = None,
 ) -> Model:
-    """Find out what is needed to explain ``module``: its blocks, how its tokens lie, its preprocessing, its labels.
+    """Make a :class:`Model` of ``module``: find its blocks, the order of its tokens, its preprocessing and its labels.
 
-    A few trial passes are made with random input, in eval mode; the module is left as it was, but for ``device``. Where its output is
-    given to a softmax or a sigmoid last, the numbers before that are its logits here, also where its output is reshaped or cast
-    afterwards. Where outputs look like probabilities and no such function can be taken off, every explanation has a note.
+    A few trial passes are made with random input, in eval mode; the module is not changed, except by ``device``. If its output passes a
+    softmax or a sigmoid last (and is perhaps reshaped or cast afterwards), the numbers before that are its logits. If outputs look like
+    probabilities and no such function can be removed, every explanation has a note.
 
     kind        "image", "text", "clip" (an image and a text tower) or "molecule"
     blocks      the Transformer blocks, or the dotted name of the list that holds them
     entry       the module, or its dotted name, whose first argument is x^1, the embedded tokens
-    labels      names of the classes, in the order of the logits; of a model with several outputs, a dict of them by output
+    labels      names of the classes, in the order of the logits; for a model with several outputs, a dict from output to names
     preprocess  a :class:`Preprocessing`, one of transformers' image processors, a transform of torchvision or timm, or a function from a
-                PIL image to a tensor (channels, height, width); where such a one crops is found by trying it
+                PIL image to a tensor (channels, height, width), whose cropping is found out by trying it
     tokenizer   one of transformers' tokenizers
-    reader      of a model of molecules, how they become tensors: the name of one that :func:`explainers.add_molecule_reader` declared, or
-                the function; None: features of atoms, bonds and distances, as `explainers.models.inputs.molecule_graphs` has them
-    prefix      how many tokens stand before the first patch, word or atom
-    side        of a CLIP model, the tower that is explained; ``blocks``, ``entry`` and ``prefix`` are then about that one
-    output      what the logits mean: "softmax", one class of several; "sigmoid", each label yes or no on its own, and of one logit the
+    reader      for a model of molecules, how they become tensors: the name of a reader that :func:`explainers.add_molecule_reader`
+                declared, or a function; None: features of atoms, bonds and distances, see `explainers.models.inputs.molecule_graphs`
+    prefix      number of tokens before the first patch, word or atom
+    side        for a CLIP model, the tower that is explained, to which ``blocks``, ``entry`` and ``prefix`` then refer
+    output      what the logits mean: "softmax", one class of several; "sigmoid", each label yes or no on its own, and for one logit the
                 classes yes and no; "regression", values. None: found out
-    head        of a model that gives several outputs in a tuple or dict, the index or the key of the one to explain; None: each is a place
-                that ``explain(at=)`` asks about
-    task        what it gives besides one row of logits a sample, one of :data:`explainers.TASKS`; None: found out
+    head        for a model with several outputs in a tuple or dict, the index or the key of the one to explain; None: each is a place that
+                ``explain(at=)`` can name
+    task        the kind of its output if that is not one row of logits for each sample, one of :data:`explainers.TASKS`; None: found out
     device      where to move the module; None leaves it where it is
 
-    Raises ExplainerError, naming the argument to pass, for what cannot be found.
+    Raises ExplainerError, naming the argument to pass, for anything that cannot be found out.
     """
     arguments = {
         "name": name,
@@ -181,10 +181,10 @@ def wrap(
 
 
 def _trainable(module: nn.Module) -> nn.Module:
-    """The module inside what training lays around one. Raises ExplainerError where no gradient can go through it."""
+    """Return the module inside the wrappers of training. Raises ExplainerError if no gradient can pass it."""
     if not isinstance(module, nn.Module):
         raise ExplainerError(f"wrap takes a torch module, not a {type(module).__name__}; to load one by its name use explainers.load")
-    module = lib.unwrapped(module)
+    module = lib.unwrap(module)
     if any(tensor.is_inference() for tensor in chain(module.parameters(), module.buffers())):
         raise ExplainerError(
             "the weights were made under torch.inference_mode, so that no gradient can go through them: build the model outside"
@@ -233,7 +233,8 @@ def _find_text_layout(
     """The layout of a model's words. ``other`` is a sample of other words, by which a second reading is found, where that is looked for;
     ``in_order`` says whether tokens have to lie in the order of the words. ``answers`` are the logits of ``first``; None: not known yet.
 
-    Raises ExplainerError where they do not, or where words are read twice.
+    ``other`` is a sample of other words, to find out whether the model reads the words in a second way; None: that is not checked.
+    ``in_order``: whether the tokens must lie in the order of the words. Raises ExplainerError if they do not, or if words are read twice.
     """
     if in_order:
         check_word_order(module, structure, run, first)
@@ -244,7 +245,7 @@ def _find_text_layout(
 
 
 def _of_other_words(sample: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """A text of one word alone, before what the first of the sample ends in."""
+    """Make a sample text in which one word is repeated, followed by the last token of the sample's first text."""
     first = {name: tensor[:1] for name, tensor in sample.items()}
     ids = first["input_ids"]
     return {**first, "input_ids": torch.where(ids == ids[:, -1:], ids, ids[:, :1])}
@@ -281,7 +282,9 @@ def _explored(
     entry: Any,
     first_row: Callable[[], bool],
 ) -> tuple[rows.Structure, Tensor | None, HeadActivation]:
-    """The structure of the explained tower, the logits of ``sample``, and how they are squashed; of CLIP models the tower alone runs."""
+    """Return the structure of the explained tower, the logits of ``sample``, and their final activation. For CLIP models only the tower
+    runs.
+    """
     answers: Tensor | None = None
     final_activation: FinalActivation | None = None
 
@@ -307,11 +310,11 @@ def _explored(
     if answers is None or final_activation is not None:
         return structure, answers, HeadActivation(final_activation)
     with evaluating(module):
-        return structure, answers, HeadActivation(remaining=like_probabilities(answers, run, sample))
+        return structure, answers, HeadActivation(looks_like_probabilities=like_probabilities(answers, run, sample))
 
 
 def _tokens_of(sample: Mapping[str, Tensor]) -> int | None:
-    """Return the number of tokens of a text or a molecule; None where nothing says it."""
+    """Return the number of tokens of a text or a molecule; None if unknown."""
     row = sample.get("input_ids", sample.get("attention_mask"))
     return None if row is None else row.shape[1]
 

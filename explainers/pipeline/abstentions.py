@@ -24,14 +24,14 @@ from explainers.records.targets import ResolvedTarget
 
 
 class InputAbstentions:
-    """The abstentions of one input of a batch: a classifier's are about its answer, those of a CLIP model about each prompt."""
+    """The abstentions of a model for one input of a batch. A classifier abstains on its answer, a CLIP model on each prompt."""
 
     def __init__(self, session: Session, explanation: Explanation, sample: int) -> None:
         self._session, self._explanation, self._sample = session, explanation, sample
         self._calibration = session.model.calibration
 
     def judge_answer(self) -> Abstention | None:
-        """Return why the model cannot know this input; None where it can, and for a CLIP model, whose answers are to prompts."""
+        """Return why the model cannot know this input; None if it can, and for a CLIP model, which is judged by prompt."""
         if not self._calibration.thresholds or self._session.model.kind == "clip":
             return None
         model, place = self._session.model, slice(self._sample, self._sample + 1)
@@ -42,7 +42,9 @@ class InputAbstentions:
         return abstention(self._add_text(evidence, self._session.prepared, self._sample), "The text")
 
     def judge_target(self, target: ResolvedTarget) -> Abstention | None:
-        """Return why a prompt of a CLIP model cannot be judged, the first of several; None where all can be, and for a classifier."""
+        """Return why a CLIP model cannot judge a prompt of the target (the first such prompt); None if it can judge all, and for a
+        classifier.
+        """
         if not self._calibration.thresholds or self._session.model.kind != "clip":
             return None
         judgements = (self._judge_prompt(int(index[self._sample])) for index in target.indices)
@@ -61,8 +63,8 @@ class InputAbstentions:
 
     @cached_property
     def _patch_cosines(self) -> Tensor:
-        """The mean cosine of each prompt with its nearest patches, (prompts,); also where the prompts are explained, whose pass holds no
-        patches.
+        """The mean cosine of each prompt with its nearest patches, (prompts,). If the prompts are explained, whose pass has no patches, the
+        image side is run for it.
         """
         session, sample = self._session, self._sample
         if session.model.image_side is not None:
@@ -94,8 +96,8 @@ class InputAbstentions:
 
 
 def _likeness(record: MoleculeInput, known: Tensor | None) -> float | None:
-    """Return the similarity of a molecule to the nearest of the ``known`` ones, 1 for one that came as tensors, whose bonds are not known;
-    None where none are known.
+    """Return the similarity of a molecule to the nearest of the ``known`` ones; 1 for a molecule passed as tensors, whose bonds are
+    unknown; None if no molecules are known.
     """
     if known is None:
         return None

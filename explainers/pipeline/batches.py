@@ -25,10 +25,10 @@ Explain = Callable[[dict[str, Tensor]], list[Explanation]]
 class MapBatch:
     """The maps of one batch, as arrays.
 
-    maps     by spec, float32: of pictures (batch, rows, columns); of texts (batch, tokens), not a number where a text is shorter
+    maps     spec -> float32 map: (batch, rows, columns) for pictures, (batch, tokens) for texts, padded with NaN
     logits   (batch, classes)
     targets  for each sample the label of what is explained
-    beside   what else the loader gave with it, such as the classes of the samples
+    beside   further data from the loader, such as the classes of the samples
     """
 
     maps: dict[str, NDArray[np.float32]]
@@ -41,9 +41,10 @@ class MapBatch:
 
 
 def explain_batches(explain: Explain, model: Model, loader: DataLoader[Any]) -> Iterator[MapBatch]:
-    """Explain each batch of ``loader`` with the function ``explain``, and yield its maps, with a bar in a terminal or a notebook.
+    """Explain each batch of ``loader`` with the function ``explain``, and yield its maps, with a progress bar in a terminal or a notebook.
 
-    A batch is a tensor, a dict with the names that the model takes, or a tuple that begins with one of these; the rest is handed on.
+    A batch is a tensor, a dict with the names that the model takes, or a tuple that begins with one of these; the rest of the tuple is
+    passed on.
     """
     is_notebook = "notebook" in tqdm.__module__
     total = len(loader) if hasattr(loader.dataset, "__len__") else None
@@ -55,7 +56,7 @@ def explain_batches(explain: Explain, model: Model, loader: DataLoader[Any]) -> 
 
 
 def _parts(batch: Any, model: Model) -> tuple[dict[str, Tensor], Any]:
-    """Split a batch into the tensors that the model takes, by name, and the rest, None where there is none."""
+    """Split a batch into the tensors that the model takes, by name, and the rest, None if there is no rest."""
     if isinstance(batch, list | tuple) and batch:
         tensors, inside = _parts(batch[0], model)
         rest = batch[1] if len(batch) == 2 else list(batch[1:])

@@ -48,13 +48,13 @@ NextMethod = Callable[[list[str]], str | None]
 
 
 class Observer(Protocol):
-    """An object that :func:`explain` calls as it goes: first with the model's answer, then with each map."""
+    """An object whose methods :func:`explain` calls during its work: first with the model's answer, then with each map."""
 
     def on_prediction(self, explanation: Explanation) -> None:
-        """Called when logits, top classes and targets are known; no map is yet."""
+        """Receive the explanation when logits, top classes and targets are known, before any map."""
 
     def on_map(self, explanation: Explanation, attribution: Attribution) -> None:
-        """Called when a map is done and is in ``explanation.maps``."""
+        """Receive a map when it is done; it is already in ``explanation.maps``."""
 
 
 def versions() -> dict[str, str]:
@@ -64,7 +64,7 @@ def versions() -> dict[str, str]:
     return {"python": platform.python_version(), **known, **plugin_versions()}
 
 
-#: What a model may be given as: opened, or what :func:`explainers.open` takes.
+#: The forms of a model: an opened one, or anything that :func:`explainers.open` takes.
 Explained = Model | nn.Module | str | Path | Sequence[str | Path] | Mapping[str, Tensor]
 
 
@@ -137,42 +137,41 @@ def explain(
     """Explain what ``model`` says about ``inputs``: one :class:`Explanation`, or a list of them for a list of inputs
     (or a batch of tensors).
 
-    model     what :func:`explainers.load`, :func:`wrap` or :func:`open` gives, or anything that ``open`` takes: a torch module is opened
+    model     a result of :func:`explainers.load`, :func:`wrap` or :func:`open`, or anything that ``open`` takes: a torch module is opened
               once, a name or a path at each call
-    inputs    PIL image, path, :class:`Crop` of one, text, a list of these (a batch), a dict of tensors as ``model.tensors`` gives, or
-              what ``model.prepare`` gives; a DataLoader of tensors, whose batches become :class:`MapBatch` one by one, with a bar
-    target    None: the top class; a label, an index, :class:`Contrast`, :class:`Probability`; for CLIP a prompt; a list
-              of these: several targets of each input
-    methods   specs ``method[:rule][?option=value]``, a list or one text with commas between, or pairs of a spec without a rule and a
-              :class:`Rule` of your own; what is spelt in two ways is computed once, and found by both; different rules of the same name
-              get numbers (``custom-2``); None: those that make sense for the model and the target
+    inputs    PIL image, path, :class:`Crop` of one, text, a list of these (a batch), a dict of tensors from ``model.tensors``, or a result
+              of ``model.prepare``; a DataLoader of tensors, whose batches become :class:`MapBatch` one by one, with a bar
+    target    None: the top class; a label, an index, :class:`Contrast`, :class:`Probability`; for CLIP a prompt; a list of these: several
+              targets of each input
+    methods   specs ``method[:rule][?option=value]``, a list or one text with commas, or pairs of a spec without a rule and your own
+              :class:`Rule`; a map that is spelt in two ways is computed once, and found by both; different rules of the same name get
+              numbers (``custom-2``); None: those that make sense for the model and the target
     side      CLIP only: whose tokens get the scores, those of the ``image`` (the default) or the words of each prompt (``text``)
     at        models with a task only (:data:`explainers.TASKS`): which place of the output is asked about, such as a word, a box or a
               patch, as docs/tasks.md lists them; None: the one that the model is surest of. Each of several inputs is then explained alone
     reference features without a head only: a second input of the same kind, which the first is compared with
     chat      language models that write only: lay the tokenizer's chat template around the prompt. Its tokens get scores, but are told
               apart (their ``part`` is ``TEMPLATE``), always stay, and no map lies on them
-    prompts   CLIP only: what else the image is compared with, for the probabilities; None: what the targets name
-    seed      for methods that draw at random; each input's draw depends on its place in the batch alone
+    prompts   CLIP only: all prompts with which the image is compared, for the probabilities; None: those that the targets name
+    seed      for methods that draw at random; the draw for an input depends only on this and its place in the batch
     long_texts  what is done with a text that is longer than the model takes: ``windows`` reads all of it in overlapping windows (the answer
-              is the mean of their logits, a score the mean of the windows that its token stands in); ``cut`` reads what the model learned
-              to read of it, and a note says what was left out. A pair of texts, and prompts, are always cut
-    observer  told of the prediction and of each map as it is done
+                is the mean of their logits, a score the mean over the windows that contain its token); ``cut`` reads only the part that the
+                model was trained to read, and a note says what was left out. A pair of texts, and prompts, are always cut
+    observer  an :class:`Observer`, told of the prediction and of each map when it is done
     cancelled asked between passes; when true, :class:`Cancelled` is raised
-    precision  ``auto``: maps of relevance are computed in the model's own precision, and in float64 where their estimated rounding error
-              is too large (over a thousandth of the largest score: docs/precision.md); ``double``: all of them in float64. Each says which
-              it was, and why
-    next_method  asked before each method, with the specs that are left, which of them comes next. If it returns None, no further method is
-              computed. A method's maps for all targets then come together. With several targets, and for a text in windows,
-              the methods of the same rule come with it: they share its passes. None: all of ``methods`` in their order
+    precision  ``auto``: maps of relevance are computed in the model's own precision, and in float64 where their estimated rounding error is
+               too large (over a thousandth of the largest score: docs/precision.md); ``double``: all of them in float64. Each map says
+               which precision it has, and why
+    next_method  function from the remaining specs to the one that is computed next. If it returns None, no further method is computed. A
+                 method's maps for all targets then come together. With several targets, and for a text in windows, the methods of the same
+                 rule come with it: they share its passes. None: all of ``methods`` in their order
 
-    outlier_tokens  of images: ``move`` explains the model without outlier tokens (test-time registers, Jiang et al., 2025), as
+    outlier_tokens  images only: ``move`` explains the model without outlier tokens (test-time registers, Jiang et al., 2025), as
               :func:`explainers.without_outlier_tokens` makes it; ``move_published`` does so as the published code does; the register
               neurons must be known
 
-    The model runs forward once, and backward once for each rule and target that the methods need; once more in float64 where a map of
-    relevance needs it.
-    Raises ExplainerError for what cannot be done.
+    The model runs forward once, and backward once for each rule and target that the methods need; once more in float64 if a map of
+    relevance needs it. Raises ExplainerError for an input, a target or a method that does not fit the model.
     """
     opened = model_of(model)
     with circumstances([], question=_question(inputs, target, methods), model=_facts(opened)):
@@ -211,7 +210,7 @@ def _listed(result: Explanation | list[Explanation]) -> list[Explanation]:
 
 
 def _question(inputs: object, target: object, methods: object) -> str:
-    """Return in a line what was asked, without the input itself."""
+    """Return one line on the call, without the input itself, for the report of a failure."""
     count = f"{len(inputs)} inputs" if isinstance(inputs, list | tuple) else f"a {type(inputs).__name__}"
     return (
         f"explain({count}, target of type {type(target).__name__}, methods={methods if isinstance(methods, str | list | tuple) else None})"
@@ -219,7 +218,7 @@ def _question(inputs: object, target: object, methods: object) -> str:
 
 
 def _facts(model: Model) -> list[str]:
-    """Return what is known of the model, without names of its classes."""
+    """Return facts about the model, without the names of its classes, for the report of a failure."""
     facts = [] if model.report is None else [f"{fact.name}: {fact.value}" for fact in model.report.facts if fact.name != "labels"]
     return facts or [f"{type(model.module).__name__}, {model.kind}, {len(model.blocks)} blocks"]
 
@@ -278,8 +277,8 @@ def _explain(
 
 
 def _named_requests(methods: Methods | str | None, model: Model) -> list[Request]:
-    """Return the requests for methods of a text in windows, which are computed round by round; raises ExplainerError for a rule that has no
-    spec to ask for it again.
+    """Parse the methods for a text in windows, which are computed in several rounds. Raises ExplainerError for a rule without a name, which
+    a later round could not ask for again.
     """
     if methods is None:
         raise ExplainerError("next_method chooses among methods of a text in windows: name them.")
@@ -370,8 +369,8 @@ def _warnings(model: Model) -> tuple[str, ...]:
 
 @dataclass(frozen=True, eq=False)
 class _Completeness:
-    """A function that records a sample again and returns how far its FullGrad terms miss a target; it holds the tensors, not the graph. An
-    explanation that is pickled leaves it behind, as it holds the model.
+    """A function that records a sample again and returns how far its FullGrad terms miss a target. It holds the tensors and the model, so
+    it is left out when an explanation is pickled.
     """
 
     model: Model
@@ -402,7 +401,7 @@ def _make_completeness(
 def _maps_of_samples(
     request: Request, samples: list[ImageInput | TextInput], trace: Trace, output: MethodOutput | None = None
 ) -> list[Attribution]:
-    """Return one map a sample from the output of a method for all of them; ``output`` is that output, where it is known already."""
+    """Make one map for each sample from the output of a method for all samples; ``output`` is that output, if already known."""
     started = time.perf_counter()
     output = request.read(trace) if output is None else output
     scores, is_difference = output.scores.detach(), trace.chosen.halves is not None
@@ -473,8 +472,8 @@ def _maps_of_samples(
 
 
 def _completeness_error(request: Request, trace: Trace, scores: Tensor) -> Tensor | None:
-    """Return the completeness error (B,) of scores that are shares of the explained number under some rule, whatever the rule now, for a
-    method that gives no account of its own; None for other methods.
+    """Return the completeness error (B,) of scores for a method that promises a sum under some rule, even if the request has another rule.
+    None for methods that promise no sum or report their own error.
     """
     if request.method.promise is None or trace.integrated:  # what was averaged over a path is no share
         return None

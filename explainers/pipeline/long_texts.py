@@ -17,30 +17,30 @@ from explainers.models.model import Model
 from explainers.pipeline.precision import join_maps
 from explainers.records.notes import kind_of
 from explainers.records.result import Attribution, Explanation, WindowInfo
-from explainers.records.targets import Classes, ResolvedTarget, TargetLike, as_targets, expanded, resolve
+from explainers.records.targets import Classes, ResolvedTarget, TargetLike, as_targets, expand_targets, resolve
 
 LongTexts = Literal["windows", "cut"]
 LONG_TEXTS: tuple[LongTexts, ...] = get_args(LongTexts)
 TOKENS_AT_ONCE = 2048  # of the windows that are recorded together
 
-#: As :func:`explainers.pipeline.explain.explain`, its model and methods given.
+#: :func:`explainers.pipeline.explain.explain` with its model and methods already set.
 Explain = Callable[..., Any]
 #: Gives the requests that are made together, each with its ``spec``, one list after the other.
 Rounds = Callable[[], Iterable[Sequence[Any]]]
 
 
 class WindowObserver(Protocol):
-    """An object that :func:`explainers.pipeline.explain.explain` calls as it goes."""
+    """An object whose methods :func:`explainers.pipeline.explain.explain` calls during its work."""
 
     def on_prediction(self, explanation: Explanation) -> None:
-        """Called when the answer is known."""
+        """Receive the explanation when the answer is known."""
 
     def on_map(self, explanation: Explanation, attribution: Attribution) -> None:
-        """Called when a map is done."""
+        """Receive a map when it is done."""
 
 
 def read_windows(model: Model, inputs: Any) -> list[Windows | None]:
-    """Return the windows of each input, None for an input that the model takes whole; an empty list where it takes them all whole."""
+    """Return the windows of each input, None for an input that the model takes whole; an empty list if it takes all of them whole."""
     windows_of = [model.windows(text) for text in _list_inputs(inputs)]
     return windows_of if any(windows is not None for windows in windows_of) else []
 
@@ -59,8 +59,8 @@ def explain_long(
     seed: int,
     **options: Any,
 ) -> Any:
-    """Explain inputs of which some are longer than the model takes; ``windows_of_inputs`` has the windows of these. Return one explanation,
-    or a list for a list; ``options`` is what :func:`explain_windows` takes.
+    """Explain inputs of which some are longer than the model takes; ``windows_of_inputs`` holds the windows of each, or None. Return one
+    explanation, or a list for a list; ``options`` are those of :func:`explain_windows`.
     """
     explanations = []
     for i, (text, windows) in enumerate(zip(_list_inputs(inputs), windows_of_inputs, strict=True)):
@@ -82,15 +82,15 @@ def explain_windows(
     check: Callable[[], None],
     rounds: Rounds | None = None,
 ) -> Explanation:
-    """Explain a long text by its windows, with ``explain`` for a few of them at a time; with ``rounds``, by the methods of one round after
-    the other, so that the maps of the first are ready before the next begins.
+    """Explain a long text by its windows, with ``explain`` for a few of them at a time.
 
-    The answer is the mean of their logits. Each window is explained for its own share in it: its own logit or probability of the target.
-    A token's score is the mean of those that the windows give it in which it stands.
+    With ``rounds`` the methods of one round are computed after the other, so that the maps of the first round are ready before the next
+    begins. The answer is the mean of the windows' logits. Each window is explained for its own logit or probability of the target; the
+    score of a token is the mean over the windows that contain it.
     """
     logits = window_logits(model, windows, check)
     mean = logits.mean(0, keepdim=True)
-    targets, top = expanded(as_targets(target, model.labels), Classes.of(model), mean), int(mean.argmax())
+    targets, top = expand_targets(as_targets(target, model.labels), Classes.of(model), mean), int(mean.argmax())
     chosen = [resolve(wanted, Classes.of(model), mean) for wanted in targets]
     window_targets = [wanted.with_top_class(top) for wanted in targets]  # the same for every window
     joiner = _WindowJoiner(model, windows, logits, chosen, observer)
@@ -128,7 +128,7 @@ def _features(model: Model, windows: Windows) -> Tensor:
 
 @dataclass(eq=False)
 class _WindowJoiner:
-    """An observer of the explanations of windows, which makes the maps of the whole text from theirs."""
+    """An observer of the explanations of windows that joins their maps to those of the whole text."""
 
     model: Model
     windows: Windows
@@ -148,9 +148,9 @@ class _WindowJoiner:
         return self._explanation
 
     def on_prediction(self, explanation: Explanation) -> None:
-        """Take a window's answer; the first brings what is the same for all of them, and the observer is called."""
+        """Take a window's answer. The first one starts the explanation of the whole text, and the observer is called."""
         assert explanation.completeness_of is not None
-        if len(self._completeness) < len(self.windows):  # a later round answers anew
+        if len(self._completeness) < len(self.windows):  # a later round answers again
             self._completeness.append(explanation.completeness_of)
         if self._explanation is not None:
             return

@@ -31,7 +31,7 @@ def single_inputs(model: Model, inputs: Any) -> list[Any]:
 
 def with_chat_template(model: Model, given: Any) -> Any:
     """Prepare a prompt, or several, with the tokenizer's chat template around each; a prepared input is returned as it is. Raises
-    ExplainerError where the model has no template.
+    ExplainerError if the model has no template.
     """
     if isinstance(given, Prepared):
         return given
@@ -41,8 +41,8 @@ def with_chat_template(model: Model, given: Any) -> Any:
 def ask_at(model: Model, inputs: Input | Prepared, at: str | None, reference: Any = None) -> tuple[Model, Prepared]:
     """Return the model asked about the place ``at`` of one input, and that input prepared.
 
-    ``reference`` is a second input, of whose features the place ``similar`` is the similarity. Raises ExplainerError for a place that
-    there is not, and for a reference to a model that has a head.
+    ``reference`` is a second input, with whose features the place ``similar`` compares the first. Raises ExplainerError for an unknown
+    place, and for a reference with a model that has a head.
     """
     prepared = inputs if isinstance(inputs, Prepared) else model.prepare(without_reference(inputs) if isinstance(inputs, dict) else inputs)
     if isinstance(inputs, dict) and REFERENCE in inputs:
@@ -71,5 +71,5 @@ def runnable_specs(specs: Sequence[str], model: Model, prepared: Prepared) -> tu
 
 
 def notes_of_place(model: Model) -> tuple[str, ...]:
-    """Return what people must know about the number that is explained."""
+    """Return notes for people on the number that is explained."""
     return () if model.reading is None else model.reading.notes

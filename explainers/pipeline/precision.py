@@ -37,9 +37,9 @@ ESTIMATE_FACTOR = 6.0
 ESTIMATE_DRAWS = 2
 #: Scores whose rounding may be this share of the largest of them say so.
 NOISY_SCORES_THRESHOLD = 0.1
-#: What a sum rounds by, in epsilons of its type and of the sum of the sizes of its terms: on embedded models half of it was the most seen.
+#: The rounding error of a sum, in epsilons of its dtype times the sum of the sizes of its terms; embedded models reached at most half.
 SUM_ROUNDING = 1.0
-#: What reading a map off rounds by itself, in units of the last place of its largest score.
+#: The rounding error of reading a map, in units of the last place of its largest score.
 SCORE_ROUNDING = 4.0
 
 RunMethod = Callable[[Trace], MethodOutput]
@@ -49,12 +49,11 @@ MakeMaps = Callable[[Trace, MethodOutput | None], list[Attribution]]
 def compute_maps(
     session: Session, target: ResolvedTarget, rule: Rule | None, run_method: RunMethod, make_maps: MakeMaps
 ) -> list[Attribution]:
-    """Return one map a sample, in the precision that it needs; maps of relevance say which it was and why.
+    """Compute one map for each sample, in the precision that it needs; maps of relevance say which precision they have and why.
 
     ``run_method`` runs the method on a trace, ``make_maps`` makes the maps of one, whose output may be known already. A sample whose
-    estimate is over the threshold gets its map in float64, the others keep theirs, so that no map depends on what it was explained with.
-    A gradient that the method reads beside its relevance keeps its digits, and stays in the model's own precision, unless all is to be in
-    float64.
+    estimate is over the threshold gets its map in float64; the others keep theirs, so that no map depends on the other samples. A gradient
+    that the method reads besides relevance stays in the model's own precision, unless everything is computed in float64.
     """
     trace = session.trace(target, rule)
     if rule is None or not rule.is_relevance:
@@ -90,7 +89,7 @@ def compute_maps(
 
 
 def choose_trace(session: Session, target: ResolvedTarget, rule: Rule | None, run_method: RunMethod) -> Trace:
-    """Return a trace for results other than a map, in the precision that the numbers (B, N) that ``run_method`` makes of it need."""
+    """Return a trace for results other than maps, in the precision that the numbers (B, N) need which ``run_method`` computes from it."""
     trace = session.trace(target, rule)
     if rule is None or not rule.is_relevance:
         return trace
@@ -107,9 +106,9 @@ class Estimate:
     """The output of a method in the model's own precision, and how far rounding may have moved it.
 
     output            in the model's own precision; its scores (B, N)
-    errors            (B, N), of each score
-    share_of_all      (B,), of the largest number of each sample
-    share_of_content  (B,), of patches and words alone: of the largest of their scores, which may be small beside that of a class token
+    errors            (B, N): the estimated error of each score
+    share_of_all      (B,): the largest error as a share of the largest number of each sample
+    share_of_content  (B,): the same for patches and words alone, whose largest score may be small compared with that of a class token
     """
 
     output: MethodOutput
@@ -140,15 +139,17 @@ def estimate_rounding(session: Session, trace: Trace, run_method: RunMethod) -> 
 
 
 def _largest_share(change: Tensor, scores: Tensor) -> Tensor:
-    """Return the largest change over the largest score, (B,), plus what reading the map rounds; 0 for a map that is zero everywhere."""
+    """Return the largest change divided by the largest score, (B,), plus the rounding of reading the map; 0 for a map that is zero
+    everywhere.
+    """
     largest, size = change.flatten(1).amax(1), scores.abs().flatten(1).amax(1)
     share = largest / size + SCORE_ROUNDING * torch.finfo(scores.dtype).eps
     return torch.where((largest == 0) & (size == 0), 0.0, share).nan_to_num(math.inf, math.inf).double().cpu()
 
 
 def _needs_float64(session: Session, estimate: Estimate) -> Tensor:
-    """Return which samples' maps need float64, bool (B,): for light models also those where patches and words alone may be wrong, though
-    their scores are small.
+    """Return which samples' maps need float64, bool (B,): for small models also if only the small scores of patches and words may be
+    wrong.
     """
     is_over, is_amplified = estimate.share_of_all > FLOAT64_THRESHOLD, estimate.share_of_content > ILL_CONDITIONED
     if not bool(is_amplified.any()):
@@ -167,8 +168,8 @@ def has_double(device: torch.device) -> bool:
 
 
 def _reason_for_float64(session: Session) -> str | None:
-    """Return why everything is computed in float64, whatever its estimate; None where the estimate decides. Raises ExplainerError where the
-    device has no float64.
+    """Return why everything is computed in float64 without an estimate; None if the estimate decides. Raises ExplainerError if the device
+    has no float64.
     """
     logits = session.recording.logits
     if session.precision == "double":
@@ -202,8 +203,8 @@ def _add_note(attribution: Attribution, note: str) -> Attribution:
 def _describe_model_precision(
     attribution: Attribution, dtype: str, of_all: float, of_content: float, lacks_double: bool = True
 ) -> Attribution:
-    """Return a map of the model's own precision, ``dtype``, with how far rounding may change it. ``lacks_double``: whether a device without
-    float64 keeps one over the threshold.
+    """Return a map of the model's own precision, ``dtype``, with how far rounding may change it. ``lacks_double``: whether the map is over
+    the threshold but the device has no float64.
     """
     by = _percent(of_all)
     if of_all <= FLOAT64_THRESHOLD and of_content <= ILL_CONDITIONED:
@@ -247,7 +248,7 @@ def _add_note_on_change(attribution: Attribution, model_scores: Tensor, dtype: s
 def join_maps(parts: Sequence[Attribution], whole: Attribution, join: Callable[[list[Tensor]], Tensor]) -> Attribution:
     """Return the map of a ``whole`` that was read in parts, with the notes and the precision that follow from the maps of its ``parts``.
 
-    Its scores are already theirs, joined by ``join``. So are the errors of each score, and the notes are on what this gives.
+    Its scores are already joined from theirs by ``join``. The errors are joined in the same way, and the notes are made from the results.
     """
     part_numerics = [part.numerics for part in parts]
     notes = tuple(dict.fromkeys(note for part in parts for note in part.notes if note not in part.numerics.notes))
@@ -290,7 +291,7 @@ def _describe_mixed_dtypes(whole: Attribution, model_scores: Tensor, dtype: str,
 
 
 def _join_sizes(part_numerics: Sequence[Numerics], join: Callable[[list[Tensor]], Tensor]) -> Tensor | None:
-    """Join the sizes of the terms of the parts' scores, in the coarsest of their types; None where a part has none."""
+    """Join the sizes of the terms of the parts' scores, in the coarsest of their types; None if a part has none."""
     term_sizes = [numerics.sizes for numerics in part_numerics if numerics.sizes is not None]
     if len(term_sizes) < len(part_numerics):
         return None
@@ -310,8 +311,8 @@ def notes_on_scores(scores: Tensor, content: Tensor, sizes: Tensor | None, of_pa
     """Return notes on the scores (S,) of one map, of which ``content`` (bool, S) stand for patches or words: that it is zero everywhere, or
     mostly rounding.
 
-    ``sizes`` (S,): for each score the sum of the absolute values of its terms, in the type that they were added in; None where the
-    method does not say.
+    ``sizes`` (S,): for each score the sum of the absolute values of its terms, in the type that they were added in; None if the method does
+    not report them.
     """
     content_scores = scores[content]
     if len(content_scores) == 0:

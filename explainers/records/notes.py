@@ -9,7 +9,7 @@ NoteKind = Literal["", "noise"]
 
 
 class Note(str):
-    """A text with a ``kind`` that programs can read, so that they need not look at its words. Most notes have none and are plain texts."""
+    """A note with a ``kind``, by which programs recognise it without reading its words. Most notes have no kind and are plain texts."""
 
     kind: NoteKind
 

@@ -82,14 +82,14 @@ class MapPrecision(Record):
 
 @dataclass(frozen=True, eq=False)
 class Numerics:
-    """Facts about the numbers of a map, score by score, from which its notes on rounding are made. Tensors are (S,), on the CPU; None where
-    nobody asked.
+    """Facts about the numbers of a map, score by score, from which its notes on rounding are made. Tensors are (S,), on the CPU; None if
+    not computed.
 
-    sizes   the sum of the absolute values of a score's terms, in the type that they were added in
-    errors  by how much rounding may change a score in the model's own precision (estimated)
-    change  of a map of float64: by how much the same score in the model's own precision differs from it
-    dtype   the model's own precision, where ``errors`` are known
-    notes   those of the map's notes that say so
+    sizes   the sum of the absolute values of a score's terms, in the dtype of the sum
+    errors  the estimated rounding error of a score in the model's own precision
+    change  for a map in float64: the difference of the same score in the model's own precision
+    dtype   the model's own precision, if ``errors`` are known
+    notes   the notes of the map that are about rounding
     """
 
     sizes: Tensor | None = None
@@ -107,12 +107,12 @@ def _shape(values: Tensor) -> list[int]:
 class Attribution(Record, name="Map"):
     """The map of one method for one target.
 
-    scores   float32 (S,), on the CPU: every token, prefix and special tokens included; signed where the method is
+    scores   float32 (S,), on the CPU: one for every token, prefix and special tokens included; signed if the method is
     content  bool (S,): which of them stand for patches or for words of the text
     patches  (rows, columns) for images: ``scores[content]`` is in raster order
-    pixels   float32 (height, width) where the method goes back to the pixels the model saw
+    pixels   float32 (height, width): the map of the pixels that the model saw, for methods that go back to them
     image    the picture that the map lies on; None for a text
-    numerics   what its notes on rounding are made of
+    numerics   the numbers from which its notes on rounding are made
     """
 
     method: Annotated[str, describe("The spec, as it was asked for: the name of the method with its rule and options.")]
@@ -167,7 +167,7 @@ class Attribution(Record, name="Map"):
 
     @property
     def range(self) -> Annotated[tuple[float, float], describe("The smallest and the largest score.")]:
-        """The smallest and the largest score among patches or words; zeros where there are none."""
+        """The smallest and the largest score among patches or words; zeros if there are none."""
         content = self.scores.masked_select(self.content)
         if not len(content):
             return 0.0, 0.0
@@ -215,14 +215,14 @@ class WindowInfo(Record, name="TextWindow"):
 class Explanation(Record):
     """One explained input: the model's answer, and the maps of each method for it.
 
-    ``probabilities`` are calibrated (`explainers.models.companion_files.calibration`): softmax(logits) where the model has no calibration.
-    ``abstention`` says what the model can't know of this input; None where it is within what it knows.
+    ``probabilities`` are calibrated (`explainers.models.companion_files.calibration`): softmax(logits) if the model has no calibration.
+    ``abstention`` says why the model cannot know the answer; None if it can.
 
-    ``windows`` says where the windows lie of a text that was longer than the model takes: its logits are the means of theirs, and
-    ``tensors`` has a row for each. Empty for what was read whole.
+    ``windows`` lists the windows of a text that was too long for the model: the logits are the means over them, and ``tensors`` has a row
+    for each. Empty for an input that was read whole.
 
-    ``result[spec]`` is the map of a method for the first target; ``result[spec, label]`` that for another one. ``spellings`` has for each
-    spec as it was asked for that of its map: another where one method was spelt in two ways.
+    ``result[spec]`` is the map of a method for the first target; ``result[spec, label]`` that for another one. ``spellings`` maps each
+    requested spec to the spec of its map, which differs if one method was spelt in two ways.
     """
 
     model: str
@@ -252,7 +252,7 @@ class Explanation(Record):
     completeness_of: Annotated[Callable[[str, int], float] | None, HIDDEN] = field(default=None, repr=False)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what is pickled and saved: all but the link to the model, which :meth:`completeness` asks again."""
+        """Return the state that is pickled and saved: everything except the link to the model, which :meth:`completeness` uses."""
         return {**self.__dict__, "completeness_of": None}
 
     def __repr__(self) -> str:
@@ -290,7 +290,9 @@ class Explanation(Record):
         return TargetInfo(label, index, label if self.prompted else None, float(self.logits[index]), probability)
 
     def target_info(self, target: ResolvedTarget, sample: int = 0) -> TargetInfo:
-        """Return the model's answer for a resolved target; ``sample`` is this input's place in the batch that it was resolved for."""
+        """Return the model's answer for a resolved target; ``sample`` is the index of this input in the batch for which the target was
+        resolved.
+        """
         facts = target.only(sample).describe(self.logits[None], self.probabilities[None])
         index = facts["index"]
         prompt = self.labels[index] if self.prompted and index is not None else None
@@ -310,9 +312,9 @@ class Explanation(Record):
 
         methods  the specs of the maps to draw, in this order; None: all
         target   the label of the explained target; None: all targets
-        sink     of a text, whether a first word that dwarfs all others has a say in the colour scale
+        sink     texts only: whether a first word with a far larger score than all others is included in the colour scale
 
-        Raises ExplainerError for a method or a target without a map, and where no picture was given to draw on.
+        Raises ExplainerError for a method or a target without a map, and if there is no picture to draw on.
         """
         from explainers.rendering.figures import panel
 
@@ -336,7 +338,7 @@ class Explanation(Record):
         """
         if self.completeness_of is None:
             raise ExplainerError(
-                "Completeness asks the model again, and an explanation that was stored holds none: explain the input anew."
+                "Completeness asks the model again, and an explanation that was stored holds none: explain the input again."
             )
         labels = [info.label for info in self.targets]
         if target not in (range(len(labels)) if isinstance(target, int) else labels):

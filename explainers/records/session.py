@@ -18,17 +18,17 @@ from explainers.autograd.rules import Rule
 from explainers.autograd.signals import Fields
 from explainers.errors import ExplainerError
 from explainers.models.eval_mode import answering
-from explainers.models.input_sizes import naming_size
+from explainers.models.input_sizes import name_expected_size
 from explainers.models.inputs.types import ImageInput, Input, Prepared, Side, TextInput
 from explainers.models.layout import Layout
 from explainers.models.model import Model
-from explainers.models.opening.open_model import unchecked_model_of
+from explainers.models.opening.open_model import open_unchecked
 from explainers.records.targets import (
     Classes,
     ResolvedTarget,
     TargetLike,
     as_targets,
-    expanded,
+    expand_targets,
     prompts_of,
     refuse_repeated,
     resolve,
@@ -56,7 +56,7 @@ def checker(cancelled: Callable[[], bool] | None) -> Check:
 
 
 def check_seed(seed: object) -> int:
-    """Return ``seed`` as an int. Raises ExplainerError for what is no whole number."""
+    """Return ``seed`` as an int. Raises ExplainerError if it is not a whole number."""
     try:
         return operator.index(seed)  # type: ignore[arg-type]  # what is no number is said below
     except TypeError:
@@ -66,18 +66,17 @@ def check_seed(seed: object) -> int:
 class Session:
     """A batch of inputs, recorded once in the model's own precision, and the targets that are asked about.
 
-    ``model`` is one, or anything that :func:`explainers.open` takes, which is then opened without a check. ``prompts`` are those that a
-    CLIP model compares its images with, None for those that the targets name; only the probability of a prompt depends on the others.
-    ``cancelled`` is asked before each pass; when true, :class:`Cancelled` is raised.
-    ``precision`` is "double" where relevance is to be computed in float64 whatever its estimated error.
-    Raises ExplainerError for what cannot be done.
+    ``model`` is a :class:`Model`, or anything that :func:`explainers.open` takes, which is opened without checks. ``prompts`` are the
+    prompts with which a CLIP model compares its images, None: those that the targets name; only the probability of a prompt depends on the
+    others. ``cancelled`` is asked before each pass; when true, :class:`Cancelled` is raised. ``precision`` "double" computes relevance in
+    float64 whatever its estimated error. Raises ExplainerError for an input or a target that does not fit the model.
 
     prepared  the inputs; prepared_prompts  the prompts of a CLIP model
-    tensors   what the model was given
+    tensors   the tensors that the model took
     labels    names of the classes, or the prompts
     answers   logits (inputs, classes)
     chosen    the targets, resolved
-    samples   what the rows of the recording are, without padding: the inputs, or on the text side the prompts
+    samples   the samples that are the rows of the recording, without padding: the inputs, or on the text side the prompts
     """
 
     def __init__(
@@ -96,7 +95,7 @@ class Session:
         if precision not in PRECISIONS:
             raise ExplainerError(f"precision={precision!r}: choose one of {', '.join(PRECISIONS)}.")
         self.precision = precision
-        self.model = model = unchecked_model_of(model).seen_from(side)
+        self.model = model = open_unchecked(model).seen_from(side)
         self.targets = as_targets(target, None if model.kind == "clip" else model.labels)
         self._pixels, self._seed, self._check = pixels, check_seed(seed), checker(cancelled)
         self.prepared = inputs if isinstance(inputs, Prepared) else model.prepare(inputs)
@@ -113,11 +112,11 @@ class Session:
         self._fields: dict[Rule, Fields] = {}
         self._check()
         check_memory(model, self.tensors)
-        with naming_size(model, self.tensors):
+        with name_expected_size(model, self.tensors):
             self.recording = Recording(model, self.tensors, pixels=pixels)
         logits = self.recording.logits.detach()
         self.answers = logits.T if model.side == "text" else logits
-        self.targets = expanded(self.targets, Classes.of(model, self.labels), self.answers)
+        self.targets = expand_targets(self.targets, Classes.of(model, self.labels), self.answers)
         self.chosen = [resolve(target, Classes.of(model, self.labels), self.answers) for target in self.targets]
         refuse_repeated(self.targets, self.chosen)
         rows = self.prepared_prompts if model.side == "text" and self.prepared_prompts is not None else self.prepared
@@ -144,11 +143,11 @@ class Session:
         return self.prepared if self.model.side == "text" else replace(self.prepared, inputs=tuple(self.samples))
 
     def targets_and_rows(self) -> list[tuple[ResolvedTarget, list[int]]]:
-        """Return the targets that the recording is asked about, and with each the index of the input that each row of the recording belongs
-        to. A target takes one backward pass a rule.
+        """Return the targets that are explained, and with each target the index of the input to which each row of the recording belongs. A
+        target needs one backward pass for each rule.
 
-        The rows of the image side are the inputs, of which each target is asked. Those of the text side are the prompts, of which each
-        image is asked.
+        On the image side the rows are the inputs, and each target is explained for all of them. On the text side the rows are the prompts,
+        and each image is a target.
         """
         inputs = range(len(self.answers))
         if self.model.side == "image":
@@ -157,8 +156,8 @@ class Session:
         return [(resolved_class(self.labels, torch.full((rows,), i, device=self.model.device)), [i] * rows) for i in inputs]
 
     def plan(self, fields: Iterable[tuple[Rule, Fields]]) -> None:
-        """Declare which fields will be read under each rule, so that one backward pass brings them and nothing else. Under a rule that is
-        not named, all are brought.
+        """Declare which fields will be read under each rule, so that one backward pass computes these and no others. Under other rules all
+        fields are computed.
         """
         self._fields = {}
         for rule, names in fields:
@@ -167,8 +166,8 @@ class Session:
     def trace(
         self, target: ResolvedTarget, rule: Rule | None, recording: Recording | None = None, of_gradients: Recording | None = None
     ) -> Trace:
-        """Return the trace that a method reads for a target under ``rule``; of the recording in the model's own precision unless another is
-        passed. Gradients read together with relevance are those of ``of_gradients``, by default of the same recording.
+        """Return the trace that a method reads for a target under ``rule``; by default of the recording in the model's own precision.
+        Gradients that are read together with relevance come from the recording ``of_gradients``, by default the same one.
         """
         return Trace(
             self.recording if recording is None else recording,

@@ -24,12 +24,12 @@ from explainers.models.layout import Layout
 from explainers.records.targets import ResolvedTarget
 
 NO_ATTENTION_INPUT = "one row of tokens of which its queries, keys and values are made"
-#: What was found behind what a pass misses, which all its methods say: it takes a recording of its own.
+#: The operators that lost signal in a pass, cached for the notes of all its methods: finding them takes another recording.
 _LOSSES: WeakKeyDictionary[Signals, list[Loss]] = WeakKeyDictionary()
 
 
 class Answer(Protocol):
-    """A function that asks the model without recording."""
+    """A function that runs the model without recording."""
 
     def __call__(self, sample: int, repeats: int, change: Callable[[str, Tensor], Tensor]) -> Tensor:
         """Return the logits (repeats, C) of one sample repeated, its tensors changed by ``change(name, tensor)``."""
@@ -40,14 +40,14 @@ class MethodOutput:
     """The output of a method. A method that has nothing but scores may return them alone.
 
     scores  (B, S)
-    error   (B,): completeness error, where the method has an account of its own
-    pixels  (B, height, width): the map at the pixels, where it has one
-    terms   block -> (B, S): what it adds, where the scores are a sum over blocks
-    rest    (B, S): what that sum has of no block
-    sizes   (B, S): of a score that is a sum of terms, the sum of their absolute values, which says what rounding may have done to it
-    seed_correlations  for each sample how much its map would correlate with that of another seed (None: not known), of a method that
-            draws at random: see :mod:`explainers.methods.seed_correlations`
-    notes   for each sample what people must know of its map alone; empty where there is nothing. What holds for all: ``trace.note``
+    error   (B,): completeness error, if the method computes its own
+    pixels  (B, height, width): the map at the pixels, if it has one
+    terms   block -> (B, S): its part of the scores, if these are a sum over blocks
+    rest    (B, S): the part of that sum that belongs to no block
+    sizes   (B, S): for a score that is a sum of terms, the sum of their absolute values, from which its rounding error is estimated
+    seed_correlations  for a method that draws at random, the estimated correlation of each sample's map with that of another seed (None:
+                       unknown): see :mod:`explainers.methods.seed_correlations`
+    notes   for each sample the notes on its map only; notes for all samples are added with ``trace.note``
     """
 
     scores: Tensor
@@ -60,9 +60,7 @@ class MethodOutput:
     seed_correlations: tuple[float | None, ...] = ()
 
     def above(self, other: MethodOutput) -> MethodOutput:
-        """Return the positive part of these scores minus those of another output; the result is no sum over blocks and adds up to
-        nothing.
-        """
+        """Return the positive part of these scores minus those of another output; the result is no sum over blocks and promises no sum."""
         pixels = None if self.pixels is None or other.pixels is None else (self.pixels - other.pixels).clamp(min=0)
         sizes = None if self.sizes is None or other.sizes is None else self.sizes + other.sizes
         notes = tuple((*ours, *theirs) for ours, theirs in zip(self.notes, other.notes, strict=True))
@@ -83,8 +81,8 @@ class MethodOutput:
 class Trace:
     """The values of a recorded pass and, under one rule, its signals. Shapes: B batch, S tokens, D width, H heads.
 
-    ``block_inputs[l]`` is x^(l+1) of the formulas: the first is x^1, the embedded tokens. Signals are fetched when first read, so that a
-    method of attention alone causes no backward pass.
+    ``block_inputs[l]`` is x^(l+1) of the formulas: the first is x^1, the embedded tokens. Signals are computed when first read, so that a
+    method that reads only attention causes no backward pass.
     """
 
     def __init__(
@@ -111,11 +109,11 @@ class Trace:
         self._answer = answer
         self._content = content
         self._rows = rows
-        self.before_pass = before_pass  # what token removal calls; raises where nobody waits for the map any more
+        self.before_pass = before_pass  # called by token removal; raises if nobody waits for the map any more
         self._fields_by_rule = {} if fields is None else fields  # what the methods of each rule read together
         self._fields = ALL if rule is None else self._fields_by_rule.get(rule, ALL)
         self.integrated = 0  # steps of the path from zero to x^1 over which signals are averaged; 0: those at the input
-        self.row: str | None = None  # whose row is read where the head pools: class_token, mean, or None where nobody said
+        self.row: str | None = None  # whose row is read if the head pools: class_token, mean, or None if not specified
         self.draw: int | None = None  # relevance is read moved by its estimated errors, this being their draw; None: as it is
         self.waited = 0.0  # seconds that passes shared with other methods took
         self.notes: list[str] = []
@@ -133,7 +131,7 @@ class Trace:
 
     @property
     def content(self) -> Tensor:
-        """The tokens that stand for patches or words, bool (B, S); where nothing is known of the text, all but padding and prefix."""
+        """The tokens that stand for patches or words, bool (B, S); if the text is unknown, all tokens but padding and prefix."""
         if self._content is not None:
             return self._content
         content = self.mask.clone()
@@ -142,38 +140,38 @@ class Trace:
 
     @property
     def block_inputs(self) -> list[Tensor]:
-        """The tokens (B, S, D) that each block takes."""
+        """The tokens (B, S, D) at the input of each block."""
         return [x.detach() for x in self.recording.block_inputs]
 
     @property
     def block_outputs(self) -> list[Tensor]:
-        """The tokens (B, S, D) that each block gives."""
+        """The tokens (B, S, D) at the output of each block."""
         return [x.detach() for x in self.recording.block_outputs]
 
     @property
     def attention_inputs(self) -> list[Tensor]:
-        """The tokens (B, S, D) that each block's attention takes, LN(x) in most models. Raises ExplainerError where a block has none."""
+        """The tokens (B, S, D) at the input of each block's attention, LN(x) in most models. Raises ExplainerError if a block has none."""
         inputs = self.recording.structure.attention_inputs
         return [_require_attention(x, i, NO_ATTENTION_INPUT).detach() for i, x in enumerate(inputs)]
 
     @property
     def attentions(self) -> list[Tensor]:
-        """Attention maps (B, H, S, S), one a block unless it attends several times. Raises ExplainerError where a block has none."""
+        """The attention maps (B, H, S, S): one for each block, or several if a block attends several times. Raises ExplainerError if a
+        block has none.
+        """
         return [_require_attention(a, i).detach().to(self.type_of_attention) for i, a in enumerate(self.recording.attentions)]
 
     @cached_property
     def type_of_attention(self) -> torch.dtype:
-        """The dtype in which attention maps are multiplied: the widest among the tokens' and the maps' own, as some softmaxes have their
-        own.
+        """The dtype in which attention maps are multiplied: the widest among those of the tokens and of the maps, as some softmaxes use
+        another dtype.
         """
         maps = [a for a in (*self.recording.attentions, *self.recording.class_attentions) if a is not None]
         return reduce(torch.promote_types, (a.dtype for a in maps), self.recording.block_inputs[0].dtype)
 
     @cached_property
     def signals(self) -> Signals:
-        """The signals of the rule's backward pass, which runs when they are first read. Raises ExplainerError where the method has
-        no rule.
-        """
+        """The signals of the rule's backward pass, which runs when they are first read. Raises ExplainerError if the method has no rule."""
         if self.rule is None:
             raise ExplainerError("This method has no backward rule.")
         before = time.perf_counter()
@@ -207,7 +205,9 @@ class Trace:
         return self.signals
 
     def _say_missing(self, signals: Signals, missing: Tensor) -> None:
-        """Add a note for each sample on how much of its answer the rule's account misses (``missing`` (B,)), and at which operators."""
+        """Add a note for each sample on the amount ``missing`` (B,) in the rule's account of its answer, and on the operators that lost
+        it.
+        """
         assert self.rule is not None
         output_gradient = self.chosen.output_gradient(self.recording.logits, self.rule)
         totals, places = (output_gradient * self.recording.logits.detach()).sum(1), ""
@@ -225,7 +225,7 @@ class Trace:
 
     @property
     def mid_residuals(self) -> list[Tensor]:
-        """The residual stream (B, S, D) after each block's attention. Raises ExplainerError where a block has none."""
+        """The residual stream (B, S, D) after each block's attention. Raises ExplainerError if a block has none."""
         residuals = self.recording.mid_residuals
         if any(m is None for m in residuals):
             raise ExplainerError("This model's blocks do not add attention to a residual stream.")
@@ -237,9 +237,10 @@ class Trace:
         return [self.mask] * len(self.recording.block_inputs)
 
     def last_parts(self, recording: Recording) -> tuple[AttentionParts, tuple[Tensor, Tensor | None]]:
-        """Return queries, keys and values of the last attention that was recorded, and weight and bias of its output projection.
+        """Return the queries, keys, values, weights and outputs of the last recorded attention, and the weight and bias of its output
+        projection.
 
-        Raises ExplainerError where they cannot be read.
+        Raises ExplainerError if they cannot be read.
         """
         return parts_of_last(recording.parts, recording.structure.output_projections)
 
@@ -298,21 +299,21 @@ class Trace:
         return PerBlock(self.signals_with("attentions").attentions, lambda a, i: _require_attention(a, i).to(self.type_of_attention))
 
     def block_input_grad(self, block: int) -> Tensor:
-        """Signal at the input of one block, counted from 0 or from -1 back, (B, S, D)."""
+        """Return the signal at the input of one block, counted from 0 or from -1 back, (B, S, D)."""
         return self.signals_with(f"block_inputs[{block}]").block_inputs[block]
 
     def attention_input_grad(self, block: int) -> Tensor:
-        """Signal at the tokens that the attention of one block takes, (B, S, D); blocks are counted from 0 or from -1 back."""
+        """Return the signal at the input of one block's attention, (B, S, D); blocks are counted from 0 or from -1 back."""
         signals = self.signals_with(f"attention_inputs[{block}]").attention_inputs
         return _require_attention(signals[block], block % len(signals), NO_ATTENTION_INPUT)
 
     def attention_grad(self, block: int) -> Tensor:
-        """Signal at the attention weights of one block, (B, H, S, S); blocks are counted from 0 or from -1 back."""
+        """Return the signal at the attention weights of one block, (B, H, S, S); blocks are counted from 0 or from -1 back."""
         signals = self.signals_with(f"attentions[{block}]")
         return _require_attention(signals.attentions[block], block % len(signals.attentions)).to(self.type_of_attention)
 
     def under(self, rule: str) -> Trace:
-        """Return a trace of the same pass under another rule; gradients come in the model's own precision where that is enough for them."""
+        """Return a trace of the same pass under another rule; gradients are in the model's own precision if that is enough for them."""
         return self._like(self.chosen, RULES[rule])
 
     def about(self, chosen: ResolvedTarget) -> Trace:
@@ -344,10 +345,10 @@ class Trace:
 
     @property
     def class_tokens(self) -> Tensor:
-        """Index (B,) of the token that the head reads; where the head pools and ``row`` is class_token, of the class token before the
+        """The index (B,) of the token that the head reads; if the head pools and ``row`` is class_token, that of the class token before the
         patches.
 
-        Raises ExplainerError where there is no such token.
+        Raises ExplainerError if there is no such token.
         """
         if self.row != "mean" and self.recording.class_tokens is not None:
             return self.recording.class_tokens
@@ -381,15 +382,16 @@ class Trace:
     def rerun(self, repeats: int = 1, **options: Any) -> Recording:
         """Record the model again, each sample ``repeats`` times in a row, and return the recording.
 
-        ``options`` is what :class:`Recording` takes, and ``change(name, tensor)``, which may replace an input tensor (already repeated).
+        ``options`` are those of :class:`Recording`, and ``change(name, tensor)``, a function that may replace an input tensor (already
+        repeated).
         """
         assert self._rerun is not None
         return self._rerun(repeats, **options)
 
     def repeats_at_once(self, most: int, least: int = 1, *, propagated: bool = False, apart: int = 0) -> int:
-        """Return how often each sample may be repeated in one pass of :meth:`rerun`: so often that there are ``most`` rows, or fewer where
-        memory is short, and at least ``least`` times. The other arguments are those of :func:`explainers.autograd.memory.rows_at_once`,
-        which may raise.
+        """Return how often each sample may be repeated in one pass of :meth:`rerun`: up to ``most`` rows in all, fewer if memory is short,
+        but at least ``least`` times. The other arguments are those of :func:`explainers.autograd.memory.rows_at_once`, which may raise
+        ExplainerError.
         """
         batch = len(self.recording.block_inputs[0])
         most = max(most, least * batch)
@@ -424,7 +426,7 @@ def _require_attention(attention: Tensor | None, block: int, lack: str = "attent
 def parts_of_last(
     parts: Sequence[AttentionParts | None], projections: Sequence[tuple[Tensor, Tensor | None] | None]
 ) -> tuple[AttentionParts, tuple[Tensor, Tensor | None]]:
-    """Return queries, keys, values, weights and outputs of the last attention, and its output projection. Raises ExplainerError where they
+    """Return queries, keys, values, weights and outputs of the last attention, and its output projection. Raises ExplainerError if they
     cannot be read.
     """
     last, projection = parts[-1], projections[-1]
@@ -440,7 +442,7 @@ def inner_products(tokens: Tensor, signals: Tensor) -> MethodOutput:
 
 
 def over_blocks(terms: Sequence[Tensor], first: int = 0, rest: Tensor | None = None) -> MethodOutput:
-    """Return scores (B, S): the sum of what each block adds, (B, S) each, from block ``first`` on, and of the ``rest``, which belongs to no
+    """Return scores (B, S): the sum of the ``terms``, (B, S) for each block from ``first`` on, and of the ``rest``, which belongs to no
     block.
     """
     total = torch.stack(list(terms)).sum(0)
@@ -449,8 +451,8 @@ def over_blocks(terms: Sequence[Tensor], first: int = 0, rest: Tensor | None = N
 
 def from_pixels(trace: Trace, pixels: Tensor, prefix: Tensor | None = None, terms: Tensor | None = None) -> MethodOutput:
     """Return a map of the pixels (B, height, width), with its sum over each patch as scores. Prefix tokens get ``prefix`` (B, S), else 0.
-    ``terms`` (B, colours, height, width) are what each pixel's number is the sum of: their sizes say what rounding may have done. Raises
-    ExplainerError where there is no grid of patches.
+    ``terms`` (B, colours, height, width) sum to each pixel's number; rounding is estimated from their sizes. Raises ExplainerError if there
+    is no grid of patches.
     """
     grid = trace.layout.grid
     if grid is None:

@@ -15,10 +15,10 @@ REGIONS = ((230, 159, 0), (86, 180, 233), (0, 158, 115), (240, 228, 66), (0, 114
 
 #: Fewer scores than these, as of a short text, may well all lie on one side of zero and mean it.
 FEW_SCORES = 10
-#: Of the largest size: where all are larger, little but their common sign would be seen.
+#: Share of the largest magnitude; if all scores are larger than it, the colours for and against would show only their common sign.
 MIN_FAR_FROM_ZERO_RATIO = 0.25
 
-#: Of all evidence: a first word with more of it is a likely attention sink.
+#: Share of all evidence: a first word with more than this is probably an attention sink.
 MIN_SINK_SHARE = 0.5
 
 Ends = tuple[float, float]
@@ -26,16 +26,18 @@ Ends = tuple[float, float]
 
 @cache
 def strength() -> NDArray[np.float64]:
-    """Seventeen stops of matplotlib's magma, without its ends, where nothing can be told from black or white: red, green, blue, (17, 3)."""
+    """Return the colours of the scale of strength: seventeen stops (17, 3), red, green and blue, of matplotlib's magma without its nearly
+    black and white ends.
+    """
     from matplotlib import colormaps  # which not everybody needs who imports explainers
 
     return np.round(255 * np.asarray(colormaps["magma"](np.linspace(0.04, 0.97, 17)))[:, :3])
 
 
 def one_sign(scores: ArrayLike) -> int:
-    """Return the sign (1 or -1) that all scores share if they are all far from zero; else 0, also where they are few.
+    """Return the sign (1 or -1) that all scores share if they are all far from zero; else 0, and 0 for few scores.
 
-    Drawn as for and against, such scores would be a slab of one colour.
+    In the colours for and against, such scores would be a block of one colour.
     """
     values = np.asarray(scores, np.float64)
     if values.size < FEW_SCORES or values.min() <= 0 <= values.max():
@@ -45,19 +47,20 @@ def one_sign(scores: ArrayLike) -> int:
 
 
 def has_sink(scores: ArrayLike) -> bool:
-    """Return whether the first word's score of a text dwarfs all others together.
+    """Return whether the score of a text's first word is far larger than all others together.
 
-    This happens where a model always attends to its first token (Xiao et al., Efficient Streaming Language Models with Attention Sinks,
-    2024).
+    This happens if a model always attends to its first token (Xiao et al., Efficient Streaming Language Models with Attention Sinks, 2024).
     """
     sizes = np.abs(np.asarray(scores, np.float64))
     return bool(sizes.size >= FEW_SCORES and sizes[0] > MIN_SINK_SHARE * sizes.sum())
 
 
 def scale_ends(scores: ArrayLike, signed: bool) -> Ends:
-    """The scores at the two ends of the colours: -+ the 99th percentile of |score| of a signed map, the 1st and the 99th percentile of
-    an unsigned one, and of a signed one whose scores all lie far on one side of zero: it is drawn as strength. Where so few scores differ
-    from the rest that this leaves nothing, the largest takes the place of the percentile.
+    """Return the scores at the two ends of the colour scale.
+
+    They are -+ the 99th percentile of |score| for a signed map, and the 1st and the 99th percentile for an unsigned one. A signed map whose
+    scores are all far on one side of zero is drawn as strength, like an unsigned one. If so few scores differ from the rest that both ends
+    are equal, the largest score replaces the percentile.
     """
     signed = signed and not one_sign(scores)
     values = np.abs(np.asarray(scores, np.float64)) if signed else np.asarray(scores, np.float64)
@@ -75,7 +78,7 @@ def is_two_sided(ends: Ends, signed: bool) -> bool:
 
 
 def one_sign_note(scores: ArrayLike, signed: bool) -> str:
-    """Return a note on a map that is drawn as strength although its method has a sign; "" for any other."""
+    """Return a note for a map that is drawn as strength although its method has signs; "" for any other map."""
     ends = scale_ends(scores, signed)
     if not signed or is_two_sided(ends, signed) or ends[0] == ends[1]:
         return ""
@@ -91,7 +94,7 @@ def normalise(scores: ArrayLike, ends: Ends, signed: bool) -> NDArray[np.float64
 
 
 def colours(values: NDArray[np.float64], signed: bool) -> NDArray[np.float64]:
-    """Normalised values to red, green, blue (0..255) and cover (0..1), (..., 4). What counts for nothing lets the picture through."""
+    """Convert normalised values to red, green and blue (0..255) and opacity (0..1), (..., 4). Values near 0 are transparent."""
     if not signed:
         return np.concatenate([_along(strength(), values), 0.12 + 0.88 * values[..., None] ** 0.7], -1)
     size = np.abs(values)
@@ -100,7 +103,7 @@ def colours(values: NDArray[np.float64], signed: bool) -> NDArray[np.float64]:
 
 
 def _along(stops: ArrayLike, t: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The colour at ``t`` (0..1) of a row of stops, linear between neighbours."""
+    """Return the colour at ``t`` (0..1) of a row of stops, linear between neighbours."""
     table = np.asarray(stops, np.float64)
     at = np.linspace(0, 1, len(table))
     return np.stack([np.interp(t, at, table[:, channel]) for channel in range(3)], -1)

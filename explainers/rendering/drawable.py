@@ -31,7 +31,7 @@ class DrawnWord(Protocol):
 
     @property
     def part(self) -> int:
-        """1 for a word of the second text of a pair, else 0."""
+        """The text of a pair that the word is in: 1 for the second, else 0."""
 
 
 class DrawableMap(Protocol):
@@ -55,11 +55,11 @@ class DrawableMap(Protocol):
 
     @property
     def scores(self) -> Tensor:
-        """(S,): one for each token."""
+        """The scores (S,), one for each token."""
 
     @property
     def content(self) -> Tensor:
-        """bool (S,): which tokens stand for patches or words."""
+        """Which tokens stand for patches or words, bool (S,)."""
 
     @property
     def patches(self) -> tuple[int, int] | None:
@@ -67,7 +67,7 @@ class DrawableMap(Protocol):
 
     @property
     def pixels(self) -> Tensor | None:
-        """(height, width): the map of the pixels, where there is one."""
+        """The map of the pixels (height, width); None if there is none."""
 
     @property
     def text(self) -> TextInput | None:
@@ -78,7 +78,7 @@ class DrawableMap(Protocol):
         """Notes for a reader on the map."""
 
     def words(self) -> Sequence[DrawnWord]:
-        """The words of the text with their scores."""
+        """Return the words of the text with their scores."""
 
 
 class DrawableExplanation(Protocol):

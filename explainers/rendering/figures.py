@@ -26,10 +26,9 @@ TITLE_WIDTH_CHARACTERS = 44  # letters of a line of its caption
 
 
 def panel(explanation: DrawableExplanation, maps: Sequence[DrawableMap], columns: int = 4, sink: bool = True) -> Figure:
-    """The maps in rows of ``columns``, each under its title and its target; nothing is shown or saved; ``sink`` as of
-    :func:`render_overlay`.
+    """Draw the maps in rows of ``columns``, each under its title and its target; nothing is shown or saved.
 
-    Raises ExplainerError where there is no map, or no picture to draw one on.
+    ``sink`` is that of :func:`render_overlay`. Raises ExplainerError if there is no map, or no picture to draw one on.
     """
     from matplotlib.figure import Figure
 
@@ -50,7 +49,7 @@ def panel(explanation: DrawableExplanation, maps: Sequence[DrawableMap], columns
 
 
 def _caption(drawn: DrawableMap) -> str:
-    """The title and the target of a map, and a line on how it is drawn where that is not what its method suggests."""
+    """Return the title and the target of a map, and if it is not drawn as its method suggests a line that says how."""
     scores = [word.score for word in drawn.words()] if drawn.text is not None else drawn.scores[drawn.content].tolist()
     note = one_sign_note(scores, drawn.signed)
     return "\n".join([drawn.title, drawn.target, *textwrap.wrap(note, TITLE_WIDTH_CHARACTERS)])

@@ -21,14 +21,15 @@ BOND_WIDTH = 14  # of a bond's colour, in widths of its line
 
 
 def is_drawn(attribution: DrawableMap) -> bool:
-    """Return whether a map is of a molecule that can be drawn: the bonds of one that came as tensors are not known."""
+    """Return whether a map is of a molecule that can be drawn; one that was passed as tensors has no known bonds."""
     return isinstance(attribution.text, MoleculeInput) and attribution.text.drawing is not None
 
 
 def over_molecule(attribution: DrawableMap, width: int, paper: Sequence[int], hues: tuple[Sequence[int], ...], mix: float) -> Image.Image:
-    """One map, ``width`` pixels wide. ``hues`` are those for, against and of strength, at full score mixed into the ``paper`` by ``mix``.
+    """Draw a map over its molecule, ``width`` pixels wide. ``hues`` are the colours for, against and of strength; at full score a share
+    ``mix`` of the hue is mixed into the colour ``paper``.
 
-    Raises ExplainerError where RDKit is not installed.
+    Raises ExplainerError if RDKit is not installed.
     """
     assert attribution.text is not None
     mol = read_molecule(attribution.text.text).mol
@@ -57,7 +58,7 @@ def over_molecule(attribution: DrawableMap, width: int, paper: Sequence[int], hu
 
 
 def _ground(value: float, signed: bool, paper: Sequence[int], hues: tuple[Sequence[int], ...], mix: float) -> NDArray[np.float64]:
-    """The colour behind an atom, from 0 to 1."""
+    """Return the colour behind an atom, red, green and blue from 0 to 1."""
     hue = hues[2] if not signed else hues[0] if value >= 0 else hues[1]
     share = mix * abs(value)
     return (np.array(paper) * (1 - share) + np.array(hue) * share) / 255

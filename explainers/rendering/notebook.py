@@ -30,7 +30,7 @@ _BOX = "display:inline-block;vertical-align:top;margin:0 12px 12px 0;padding:8px
 
 
 def map_html(attribution: DrawableMap, image: ImageInput | None) -> str:
-    """One map with its title, its target and its notes."""
+    """Return the HTML of one map with its title, its target and its notes."""
     body = _body(attribution, image)
     scores = (
         [word.score for word in attribution.words()] if attribution.text is not None else attribution.scores[attribution.content].tolist()
@@ -46,7 +46,7 @@ def map_html(attribution: DrawableMap, image: ImageInput | None) -> str:
 
 
 def _body(attribution: DrawableMap, image: ImageInput | None) -> str:
-    """The map itself: over its picture, on the words of its text, or on the atoms of its molecule."""
+    """Return the HTML of the map itself: over its picture, on the words of its text, or on the atoms of its molecule."""
     if attribution.text is None:
         return _picture(attribution, image)
     if isinstance(attribution.text, PicturePromptInput):
@@ -58,32 +58,32 @@ def _body(attribution: DrawableMap, image: ImageInput | None) -> str:
 
 
 def panel_html(heading: str, lines: Iterable[str], maps: Iterable[str]) -> str:
-    """Maps side by side under a heading and some lines, which are text; ``maps`` are HTML of :func:`map_html`."""
+    """Return the HTML of several maps side by side under a heading and some lines of text; ``maps`` are results of :func:`map_html`."""
     paragraphs = "".join(f"<p>{escape(line)}</p>" for line in lines)
     return f"<div><h4>{escape(heading)}</h4>{paragraphs}<div>{''.join(maps)}</div></div>"
 
 
 def text_html(text: str, *beside: str) -> str:
-    """A table as ``print`` shows it, and pictures or maps, which are HTML, under it."""
+    """Return the HTML of a text as ``print`` shows it, with pictures or maps (HTML) under it."""
     return f'<div><pre style="white-space:pre-wrap">{escape(text)}</pre><div>{"".join(beside)}</div></div>'
 
 
 def page_html(title: str, body: str) -> str:
-    """A page of its own, which needs nothing else, of what a notebook would show."""
+    """Return a self-contained HTML page with a title and the HTML that a notebook would show."""
     style = "body{max-width:60rem;margin:2rem auto;padding:0 1rem;font-family:sans-serif}"
     head = f'<meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{escape(title)}</title><style>{style}</style>'
     return f'<!doctype html><html lang="en"><head>{head}</head><body><main><h1>{escape(title)}</h1>{body}</main></body></html>\n'
 
 
 def picture_html(picture: Image.Image, about: str) -> str:
-    """A picture with what it shows in words."""
+    """Return the HTML of a picture; ``about`` is its alternative text."""
     data = io.BytesIO()
     picture.save(data, "PNG")
     return _png_html(data.getvalue(), about, "max-width:100%")
 
 
 def figure_html(figure: Figure, about: str) -> str:
-    """A figure of matplotlib, likewise."""
+    """Return the HTML of a figure of matplotlib; ``about`` is its alternative text."""
     data = io.BytesIO()
     figure.savefig(data, format="png")
     return _png_html(data.getvalue(), about, "max-width:100%")
@@ -102,14 +102,14 @@ def _picture(attribution: DrawableMap, image: ImageInput | None) -> str:
 
 
 def _prompted_picture(record: PicturePromptInput, attribution: DrawableMap) -> str:
-    """The patches of a picture with a prompt; nothing where there is no picture to draw on."""
+    """Return the HTML of the patches of a picture with a prompt; empty if there is no picture to draw on."""
     shown = None if record.picture is None else record.picture.pixels
     about = f"{attribution.title} for {attribution.target}, on the picture"
     return "" if shown is None else _over(shown, record.on_picture(attribution.scores).numpy(), attribution.signed, about)
 
 
 def _over(pixels: Image.Image, scores: NDArray[np.float32], signed: bool, about: str) -> str:
-    """Scores (rows, columns) over a picture, each to point at."""
+    """Return the HTML of a picture with scores (rows, columns) over it, which are shown when pointed at."""
     data = io.BytesIO()
     lay_over(pixels, scores, signed, PICTURE_SIDE).save(data, "PNG")
     picture = _png_html(data.getvalue(), about, "display:block;width:100%")
@@ -117,7 +117,7 @@ def _over(pixels: Image.Image, scores: NDArray[np.float32], signed: bool, about:
 
 
 def _patches(scores: NDArray[np.float32]) -> str:
-    """The patches over a picture, to point at: each says where it is and its score."""
+    """Return the HTML of the patches over a picture; when pointed at, each shows its place and score."""
     rows, columns = scores.shape
     places = [(row, column, f"row {row + 1}, column {column + 1}: {scores[row, column]:.3g}") for row, column in np.ndindex(scores.shape)]
     rects = "".join(f'<rect x="{column}" y="{row}" width="1" height="1"><title>{says}</title></rect>' for row, column, says in places)
@@ -126,7 +126,7 @@ def _patches(scores: NDArray[np.float32]) -> str:
 
 
 def _words(attribution: DrawableMap) -> str:
-    """The text with each word on its colour; underlined where it speaks for the target, dotted where it speaks against it."""
+    """Return the HTML of the text with each word on its colour: underlined if it speaks for the target, dotted if against it."""
     if attribution.text is None:
         raise ExplainerError("An image has no words.")
     words = attribution.words()

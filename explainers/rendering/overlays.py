@@ -27,13 +27,12 @@ MIX = 0.48  # of a word's ground at full score
 def render_overlay(
     explanation: DrawableExplanation, attribution: DrawableMap, size: int = 448, *, at: At = "patches", sink: bool = True
 ) -> Image.Image:
-    """One map as a picture, ``size`` pixels along its longer side for an image, ``size`` wide for a text.
+    """Draw one map as a picture, ``size`` pixels along its longer side for an image, ``size`` wide for a text.
 
     An image is shown in grey, exactly the pixels that the model saw, with the scores over it, smoothed bilinearly. A text is set with each
     word on its colour and underlined in proportion to its score, a molecule drawn with each atom on its colour. A picture with a prompt is
-    both, one above the other. ``at="pixels"`` draws the
-    map of the pixels that the model saw, each as it is; raises ExplainerError for a method that has none. ``sink=False`` leaves a first
-    word that dwarfs all others out of the scale.
+    both, one above the other. ``at="pixels"`` draws the map of the pixels that the model saw, each as it is; raises ExplainerError for a
+    method that has none. ``sink=False`` leaves a first word with a far larger score than all others out of the colour scale.
     """
     if isinstance(explanation.input, ImageInput) and attribution.text is None:
         return _over_image(explanation.input, attribution, size, at)
@@ -56,7 +55,9 @@ def _over_image(record: ImageInput, attribution: DrawableMap, size: int, at: At)
 
 
 def _under_picture(record: PicturePromptInput, attribution: DrawableMap, words: Image.Image) -> Image.Image:
-    """The map of the picture above that of the prompt's words, each on a scale of its own: patches are many, and each has little."""
+    """Draw the map of the picture above that of the prompt's words, each on its own scale, because the many patches have small scores
+    each.
+    """
     scores = record.on_picture(attribution.scores).numpy()
     shown = None if record.picture is None else record.picture.pixels
     above = map_picture(scores, attribution.signed, words.width)
@@ -82,7 +83,7 @@ def _over_frames(strip: Image.Image, scores: NDArray[np.float32], signed: bool, 
 
 
 def map_picture(scores: NDArray[np.float32], signed: bool, size: int) -> Image.Image:
-    """Scores (rows, columns) by themselves, each a square of colour, ``size`` pixels along the longer side."""
+    """Draw scores (rows, columns) without a picture, each as a square of colour, ``size`` pixels along the longer side."""
     ends, factor = scale_ends(scores, signed), size / max(scores.shape)
     rgba = colours(normalise(scores, ends, signed), is_two_sided(ends, signed))
     colour = np.array(PAPER) * (1 - rgba[..., 3:]) + rgba[..., :3] * rgba[..., 3:]
@@ -98,7 +99,9 @@ def lay_over(
     resample: Image.Resampling = Image.Resampling.BILINEAR,
     ends: tuple[float, float] | None = None,
 ) -> Image.Image:
-    """Scores (rows, columns) over a picture in grey, ``size`` pixels along its longer side; ``ends`` of a scale that others share."""
+    """Draw scores (rows, columns) over a grey picture, ``size`` pixels along its longer side; ``ends`` are the ends of a scale that several
+    pictures share.
+    """
     factor = size / max(picture.size)
     width, height = (max(1, round(side * factor)) for side in picture.size)
     # enlarged pixels stay squares: what the model could not see is not made up
@@ -111,16 +114,16 @@ def lay_over(
 
 
 def _grid_of(attribution: DrawableMap, at: At) -> tuple[NDArray[np.float32], Image.Resampling]:
-    """The scores (rows, columns) of patches or of pixels, and how they are enlarged: nothing is made up between two pixels."""
+    """Return the scores (rows, columns) of patches or of pixels, and the way to enlarge them: pixels are not smoothed."""
     if at == "pixels":
         if attribution.pixels is None:
-            raise ExplainerError(f"{attribution.method} has one score a patch and no map of the pixels.")
+            raise ExplainerError(f"{attribution.method} has one score for each patch and no map of the pixels.")
         return attribution.pixels.numpy(), Image.Resampling.NEAREST
     return patch_scores(attribution), Image.Resampling.BILINEAR
 
 
 def patch_scores(attribution: DrawableMap) -> NDArray[np.float32]:
-    """The scores of the patches (rows, columns); raises ExplainerError for a map without a grid of them."""
+    """Return the scores of the patches (rows, columns); raises ExplainerError for a map without a grid of them."""
     if attribution.patches is None:
         raise ExplainerError("This map has no grid of patches to draw.")
     scores: NDArray[np.float32] = attribution.scores[attribution.content].numpy().reshape(attribution.patches)
@@ -128,13 +131,13 @@ def patch_scores(attribution: DrawableMap) -> NDArray[np.float32]:
 
 
 def _grey(image: Image.Image) -> NDArray[np.float64]:
-    """The picture in calm grey (height, width), 46 to 235: colours above it stay readable and keep their meaning."""
+    """Convert a picture to greys (height, width) between 46 and 235, over which colours can be read."""
     return 46 + 0.74 * (np.asarray(image.convert("RGB"), np.float64) @ (0.2126, 0.7152, 0.0722))
 
 
 @cache
 def _font(size: int) -> ImageFont.FreeTypeFont:
-    """A serif that matplotlib carries, so that no system font is needed."""
+    """Return a serif font that comes with matplotlib, so that no system font is needed."""
     from matplotlib import font_manager  # as late as it is needed: analyses import this module
 
     return ImageFont.truetype(font_manager.findfont("DejaVu Serif"), size)
@@ -175,7 +178,7 @@ def _over_text(attribution: DrawableMap, width: int, sink: bool) -> Image.Image:
 
 
 def _underline(draw: ImageDraw.ImageDraw, span: tuple[int, int], top: int, thick: int, hue: tuple[int, ...], *, dotted: bool) -> None:
-    """A line of this thickness below a word; dots under what speaks against, so that colour is not the only cue."""
+    """Draw a line below a word, ``thick`` pixels high; dots if the word speaks against the target, so that colour is not the only cue."""
     left, right = span
     dot = thick if dotted else max(1, right - left)
     for start in range(left, right, max(1, 2 * dot)) if thick else ():

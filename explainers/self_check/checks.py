@@ -32,21 +32,22 @@ from explainers.records.session import Session
 from explainers.self_check.sample import Sample
 from explainers.self_check.task_pipelines import TASK_PIPELINES
 
-#: How far two ways to the same number may be apart, relative to the largest: rounding in float32 over the layers of a large model.
+#: Maximum difference between two computations of the same number, relative to the largest: float32 rounding over the layers of a large
+#: model.
 ROUNDING = 1e-4
 _OF_HALF = 3e-2  # in bfloat16 and float16
-#: How far probabilities may be from those of the library, whose preprocessing rounds in its own way.
+#: Maximum difference of probabilities from those of the library, whose preprocessing rounds in another way.
 SAME_PROBABILITIES = 1e-5
 _SAME_PIXELS = 1e-6
 _SAME_IN_FLOAT64 = 1e-6  # of the largest number of a gradient
 _AS_MUCH = 4.0  # times as far from the gradient in float64 as torch's own in float32: rounding falls on other sides of kinks
 _PADDED = 64  # tokens, to which transformers' pipeline pads the prompts of a SigLIP model
-#: Of deep Taylor's relevance, how much may be lost at outputs to which nothing contributed positively: see docs/families.md.
+#: Share of deep Taylor's relevance that may be lost at outputs without positive contributions: see docs/families.md.
 _LOST = 0.05
 _NOTHING = 1e-6  # of a number: less than float32 keeps of it through a model
-#: How the classes of transformers are called whose pipelines give one row of probabilities.
+#: Ends of the names of transformers' classes whose pipelines return one row of probabilities.
 _CLASSIFIES = ("ForSequenceClassification", "ForImageClassification", "ForImageClassificationWithTeacher")
-#: Of methods that run the model often, a few runs show whether they run.
+#: Options with which methods that run the model often need only a few runs, enough to show that they work.
 FEW_RUNS = {
     "integrated_gradients": "steps=2",
     "smoothgrad": "draws=2",
@@ -63,7 +64,7 @@ Outcome = tuple[CheckState, str]
 
 
 def quick_checks(session: Session, sample: Sample, twin: nn.Module | None) -> list[Check]:
-    """Logits, probabilities, the gradient and Libra's account, on one recording."""
+    """Run the quick checks on one recording: logits, probabilities, the gradient and Libra's account."""
     plain = cache(lambda: _plain(session))
     session.plan([(RULES["gradient"], _OF_GRADIENT), (RULES["libra"], ACCOUNT)])
     return [
@@ -75,7 +76,7 @@ def quick_checks(session: Session, sample: Sample, twin: nn.Module | None) -> li
 
 
 def all_checks(session: Session) -> Iterator[Check]:
-    """Relevance in float64, and each method once."""
+    """Run the further checks, and yield the result of each: relevance in float64, and every method once."""
     lacks = lacks_of(session.recording)
     requests = {name: parse(f"{name}?{FEW_RUNS[name]}" if name in FEW_RUNS else name) for name in METHODS}
     session.plan(read for request in requests.values() for read in request.fields.items())
@@ -98,7 +99,7 @@ def _asked(name: str, title: str, ask: Callable[[], Outcome]) -> Check:
 
 
 def _compared(ours: Tensor, theirs: Tensor, tolerance: float, of: str) -> Outcome:
-    """Whether two tensors are the same, relative to the largest number of theirs."""
+    """Compare two tensors: are they equal, relative to the largest number in them?"""
     if ours.shape != theirs.shape:
         return "failed", f"{of} have the shape {tuple(theirs.shape)} there and {tuple(ours.shape)} here"
     off = float((ours.double() - theirs.double()).abs().max())
@@ -116,8 +117,8 @@ def _tolerance(model: Model) -> float:
 
 @dataclass(frozen=True, eq=False)
 class _Plain:
-    """One pass of the plain module and torch's own way back. ``gradient``: of the explained number, at the pixels or at the embedded
-    tokens; None where ``reason`` says why torch's is not known.
+    """One pass of the plain module and torch's own backward pass. ``gradient`` is that of the explained number at the pixels or at the
+    embedded tokens; None if torch cannot compute it, for the ``reason``.
     """
 
     logits: Tensor
@@ -153,7 +154,7 @@ def _plain(session: Session, mode: AbstractContextManager[Any] | None = None) ->
 
 
 def _logits(session: Session, plain: _Plain, twin: nn.Module | None) -> Outcome:
-    """The recorded logits against what the module returns when it is called plainly, or its twin does."""
+    """Compare the recorded logits with the output of the plain module, or of its twin."""
     model = session.model
     ours = session.recording.logits.detach()
     if twin is not None:
@@ -179,14 +180,14 @@ def _logits(session: Session, plain: _Plain, twin: nn.Module | None) -> Outcome:
 
 
 def _returned(model: Model, tensors: dict[str, Tensor]) -> Tensor:
-    """What the module returns for these tensors, with whatever function it ends in."""
+    """Return the module's own output for these tensors, with its final activation."""
     forward = calls.forward_of(model.module, model.details["library"], model.side, model.made_with.get("head"))
     with torch.no_grad(), evaluating(model.module):
         return forward(tensors)
 
 
 def _library(session: Session, sample: Sample) -> Outcome:
-    """Probabilities against transformers' pipeline, or those after timm's own eval transform."""
+    """Compare probabilities with those of transformers' pipeline, or with those after timm's own eval transform."""
     model = session.model
     library = model.details["library"]
     if sample.source is None:
@@ -204,7 +205,9 @@ def _library(session: Session, sample: Sample) -> Outcome:
 
 
 def _task(session: Session, sample: Sample) -> Outcome:
-    """Of a model with a task: the probabilities at one place against those of transformers' pipeline for it, where there is one."""
+    """Compare the probabilities of a model with a task, at one place, with those of transformers' pipeline for the task, if there is
+    one.
+    """
     model = session.model
     assert model.task is not None
     probabilities_of = TASK_PIPELINES.get(model.task.name)
@@ -220,7 +223,7 @@ def _task(session: Session, sample: Sample) -> Outcome:
 
 
 def _zero_shot(session: Session, picture: Image.Image) -> Outcome:
-    """Of a model of pictures and prompts: transformers' pipeline over the same prompts, whose sigmoid SigLIP's models have."""
+    """Compare a model of pictures and prompts with transformers' pipeline over the same prompts."""
     import transformers
 
     model, prompts = session.model, list(session.labels)
@@ -267,7 +270,7 @@ def _timm(session: Session, picture: Image.Image) -> Outcome:
 
 
 def _probable(model: Model, logits: Tensor) -> Tensor:
-    """Probabilities, of a regression its values."""
+    """Convert logits to probabilities; for a regression return its values."""
     logits = logits.detach().float().cpu()
     return logits if model.output == "regression" else probabilities(logits, model.output)
 
@@ -314,7 +317,7 @@ def _pipeline(session: Session, source: Image.Image | str) -> Outcome:
 
 
 def _gradient(session: Session, plain: _Plain) -> Outcome:
-    """The ordinary gradient at the pixels, or at the embedded tokens, against torch's over the plain module."""
+    """Compare the ordinary gradient at the pixels, or at the embedded tokens, with torch's gradient through the plain module."""
     if plain.gradient is None:
         return "not asked", plain.reason
     trace = session.trace(session.targets_and_rows()[0][0], RULES["gradient"])
@@ -331,9 +334,9 @@ def _gradient(session: Session, plain: _Plain) -> Outcome:
 
 
 def _gradient_in_float64(session: Session, ours: Tensor, theirs: Tensor, outcome: Outcome) -> Outcome:
-    """Decide about a gradient that differs from torch's, by how much torch's own differs from the one that torch computes in float64.
+    """Judge a gradient that differs from torch's, by how much torch's gradient itself differs from its gradient in float64.
 
-    Close to a kink, such as that of a rectifier, rounding decides on which side a number falls, and with it a share of the gradient.
+    Close to a kink, such as that of a rectifier, rounding decides on which side a number falls, and so changes part of the gradient.
     """
     if session.model.dtype != torch.float32:
         return outcome
@@ -353,13 +356,15 @@ def _gradient_in_float64(session: Session, ours: Tensor, theirs: Tensor, outcome
 
 
 def _reach(session: Session, gradient: Tensor) -> float:
-    """How much of the explained number a gradient at the pixels accounts for at most, pixel by pixel."""
+    """Return the share of the explained number that the product of one pixel with its gradient accounts for, for the pixel with the largest
+    product.
+    """
     number = float(session.recording.logits.detach().abs().max())
     return float((gradient * session.tensors["pixel_values"]).abs().max()) / max(number, 1e-12)
 
 
 def _completeness(session: Session) -> Outcome:
-    """Libra's terms of tokens and biases against the logit that they account for."""
+    """Compare the sum of Libra's terms of tokens and biases with the logit that they account for."""
     trace = session.trace(session.targets_and_rows()[0][0], RULES["libra"])
     terms = METHODS["fullgrad"].read(trace).scores.sum(1) + trace.unplaced
     whole = trace.account()
@@ -374,7 +379,7 @@ def _completeness(session: Session) -> Outcome:
 
 
 def _strange_weights(module: nn.Module) -> str:
-    """Which weights of a module are not finite; empty where all are."""
+    """Return the names of the weights of a module that are not finite; empty if all are finite."""
     strange = [name for name, p in module.named_parameters() if p.is_floating_point() and not bool(p.isfinite().all())]
     if not strange:
         return ""
@@ -383,7 +388,7 @@ def _strange_weights(module: nn.Module) -> str:
 
 
 def _conservation(session: Session) -> Outcome:
-    """Deep Taylor's relevance at the embedded tokens and constants, of 1 that starts at the logit."""
+    """Check that Deep Taylor's relevance at the embedded tokens and constants sums to the 1 that starts at the logit."""
     signals = session.trace(session.targets_and_rows()[0][0], RULES["deep_taylor"], session.double).signals_with("bias")
     assert signals.bias is not None
     assert signals.unplaced is not None

@@ -54,18 +54,19 @@ def open(  # noqa: A001  (the word for it; in this package files are opened by p
     anything  a name, as :func:`explainers.load` takes it; a folder of timm, transformers or OpenCLIP, of a run (its newest checkpoint), of
               an adapter of PEFT; a file of weights (.safetensors, .pth, .pt, .ckpt, .tar), or a list of them (a backbone and its head); a
               dict of tensors; a torch module, also compiled, scripted, parallel, averaged, with adapters or quantised
-    architecture  for weights alone: ``timm/<name>``, ``hf/<organisation>/<name>``, ``openclip/<model>``, ``torchvision/<name>``, a folder
-              with config.json, or a module, which is copied. None: guessed from the names and shapes of the weights, and said so
+    architecture  for a file of weights: ``timm/<name>``, ``hf/<organisation>/<name>``, ``openclip/<model>``, ``torchvision/<name>``, a
+                  folder with config.json, or a module, which is copied. None: guessed from the names and shapes of the weights, which the
+                  report says
     labels    names of the classes, in the order of the logits: a list, a dict, or a .txt, .csv or .json file
-    base      of an adapter, its base model, where what it names is not found: a folder, a name of the hub, a module
-    weights   where a file has several sets of weights, the key of the one to read
+    base      for an adapter: its base model, if the one that it names cannot be found: a folder, a name of the hub, a module
+    weights   for a file with several sets of weights: the key of the one to read
     check     ``quick``: logits, probabilities, gradient and account on a sample; ``all``: conservation and each method too; ``none``
-    others    as :func:`explainers.wrap` takes them; preprocess and tokenizer also by the name of a folder or of the hub
+    others    those of :func:`explainers.wrap`; preprocess and tokenizer may also be the name of a folder or of the hub
 
-    Files are read as weights alone: nothing in them is executed. Weights of half precision and quantised ones are explained in float32; of
-    a module, a copy is. A module is opened once: what it became is kept with it until a weight of it changes. A check that fails is said
-    in the notes of every explanation.
-    Raises ExplainerError, whose ``report()`` can be sent to others, where it cannot be opened.
+    Files are only read for weights: nothing in them is executed. Weights of half precision and quantised ones are explained in float32; for
+    a module this is done in a copy. A module is opened once: the resulting model is kept with it until one of its weights changes. A failed
+    check is mentioned in the notes of every explanation. Raises ExplainerError, whose ``report()`` can be sent to others, if it cannot be
+    opened.
     """
     if check not in CHECK_LEVELS:
         raise ExplainerError(f"check={check!r}: choose one of {', '.join(CHECK_LEVELS)}")
@@ -82,7 +83,7 @@ def open(  # noqa: A001  (the word for it; in this package files are opened by p
 
 
 def model_of(anything: Any) -> Model:
-    """A model as it is, a module as it was opened before, anything else as :func:`open` opens it."""
+    """Return a model unchanged, for a module the model that it was opened as before, and for anything else the result of :func:`open`."""
     if isinstance(anything, Model):
         return anything
     if isinstance(anything, nn.Module) and (known := find_opened(anything)) is not None:
@@ -92,7 +93,7 @@ def model_of(anything: Any) -> Model:
 
 @with_gradients()
 def check_model(model: Model, twin: nn.Module | None = None, *, every: bool = False) -> Model:
-    """The model with the checks in its report: the quick ones, or ``every`` one."""
+    """Run the quick checks on a model, or ``every`` check, and return it with the results in its report."""
     assert model.report is not None
     started = time.perf_counter()
     checks = _checks(model, twin, every)

@@ -22,7 +22,9 @@ _COARSE = (8, 6)  # of the noise that it is made of
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """``source``: the picture or the text, None where only tensors can be sent; ``inputs``: what the model is asked with."""
+    """A sample input: ``source`` is the picture or the text, None if only tensors can be sent; ``inputs`` is the value to pass to the
+    model.
+    """
 
     source: Image.Image | str | TextPair | PicturePrompt | None
     inputs: Input
@@ -30,13 +32,13 @@ class Sample:
 
 
 def picture() -> Image.Image:
-    """Soft spots of colour on a grid."""
+    """Draw a sample picture: soft spots of colour on a grid."""
     noise = np.random.default_rng(0).integers(0, 256, (_COARSE[1], _COARSE[0], 3), dtype=np.uint8)
     return Image.fromarray(noise).resize(_SIZE, Image.Resampling.BICUBIC)
 
 
 def sample_of(model: Model) -> Sample:
-    """A sample that ``model`` can read: tensors of random numbers where how its pictures are prepared is not known."""
+    """Return a sample input for ``model``; tensors of random numbers if the preparation of its pictures is unknown."""
     if model.kind == "molecule":
         return Sample(MOLECULE, MOLECULE)
     if model.kind == "text":

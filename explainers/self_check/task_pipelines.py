@@ -16,7 +16,7 @@ def _pipeline(name: Any, model: Model, **options: Any) -> Any:
 
 
 def _of_token(model: Model, text: str) -> dict[int, float]:
-    """The label of the token that is asked about, and its probability."""
+    """Return, from transformers' pipeline, the index of the label of the explained token, with its probability."""
     assert model.reading is not None
     rows = _pipeline("token-classification", model, ignore_labels=[])(text)
     row = next(row for row in rows if row["index"] == model.reading.token)
@@ -25,9 +25,9 @@ def _of_token(model: Model, text: str) -> dict[int, float]:
 
 
 def _of_mask(model: Model, text: str) -> dict[int, float]:
-    """The likeliest words at the one mask of the text."""
+    """Return, from transformers' pipeline, the indices of the likeliest words at the only mask of the text, with their probabilities."""
     return {int(row["token"]): float(row["score"]) for row in _pipeline("fill-mask", model)(text)}
 
 
-#: By the name of a task.
+#: Name of a task -> function that asks transformers' pipeline.
 TASK_PIPELINES: dict[str, Callable[[Model, str], dict[int, float]]] = {"token-classification": _of_token, "fill-mask": _of_mask}

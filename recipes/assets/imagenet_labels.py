@@ -70,7 +70,7 @@ def parse_indices(text: str) -> list[int]:
 
 
 def everyday_groups(table: Mapping[str, str], classes: int) -> list[str]:
-    """Return the one everyday group of each class, in the order of the classes; raises ValueError where a class has none or two."""
+    """Return the one everyday group of each class, in the order of the classes; raises ValueError if a class has none or two."""
     first: dict[int, str] = {}
     for group, text in table.items():
         for index in parse_indices(text):
@@ -113,7 +113,7 @@ def groups_of(wnids: Sequence[str], nouns: Mapping[str, Synset], table: Mapping[
 def label_entries(wnids: Sequence[str], nouns: Mapping[str, Synset], table: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return one entry of ``imagenet.json`` for each class: label, group, groups, synonyms and wnid.
 
-    Raises ValueError where two classes have the same label.
+    Raises ValueError if two classes have the same label.
     """
     named, added, wrong = ({int(index): value for index, value in table[key].items()} for key in ("labels", "synonyms", "wrong"))
     words = [nouns[wnid[1:]].words for wnid in wnids]

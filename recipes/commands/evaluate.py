@@ -1,4 +1,4 @@
-"""``python -m recipes evaluate``: how good the embedded models and their maps are, each figure beside its bar."""
+"""``python -m recipes evaluate``: how good the embedded models and their maps are, each value next to its goal."""
 
 from __future__ import annotations
 

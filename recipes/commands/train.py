@@ -1,4 +1,4 @@
-"""``python -m recipes train``: make an embedded model anew from its recipe, or fine-tune one of one's own."""
+"""``python -m recipes train``: train an embedded model again from its recipe, or fine-tune your own."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ def add(commands: Commands) -> None:
     """Declare the command ``train``. Each recipe brings its own arguments, so they are parsed once the recipe is known."""
     parser = commands.add_parser(
         "train",
-        help="train one of the embedded models anew, or an encoder on reviews",
-        description="Train one of the embedded models anew, or with 'reviews' an encoder on ERASER's movie reviews. The folder that is "
+        help="train one of the embedded models again, or an encoder on reviews",
+        description="Train one of the embedded models again, or with 'reviews' an encoder on ERASER's movie reviews. The folder that is "
         "written can be given to --model.",
         epilog="'python -m recipes train NAME --help' lists the arguments of that recipe.",
     )

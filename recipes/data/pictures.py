@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
 
-from explainers.models.removal.patches import painted
+from explainers.models.removal.patches import paint_patches
 
 SHARP, TINY = "sharp", "tiny_imagenet"
 HELD_BACK = 20
@@ -107,5 +107,5 @@ def recolour(images: Tensor, rng: np.random.Generator) -> Tensor:
     varied = GREY + ((grey + (pixels - grey) * between(0.5, 1.5)) - GREY) * between(0.6, 1.4) + between(-25, 25, 3)
     pixels = torch.where(is_varied[:, None, None, None], varied, pixels).permute(0, 3, 1, 2)
     keep = torch.from_numpy((rng.random((number, *grid)) > rng.uniform(0.1, 0.7)) | (rng.random((number, 1, 1)) > GREY_SHARE))
-    pixels = painted(pixels - GREY, keep.flatten(1).float(), grid) + GREY
+    pixels = paint_patches(pixels - GREY, keep.flatten(1).float(), grid) + GREY
     return pixels.clamp(0, 255).round().to(torch.uint8).permute(0, 2, 3, 1).contiguous()

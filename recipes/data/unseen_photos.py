@@ -51,7 +51,7 @@ class LabelledPhotos:
 
 
 def missing_reason(data: Path | None, folder: str = SINGLE_FOLDER) -> str | None:
-    """Return why there are no photos to measure on; None where there are."""
+    """Return why there are no photos to measure on; None if there are."""
     if data is None:
         return f"needs --data DIR, the folder that holds {SINGLE_FOLDER}/ and {COCO}/"
     return None if (data / folder).is_dir() else f"{data} lacks {folder}/"

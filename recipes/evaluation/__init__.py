@@ -44,8 +44,8 @@ def format_value(value: float, form: Form) -> str:
 class Figure:
     """One measured value of a model, a row of the table.
 
-    value   None where it was not measured; then ``note`` says why
-    bar     the goal: at least, or with ``at_most`` at most that; None where there is none
+    value   None if it was not measured; then ``note`` says why
+    bar     the goal: at least, or with ``at_most`` at most that; None if there is none
     note    what a reader should know: how many, which method
     """
 
@@ -94,7 +94,7 @@ class Setting:
     """The options of a measurement: model folder, data, limit and methods.
 
     folder   the model's
-    data     the folder of data sets that are not part of the project; None where there is none
+    data     the folder of data sets that are not part of the project; None if there is none
     limit    at most so many scenes or texts of each kind, for a quick look; None for all that the figures call for
     methods  whose maps are measured; None for those of the pages. `JUDGED_METHOD` and `CONTROL` always are
     """

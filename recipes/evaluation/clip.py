@@ -70,8 +70,8 @@ def renamed_accuracy(first: Tensor, truth: Tensor, others: Sequence[tuple[list[i
     """Return how often the right word wins where classes go by another word, a synonym or a group, from 0 to 1.
 
     first   (N, classes): answers to the classes' own names; ``truth`` bool (N, classes)
-    others  words with the classes that each stands for, and the answers to it (N,). A photo is asked for every word that stands for
-            all classes that it may be of, against the names of all classes that the word does not stand for.
+    others  words with the classes that each stands for, and the answers to it (N,). A photo is asked for every word that stands for all
+            classes that it may be of, against the names of all classes that the word does not stand for.
     """
     right = total = 0
     for members, answer in others:

@@ -35,7 +35,7 @@ def answers(model: Model, texts: Sequence[str]) -> Tensor:
 def measure(name: str, setting: Setting) -> Report:
     """Measure ``molecules``: accuracy on the test fifth and on the folds, and how well maps find the atoms of toxicophores.
 
-    Raises ExplainerError where the benchmark's file is not named.
+    Raises ExplainerError if the benchmark's file is not named.
     """
     if setting.data is None:
         raise ExplainerError("the benchmark is not part of Vitrine: name ames_hansen.csv or .csv.xz, or its folder, with --data")

@@ -126,7 +126,7 @@ def worst(named: PhotoAnswers, photos: LabelledPhotos, labels: Sequence[str], nu
 def likeness(rows: Sequence[EvaluationRow]) -> float | None:
     """Return Spearman's correlation of the maps of two methods of the same input, the mean over all pairs and inputs, without ``CONTROL``.
 
-    None where there are no two methods.
+    None if there are no two methods.
     """
     scores: dict[int, list[list[float]]] = {}
     for row in rows:
@@ -187,10 +187,10 @@ def compare_with(name: str, whole: PhotoAnswers, images: Tensor, size: int, note
 
 
 def calibrate_by_halves(whole: PhotoAnswers, strange: Tensor) -> tuple[Tensor, Tensor, Tensor] | None:
-    """Apply to every second photo and made-up picture the calibration of the others; None where too few photos are named right for one.
+    """Apply to every second photo and made-up picture the calibration of the others; None if too few photos are named right for one.
 
-    strange   answers to made-up pictures, (M, classes)
-    Returns the largest probability of each photo (N,), bool (N,) which photos stay known, and bool (M,) which made-up pictures do.
+    strange   answers to made-up pictures, (M, classes) Returns the largest probability of each photo (N,), bool (N,) which photos stay
+              known, and bool (M,) which made-up pictures do.
     """
     shares, stay = torch.zeros(len(whole.logits)), torch.zeros(len(whole.logits), dtype=torch.bool)
     strange_stay = torch.zeros(len(strange), dtype=torch.bool)
@@ -247,7 +247,7 @@ def separation_figures(name: str, kind: str, calibration: Calibration, known: Te
 
 
 def unclassed_figures(name: str, folder: Path, whole: PhotoAnswers, data: Path) -> list[Figure]:
-    """Measure the same for COCO's photos of things without a class: the separation from known photos, and how many are doubted; empty where
+    """Measure the same for COCO's photos of things without a class: the separation from known photos, and how many are doubted; empty if
     there are none, or no threshold.
     """
     calibration, pictures = read_shipped_calibration(folder), read_unclassed(data)

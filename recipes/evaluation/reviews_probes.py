@@ -40,13 +40,13 @@ WithoutOpinion = Callable[[Sequence[str], Tensor], Tensor]  # texts, their logit
 
 
 def thresholds_of(folder: Path) -> dict[str, float]:
-    """Return the abstention thresholds of a model folder by kind; empty where it has no calibration."""
+    """Return the abstention thresholds of a model folder by kind; empty if it has no calibration."""
     path = folder / CALIBRATION_FILE
     return {threshold.kind: threshold.value for threshold in read_calibration(path).thresholds} if path.is_file() else {}
 
 
 def opinion_test(folder: Path, model: Any, tokenizer: Any) -> WithoutOpinion | None:
-    """Return a function from texts and their logits to which of them hold no opinion, bool (N,); None where there is no such threshold."""
+    """Return a function from texts and their logits to which of them hold no opinion, bool (N,); None if there is no such threshold."""
     path = folder / CALIBRATION_FILE
     thresholds = read_calibration(path).thresholds if path.is_file() else ()
     threshold = next((threshold for threshold in thresholds if threshold.kind == "no_opinion"), None)
@@ -200,7 +200,7 @@ def abstentions(
 
 
 def calibration_error(probability: Tensor, right: Tensor, bins: int = 10) -> float:
-    """The mean distance of the probability of the answer from the share of right answers, over ``bins`` equal bins of [0.5, 1]."""
+    """Return the mean distance of the probability of the answer from the share of right answers, over ``bins`` equal bins of [0.5, 1]."""
     place = ((probability - 0.5) * 2 * bins).long().clamp(0, bins - 1)
     in_bin = [(place == index) for index in range(bins)]
     return sum(float((probability[i].mean() - right[i].float().mean()).abs() * i.float().mean()) for i in in_bin if i.any())

@@ -44,7 +44,7 @@ def vocabulary_near(words: Sequence[str], tokenizer: Tokenizer, table: Tensor, s
     """Choose the ``size`` pieces to keep: special ones, letters, those of ``words``, frequent ones, then the nearest to ``words`` in
     ``table``.
 
-    What a person asks about pictures is near what these show; a word without a piece of its own falls apart into smaller ones.
+    People ask about things that pictures show; a word without its own piece is split into smaller ones.
     """
     numbers = tokenizer.get_vocab()
     pieces = sorted(numbers, key=numbers.__getitem__)
@@ -134,7 +134,7 @@ def read(tower: BertModel, tokenizer: PreTrainedTokenizerFast, texts: Sequence[s
 def directions(texts: Tensor, number: int) -> Tensor:
     """Return the directions in which texts (N, width) differ most, (number, width), at right angles, each scaled down by its strength.
 
-    Along each, texts then differ by the root of what they differed: names of like things lie less close together.
+    Along each, the difference of texts becomes its square root, so that names of similar things lie less close together.
     """
     decomposed = torch.linalg.svd(texts - texts.mean(0), full_matrices=False)
     sizes = decomposed.S[:number] / decomposed.S[0]

@@ -41,7 +41,7 @@ def weights_file(size: int = 0) -> Path:
 
 
 def load_trained(model: nn.Module, path: Path) -> None:
-    """Copy the tensors of the file into timm's model, in their order. Raises ValueError where shapes differ."""
+    """Copy the tensors of the file into timm's model, in their order. Raises ValueError if shapes differ."""
     stored = torch.load(path, map_location="cpu", weights_only=True)
     values = [value for name, value in stored.items() if not name.endswith("num_batches_tracked")]
     names = [name for name in model.state_dict() if not name.endswith("num_batches_tracked")]
@@ -59,7 +59,7 @@ def efficientnet(size: int = 0, stride: int = 32) -> nn.Module:
 
 
 def normalise(images: Tensor) -> Tensor:
-    """Convert pictures, uint8 (B, H, W, 3), to what the trunk reads, float (B, 3, H, W)."""
+    """Convert pictures, uint8 (B, H, W, 3), to the trunk's input, float (B, 3, H, W)."""
     return (images.permute(0, 3, 1, 2).float() / 255 - MEAN) / STD
 
 
@@ -77,7 +77,7 @@ class Seen(NamedTuple):
 
 
 class Teacher:
-    """The trunk up to ``stages``, and the whole network that reads the same pictures, dilated and as it was trained.
+    """The trunk up to ``stages``, and the whole network for the same pictures, both with dilation and as it was trained.
 
     With ``early`` its features are followed by those after `EARLY_STAGE` stages.
 

@@ -20,7 +20,7 @@ from timm.layers import resample_abs_pos_embed
 from timm.models.vision_transformer import VisionTransformer
 from torch import Tensor
 
-from explainers.models.removal.patches import painted
+from explainers.models.removal.patches import paint_patches
 
 
 def tensors(images: Tensor, device: str) -> Tensor:
@@ -82,7 +82,7 @@ def encode_patches(model: VisionTransformer, x: Tensor, positions: Tensor, kept:
 def paint_removed(pixels: Tensor, kept: Tensor, patch: int) -> Tensor:
     """Paint all patches of ``pixels`` (B, 3, H, W) grey, ``patch`` pixels wide, except ``kept`` (B, n)."""
     grid = pixels.shape[-2] // patch, pixels.shape[-1] // patch
-    return painted(pixels, torch.zeros(len(pixels), math.prod(grid), device=pixels.device).scatter_(1, kept, 1.0), grid)
+    return paint_patches(pixels, torch.zeros(len(pixels), math.prod(grid), device=pixels.device).scatter_(1, kept, 1.0), grid)
 
 
 def plain_attention(model: VisionTransformer, device: str) -> None:

@@ -124,7 +124,7 @@ def _write_names(mlp: Any, units: slice, apart: Tensor) -> None:
 def write_detectors(vit: VisionTransformer, detectors: Detectors) -> None:
     """Write the early features and the detectors into the patch embedding and the first MLP, in place.
 
-    What else a tower holds stays: also what it learned of kinds from the last layer's features, and what its memory does with them.
+    The other weights of the tower are not changed, including those that it learned for kinds from the last layer's features.
     """
     mlp, projection, channels = vit.blocks[0].mlp, vit.patch_embed.proj.weight, slice(FEATURES, None)
     projection[:, channels] = 0
@@ -167,7 +167,9 @@ def scene_weights(kinds: int) -> dict[str, list[Any]]:
 
 
 def write_gathering(block: Any, names: Tensor, apart: Tensor) -> None:
-    """Write the last block, in place: the class token reads the patches with most in ACTIVE, and then strengthens the likeliest names."""
+    """Write the last block, in place: the class token attends to the patches with the largest value in the channel ACTIVE, and then
+    strengthens the most likely names.
+    """
     queries, keys, values = block.attn.qkv.weight.view(3, WIDTH, WIDTH)
     starts = range(0, WIDTH, WIDTH // HEADS)
     queries[starts, PLUS], keys[starts, ACTIVE] = NORM_DIVISOR, ACTIVE_ATTENTION

@@ -128,8 +128,8 @@ def _head_features() -> list[tuple[Tensor, Tensor]]:
 
 
 def write_gathering(block: Any, share: float) -> None:
-    """Write the attention of a block, in place: the class token gathers ``share`` of the features of all patches alike; patches read the
-    class token.
+    """Write the attention of a block, in place: the class token gets ``share`` times the mean of the features of all patches; patches read
+    the class token.
     """
     block.norm1.weight[:DIRECTIONS], block.norm1.weight[STRENGTH] = NORM_DIVISOR / LAYER_SIZE, NORM_DIVISOR / STRENGTH_SIZE
     queries, keys, values = block.attn.qkv.weight.view(3, WIDTH, WIDTH)

@@ -130,7 +130,7 @@ class Contrast:
 
 
 def name(rng: np.random.Generator) -> str:
-    """Return a random first name, often with a last name, sometimes one that nobody has."""
+    """Return a random first name, often with a last name, sometimes a made-up one."""
     choose = _chooser(rng)
     first = choose(WORDS["first_names"]) if rng.random() < 0.7 else nonce(rng)
     if rng.random() < 0.5:
@@ -139,7 +139,7 @@ def name(rng: np.random.Generator) -> str:
 
 
 def nonce(rng: np.random.Generator) -> str:
-    """Return a made-up word with a capital, so that what a word is made of does not count either."""
+    """Return a made-up word with a capital letter, so that the letters of a word carry no information either."""
     choose = _chooser(rng)
     parts = [choose(WORDS[part]) for part in (*("onsets", "vowels") * int(rng.integers(2, 4)), "codas")]
     return "".join(parts).capitalize()

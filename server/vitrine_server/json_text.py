@@ -39,7 +39,7 @@ def json_text(value: Any) -> str:
     return text
 
 
-def parsed_json(data: bytes, *, mend: bool = False) -> Any:
+def decode_json(data: bytes, *, mend: bool = False) -> Any:
     """Parse the JSON text ``data``; with ``mend``, characters that cannot be encoded as UTF-8 are replaced by U+FFFD.
 
     Raises NotJsonError for anything but JSON in UTF-8, including NaN and infinities, numbers of thousands of digits, nesting of thousands

@@ -26,11 +26,11 @@ class OneLineFormatter(logging.Formatter):
         """Format the message of a record, with the id of the request."""
         request, text = REQUEST.get(), super().formatMessage(record)
         lines = text.splitlines() if record.name.startswith("uvicorn") else [text]  # where a start fails, its message is a traceback
-        return "\n    ".join(map(escaped, lines)) + (f" {request}" if request else "")
+        return "\n    ".join(map(escape_control, lines)) + (f" {request}" if request else "")
 
     def formatException(self, ei: object) -> str:  # noqa: N802
         """Format a traceback, indented and with control characters escaped: its last line may contain what a client sent."""
-        return "\n".join(f"    {escaped(line)}" for line in super().formatException(ei).splitlines())  # type: ignore[arg-type]
+        return "\n".join(f"    {escape_control(line)}" for line in super().formatException(ei).splitlines())  # type: ignore[arg-type]
 
 
 class JsonFormatter(logging.Formatter):
@@ -54,7 +54,7 @@ class JsonFormatter(logging.Formatter):
         return json.dumps(line)  # all but ASCII is escaped
 
 
-def escaped(text: str) -> str:
+def escape_control(text: str) -> str:
     """Return ``text`` with line breaks and other control characters escaped as in Python."""
     return _CONTROL.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 

@@ -15,7 +15,7 @@ from explainers.methods.specs import Spec
 from explainers.methods.variants import Variant
 from vitrine_server.run_reports import CONTROL, RunReport, read_run_reports
 
-#: What methods are ranked by, the first of these metrics that a run has. Both hold what is right against what a random map gets.
+#: The metrics by which methods are ranked: the first one that a run has. Both compare with the result of a random map.
 RANKED_BY = ("srg", "own_object")
 #: The result of a method by each ranking metric, in plain words: ``{value}`` is its value in per cent, ``{random}`` that of a random map.
 SAYS = {
@@ -30,7 +30,7 @@ SAYS_TOGETHER = {
 #: For a ranking metric, a second one by which a method must also tie with the best, where the run has it: of two objects, a map that is
 #: strongest elsewhere may still mark the right one a little more.
 NOR_BY = {"own_object": "ap"}
-#: For each kind of input, the embedded model whose ranks stand in for a model that nobody measured.
+#: For each kind of input, the embedded model whose ranks are used for a model that was not measured.
 REFERENCE_MODELS = {"image": "photos-vit", "clip": "clip", "text": "reviews-bert", "molecule": "molecules"}
 #: For each kind of data set, the plural noun for its inputs.
 INPUTS_IN_WORDS = {"image": "pictures", "text": "texts", "molecule": "molecules"}
@@ -96,7 +96,7 @@ class MethodRanking:
 
     @property
     def second(self) -> dict[str, Any] | None:
-        """The second metric by which a method must tie with the best to come first; None where the run has none."""
+        """The second metric by which a method must tie with the best to come first; None if the run has none."""
         name = NOR_BY.get(self.metric["name"])
         return next((metric for metric in self.run.report.get("metrics", ()) if metric["name"] == name), None)
 
@@ -110,7 +110,7 @@ class MethodRanking:
         return {spec: 1 + values.index(value) for spec, value in zip(self._figures, values, strict=True)}
 
     def rank(self, spec: str) -> int | None:
-        """Return the rank of a method, 1 for the best; None where it was not measured, and for the control."""
+        """Return the rank of a method, 1 for the best; None if it was not measured, and for the control."""
         return self.ranks.get(spec)
 
     def apart(self, first: str, second: str, level: float) -> bool:
@@ -174,7 +174,7 @@ def _method_rankings(together: bool) -> dict[str, MethodRanking]:
     return best
 
 
-def shown_first(ranking: MethodRanking | None, variants: Iterable[Variant]) -> list[str]:
+def default_specs(ranking: MethodRanking | None, variants: Iterable[Variant]) -> list[str]:
     """Return the specs that a page shows by default: the declared ones, and the one with the best rank in each family.
 
     Only ``variants`` that can run and are not slow count. For several prompts a spec may have options, where it was measured with them.

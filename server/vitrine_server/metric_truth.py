@@ -8,7 +8,7 @@ from typing import Any
 
 from explainers.evaluation.known_truth.metrics_on_truth import FILE
 from explainers.evaluation.known_truth.truth_in_words import advice, conclusions, doubts
-from vitrine_server.json_text import parsed_json
+from vitrine_server.json_text import decode_json
 from vitrine_server.run_reports import shipped_folder
 
 FOLDER = "metrics-on-truth"
@@ -17,7 +17,7 @@ FOLDER = "metrics-on-truth"
 @lru_cache(maxsize=1)
 def _read(path: Path, changed: int) -> dict[str, Any]:
     """Read the comparison in a file; ``changed``, the time of its last change, makes the cache notice a new version."""
-    document: dict[str, Any] = parsed_json(path.read_bytes(), mend=True)
+    document: dict[str, Any] = decode_json(path.read_bytes(), mend=True)
     return document
 
 

@@ -107,8 +107,8 @@ def quantities() -> Quantities:
 
 def default_methods(model: explainers.Model, together: bool = False) -> list[str]:
     """List the specs to compute if a question names none; with ``together`` for a question with several prompts."""
-    measured = not (model.kind == "clip" and model.reads_text)  # nobody has measured the words of prompts
-    return shown_first(ranking_for(model.kind, model.name, together) if measured else None, explainers.variants(model))
+    measured = not (model.kind == "clip" and model.reads_text)  # methods were not measured on the words of prompts
+    return default_specs(ranking_for(model.kind, model.name, together) if measured else None, explainers.variants(model))
 
 
 def variants(model: explainers.Model | None) -> list[dict[str, Any]]:

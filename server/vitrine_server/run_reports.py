@@ -18,7 +18,7 @@ from explainers.evaluation.statistics import rank_methods
 from explainers.methods.registry import is_control
 from explainers.methods.specs import Spec
 from vitrine_server.http.problems import Problem
-from vitrine_server.json_text import encodable, parsed_json
+from vitrine_server.json_text import decode_json, encodable
 
 _ID = re.compile(r"[^a-z0-9-]+")
 
@@ -66,11 +66,11 @@ class RunReport:
         path = self.folder / EXAMPLES
         if not self.shows_inputs:
             detail = f"The run {self.id} keeps no examples of its inputs: its reports hold figures alone."
-            raise Problem(404, "no-examples", detail, send="Measure it anew, without --no-examples, where you have the data.")
+            raise Problem(404, "no-examples", detail, send="Measure it again without --no-examples, where you have the data.")
         try:
-            examples: dict[str, Any] = parsed_json(path.read_bytes(), mend=True)
+            examples: dict[str, Any] = decode_json(path.read_bytes(), mend=True)
         except (OSError, ValueError):
-            raise Problem(422, "broken-examples", f"{path} cannot be read.", send="Make its reports anew with vitrine evaluate.") from None
+            raise Problem(422, "broken-examples", f"{path} cannot be read.", send="Make its reports again with vitrine evaluate.") from None
         return examples
 
 
@@ -159,7 +159,7 @@ class _Reports:
         with self._lock:
             known = self._read.get(path)
         if known is None or known[0] != version:
-            known = (version, check_report(parsed_json(path.read_bytes(), mend=True), path))
+            known = (version, check_report(decode_json(path.read_bytes(), mend=True), path))
             with self._lock:
                 self._read[path] = known
         return known

@@ -54,105 +54,119 @@ class Settings(BaseModel):
     home: Folder = Field(default_factory=lambda: platformdirs.user_data_path("vitrine"), description="Folder of the stored explanations.")
     database: str = _setting(
         "",
-        "Where explanations are stored, if not in a file of `VITRINE_HOME`: a database of PostgreSQL, as `postgresql://name:word@host/vitrine`.",
+        "Where explanations are stored, if not in a file of `VITRINE_HOME`: a database of PostgreSQL, such as `postgresql://name:word@host/vitrine`.",
         secret=True,
     )
     engine: Literal["local", "ray"] = _setting(
-        "local", "What makes explanations: `local`, processes of this machine; `ray`, a cluster of Ray, which needs VITRINE_DATABASE."
+        "local",
+        "Where explanations are made: `local`, in processes of this machine; `ray`, on a Ray cluster, which needs VITRINE_DATABASE.",
     )
-    ray_address: str = _setting("", "Head of the cluster, as `10.0.0.5:6379`; without it RAY_ADDRESS, or a cluster of this machine alone.")
-    min_replicas: int = _setting(1, "Fewest processes of a cluster that hold models; it has more while they are asked more.", 1)
-    max_replicas: int = _setting(1, "Most processes of a cluster that hold models.", 1)
+    ray_address: str = _setting(
+        "", "Head of the cluster, such as `10.0.0.5:6379`; without it RAY_ADDRESS, or a cluster of this machine alone."
+    )
+    min_replicas: int = _setting(
+        1, "Minimum number of processes of a cluster that hold models; it has more while there are more questions.", 1
+    )
+    max_replicas: int = _setting(1, "Maximum number of processes of a cluster that hold models.", 1)
     replica_threads: int = _setting(1, "CPUs, and threads (OMP_NUM_THREADS), of each process of a cluster that holds models.", 1)
-    replica_gpus: float = _setting(0.0, "GPUs of each of these, such as 0.5 where two share one.", 0)
-    replica_models: int = _setting(8, "Models that each of these keeps in memory; the one unused for longest makes room.", 1)
+    replica_gpus: float = _setting(0.0, "GPUs of each of these processes, such as 0.5 if two share one.", 0)
+    replica_models: int = _setting(
+        8, "Models that each of these processes keeps in memory; the one unused for longest is dropped for another.", 1
+    )
     web_replicas: int = _setting(1, "Processes of a cluster that answer requests.", 1)
     models: Names = _setting((), "Models to load at the start besides the embedded ones, separated by commas.")
     architecture: str = _setting(
-        "", "Of files of weights among the models, their architecture: `timm/<name>`, `hf/<organisation>/<name>`, `openclip/<model>`, ..."
+        "", "Architecture of files of weights among VITRINE_MODELS: `timm/<name>`, `hf/<organisation>/<name>`, `openclip/<model>`, ..."
     )
-    labels: str = _setting("", "Of the models, a file with the names of their classes: .txt, .csv or .json.")
+    labels: str = _setting("", "File with the names of the classes of VITRINE_MODELS: .txt, .csv or .json.")
     own_models: Literal["local", "uploads", "all", "off"] = _setting(
         "local",
-        "Who may bring a model to the page *Your model*: `local`, who sits at this machine; `uploads`, everybody, by uploading; `all`, "
-        "everybody, and by paths of this machine too; `off`, nobody.",
+        "Who may bring a model to the page *Your model*: `local`, people at this machine; `uploads`, everybody, by uploading; `all`, "
+        "everybody, also by paths of this machine; `off`, nobody.",
     )
-    max_model_mb: float = _setting(4000.0, "Largest model that is uploaded, in megabytes (10^6 bytes).", 0.001)
+    max_model_mb: float = _setting(4000.0, "Largest model that may be uploaded, in megabytes (10^6 bytes).", 0.001)
     max_upload_mb: float = _setting(20.0, "Largest upload, in megabytes (10^6 bytes).", 0.001)
     max_megapixels: float = _setting(40.0, "Largest image, in millions of pixels.", 0.001)
     max_text_chars: int = _setting(20_000, "Longest text, in characters.", 1)
-    max_methods: int = _setting(256, "Most methods in one request.", 1)
-    max_targets: int = _setting(8, "Most targets or prompts in one request.", 1)
-    queue_size: int = _setting(32, "Explanations that may wait; one more is answered 429.", 1)
+    max_methods: int = _setting(256, "Maximum number of methods in one request.", 1)
+    max_targets: int = _setting(8, "Maximum number of targets or prompts in one request.", 1)
+    queue_size: int = _setting(32, "Explanations that may wait; a further one is answered 429.", 1)
     queue_share: int = _setting(24, "Explanations of one visitor that may wait, so that others still enter.", 1)
-    workers: int = _setting(1, "Processes that hold models, each with its own copy, where they run on the CPU; a GPU has one.", 1, 64)
+    workers: int = _setting(1, "Processes that hold models on the CPU, each with its own copy; a GPU has one.", 1, 64)
     job_seconds: int = _setting(900, "Seconds that one explanation or study may use its model; then it is ended.", 1)
     method_seconds: int = _setting(300, "Seconds that one method of an explanation may take; then the explanation is ended.", 1)
     silence_seconds: int = _setting(
-        120, "Seconds that a model may compute without a sign of life, such as the end of a pass; then its process is started anew.", 1
+        120, "Seconds that a model may compute without a sign of life, such as the end of a pass; then its process is restarted.", 1
     )
     grown_mb: int = _setting(
-        1000, "Megabytes by which a process of models may grow after it has loaded them; past that it is started anew when idle.", 1
+        1000, "Megabytes by which a process of models may grow after it has loaded them; past that it is restarted when idle.", 1
     )
-    max_hub_models: int = _setting(4, "Hub models kept in memory; the one unused for longest makes room.", 1)
-    keep: int = _setting(1000, "Explanations kept in the store; the oldest make room.", 1)
+    max_hub_models: int = _setting(4, "Hub models kept in memory; the one unused for longest is dropped for another.", 1)
+    keep: int = _setting(1000, "Explanations kept in the store; the oldest are deleted.", 1)
     runs: Names = _setting(
-        (), "Folders of runs of `vitrine evaluate` that the leaderboard shows beside those that ship, separated by commas."
+        (), "Folders of runs of `vitrine evaluate` that the leaderboard shows next to Vitrine's own, separated by commas."
     )
     datasets: Names = _setting(
         (),
-        "Data sets that runs of the page are measured on besides those that ship, each with its folder (or file), as "
+        "Data sets for runs of the page besides the embedded ones, each with its folder (or file), such as "
         "`imagenet=DIR,imagenet-s=DIR2`; `vitrine evaluate --list` has the names. Visitors see no paths.",
     )
-    max_run_inputs: int = _setting(2000, "Most inputs of one run that is begun on the page, and of a data set that is sent for it.", 2)
+    max_run_inputs: int = _setting(
+        2000, "Maximum number of inputs of one run that is begun on the page, and of a data set that is sent for it.", 2
+    )
     max_data_mb: float = _setting(
         200.0,
-        "Largest data set that is sent for a run of the page, in megabytes (10^6 bytes), packed and unpacked; of texts "
-        "VITRINE_MAX_UPLOAD_MB at most.",
+        "Largest data set that is sent for a run of the page, in megabytes (10^6 bytes), packed and unpacked; texts may have "
+        "at most VITRINE_MAX_UPLOAD_MB.",
         0.001,
     )
     embed: Names = _setting(
-        (), "Sites whose pages may show finished explanations in a frame, as `https://school.example`, separated by commas; `*` for all."
+        (),
+        "Sites whose pages may show finished explanations in a frame, such as `https://school.example`, separated by commas; `*` for all.",
     )
     allowed_hosts: Names = _setting(
         (),
-        "Names besides its own address and `localhost` by which people reach the server, as `vitrine.example` or `vitrine.example:8443`, "
-        "separated by commas: that of a reverse proxy, or this machine's in the network. Nothing is changed for requests by another name, "
-        "and nothing read where the server listens on a loopback address.",
+        "Names besides its own address and `localhost` by which people reach the server, such as `vitrine.example` or "
+        "`vitrine.example:8443`, separated by commas: that of a reverse proxy, or this machine's in the network. Requests by another name "
+        "change nothing, and read nothing if the server listens on a loopback address.",
     )
     visitors: Literal["auto", "apart", "together"] = _setting(
         "auto",
-        "`apart`: what each browser and each program asks is its own; `together`: all that ask are taken for one person; `auto`: together "
-        "where only this machine reaches the server (a loopback address, and no other name in VITRINE_ALLOWED_HOSTS), else apart.",
+        "`apart`: each browser and each program sees only its own explanations; `together`: all are treated as one person; `auto`: "
+        "together if only this machine reaches the server (a loopback address, and no other name in VITRINE_ALLOWED_HOSTS), else apart.",
     )
     token: str = _setting(
         "",
-        "A secret of 12 characters or more without which nobody gets in: for programs a bearer token, for browsers "
-        "what they are asked for first.",
+        "A secret of 12 characters or more without which nobody gets in: for programs a bearer token, for people "
+        "the password on the first page.",
         secret=True,
     )
-    user_header: str = _setting("", "The header in which a reverse proxy names the user, as `X-Remote-User`; nobody gets in without.")
+    user_header: str = _setting(
+        "", "The header in which a reverse proxy names the user, such as `X-Remote-User`; requests without it are refused."
+    )
     trusted_proxies: Names = _setting(
         ("127.0.0.1", "::1"),
-        "Addresses and networks of reverse proxies, separated by commas: what their headers say of the user, of the client's address and "
-        "of TLS is believed, and that of nobody else.",
+        "Addresses and networks of reverse proxies, separated by commas. Only their headers about the user, the client's address and "
+        "TLS are trusted.",
     )
     read_only: bool = _setting(False, "Whether stored explanations can only be read: nothing is asked, changed or deleted.")
-    allow_models: bool = _setting(False, "Whether people may load models of the hub where others than this machine reach the server.")
-    allow_runs: bool = _setting(False, "Whether people may begin and stop runs where others than this machine reach the server.")
-    visitor_rate: int = _setting(120, "Questions a minute of one visitor, where visitors are apart; one more is answered 429.", 1)
-    address_rate: int = _setting(1200, "Questions a minute from one address, where visitors are apart; one more is answered 429.", 1)
+    allow_models: bool = _setting(False, "Whether people may load models of the hub if other machines can reach the server.")
+    allow_runs: bool = _setting(False, "Whether people may begin and stop runs if other machines can reach the server.")
+    visitor_rate: int = _setting(120, "Questions of one visitor in a minute, if visitors are apart; a further one is answered 429.", 1)
+    address_rate: int = _setting(1200, "Questions from one address in a minute, if visitors are apart; a further one is answered 429.", 1)
     log_level: Literal["debug", "info", "warning", "error"] = _setting("info", "One of `debug`, `info`, `warning`, `error`.")
 
     # how it is operated
     keep_days: float = _setting(0.0, "Days for which explanations are kept; 0 for no limit.", 0)
     keep_mb: float = _setting(
-        0.0, "Megabytes (10^6 bytes) that explanations take on disk; past that the oldest make room; 0 for no limit.", 0
+        0.0, "Megabytes (10^6 bytes) that explanations may take on disk; beyond that the oldest are deleted; 0 for no limit.", 0
     )
     log_format: Literal["lines", "json"] = _setting(
-        "lines", "How the log is written: `lines` for people, `json` for programs, one object a line."
+        "lines", "How the log is written: `lines` for people, `json` for programs, one object on each line."
     )
-    path_prefix: str = _setting("", "Path below which a reverse proxy shows the server, as `/vitrine`; the proxy may cut it off or not.")
+    path_prefix: str = _setting(
+        "", "Path below which a reverse proxy shows the server, such as `/vitrine`; the proxy may cut it off or not."
+    )
 
     @model_validator(mode="after")
     def _check(self) -> Self:

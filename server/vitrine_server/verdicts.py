@@ -31,7 +31,7 @@ class Verdict:
 
 
 def verdicts(specs: Iterable[str], rankings: Mapping[str, MethodRanking], runs: Iterable[RunReport]) -> list[Verdict]:
-    """Return a verdict for each of ``specs`` that was measured: its level on each model, and where its map survives random weights."""
+    """Return a verdict for each of ``specs`` that was measured: its level on each model, and whether its map survives random weights."""
     runs = list(runs)
     sentences: list[Verdict] = []
     for spec in specs:
@@ -61,7 +61,7 @@ def on_photos(specs: Iterable[str], ranking: MethodRanking | None) -> str:
     return f"On photos {title} ranks {place} ({ranking.metric['title']}, {measured})."
 
 
-#: So many methods are named as those to trust.
+#: Number of methods that are named as trustworthy.
 MOST_TRUSTED_NAMED = 3
 
 

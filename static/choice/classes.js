@@ -267,7 +267,7 @@ export class Classes {
     );
     const tick = el("input", {
       type: "checkbox",
-      "aria-label": `${named(label)} beside the others`,
+      "aria-label": `${named(label)} next to the others`,
       on: { change: () => this.#setSelected(label, tick.checked) },
     });
     const node = el("li", {}, button, el("label", { class: "tick", title: "Set side by side" }, tick));

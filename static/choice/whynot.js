@@ -32,7 +32,7 @@ export class WhyNot {
       {
         type: "button",
         class: "act plain",
-        title: "FinerCAM: the logit less 0.6 times the mean of the three nearest other logits",
+        title: "FinerCAM: the logit minus 0.6 times the mean of the three nearest other logits",
         on: {
           click: () => {
             this.node.open = false;

@@ -11,14 +11,14 @@ export const GLOSSARY = {
   logit: "the score of a class before it becomes a probability. A higher logit means a likelier class.",
   "logit difference": "the logit of one class minus that of the other. Above 0 the model prefers the first.",
   Libra:
-    "a rule for the way back through the model (LibraGrad, 2025). It leaves out parts that cancel each other, so that the scores add up to the answer.",
+    "a rule for how the signal travels back through the model (LibraGrad, 2025). It leaves out parts that cancel each other, so that the scores add up to the answer.",
   AttnLRP:
-    "a rule for the way back through the model (2024). It divides each product in halves between its two factors.",
+    "a rule for how the signal travels back through the model (2024). It divides each product in halves between its two factors.",
   "rank correlation":
     "how alike two methods rank the patches, words or atoms: 1 is the same order, 0 chance, −1 the reverse. The median is the middle one of all pairs of methods.",
   difference:
     "Maps with a sign are subtracted as they are. Maps without signs are first divided by the sum of their values, so that both count alike.",
-  r: "Pearson’s correlation of the two maps: 1 where they rise and fall together, 0 where they have nothing in common, −1 where one is strong just where the other is weak.",
+  r: "Pearson’s correlation of the two maps: 1 if they rise and fall together, 0 if they have nothing in common, −1 if one is strong exactly where the other is weak.",
   "random baseline":
     "the result of the test when patches or words are removed in random order. A map that does no better says nothing.",
 };

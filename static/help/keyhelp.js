@@ -81,7 +81,7 @@ export const KEYS = [
 const TOUCHES = [
   ["Tap a patch or a word", "every plate shows its value; tap it again to let go"],
   ["Tap the two arrows under a map", "show the plate at full size"],
-  ["Tap a class", "explain it; the boxes beside the classes set several side by side"],
+  ["Tap a class", "explain it; tick the boxes next to classes to see several side by side"],
   ["Drag the slider at the foot", "remove what each map calls most relevant, and see the answer change"],
 ];
 

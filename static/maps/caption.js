@@ -281,7 +281,7 @@ export class Facts {
     if (map)
       rowOf(this.sum).title = total
         ? `The scores should add up to ${total}; they are off by this`
-        : "The scores need not add up to anything under this rule; they are off the explained number by this";
+        : "Under this rule the scores need not add up. Their sum differs from the explained number by this";
     const { precision, seed_correlation: seeds } = map ?? {};
     rowOf(this.seeds).hidden = seeds === undefined;
     this.seeds.textContent = seeds === undefined ? "–" : number(seeds, 2);

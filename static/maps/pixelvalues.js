@@ -65,5 +65,5 @@ export function pixelsOf(map, id) {
  */
 export const withoutPixels = (variant) =>
   variant.options?.some((option) => option.name === "at" && option.choices.includes("pixels"))
-    ? "This map has one score a patch. The option at=pixels gives one a pixel."
-    : "This method gives one score a patch, so there is no map of pixels.";
+    ? "This map has one score for each patch. The option at=pixels gives one for each pixel."
+    : "This method gives one score for each patch, so there is no map of pixels.";

@@ -53,7 +53,7 @@ function showMolecule(molecule) {
     for (const plate of workbench.plateSet.everyPlate) /** @type {any} */ (plate).outline?.(new Set(atoms));
   };
   byId("groups").replaceChildren(
-    el("p", { class: "quiet" }, groups.length ? "Known causes in it:" : "None of the eight known causes is in it."),
+    el("p", { class: "quiet" }, groups.length ? "Known causes in it:" : "It has none of the eight known causes."),
     ...groups.map(({ name, atoms }) =>
       el(
         "button",

@@ -21,7 +21,7 @@ const MEANING = ["second more", "first more"];
  * @returns {string}
  */
 export function likeness(r) {
-  if (r === null) return "r not defined: a map is the same everywhere";
+  if (r === null) return "no correlation: one map is the same everywhere";
   const shown = `r\u00a0=\u00a0${r < 0 ? "\u2212" : ""}${Math.abs(r).toFixed(2)}`;
   return r > SAME_FROM ? `same map for both, ${shown}` : `likeness of the two maps: ${shown}`;
 }

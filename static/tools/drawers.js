@@ -43,7 +43,7 @@ const DRAWERS = [
     kinds: ["text"],
     tasks: ["text-generation", "image-text-to-text"],
     title: "Words of the answer by words of the prompt",
-    says: "What each word did for each word written.",
+    says: "How much each word of the prompt counted for each word of the answer.",
     load: () => import("./answertable.js"),
   },
   {
@@ -106,7 +106,7 @@ const DRAWERS = [
   {
     id: "mixer",
     title: "Rule mixer",
-    says: "Switch the way back through the model operator by operator, and see what it does to a map.",
+    says: "Change the backward rule operator by operator, and see what that does to a map.",
     load: () => import("./mixer.js"),
   },
   {

@@ -137,7 +137,7 @@ class Words {
         class: "reading",
         dir: "auto",
         role: "group",
-        "aria-label": `${name}: point at a word, or walk with the arrow keys; Enter holds it`,
+        "aria-label": `${name}: point at a word, or use the arrow keys; Enter holds it`,
       },
       parts,
     );

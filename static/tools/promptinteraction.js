@@ -108,7 +108,7 @@ class PromptInteraction {
     const { id } = this;
     const isFitted = this.tool.value.way === FITTED;
     this.busy.textContent = isFitted
-      ? "Asking with words and patches left out, some hundred times …"
+      ? "Asking the model some hundred times, with words and patches left out …"
       : "Asking each word for its patches …";
     this.result.inert = true;
     try {

@@ -33,7 +33,7 @@ export const COLOURS = [
 const COVER = 0.62; // of the paint over the picture
 export const LETTERS = "ABCDEFGH";
 const FORWARD_ONLY =
-  "The cosine of each patch with each prompt, from forward passes alone. It is quick, but no share of the model's score.";
+  "The cosine of each patch with each prompt, from forward passes alone. It is quick, but not a share of the model's score.";
 // What a patch needs of the largest score, in percent, unless somebody moves it. Cosines are above zero almost
 // everywhere: on COCO128, of the patches of nothing asked for, 91 % are won at 5 %, and 18 % at 40 % (of things, 48 %).
 const USUAL_THRESHOLD = 5;

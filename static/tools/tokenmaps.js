@@ -52,7 +52,7 @@ class TokenPictures {
       el(
         "p",
         { class: "about" },
-        "How strongly each patch by itself suggests a token of the answer. It is the token's logit there, less that of earlier words, scaled from 0 to 1. It needs no backward pass, and the values add up to nothing. Press a token to explain it above.",
+        "How strongly each patch by itself suggests a token of the answer. It is the token's logit there, minus the part of earlier words, scaled from 0 to 1. The values do not add up to the answer. Press a token to explain it above.",
       ),
       el(
         "p",

@@ -109,7 +109,7 @@ function showLinks(state = read()) {
   for (const link of links) {
     const path = pathOf(link);
     const isHere = link.getAttribute("aria-current") === "page";
-    if (isHere) link.title = "Start anew";
+    if (isHere) link.title = "Start again";
     else if (path in state.places || PICTURES.includes(path)) link.href = addressOf(address(path, state));
   }
 }

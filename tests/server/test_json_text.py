@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from vitrine_server.json_text import NotJsonError, encodable, json_text, parsed_json
+from vitrine_server.json_text import NotJsonError, decode_json, encodable, json_text
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, {"a": [1, -math.inf]}, "\ud800", {"\udfff": 1}, ["a\udc00b"]])
@@ -17,8 +17,8 @@ def test_what_json_cannot_hold_is_refused(value: Any) -> None:
 
 @pytest.mark.parametrize("value", [{"title": "é 😀 \x00", "scores": [0.1, -3, None, True]}, "\\ud800", []])
 def test_what_is_written_is_read_again(value: Any) -> None:
-    assert parsed_json(json_text(value).encode()) == value
-    assert parsed_json(json.dumps(value).encode()) == value  # with escapes: a pair of them is one character
+    assert decode_json(json_text(value).encode()) == value
+    assert decode_json(json.dumps(value).encode()) == value  # with escapes: a pair of them is one character
 
 
 @pytest.mark.parametrize(
@@ -39,11 +39,11 @@ def test_what_is_written_is_read_again(value: Any) -> None:
 )
 def test_what_is_no_json_is_refused(data: bytes, said: str) -> None:
     with pytest.raises(NotJsonError, match=said):
-        parsed_json(data)
+        decode_json(data)
 
 
 def test_what_an_earlier_version_stored_is_mended() -> None:
     """Half a pair becomes U+FFFD, a whole pair and an escaped backslash stay."""
     stored = json.dumps({"title": "a\ud800b", "\udfff": ["😀", "\\ud800", 1.5]}).encode()
-    assert parsed_json(stored, mend=True) == {"title": "a�b", "�": ["😀", "\\ud800", 1.5]}
+    assert decode_json(stored, mend=True) == {"title": "a�b", "�": ["😀", "\\ud800", 1.5]}
     assert encodable("a\udfff😀") == "a�😀"

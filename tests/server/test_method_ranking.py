@@ -10,7 +10,7 @@ import pytest
 
 import explainers
 from explainers.methods.specs import Spec
-from vitrine_server.method_ranking import RANKED_BY, SAYS, MethodRanking, method_rankings, ranking_for, shown_first
+from vitrine_server.method_ranking import RANKED_BY, SAYS, MethodRanking, default_specs, method_rankings, ranking_for
 from vitrine_server.run_reports import CONTROL, RunReport, figures_of, read_run_reports
 
 VALUES = {"a": 0.1, "b": 0.3, CONTROL: 0.2, "c": 0.1, "nowhere": None}
@@ -61,7 +61,7 @@ def test_the_best_of_each_family_is_among_what_is_shown_first() -> None:
     for model, kind in (("photos-vit", "image"), ("scenes-vit", "image"), ("reviews-bert", "text"), ("clip", "clip")):
         ranking = ranking_for(kind, model)
         assert ranking is not None
-        first = shown_first(ranking, able)
+        first = default_specs(ranking, able)
         assert {variant.spec for variant in able if variant.default} <= set(first)
         best: dict[str, int] = {}
         for spec, rank in ranking.ranks.items():
@@ -75,9 +75,9 @@ def test_what_cannot_run_or_was_not_measured_is_not_shown_first() -> None:
     ranking = ranking_for("image", "photos-vit")
     assert ranking is not None
     best = min(ranking.ranks, key=lambda spec: ranking.ranks[spec])
-    assert best in shown_first(ranking, able)
-    assert best not in shown_first(ranking, [replace(v, reason="no way") if v.spec == best else v for v in able])
-    assert shown_first(None, able) == [variant.spec for variant in able if variant.default and variant.reason is None]
+    assert best in default_specs(ranking, able)
+    assert best not in default_specs(ranking, [replace(v, reason="no way") if v.spec == best else v for v in able])
+    assert default_specs(None, able) == [variant.spec for variant in able if variant.default and variant.reason is None]
 
 
 def test_each_embedded_model_stands_on_a_run_of_its_own() -> None:
@@ -136,9 +136,9 @@ def test_several_prompts_are_ranked_on_photos_that_were_asked_for_them_together(
     assert together.standing().ranks[contrast].value > alone.standing().ranks[contrast].value + 0.1
     assert together.rank(contrast) == 1
     able = [variant for variant in explainers.variants() if variant.reason is None]
-    assert contrast in shown_first(together, able)
-    assert contrast not in shown_first(alone, able)
-    assert shown_first(together, [replace(v, reason="no way") if v.spec == "maskclip" else v for v in able]).count(contrast) == 0
+    assert contrast in default_specs(together, able)
+    assert contrast not in default_specs(alone, able)
+    assert default_specs(together, [replace(v, reason="no way") if v.spec == "maskclip" else v for v in able]).count(contrast) == 0
 
 
 def test_another_model_gets_the_ranks_of_the_embedded_one_of_its_kind() -> None:

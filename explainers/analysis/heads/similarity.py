@@ -55,7 +55,7 @@ class SimilarityDecomposition(Record):
     heads    (blocks, heads, tokens) in float64
     mlps     (1 + blocks,): of the class token as it is before block 1, then of the MLP of each block
     content  bool (tokens,): which of them are patches, in raster order on the ``grid``
-    words    what each head looks for; None where nobody has looked
+    words    what each head looks for; None if the model has no head words (:func:`explainers.head_words`)
     notes    what a reader should know
     """
 
@@ -134,7 +134,7 @@ def _named(prompts: tuple[tuple[str, float, float], ...]) -> list[dict[str, Any]
 
 @dataclass(frozen=True)
 class WithoutHead(Record):
-    """The model asked again with one head giving nothing."""
+    """The cosines of a model with all prompts after one attention head was set to zero."""
 
     target: str
     block: Annotated[int, describe("Counted from 0.")]
@@ -158,10 +158,11 @@ class WithoutHead(Record):
 
 
 def decompose_similarity(session: Session) -> SimilarityDecomposition:
-    """The cosine of the first input with the first target's prompt, or the difference of two, as a sum over blocks, heads and tokens.
+    """Return the cosine of the first input with the first target's prompt, or the difference of two, as a sum over blocks, heads and
+    tokens.
 
-    Computed in float64. Raises ExplainerError where the embedding is no such sum (SigLIP, which pools with attention, is one), for the text
-    side, and for a target that is no sum of cosines, such as a probability.
+    All is computed in float64. Raises ExplainerError if the embedding is no such sum (such as SigLIP's, which pools with attention), for
+    the text side, and for a target that is no sum of cosines, such as a probability.
 
     Source: Gandelsman, Efros & Steinhardt, ICLR 2024, equations 3 to 5.
     """
@@ -184,9 +185,9 @@ def decompose_similarity(session: Session) -> SimilarityDecomposition:
 
 
 def similarity_without_head(session: Session, block: int, head: int) -> WithoutHead:
-    """The cosines of the first input with all prompts, asked again with one head of one block giving nothing to any token.
+    """Set the output of one attention head to zero at every token, and return the cosines of the first input with all prompts.
 
-    Raises ExplainerError as :func:`decompose_similarity` does, for a block or a head that is not there, and where the module of a block's
+    Raises ExplainerError as :func:`decompose_similarity` does, for a block or a head that is not there, and if the module of a block's
     attention cannot be told.
     """
     decomposition = decompose_similarity(session)
@@ -219,7 +220,7 @@ def save_json(data: dict[str, Any], path: Path | str) -> None:
 
 
 def words_of(model: Model) -> tuple[HeadWords | None, tuple[str, ...]]:
-    """The words of a model's heads, and what must be said of them."""
+    """Return what each head of a model looks for (None if unknown), and notes for the reader of these words."""
     words = model.head_words
     if words is None:
         return None, (f"What the heads of {model.name} look for has no words yet: run vitrine head-words once.",)
@@ -229,7 +230,7 @@ def words_of(model: Model) -> tuple[HeadWords | None, tuple[str, ...]]:
 
 
 def _target(session: Session) -> ResolvedTarget:
-    """The target of the first input. Raises ExplainerError where its number is no sum over heads."""
+    """Return the target of the first input. Raises ExplainerError if the target's number is not a sum over heads."""
     lacks = lacks_of(session.recording)
     for need in ("patch_features", "residual"):
         if need in lacks:

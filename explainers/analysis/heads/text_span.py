@@ -13,8 +13,9 @@ RANK = 80
 
 @dataclass(frozen=True, eq=False)
 class TextSpan:
-    """The ``texts`` chosen for a head, as places in the bank, in order; ``shares`` of the head's variance over the pictures that the
-    direction of each takes away, and ``reconstruction`` (pictures, P): the mean, and what lies along the chosen directions.
+    """The ``texts`` chosen for a head, as indices in the bank of texts, in the order of their choice; the ``shares`` of the head's variance
+    over the pictures that each one explains; and ``reconstruction`` (pictures, P): the mean plus the head's part along the chosen
+    directions.
     """
 
     texts: tuple[int, ...]
@@ -23,11 +24,12 @@ class TextSpan:
 
 
 def text_span(head: Tensor, texts: Tensor, count: int, rank: int = RANK) -> TextSpan:
-    """Greedily the ``count`` texts along which what a head adds varies most, each direction taken away before the next is chosen.
+    """Choose greedily the ``count`` texts along which a head's output varies most; each one's direction is removed before the next is
+    chosen.
 
     head   (pictures, P): what the head adds to the embedding of each picture
-    texts  (T, P) of length 1. They are projected on the first ``rank`` singular directions of ``head``, which are not centred, and keep
-           the length that is left: a text of which the head says little is short, and not chosen
+    texts  (T, P) of length 1. They are projected on the first ``rank`` singular directions of ``head``, which are not centred, and not
+           scaled to length 1 again: a text that has little to do with the head becomes short, and is not chosen
 
     Source: Gandelsman, Efros & Steinhardt, ICLR 2024, algorithm 1, as their code has it.
     """

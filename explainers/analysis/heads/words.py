@@ -41,13 +41,13 @@ def head_words(
     See :func:`explainers.analysis.heads.text_span.text_span`.
 
     pictures  anything that the model prepares: PIL images, paths. Some hundred of many kinds; few of one kind give words for that kind
-    rank      how many singular directions of what a head adds the texts are projected on: 80 in the published code; of the paper, the rank
+    rank      how many singular directions of what a head adds the texts are projected on: 80 in the published code; in the paper, the rank
               of the head's output, which is its width
-    about     what they are, in words for people; by default how many
+    about     what the pictures are, in words for people; by default how many they are
     progress  called after each batch with how many pictures were seen
 
-    The model gets them as ``model.head_words``, and ``.save("head_words.json")`` next to its weights keeps them. Raises ExplainerError for
-    a model whose embedding is no sum over heads, for fewer than 10 pictures, and without texts.
+    The result is also set as ``model.head_words``; to keep it, call its ``.save("head_words.json")`` next to the model's weights. Raises
+    ExplainerError for a model whose embedding is no sum over heads, for fewer than 10 pictures, and without texts.
 
     Source: Gandelsman, Efros & Steinhardt, ICLR 2024, algorithm 1.
     """

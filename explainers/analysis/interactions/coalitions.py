@@ -35,7 +35,9 @@ class Fit:
     second: Tensor
 
     def values(self, coalitions: Tensor) -> Tensor:
-        """e_0 + sum_i e_i + sum_(i<j) e_ij of the members of each coalition bool (K, n): (K,)."""
+        """Return the value (K,) that the terms predict for each coalition, bool (K, n): e_0 + sum_i e_i + sum_(i<j) e_ij over its
+        members.
+        """
         z = coalitions.to(self.first)
         return self.constant + z @ self.first + ((z @ self.second) * z).sum(1) / 2
 
@@ -45,7 +47,9 @@ class Fit:
 
 
 def size_masses(players: int, variant: Variant, p: float) -> Tensor:
-    """The weight of all coalitions of each size 0 to n together, (n + 1,), which add up to 1; of the Shapley variant the ends have none."""
+    """Return the total weight (n + 1,) of the coalitions of each size 0 to n; the weights sum to 1. In the Shapley variant sizes 0 and n
+    have weight 0.
+    """
     sizes = range(players + 1)
     if variant == "banzhaf":
         masses = [math.comb(players, k) * p**k * (1 - p) ** (players - k) for k in sizes]
@@ -56,13 +60,13 @@ def size_masses(players: int, variant: Variant, p: float) -> Tensor:
 
 
 def all_coalitions(players: int) -> Tensor:
-    """bool (2^n, n): row numbers read as binary, player 0 the highest digit."""
+    """Return every coalition of n players, bool (2^n, n): row numbers written in binary, player 0 the highest digit."""
     numbers = torch.arange(2**players)[:, None]
     return (numbers >> torch.arange(players - 1, -1, -1)) % 2 == 1
 
 
 def exact_weights(coalitions: Tensor, variant: Variant, p: float) -> Tensor:
-    """w(S) (K,) of coalitions bool (K, n)."""
+    """Return the exact weight w(S) (K,) of each coalition, bool (K, n)."""
     players, sizes = coalitions.shape[1], coalitions.sum(1)
     counts = torch.tensor([math.comb(players, k) for k in range(players + 1)], dtype=torch.float64)
     weights = (size_masses(players, variant, p) / counts)[sizes]
@@ -70,11 +74,11 @@ def exact_weights(coalitions: Tensor, variant: Variant, p: float) -> Tensor:
 
 
 def draw_coalitions(players: int, count: int, variant: Variant, p: float, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Distinct coalitions bool (K, n), at most ``count``, and their weights (K,).
+    """Return distinct coalitions bool (K, n), at most ``count``, and their weights (K,).
 
-    Sizes are drawn by their weight, and coalitions of a size alike. Sizes of which the draw would give all on average are enumerated and
-    leave it. What was drawn shares the weight of the open sizes by how often it was drawn; where nothing is enumerated that is the share
-    of the draws, as in the published code, which has the same share beside enumerated sizes too.
+    A size is drawn by its weight, then a coalition of that size uniformly. If the draw would on average give all coalitions of a size,
+    these are listed instead of drawn. The drawn coalitions share the weight of the other sizes by how often each was drawn. If no size is
+    listed, that is the share of the draws, as in the published code, which uses that share even when some sizes are listed.
     """
     if 2**players <= count:
         whole = all_coalitions(players)
@@ -126,13 +130,13 @@ def split_budget(first: int, second: int, budget: int) -> tuple[int, int]:
 
 
 def products(first: Tensor, second: Tensor) -> Tensor:
-    """Every coalition of one side (K, n) with every one of the other (L, m): (K L, n + m)."""
+    """Return every coalition of one side (K, n) with every one of the other (L, m): (K L, n + m)."""
     return torch.cat([first.repeat_interleave(len(second), 0), second.repeat(len(first), 1)], 1)
 
 
 def fit_interactions(coalitions: Tensor, weights: Tensor, values: Tensor, pairs: Sequence[tuple[int, int]]) -> Fit:
-    """The weighted least squares fit to values (K,) of coalitions bool (K, n), with an interaction for each of ``pairs``; the smallest
-    one where the coalitions do not determine it.
+    """Fit main terms, and an interaction for each of ``pairs``, to the values (K,) of coalitions bool (K, n) by weighted least squares. If
+    the coalitions do not determine the fit, return the one of smallest norm.
     """
     from scipy.linalg import lstsq
 

@@ -35,9 +35,9 @@ from explainers.errors import ExplainerError
 from explainers.json_records import HIDDEN, describe
 from explainers.models.encoders import encoder
 from explainers.models.eval_mode import answering
-from explainers.models.grids import halved_grid
+from explainers.models.grids import halve_grid
 from explainers.models.model import Model
-from explainers.models.removal.patches import painted
+from explainers.models.removal.patches import paint_patches
 from explainers.records.session import Check, check_seed, checker
 from explainers.self_check.opening import model_of
 
@@ -52,7 +52,7 @@ BUDGET, PARTS = 4096, 49
 MOST_BUDGET = 32_768  # coalitions: the design of the regression is held whole
 HELD_OUT_COALITIONS = 128  # coalitions that a fit is held against
 AT_ONCE = 32  # inputs in one forward pass
-#: From this share of the variance of other coalitions on, a fit predicts them.
+#: Share of the variance of other coalitions that a fit must explain to count as predicting them.
 MIN_R_SQUARED = 0.5
 
 
@@ -63,12 +63,12 @@ PairsOf = Literal["across", "all"]
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class FaithfulInteraction(PairedInputs):
-    """The interaction of words and patches, fitted to answers for coalitions of them. ``maps`` hold e_i + p sum_j e_ij.
+    """The interaction of words and patches, fitted to answers for coalitions of them.
 
     maps          e_i + p sum_j e_ij
     order         1: words and parts alone, whose pairs are 0; 2: with pairs
-    within        float32 (words, words) and (parts, parts), symmetric: pairs inside of either side; None where they were not fitted
-    first_order   float32 (units,) of each side: e_i. Patches that are hidden together share their terms alike
+    within        float32 (words, words) and (parts, parts), symmetric: pairs inside of either side; None if they were not fitted
+    first_order   float32 (units,) of each side: e_i. Patches that are hidden together share their term in equal parts
     """
 
     variant: Variant
@@ -98,7 +98,7 @@ class InteractionMeasures:
 
     insertion_deletion  the mean over the steps of (least important gone - most important gone) / (all - nothing): larger is better, 0 for
                         an order that says nothing; see :func:`explainers.analysis.interactions.measures.insertion_and_deletion`
-    r2, spearman        of coalitions drawn again, with what the terms predict of them
+    r2, spearman        between the values of newly drawn coalitions and those that the terms predict for them
     """
 
     insertion_deletion: float
@@ -107,10 +107,14 @@ class InteractionMeasures:
 
 
 class Game:
-    """One prompt and one picture with some of their players out: first the words, then parts of the picture."""
+    """The game whose players are the words of one prompt and then the parts of one picture; it returns the model's answer without some of
+    them.
+    """
 
     def __init__(self, model: Model, image: Any, prompt: str, parts: int, check: Check, progress: Progress | None = None) -> None:
-        """``check`` is called before each pass, and ``progress`` with how many prompts and pictures of how many were encoded."""
+        """Set up the game. ``check`` is called before each pass; ``progress`` is called with the numbers of encoded and of all prompts and
+        pictures.
+        """
         if model.kind != "clip" or model.prompt_inputs is None:
             raise ExplainerError(f"{model.name} compares no image with words: choose a CLIP model.")
         self.words = encode(encoder(model, "text"), model.prompt_inputs([prompt]))
@@ -121,12 +125,14 @@ class Game:
             raise ExplainerError(f"{model.name} has no grid of patches, of which some could be left out.")
         self._grid, self._check, self._progress = self.picture.grid, check, progress
         self.encoded = self.to_encode = 0
-        self.part_of = halved_grid(self._grid, parts)
+        self.part_of = halve_grid(self._grid, parts)
         self.sizes = self.part_of.bincount()
         self.players = (len(self.words.units), len(self.sizes))
 
     def texts(self, keep: Tensor) -> Tensor:
-        """Embeddings (K, D) of unit length of the prompt with the words of ``keep`` bool (K, words)."""
+        """Return the embeddings (K, D), of length 1, of the prompt with only the words that each row of ``keep``, bool (K, words),
+        keeps.
+        """
 
         def tensors(part: Tensor) -> dict[str, Tensor]:
             repeated = _repeat(self.words, len(part))
@@ -137,16 +143,20 @@ class Game:
         return self._embed(self.words.model, keep, tensors)
 
     def images(self, keep: Tensor) -> Tensor:
-        """Embeddings (K, D) of unit length of the picture with the parts of ``keep`` bool (K, parts)."""
+        """Return the embeddings (K, D), of length 1, of the picture with only the parts that each row of ``keep``, bool (K, parts),
+        keeps.
+        """
 
         def tensors(part: Tensor) -> dict[str, Tensor]:
             repeated = _repeat(self.picture, len(part))
-            return {**repeated, "pixel_values": painted(repeated["pixel_values"], part[:, self.part_of], self._grid)}
+            return {**repeated, "pixel_values": paint_patches(repeated["pixel_values"], part[:, self.part_of], self._grid)}
 
         return self._embed(self.picture.model, keep, tensors)
 
     def cosines(self, keep: Tensor) -> Tensor:
-        """The cosine (K,) of coalitions bool (K, words + parts); each prompt and each picture among them is encoded once."""
+        """Return the cosine (K,) of prompt and picture for each coalition, bool (K, words + parts). A prompt or picture that several share
+        is encoded once.
+        """
         words, of_words = keep[:, : self.players[0]].unique(dim=0, return_inverse=True)
         parts, of_parts = keep[:, self.players[0] :].unique(dim=0, return_inverse=True)
         return (self.texts(words)[of_words] * self.images(parts)[of_parts]).sum(1)
@@ -187,18 +197,18 @@ def faithful_interaction(
     In the result ``first`` is the prompt, ``second`` the image.
 
     model    one that compares images with prompts (CLIP), whose text tower takes an attention mask
-    variant  "banzhaf": coalitions weigh p^|S| (1 - p)^(n - |S|); "shapley": as in Shapley interactions, which nearly meet the values of
-             everything and of nothing
+    variant  "banzhaf": coalitions weigh p^|S| (1 - p)^(n - |S|); "shapley": the weights of Shapley interactions, by which the fit nearly
+             meets the values of all players and of none
     p        how many of the players are in, on average
     budget   coalitions that are fitted, at most. With "banzhaf" some prompts are joined with some pictures, each encoded once: with 4096
              of them 4 to 64 prompts and some hundred to a thousand pictures. With "shapley" each coalition is drawn whole
-    parts    of the picture that are hidden on their own, at most; the patches of one share its terms alike
-    order    1: a term for each word and part alone; 2: for pairs of them too
-    pairs    "across": of a word and a part; "all": also of two words, and of two parts, as the paper's own runs have them
-    progress  called between passes with how many prompts and pictures of how many were encoded
-    cancelled  asked between passes
+    parts    into how many parts, at most, the picture is divided; the patches of a part share its term in equal parts
+    order    1: a term for each word and each part; 2: also for pairs of them
+    pairs    "across": a word with a part; "all": also two words, and two parts, as in the paper's runs
+    progress  called between passes with the numbers of encoded and of all prompts and pictures
+    cancelled  asked between passes; when true, :class:`Cancelled` is raised
 
-    Raises ExplainerError for what cannot be done.
+    Raises ExplainerError for a model, a picture, a prompt or a setting that the fit cannot use.
     """
     if variant not in get_args(Variant):
         raise ExplainerError(f"variant={variant!r}: choose one of {', '.join(get_args(Variant))}.")
@@ -308,7 +318,7 @@ def measure_interactions(
 
 
 def _terms(outcome: PairedInputs, game: Game) -> Fit:
-    """The terms of an interaction, patches joined to the parts of a game."""
+    """Return the terms of an interaction with the terms of patches summed over each part of the game."""
     words, pieces = game.players
     if outcome.pairs.shape != (words, len(game.part_of)):
         raise ExplainerError("These interactions are of another prompt or another picture: measure those of the same two inputs.")

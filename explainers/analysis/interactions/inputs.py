@@ -13,7 +13,7 @@ from explainers.autograd.memory import check_memory
 from explainers.autograd.recording import Recording
 from explainers.errors import ExplainerError
 from explainers.models.eval_mode import with_gradients
-from explainers.models.input_sizes import naming_size
+from explainers.models.input_sizes import name_expected_size
 from explainers.models.inputs.types import ImageInput, Prepared, TextInput
 from explainers.models.model import Model
 from explainers.records.session import content_of
@@ -28,9 +28,9 @@ class Encoded:
 
     model            the encoder, whose ``entry`` is the block that the tokens enter
     tensors          what the encoder was given, a batch of one
-    record           what of the picture or text it read; ``notes`` what a reader should know of that
-    embedding        (D,), float32: what the encoder gives, which the similarity compares
-    tokens           (S, width), x^1; ``baseline_tokens`` the same of the baseline, where the path to them begins
+    record           which part of the picture or text it read; ``notes`` what a reader should know about that
+    embedding        (D,), float32: the output of the encoder, which the similarity compares
+    tokens           (S, width): the embedded tokens x^1; ``baseline_tokens`` those of the baseline, where the path to x^1 begins
     units            (units, S), 1 where a token belongs to a unit: a patch or a word
     is_token         (S,), 1 for each token that is no padding, the class token and other special ones included
     grid             (rows, columns) of the patches; None for a text
@@ -49,16 +49,17 @@ class Encoded:
 
 
 def encode(model: Model, prepared: Prepared, baseline: Baseline = "zero", block: EntryBlock = "first") -> Encoded:
-    """An input as its tokens enter the first or last block of ``model``: behind a norm that stands before the blocks, as CLIP has one.
+    """Encode one input, and return it with the tokens that enter the first or the last block of ``model``. A norm before the blocks, as in
+    CLIP, is applied first.
 
-    Raises ExplainerError for several inputs at once, and for a baseline or block that there is not.
+    Raises ExplainerError for several inputs at once, and for an unknown baseline or block.
     """
     _check(baseline, Baseline, "baseline")
     _check(block, EntryBlock, "block")
     if len(prepared) != 1:
         raise ExplainerError(f"These are {len(prepared)} inputs: one is compared with one.")
     model = _from_block(model, block)
-    with with_gradients(), naming_size(model, prepared.tensors):
+    with with_gradients(), name_expected_size(model, prepared.tensors):
         check_memory(model, prepared.tensors)
         recording = Recording(model, prepared.tensors)
     (record,) = prepared.inputs
@@ -97,7 +98,7 @@ def _check(value: object, choices: object, name: str) -> None:
 
 
 def _from_block(model: Model, block: EntryBlock) -> Model:
-    """The same model entered where the tokens enter a block."""
+    """Return the model with the given block as the place where its tokens enter."""
     blocks = model.blocks if block == "first" else model.blocks[-1:]
     if block == "last" and list(model.blocks).count(blocks[0]) > 1:
         raise ExplainerError(f"{model.name} runs one block several times, so the last cannot be told from the others: choose block=first.")
@@ -105,7 +106,9 @@ def _from_block(model: Model, block: EntryBlock) -> Model:
 
 
 def _empty_tokens(model: Model, tensors: Mapping[str, Tensor], record: ImageInput | TextInput, mask: Tensor) -> Tensor:
-    """(S, width), of a picture of zeros; or of a text of the special tokens around one padding token, filled up to the same length."""
+    """Return the tokens (S, width) of an empty input: a picture of zeros, or a text of the special tokens around one padding token, padded
+    to the same length.
+    """
     tensors_of_empty = dict(tensors)
     if isinstance(record, ImageInput):
         tensors_of_empty["pixel_values"] = torch.zeros_like(tensors["pixel_values"])

@@ -18,8 +18,8 @@ Value = Callable[[Tensor], Tensor]
 
 
 def extreme_sets(fit: Fit) -> tuple[Tensor, Tensor]:
-    """Return the sets of players with the smallest and with the largest g, for each size n to 0, bool (n + 1, n), as greedy growth finds
-    them.
+    """Find greedily, for each size n to 0, the set of players with the smallest and the one with the largest predicted value g; each result
+    is bool (n + 1, n).
     """
     players = len(fit.first)
     sets = torch.cat([_grow(fit, largest=True), _grow(fit, largest=False)])  # (2 n, n, n): start, size less 1, member
@@ -32,10 +32,10 @@ def extreme_sets(fit: Fit) -> tuple[Tensor, Tensor]:
 
 
 def _grow(fit: Fit, *, largest: bool) -> Tensor:
-    """bool (n, n, n): from each player the sets of 1 to n members."""
+    """Grow a set greedily from each player; return bool (n, n, n): for each first player the sets of 1 to n members."""
     players = len(fit.first)
     members = torch.eye(players, dtype=torch.bool)
-    gains = fit.first + fit.second  # of each player beside the start
+    gains = fit.first + fit.second  # of each player together with the first one
     steps = [members]
     worst = -torch.inf if largest else torch.inf
     for _ in range(players - 1):
@@ -48,10 +48,11 @@ def _grow(fit: Fit, *, largest: bool) -> Tensor:
 
 
 def insertion_and_deletion(fit: Fit, value: Value) -> tuple[float, Tensor, Tensor]:
-    """The score of a fit, and both curves (n + 1,) from all players to none: the most important first, the least important first.
+    """Remove players in the order of a fit; return the fit's score and two curves (n + 1,) of values, from all players to none: with the
+    most important removed first, and with the least important removed first.
 
-    The mean over the steps of what is left of the value when the least important set went, less what is left when the most important one
-    did, over v(all) - v(none). Not a number where these two are the same.
+    The score is the mean over the steps of (value with the least important set removed - value with the most important set removed),
+    divided by v(all) - v(none). It is NaN if v(all) equals v(none).
     """
     most, least = (value(sets).double() for sets in extreme_sets(fit))
     span = most[0] - most[-1]
@@ -59,11 +60,13 @@ def insertion_and_deletion(fit: Fit, value: Value) -> tuple[float, Tensor, Tenso
 
 
 def r_squared(values: Tensor, predicted: Tensor) -> float:
-    """1 - sum (v - g)^2 / sum (v - mean v)^2, of values and predictions (K,); below 0 where the mean does better."""
+    """Return R squared of predictions g (K,) for values v (K,): 1 - sum (v - g)^2 / sum (v - mean v)^2. It is below 0 if the mean predicts
+    better.
+    """
     values, predicted = values.double(), predicted.double()
     return float(1 - (values - predicted).square().sum() / (values - values.mean()).square().sum())
 
 
 def rank_agreement(values: Tensor, predicted: Tensor) -> float:
-    """Spearman's correlation of values and predictions (K,)."""
+    """Return Spearman's correlation of values and predictions (K,)."""
     return float(rank_correlations(torch.stack([values, predicted]).double().numpy())[0, 1])

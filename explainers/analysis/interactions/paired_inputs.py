@@ -40,7 +40,7 @@ class InteractionPair(Record):
 class PairedInputs(Record):
     """The interaction of two inputs, which have units: the patches of a picture in raster order, or the words of a text.
 
-    first, second  how the model was shown them
+    first, second  the two inputs as the model read them
     grids          (rows, columns) of each, None for a text
     pairs          float32 (units of first, units of second): what each pair adds to the cosine or takes from it
     maps           float32 (units,) of each: what a unit adds to the cosine with the whole of the other
@@ -73,7 +73,7 @@ class PairedInputs(Record):
         return float(self.pairs.double().sum())
 
     def strongest(self, count: int = 10) -> list[tuple[int, int, float]]:
-        """The pairs with the largest scores by magnitude: (unit of the first, unit of the second, score)."""
+        """Return the pairs with the largest scores by magnitude: (unit of the first, unit of the second, score)."""
         order = self.pairs.abs().flatten().argsort(descending=True)[:count].tolist()
         width = self.pairs.shape[1]
         return [(index // width, index % width, float(self.pairs[index // width, index % width])) for index in order]
@@ -87,7 +87,7 @@ class PairedInputs(Record):
         return f"row {row + 1}, column {column + 1}"
 
     def _head(self) -> str:
-        """The lines above the strongest pairs in the printed table."""
+        """Return the lines above the strongest pairs in the printed table."""
         raise NotImplementedError
 
     def __str__(self) -> str:
@@ -96,13 +96,15 @@ class PairedInputs(Record):
         return "\n".join([self._head(), *table, *(f"note: {note}" for note in self.notes)])
 
     def _repr_html_(self) -> str:
-        """The strongest pairs, and the map of each picture: what a notebook shows."""
+        """Return the strongest pairs, and the map of each picture: what a notebook shows."""
         from explainers.rendering.notebook import picture_html, text_html
 
         return text_html(str(self), *(picture_html(picture, "What a patch adds to the cosine") for picture in self.pictures()))
 
     def pictures(self, size: int = 448) -> list[Image.Image]:
-        """Return one image for each picture with its map over it, without texts; the map alone if the picture is not at hand."""
+        """Return one image for each picture with its map over it, and none for texts; only the map if the picture itself is not
+        available.
+        """
         drawn = []
         for record, grid, scores in zip((self.first, self.second), self.grids, self.maps, strict=True):
             if isinstance(record, ImageInput) and grid is not None:

@@ -72,8 +72,8 @@ class Interaction(PairedInputs):
 
     @property
     def baseline_terms(self) -> Annotated[float, describe("The rest of the cosine.")]:
-        """The rest of the cosine: what the embeddings hold of the baseline (their biases, or an empty input), and what the rule does not
-        not bring back to the tokens.
+        """The part of the cosine that the pairs leave out: the baseline's part of the embeddings (biases, or an empty input), and what the
+        rule does not propagate back to the tokens.
         """
         return self.cosine - self.total - self.other_tokens
 
@@ -100,16 +100,16 @@ def interaction(
     image.
 
     model   one that compares images with prompts (CLIP)
-    image   as :func:`explainers.explain` takes one
+    image   an image in any form that :func:`explainers.explain` takes
     rule    one of those that carry gradients; ``gradient`` with ``steps`` is exCLIP (see the module)
-    steps   of the path from the baseline over which the way back is averaged; 0: at the input itself
+    steps   number of points on the path from the baseline over which the Jacobians are averaged; 0: only the input itself
     baseline  where the path begins and what is taken off the tokens: "zero", or "empty", the tokens of a picture whose pixel values are 0
             and of a prompt of one padding token
-    block   of which block the tokens enter: "first" or "last"
+    block   the block whose input tokens are explained: "first" or "last"
     quadrature  how the average is approximated: "gauss_legendre", or "riemann" at 1/steps, 2/steps, ... 1
-    cancelled  asked between passes
+    cancelled  asked between passes; when true, :class:`Cancelled` is raised
 
-    Raises ExplainerError for what cannot be done.
+    Raises ExplainerError for a model, an input or a setting that does not fit.
     """
     model = model_of(model)
     if model.kind != "clip" or model.prompt_inputs is None:
@@ -138,10 +138,10 @@ def input_interaction(
     """Explain why an encoder finds two pictures, or two texts, alike: a map of each for their cosine, and the pairs that make it.
 
     model   an image or text classifier, whose encoder is everything before its last linear layer, or a CLIP model
-    first, second  two images, or two texts; of a CLIP model either: there a str is a text, but for the path of a picture (a name that
-            ends in .jpg, .png, .heic, ...)
+    first, second  two images, or two texts. For a CLIP model a str is a text unless it is the path of a picture (a name that ends in .jpg,
+                   .png, .heic, ...)
 
-    The others are those of :func:`interaction`. Texts longer than the model are cut, with a note.
+    The other arguments are those of :func:`interaction`. Texts longer than the model are cut, with a note.
     """
     model = model_of(model)
     settings = _check_settings(rule, steps, baseline, block, quadrature, checker(cancelled))
@@ -173,7 +173,9 @@ class _Settings:
 
 
 def _check_settings(rule: str, steps: int, baseline: Baseline, block: EntryBlock, quadrature: Quadrature, check: Check) -> _Settings:
-    """The settings of an interaction. Raises ExplainerError for a rule, a number of steps or a quadrature that there is not."""
+    """Check the settings of an interaction and return them. Raises ExplainerError for an unknown rule or quadrature, and for a number of
+    steps that is not allowed.
+    """
     if rule not in gradient_rules():
         raise ExplainerError(f"Interactions are made with rules that carry gradients: {', '.join(gradient_rules())}; not {rule!r}.")
     if not isinstance(steps, Integral) or steps < 0:
@@ -211,7 +213,7 @@ def _interaction(a: Encoded, b: Encoded, settings: _Settings) -> Interaction:
 
 
 def _notes_on_rest(result: Interaction) -> tuple[str, ...]:
-    """Return a note on what the cosine holds besides the pairs, where that is much."""
+    """Return a note on the part of the cosine that the pairs leave out, if it is large; else no note."""
     if abs(result.cosine - result.total) <= INTERACTION_TOLERANCE * max(abs(result.cosine), abs(result.total)):
         return ()
     baseline_in_words = "where their tokens are zero" if result.baseline == "zero" else "of an empty input"
@@ -223,8 +225,9 @@ def _notes_on_rest(result: Interaction) -> tuple[str, ...]:
 
 
 def _compare(a: Encoded, b: Encoded, settings: _Settings) -> tuple[Tensor, Tensor, Tensor, float]:
-    """Both maps, the pairs, and the sum of the pairs of all tokens, but for the norms. The products of ``a``, which has fewer units, are
-    made whole; ``b`` goes back from the directions of those units, where they are fewer than the dimensions.
+    """Return both maps, the pairs, and the sum of the pairs of all tokens, all before division by the norms of the embeddings. For ``a``,
+    which has fewer units, all products with the Jacobian are computed; for ``b`` only those along the directions of the units of ``a``, if
+    these are fewer than the dimensions.
     """
     products_and_sum = _products(a, settings)
     products, sum_of_all = products_and_sum[:-1], products_and_sum[-1]
@@ -237,7 +240,7 @@ def _compare(a: Encoded, b: Encoded, settings: _Settings) -> tuple[Tensor, Tenso
 
 
 def _exchange(original: Interaction) -> Interaction:
-    """The interaction with first and second exchanged."""
+    """Return the interaction with its two inputs exchanged."""
     return replace(
         original,
         first=original.second,
@@ -280,7 +283,7 @@ def _components_along(side: Encoded, directions: Tensor, settings: _Settings) ->
 
 
 def _sums(side: Encoded) -> Tensor:
-    """(units + 1, S): the tokens of each unit, and at last every token."""
+    """Return a matrix (units + 1, S) of 0 and 1: each row marks the tokens of one unit, the last row every token."""
     return torch.cat([side.units, side.is_token[None]])
 
 
@@ -296,8 +299,8 @@ def _pad_rows(rows: Tensor, count: int) -> Tensor:
 
 
 def _linearise(side: Encoded, copies: int, settings: _Settings) -> Iterator[tuple[Linearised, float]]:
-    """The encoder as a linear map of so many copies of its input, at each point of the path from the baseline, with its weight; without
-    steps at the input alone.
+    """Yield, for each point of the path from the baseline, the encoder linearised there for ``copies`` copies of the input, and the point's
+    weight. Without steps the input is the only point.
     """
     tensors = {name: tensor.expand(copies, *tensor.shape[1:]) for name, tensor in side.tensors.items()}
     rerun = rerunner(side.model, tensors, settings.check)

@@ -23,8 +23,8 @@ def attention(
 ) -> tuple[Tensor, Tensor]:
     """Compute softmax(Q K^T scale + mask) V and its weights step by step, so that the attention map is a node of the graph.
 
-    query (..., S, d), key and value (..., K, d); mask boolean (True: may attend) or additive, broadcast to (..., S, K). A query that may
-    attend nothing gives zeros. ``dropout`` of the weights occurs only in code of one's own, as a recording is in eval mode.
+    query (..., S, d), key and value (..., K, d); mask boolean (True: may attend) or additive, broadcast to (..., S, K). A query without a
+    key to attend to gives zeros. ``dropout`` of the weights occurs only in a user's own code, as a recording is in eval mode.
     """
     heads, move = query.shape[-3], rec.nodes.move
     if rec.single_head:
@@ -178,8 +178,9 @@ def _log_softmax_of_modules(
 
 @handles(torch.log_softmax, Tensor.log_softmax)
 def _log_softmax(rec: Recorder, func: TorchFunction, input: Tensor, dim: int, dtype: torch.dtype | None = None) -> Tensor:
-    """Record a log-softmax with its input and dimension. No rule has a choice for it, but its exponential is a softmax of the same
-    numbers."""
+    """Record a log-softmax with its input and dimension. No rule has a choice for it, but its exponential is the softmax of the same
+    numbers.
+    """
     out: Tensor = call_through(rec, torch.log_softmax, (input, dim), {"dtype": dtype})
     node = rec.nodes.of(out)
     if node is not None and rec.active(input):
@@ -189,7 +190,7 @@ def _log_softmax(rec: Recorder, func: TorchFunction, input: Tensor, dim: int, dt
 
 @handles(torch.exp, Tensor.exp)
 def _exp(rec: Recorder, func: TorchFunction, input: Tensor, **kwargs: Any) -> Any:
-    """No rule has a choice for it, but over its sum it is a softmax."""
+    """Record an exponential. No rule has a choice for it, but divided by its sum it is a softmax."""
     node = moved_from(rec.nodes.of(input))
     if node is not None and node.settings.get("function") == "log_softmax" and node.operands and not kwargs:
         return _softmax(rec, torch.softmax, node.operands[0], node.settings["dim"], node.settings["dtype"])

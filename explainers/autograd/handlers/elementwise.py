@@ -25,7 +25,7 @@ from explainers.autograd.recorder import Recorder
 
 
 def activation(rec: Recorder, func: TorchFunction, input: Tensor, *args: Any, gives: Role | None = None, **kwargs: Any) -> Tensor:
-    """Record an element-wise function with act(0) = 0; ``gives`` is the role of its output, unless its input are attention scores."""
+    """Record an element-wise function with act(0) = 0; ``gives`` is the role of its output, unless its input holds attention scores."""
     if not rec.active(input):
         return func(input, *args, **kwargs)
     return rec.run(op.Activation, input, lambda x: func(x, *args, **kwargs), False, role=_role_after_curve(rec, input) or gives)
@@ -40,7 +40,7 @@ def may_write(handler: Handler, beside: TorchFunction | None = None) -> Handler:
     """Make the handler of a function that can write into its first argument: by its name, as ``x.add_(y)``, or by ``inplace=True``.
 
     ``handler`` computes the result without writing and without ``inplace``; the result is then written, so that everything else that holds
-    the argument sees the new value. ``beside`` is the function of another name that computes the same and writes nothing.
+    the argument sees the new value. ``beside`` is the function with another name that computes the same without writing.
     """
 
     def handle(rec: Recorder, func: TorchFunction, input: Tensor, *args: Any, **kwargs: Any) -> Any:

@@ -65,8 +65,9 @@ def _pool(rec: Recorder, func: TorchFunction, input: Tensor, *args: Any, **kwarg
 
 @handles(F.interpolate)
 def _resize(rec: Recorder, func: TorchFunction, input: Tensor, *args: Any, **kwargs: Any) -> Any:
-    """An image in another size is still one: each of its pixels is a mean of others with weights that sum to 1, by which it gives on what
-    it gets, whatever the rule. A map of features in another size is pooled, but for bicubic weights, of which some are negative.
+    """Record a change of size. A resized image is still an image: each pixel is a mean of others with weights that sum to 1, and under
+    every rule its signal is passed on by these weights. A resized map of features counts as pooling, except with bicubic weights, some of
+    which are negative.
     """
     if role(rec, input) == Role.PIXELS:
         return rec.nodes.move(func(input, *args, **kwargs), input, Role.PIXELS)
@@ -79,7 +80,9 @@ def _resize(rec: Recorder, func: TorchFunction, input: Tensor, *args: Any, **kwa
 
 @handles(F.grid_sample)
 def _sample(rec: Recorder, func: TorchFunction, input: Tensor, grid: Tensor, mode: str = "bilinear", *args: Any, **kwargs: Any) -> Any:
-    """Record reading a map at places between its own: a mean of the numbers around each, for bicubic weights as in :func:`_resize`."""
+    """Record reading a map at places between its own: a mean of the numbers around each, bicubic weights are treated as in
+    :func:`_resize`.
+    """
     if not rec.active(input) or rec.active(grid):
         return call_through(rec, func, (input, grid, mode, *args), kwargs)
     if mode == "bicubic":

@@ -21,15 +21,15 @@ _ROUNDING, _MAX_ROUNDING = 1e3, 0.1
 
 
 def keep_exponent(rec: Recorder, exponential: Tensor, exponent: Tensor) -> None:
-    """Note of which numbers a tensor holds the exponentials."""
+    """Note that a tensor holds the exponentials of the numbers ``exponent``."""
     node = rec.nodes.of(exponential)
     if node is not None:
         node.operands = (exponent,)
 
 
 def keep_unshifted(rec: Recorder, difference: Tensor, whole: Any, shift: Any) -> None:
-    """Note what ``difference`` was before one number a row was taken off, the largest of it or one outside of the gradient: a softmax is
-    the same with and without.
+    """Note that ``difference`` is ``whole`` minus one number for each row (its largest, or a number outside of the gradient): the softmax
+    of both is the same.
     """
     node = rec.nodes.of(difference)
     if node is None or not (isinstance(whole, Tensor) and isinstance(shift, Tensor) and rec.active(whole)):
@@ -41,8 +41,8 @@ def keep_unshifted(rec: Recorder, difference: Tensor, whole: Any, shift: Any) ->
 
 
 def written_softmax(rec: Recorder, over: Tensor, under: Tensor) -> Tensor | None:
-    """Return the softmax that a quotient of two paths is, or None. Where a constant is added to the sum it is the softmax with one more
-    number, the logarithm of that, which is left out of what it gives.
+    """Return a quotient of two paths as a softmax if it is one; else None. If a constant is added to the sum, it is a softmax with one more
+    number, the logarithm of the constant, which is left out of the result.
     """
     exponential, total, constant = moved_from(rec.nodes.of(over)), moved_from(rec.nodes.of(under)), 0.0
     if total is not None and total.operator is op.Add and len(total.paths) == 1:
@@ -74,14 +74,14 @@ def written_softmax(rec: Recorder, over: Tensor, under: Tensor) -> Tensor | None
 
 
 def moved_from(node: Node | None) -> Node | None:
-    """The node whose numbers were moved, perhaps several times, to become those of ``node``."""
+    """Return the node whose numbers were moved, perhaps several times, to become those of ``node``."""
     while node is not None and node.operator is Move and node.paths:
         node = node.paths[0]
     return node
 
 
 def _exponents(rec: Recorder, exponential: Node) -> Iterator[Tensor]:
-    """The numbers that a softmax may be of: as they were before one number a row was taken off, and after it."""
+    """Yield the tensors of which a softmax may have been taken: the exponents before one number for each row was subtracted, and after."""
     (exponent,) = exponential.operands
     difference = moved_from(rec.nodes.of(exponent))
     if _is(difference, op.Add) and difference is not None:

@@ -48,8 +48,8 @@ class Activation(Operator):
 class BoundedGate(Operator):
     """A bounded non-linearity that multiplies another path (sigmoid, tanh): constant where gates are constant.
 
-    ``Mul`` gives the whole signal to the other factor there. Where the gate is not multiplied but read on (the tanh of
-    BERT's pooler), it is an :class:`Activation`, and dispatch chooses that one for functions with act(0) = 0.
+    ``Mul`` then passes the whole signal to the other factor. If the result is not multiplied but used directly (the tanh of BERT's pooler),
+    it is an :class:`Activation`, which dispatch chooses for functions with act(0) = 0.
     """
 
     title = "a gate that does not multiply anything"

@@ -28,8 +28,8 @@ def constant_of(node: Node) -> Any:
 class Add(Operator):
     """a + b. A constant operand is a bias.
 
-    ``role`` of the path beside a constant: transposed, the samples of both lie along the last of two dimensions; one of
-    :data:`OF_ATTENTION`, whose constants are not accounted for; shift, the constant is part of a normalisation.
+    ``role`` is that of the path that is added to a constant. Transposed: the samples of both lie along the last of two dimensions. One of
+    :data:`OF_ATTENTION`: constants are not accounted for. Shift: the constant is part of a normalisation.
     """
 
     title = "a sum"

@@ -80,8 +80,8 @@ class Softmax(Operator):
 
 
 class Weights(Operator):
-    """Attention weights that another curve than softmax made of the products of queries and keys, where they meet the values: constant
-    where attention is, else what lies behind them follows its own choice.
+    """Attention weights that another curve than softmax computed from the products of queries and keys, at the product with the values.
+    They are constant if attention is; else the operators behind them follow their own choices.
     """
 
     title = "attention weights"
@@ -103,7 +103,7 @@ class Weights(Operator):
 
 
 class LinearAttention(Operator):
-    """Q (K V), linear attention (Katharopoulos et al. 2020): what Q K would weigh V by, never made itself. K is (..., d, keys).
+    """Linear attention Q (K V) (Katharopoulos et al. 2020), whose weights Q K are never computed. K is (..., d, keys).
 
     The rules are those of (Q K) V: of the signal that weights and values share, the weights' part is shared by Q and K once more.
     ``kv`` is K V as the model computed it.
@@ -139,15 +139,16 @@ class LinearAttention(Operator):
 class Normaliser(Operator):
     """a / b of linear attention, b the sum of the weights by which a was made, so that they sum to 1.
 
-    Where weights are constant, so is b; of relevance it passes on all. Else it is what other divisions by a scale are, and follows the rule
-    of normalisation. It is no softmax: that has logits of any size, and AttnLRP's rule for it is a Taylor expansion with a bias. Weights
-    over their sum are x_j / g(x), which AttnLRP (Prop. 3.4) passes unchanged: differentiated, their relevance would always add up to 0.
+    If weights are constant, so is b; relevance is passed on completely. Otherwise it is a division by a scale, and follows the rule of
+    normalisation. It is not treated as a softmax: that has logits of any size, and AttnLRP's rule for it is a Taylor expansion with a bias.
+    Weights over their sum are x_j / g(x), which AttnLRP (Prop. 3.4) passes unchanged: differentiated, their relevance would always add up
+    to 0.
 
     Under LRP-ε the matrix product that AttnLRP stabilises (Prop. 3.3, R / (2 O + ε)) is that of the weights which sum to 1 with the values,
     so its output O is a / b and not a: the size of a depends on how many tokens there are.
 
-    ``apart``: b comes from a product of its own, which then holds the half of the signal that is the weights'; else values of one beside
-    the others made it together with a.
+    ``apart``: b comes from a separate product, which then gets the weights' half of the signal; else b was computed together with a, by a
+    column of ones next to the values.
     """
 
     title = "the normaliser of linear attention"

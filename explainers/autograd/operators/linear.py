@@ -22,8 +22,8 @@ def weight_and_bias_of(node: Node) -> tuple[Tensor, Tensor | None]:
 class LinearMap(Operator):
     """y = forward(x, w) + b, for any map that is linear in x and in w: F.linear, convolution, x @ constant.
 
-    ``role``: ``pixels``, x are the pixels themselves, to which the z^B rule applies under a relevance rule; ``attention``, it projects
-    what attention gives. What makes queries, keys and values is known when the pass has ended.
+    ``role`` "pixels": x holds the pixels themselves, to which the z^B rule applies under a relevance rule. "attention": it projects the
+    output of attention. Which maps make queries, keys and values is known when the pass has ended.
     """
 
     title = "a linear map"

@@ -74,7 +74,7 @@ class Pool(Operator):
 
 
 class Pick(Operator):
-    """``pick(x)`` takes some of the numbers as they are, the largest: their ordinary gradient is right under every rule."""
+    """``pick(x)`` selects some of the numbers, such as the largest; its ordinary gradient is right under every rule."""
 
     title = "a maximum"
 
@@ -114,10 +114,10 @@ def _pull(function: LinearFunction, x: Tensor, signal: Tensor) -> Tensor:
 
 
 class Constant(Operator):
-    """Operator of a constant that is concatenated with tensors that depend on the input, such as a class token: a bias of its own.
+    """A constant that is concatenated with tensors that depend on the input, such as a class token. It counts as a bias.
 
-    Of relevance it takes its share, which is accounted for in the same way.
-    ``path`` is anything that depends on the input; it only makes the constant a node of the graph.
+    It takes its share of relevance, which is accounted for in the same way. ``path`` is anything that depends on the input; it only makes
+    the constant a node of the graph.
     """
 
     title = "a constant beside the tokens"

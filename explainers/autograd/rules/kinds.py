@@ -59,9 +59,9 @@ OPERATOR_KINDS: dict[str, Kind] = dict(
 
 
 def add_choice(choice: Choice) -> Choice:
-    """Add a way back of one's own: rules can name it from then on, and the rule mixer shows it.
+    """Register a new choice: from then on rules can name it, and the rule mixer shows it.
 
-    Raises ExplainerError for one that is of no kind, whose value cannot stand in a rule, or whose value another choice of its kind has.
+    Raises ExplainerError for a choice of no known kind, and for a value that is no valid name or that another choice of its kind has.
     """
     kind = OPERATOR_KINDS.get(getattr(choice, "kind", ""))
     if kind is None or not isinstance(choice, kind.base):

@@ -153,7 +153,7 @@ RULES |= {
 
 
 def add_rule(rule: Rule) -> Rule:
-    """Add a rule of one's own: it goes with every method that reads what it carries, and stands in every list.
+    """Register a new rule: it can be combined with every method that reads what it carries, and is in every list of rules.
 
     Raises ExplainerError for a name that cannot stand in a spec, or that another rule has.
     """
@@ -171,10 +171,9 @@ def gradient_rules() -> tuple[str, ...]:
 
 
 def rule_of(choices: Mapping[str, Any]) -> Rule:
-    """Return the rule with these choices, the known one if there is one; kinds of operators that are not named follow the ordinary
-    gradient.
+    """Return the rule with these choices, a known rule if one has them; kinds of operators that are not named follow the ordinary gradient.
 
-    Raises ExplainerError for a kind of operator or a choice that does not exist, and for choices that do not go together.
+    Raises ExplainerError for a kind of operator or a choice that does not exist, and for choices that cannot be combined.
     """
     for field in choices:
         if field not in OPERATOR_KINDS:

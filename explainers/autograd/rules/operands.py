@@ -45,8 +45,9 @@ TINY = 1e-6  # below this |x| the ratio act(x)/x is replaced by its limit, the s
 
 @dataclass(slots=True)
 class ActivationCurve:
-    """y = act(x), element by element. ``saved`` gives x and, where it was kept, y; ``kept`` holds what was computed from them once.
-    ``differentiable``: that is to be differentiated with respect to x.
+    """The operands of y = act(x), element by element. ``saved`` holds x and, if it was kept, y; ``kept`` caches values computed from them.
+
+    ``differentiable``: whether the results are differentiated with respect to x.
     """
 
     act: Callable[[Tensor], Tensor]
@@ -72,12 +73,12 @@ class ActivationCurve:
 
     @property
     def ratio(self) -> Tensor:
-        """y/x, and the slope where x is all but zero."""
+        """The ratio y/x, and the slope where x is almost zero."""
         return self.once("ratio", lambda: (smooth_ratio if self.differentiable else ratio)(self.act, self.x, self.y))
 
     @property
     def gate(self) -> Tensor:
-        """The name of ``ratio`` in 0.2."""
+        """The old name of ``ratio``, from version 0.2."""
         return self.ratio
 
     def once(self, name: str, compute: Callable[[], Tensor]) -> Tensor:
@@ -88,7 +89,9 @@ class ActivationCurve:
 
 
 def slope(act: Callable[[Tensor], Tensor], x: Tensor, differentiable: bool = False) -> Tensor:
-    """Derivative of an element-wise function; ``differentiable``: as a function of x."""
+    """Return the derivative of an element-wise function at x; with ``differentiable`` as a function of x that can be differentiated
+    again.
+    """
     with torch.enable_grad():
         x = x.view_as(x) if differentiable and x.requires_grad else x.detach().requires_grad_()
         (slope,) = torch.autograd.grad(act(x).sum(), x, create_graph=differentiable)
@@ -96,7 +99,7 @@ def slope(act: Callable[[Tensor], Tensor], x: Tensor, differentiable: bool = Fal
 
 
 def ratio(act: Callable[[Tensor], Tensor], x: Tensor, y: Tensor) -> Tensor:
-    """y/x of an element-wise function y = act(x), and its slope where x is all but zero."""
+    """Return y/x of an element-wise function y = act(x), and its slope where x is almost zero."""
     near = x.abs() < TINY
     if not bool(near.any()):
         return y / x
@@ -104,7 +107,9 @@ def ratio(act: Callable[[Tensor], Tensor], x: Tensor, y: Tensor) -> Tensor:
 
 
 def smooth_ratio(act: Callable[[Tensor], Tensor], x: Tensor, y: Tensor) -> Tensor:
-    """:func:`ratio` as a function that can be differentiated at zero too, where act(x)/x is the slope at x/2 up to x^2."""
+    """Return y/x like :func:`ratio`, as a function that can also be differentiated at zero: there act(x)/x is the slope at x/2, up to terms
+    of x^2.
+    """
     near = x.detach().abs() < torch.finfo(x.dtype).eps ** 0.5
     if not bool(near.any()):
         return y / x
@@ -127,9 +132,9 @@ class Saved(Generic[T]):
 
 @dataclass(slots=True)
 class Sum:
-    """a + b. ``both``: both are paths. ``constant_shares``: where one is a constant, whether it takes a share of relevance all the same.
+    """The operands of a + b. ``both``: whether both are paths. ``constant_shares``: whether a constant takes a share of relevance too.
 
-    ``account`` takes the signal alone: the bias is the constant operand.
+    ``account`` is called with the signal only: the bias is the constant operand.
     """
 
     saved: Sequence[Tensor]
@@ -143,7 +148,7 @@ class Sum:
 
     @property
     def shares(self) -> bool:
-        """The name of ``constant_shares`` in 0.2."""
+        """The old name of ``constant_shares``, from version 0.2."""
         return self.constant_shares
 
 
@@ -151,8 +156,8 @@ class Sum:
 class LinearMapOperand:
     """forward(x, weight) + bias, linear in x and in the weight. ``backward(signal, weight)`` is its transpose.
 
-    ``product`` is forward(x, weight), where it was kept; ``role()`` is asked of the whole pass; ``double``: all is computed in float64;
-    ``differentiable``: what comes back is differentiated, so that rows without a signal count too.
+    ``product`` is forward(x, weight), if it was kept; ``role()`` is known after the whole pass; ``double``: all is computed in float64;
+    ``differentiable``: the result is differentiated, so that rows without a signal count too.
     """
 
     saved: Sequence[Any]
@@ -187,7 +192,9 @@ class LinearMapOperand:
 
 @dataclass(slots=True)
 class PoolOperand:
-    """forward(x) * scale: a sum, a mean or a pool of weights that are constant and not negative. ``backward`` is forward's transpose."""
+    """The operands of forward(x) * scale: a sum, a mean or a pool of weights that are constant and not negative. ``backward`` is forward's
+    transpose.
+    """
 
     x: Tensor
     scale: float
@@ -197,7 +204,7 @@ class PoolOperand:
 
 @dataclass(slots=True)
 class Product:
-    """a * b of two paths, element by element."""
+    """The operands of a * b, two paths multiplied element by element."""
 
     a: Tensor
     b: Tensor
@@ -205,7 +212,7 @@ class Product:
 
 @dataclass(slots=True)
 class MatrixProduct:
-    """a @ b. ``paths``: which of the two depend on the input."""
+    """The operands of a @ b. ``paths``: which of the two depend on the input."""
 
     saved: Sequence[Tensor]
     paths: tuple[bool, bool]
@@ -218,7 +225,9 @@ class MatrixProduct:
 
 @dataclass(slots=True)
 class LinearAttentionOperand:
-    """Q (K V), ``kv`` the product K V. ``normalised()``: the output is divided by its normaliser, which stabilises in its place."""
+    """The operands of linear attention Q (K V); ``kv`` is the product K V. ``normalised()``: whether the output is divided by a normaliser,
+    which then is stabilised instead.
+    """
 
     query: Tensor
     key: Tensor
@@ -231,7 +240,7 @@ class LinearAttentionOperand:
 
 @dataclass(slots=True)
 class Quotient:
-    """a / b, b a scale. ``paths``: which of the two depend on the input."""
+    """The operands of a / b, with b a scale. ``paths``: which of the two depend on the input."""
 
     a: Tensor
     b: Tensor
@@ -240,14 +249,16 @@ class Quotient:
 
 @dataclass(slots=True)
 class NormaliserOperand(Quotient):
-    """a / b of linear attention. ``apart``: b comes from a product of its own."""
+    """The operands of a / b in linear attention. ``apart``: whether b comes from a separate product."""
 
     apart: bool
 
 
 @dataclass(slots=True)
 class Normalisation:
-    """unit * weight + bias with unit = (x - mean) * inverse, over the dimensions ``over``. ``mean`` None: x is not centred."""
+    """The operands of a normalisation unit * weight + bias, with unit = (x - mean) * inverse, over the dimensions ``over``. ``mean`` None:
+    x is not centred.
+    """
 
     saved: Sequence[Any]
     over: tuple[int, ...]

@@ -22,9 +22,9 @@ from explainers.json_records import HIDDEN, INLINE, Record, describe
 class Rule(Record):
     """A backward rule: a choice for each kind of operator. :data:`OPERATOR_KINDS` lists the choices and what they do.
 
-    ``strength`` has the numbers of the linear choices that take some.
+    ``strength`` has the parameters of the linear choices that have any.
 
-    Raises ExplainerError for a choice that does not exist, and for choices that do not go together.
+    Raises ExplainerError for a choice that does not exist, and for choices that cannot be combined.
     """
 
     attention: str = "jacobian"
@@ -53,8 +53,8 @@ class Rule(Record):
 
     @property
     def accounts(self) -> bool:
-        """Return whether tokens times the signal at them, and the bias terms, add up to what the backward pass began with:
-        FullGrad-completeness (Mehri et al. 2025). It holds where the surrogate that is differentiated is linear.
+        """Return whether the products of tokens with their signals, and the bias terms, add up to the number with which the backward pass
+        began: FullGrad-completeness (Mehri et al. 2025). It holds if the surrogate that is differentiated is linear.
         """
         return all(choice.accounts for choice in self._chosen.values())
 
@@ -76,7 +76,7 @@ class Rule(Record):
 
     @property
     def choices(self) -> dict[str, str | bool]:
-        """Kind of operator -> what was chosen for it."""
+        """A dict from each kind of operator to the value of its choice."""
         return {field: getattr(self, field) for field in OPERATOR_KINDS}
 
     @overload

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Strength:
-    """The numbers of the linear choices ``gamma`` and ``epsilon``, as the code of AttnLRP has them.
+    """The parameters of the linear choices ``gamma`` and ``epsilon``; defaults are those of AttnLRP's code.
 
-    gamma              of linear layers; the projections of attention (queries, keys, values, output) get none
-    gamma_convolution  of convolutions, the patch embedding among them
-    epsilon            of linear layers and LayerNorm
-    epsilon_sum        of sums of two paths and of matrix products
+    gamma              γ of linear layers; the projections of attention (queries, keys, values, output) have none
+    gamma_convolution  γ of convolutions, including the patch embedding
+    epsilon            ε of linear layers and LayerNorm
+    epsilon_sum        ε of sums of two paths and of matrix products
     """
 
     gamma: float = 0.05

@@ -74,8 +74,8 @@ def _unmoved(node: Node, start: Node | None) -> Node:
 
 
 def added_before(nodes: Nodes, layout: Layout) -> tuple[Tensor, Tensor] | None:
-    """The constant that was added last before x^1 to all tokens, or to the patches alone, and differs from token to token: the position
-    embeddings, and the tokens with them added. None where nothing was.
+    """Return the constant that was added last before x^1 to all tokens, or to the patches alone, and differs from token to token: the
+    position embeddings; and the tokens with them added. None if there is none.
     """
     tokens = math.prod(layout.grid or (0,))
     for node in reversed(nodes.ran[: nodes.entry]):
@@ -100,14 +100,14 @@ def is_normalised_first(nodes: Nodes, of_pixels: bool = False) -> bool:
 
 
 def is_added_and_normalised(nodes: Nodes, block: Block) -> bool:
-    """Return whether all that takes the tokens of a block is a normalisation in it and its residual sum."""
+    """Return whether the tokens that enter a block are used only by a normalisation in it and by its residual sum."""
     takers = [] if block.start is None or block.end is None else _takers(nodes, block.start)
     is_inside = all(block.end is not None and block.first <= taker.place < block.end for taker in takers)
     return is_inside and {taker.operator for taker in takers} == {Norm, Add}
 
 
 def _takers(nodes: Nodes, start: Node) -> list[Node]:
-    """Return the nodes that compute with what a node gave, with nothing but moved numbers between."""
+    """Return the nodes that compute with the result of a node, directly or after operators that only move numbers."""
     users, waiting, takers = users_of(nodes.ran), [start], list[Node]()
     while waiting:
         for user in users.get(id(waiting.pop()), ()):
@@ -116,12 +116,14 @@ def _takers(nodes: Nodes, start: Node) -> list[Node]:
 
 
 def pooling_attention(nodes: Nodes, users: Users) -> Tensor | None:
-    """(B, H, queries, S): the last attention behind the blocks of fewer queries than keys, where the keys are the blocks' tokens."""
+    """Return the weights (B, H, queries, S) of the attention that pools the tokens: the last one behind the blocks that has fewer queries
+    than keys, with the blocks' tokens as keys. None if there is none.
+    """
     return next((attention.weights for attention in pooling_products(nodes, users)), None)
 
 
 def pooling_products(nodes: Nodes, users: Users) -> list[Attention]:
-    """Return the attention that pools the tokens after the blocks, with the values that it weighs; an empty list if there is none."""
+    """Return the attention that pools the tokens after the blocks, with the values that it weights; an empty list if there is none."""
     node = _pooling_softmax(nodes)
     return [] if node is None else [Attention(node, meeting(node, users))]
 

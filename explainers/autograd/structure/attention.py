@@ -21,7 +21,7 @@ Users = Mapping[int, list[Node]]
 
 @dataclass(frozen=True, eq=False)
 class Attention:
-    """One attention: the softmax of its weights, and their product with values; None where they meet none in a matrix product."""
+    """One attention: the softmax of its weights, and their product with values; None if they meet none in a matrix product."""
 
     softmax: Node
     product: Node | None
@@ -38,7 +38,7 @@ class Attention:
 
     @property
     def value(self) -> Tensor | None:
-        """The values that the attention weighs, (B, H, keys, d); None without a product."""
+        """The values that the attention weights multiply, (B, H, keys, d); None without a product."""
         return None if self.product is None else self.product.operands[1]
 
     @property
@@ -47,7 +47,7 @@ class Attention:
         return None if self.product is None else _kept(self.product)
 
     def parts(self) -> AttentionParts | None:
-        """Return the queries, keys, values, weights and outputs of the attention; None where its queries and keys cannot be told."""
+        """Return the queries, keys, values, weights and outputs of the attention; None if its queries and keys cannot be told."""
         scores = None if self.product is None else scores_of(self.softmax)
         if scores is None or self.product is None or scores.operator is not MatMul:
             return None
@@ -148,7 +148,7 @@ def input_of(products: Sequence[Node | None], block: Block) -> Tensor | None:
     """Return the input (B, S, D) of the attention whose weights meet values in ``products``: the one tensor whose linear maps are its
     queries, keys and values.
 
-    None where they come from several, or where it is no row of the block's tokens.
+    None if they come from several tensors, or from one that is no row of the block's tokens.
     """
 
     def projects(node: Node) -> bool:
@@ -177,8 +177,8 @@ def projections(nodes: Nodes) -> tuple[frozenset[int], bool]:
 
 
 def _stretches(nodes: Nodes) -> Iterator[tuple[list[Node], Node | None, bool]]:
-    """Yield the list of nodes in stretches: the blocks, and what runs before, between and after them; each with the node where it begins to
-    depend on the previous block (or, for a block, on its input), and whether it is a block.
+    """Yield the list of nodes in sections: the blocks, and the parts before, between and after them. Each comes with the node at which it
+    begins to depend on the previous block (for a block, on its input), and whether it is a block.
     """
     yield nodes.ran[: nodes.blocks[0].first if nodes.blocks else None], None, False
     for block, after in zip(nodes.blocks, [*nodes.blocks[1:], None], strict=True):

@@ -20,10 +20,10 @@ IsOfKind = Callable[[Attention, Tensor, Gradient], bool]
 class AttentionKind:
     """A kind of attention.
 
-    name          of the kind
-    is_kind_of    whether attention is of it
-    mixes_tokens  whether it brings tokens together
-    no_map        why its weights are no map over tokens, the end of a sentence that says so; None where they are one
+    name          name of the kind
+    is_kind_of    function that tells whether an attention is of this kind
+    mixes_tokens  whether it combines different tokens
+    no_map        the reason why its weights are no map over tokens, as the end of a sentence; None if they are
     """
 
     name: str
@@ -36,7 +36,7 @@ def _is_over_channels(attention: Attention, x: Tensor, gradient: Gradient) -> bo
     """Return whether attention runs over channels: one value depends on all tokens, and one place along the last dimension on one token
     alone.
 
-    The weights look like a map of tokens where a head has as many channels as there are tokens.
+    The shape of the weights does not tell if a head has as many channels as there are tokens.
     """
     value = attention.value
     if value is None or not value.requires_grad or not 1 < x.shape[1] == value.shape[-2] == value.shape[-1]:

@@ -32,8 +32,8 @@ class Unreadable(Exception):
 
 @dataclass(frozen=True, eq=False)
 class AttentionMap:
-    """One map (B, H, S, S): ``sources`` are the tensors of the recorded pass that its numbers are in, and ``arrange`` makes it of them, or
-    what came back to it of what came back to them.
+    """One attention map (B, H, S, S). ``sources`` are the tensors of the recorded pass that hold its numbers; ``arrange`` builds the map
+    from them, or the signal at the map from the signals at them.
     """
 
     sources: tuple[Tensor, ...]
@@ -54,7 +54,7 @@ def as_recorded(weights: Tensor) -> AttentionMap:
 
 @dataclass(frozen=True, eq=False)
 class Product:
-    """Attention weights that meet values: ``side`` is the operand that the weights are, the second where values come first."""
+    """A product of attention weights and values; ``side`` is the index of the operand that holds the weights."""
 
     node: Node
     side: int
@@ -155,7 +155,7 @@ def _matrices(tensor: Tensor) -> Tensor:
 
 
 def _met(given: Tensor, leads: Size) -> Tensor:
-    """Return the index (leads,) of the operand's matrix that is broadcast to each matrix of the product."""
+    """Return for each matrix of the product the index (leads,) of the operand's matrix that is broadcast to it."""
     places = torch.arange(given.shape[:-2].numel(), device=given.device)
     return places.view(given.shape[:-2]).expand(leads).flatten()
 
@@ -181,8 +181,8 @@ def products_behind(starts: Iterable[Node | None], block: Block) -> list[Node]:
 def products_of(nodes: Nodes, block: Block) -> list[Product]:
     """Return the products of attention weights and values that combine tokens in a block, in the order in which they ran.
 
-    Raises Unreadable where a product of two paths is no such product, where what one gives goes to another alone, and where no residual
-    goes round them.
+    Raises Unreadable if a product of two paths is not of this kind, if the result of one is used only by another, and if there is no
+    residual connection around them.
     """
     products = []
     if block.start is not None and block.start not in ancestors([block.made_by], until=_is_product) and not _is_added_outside(nodes, block):
@@ -293,9 +293,9 @@ def maps_in(nodes: Nodes, block: Block, pull: Pull) -> list[AttentionMap]:
 
 
 def _part_of(nodes: Nodes, product: Product, block: Block, pull: Pull, is_known: bool) -> _Part | None:
-    """Return the part that a product adds to the block's map; None if it combines no tokens of the block. ``is_known``: whether all that
-    may bring tokens together in the block are its products and linear maps, such as convolutions behind its attention, before which tokens
-    can then be followed.
+    """Return the part that a product adds to the block's map; None if it combines no tokens of the block. ``is_known``: whether nothing in
+    the block but its products and linear maps (such as convolutions behind its attention) can combine tokens, so that tokens can be
+    followed back through it.
     """
     batch, tokens = block.input.shape[:2]
     assert block.output is not None

@@ -32,10 +32,10 @@ _TINY = torch.finfo(torch.float64).tiny
 class BlockPlan:
     """The way in which the attention of one block is read.
 
-    is_usual   whether it is the one map over the tokens in their order that has the shape of one, in every pass of as many softmaxes
-    softmaxes  how many ran in it
-    maps       how many maps it has one after the other; 0 where it has none, or none that can be read
-    reason     why its attention cannot be read, the end of a sentence; None where it can, or where it has none over its tokens
+    is_usual   whether its attention is the only map over the tokens in their order, in every pass with the same number of softmaxes
+    softmaxes  number of softmaxes that ran in it
+    maps       number of its successive maps; 0 if it has none, or none that can be read
+    reason     why its attention cannot be read, as the end of a sentence; None if it can, or if it has none over its tokens
     """
 
     is_usual: bool
@@ -65,7 +65,7 @@ class AttentionPlan:
 
     @property
     def reason(self) -> str | None:
-        """The reason why attention cannot be read in some block; None where it can in all."""
+        """The reason why attention cannot be read in some block; None if it can in all."""
         return next((block.reason for block in self.blocks if block.reason is not None), None)
 
     @property
@@ -75,7 +75,7 @@ class AttentionPlan:
 
     @property
     def has_parallel(self) -> bool:
-        """Return whether the heads of a block's map are of several products."""
+        """Return whether the heads of a block's map come from several products."""
         return any(block.heads_apart for block in self.blocks)
 
 
@@ -85,7 +85,7 @@ def softmaxes_in(nodes: Nodes, block: Block) -> int:
 
 
 def attention_outside(nodes: Nodes, read: Sequence[Attention], users: Users) -> tuple[str, ...]:
-    """Return the places outside of the blocks where a softmax weighs several values that depend on the input; those that are ``read`` are
+    """Return the places outside of the blocks where a softmax weights several values that depend on the input; the ones in ``read`` are
     left out.
     """
     known = {id(attention.softmax) for attention in read}
@@ -128,11 +128,11 @@ def has_shortcuts(nodes: Nodes) -> bool:
 def plan_of(
     nodes: Nodes, candidates: Sequence[Attention | None], behind: Sequence[Attention], pull: Pull, known: str | None = None
 ) -> AttentionPlan:
-    """Return the attention plan that one pass shows.
+    """Find the attention plan from one pass.
 
     ``candidates`` are, per block, the softmaxes that have the shape of a map over its tokens, ``behind`` the attention behind the blocks
-    that is read. ``pull`` goes back with attention cut. ``known`` is the reason why blocks without a candidate have no map, where it is
-    known.
+    that is read. ``pull`` runs a backward pass that stops at attention. ``known`` is the reason why blocks without a candidate have no map,
+    if known.
     """
     in_order_behind = all(_has_keys_in_order(attention, nodes.blocks[-1], pull) for attention in behind)
     usual = [None if each is None else _usual_product(nodes, each, block) for each, block in zip(candidates, nodes.blocks, strict=True)]
@@ -164,8 +164,8 @@ def _usual_product(nodes: Nodes, candidate: Attention, block: Block) -> Product 
 
 
 def _has_values_of_earlier_block(nodes: Nodes, product: Product, block: Block) -> bool:
-    """Return whether the values that a product weighs are computed from what an earlier block computed, on another way than through the
-    tokens that its own block takes; also where they are mixed with its own values (value residual learning).
+    """Return whether the values of a product are computed from results of an earlier block, by another path than through the tokens that
+    its own block takes; also if they are mixed with its own values (value residual learning).
     """
     if block.start is None:
         return False
@@ -181,10 +181,10 @@ def _has_weights_of(product: Product, candidate: Attention) -> bool:
 
 
 def _follow(nodes: Nodes, products: Sequence[Product], pull: Pull) -> tuple[bool, bool]:
-    """Return two booleans: whether each token of each block, and each query, has the code of its own place; and whether some token has that
-    of another.
+    """Return two booleans: whether each token of each block, and each query, gets the code of its own position; and whether some token gets
+    that of another.
 
-    A signal is sent back from the last block and from all values, without a code and with one.
+    Signals are propagated back from the last block and from all values, without a code and with one.
     """
     last = nodes.blocks[-1].output
     assert last is not None

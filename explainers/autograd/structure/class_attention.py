@@ -28,8 +28,8 @@ class ClassBlock:
     """The tensors of one block of class attention; its tokens are the class token, then those of the blocks.
 
     input         (B, 1 + S, D)
-    mid_residual  (B, 1 + S, D), or (B, 1, D) of the class token alone: the residual stream after attention; None where it is not known
-    output        likewise: what the block gives; None until it is done
+    mid_residual  the residual stream after attention, (B, 1 + S, D), or (B, 1, D) of the class token alone; None if unknown
+    output        the output of the block, in one of the same shapes; None until it is done
     """
 
     input: Tensor
@@ -41,10 +41,10 @@ class ClassBlock:
 class ClassAttention:
     """The class attention of one recorded pass, in the order in which it ran.
 
-    blocks       the modules in which it is
-    attentions   (B, H, 1, 1 + S) each, of all class attention, in those modules or in none
-    parts        its query (B, H, 1, d), keys, values (B, H, 1 + S, d), and output (B, H, 1, d); None where they are not known
-    projections  weight and bias of the linear map after it; None where there is none
+    blocks       the modules that contain it
+    attentions   (B, H, 1, 1 + S) each: the weights of all class attention, inside or outside of those modules
+    parts        its query (B, H, 1, d), keys, values (B, H, 1 + S, d), and output (B, H, 1, d); None if they are not known
+    projections  weight and bias of the linear map after it; None if there is none
     """
 
     blocks: tuple[ClassBlock, ...] = ()

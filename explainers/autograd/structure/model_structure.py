@@ -47,12 +47,12 @@ from explainers.models.structure.block_kinds import BlockKind
 
 
 class ModelStructure:
-    """Questions to the nodes of a pass. ``gradient`` answers what their list alone cannot.
+    """The structure of a model, found from the nodes of one pass; ``pull`` is used for what the list of nodes does not tell.
 
-    attention_kind  what attention in the blocks is known to be over; None: to be found out
-    is_text         texts have no class token that joins behind the blocks
-    pull            goes back with attention cut
-    plan            what a trial pass found of attention; not asked where ``attention_kind`` is known
+    attention_kind  the known kind of attention in the blocks; None: it is found out
+    is_text         whether the input is a text, which has no class token that joins behind the blocks
+    pull            runs a backward pass that stops at attention
+    plan            finds the attention plan by a trial pass; not called if ``attention_kind`` is known
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class ModelStructure:
         return None if self._known_kind is not None else self._find_plan()
 
     def found_plan(self) -> AttentionPlan:
-        """Return the attention plan that this pass shows."""
+        """Find the attention plan from this pass."""
         behind = [] if self._is_text else class_attentions(self._nodes, self._is_alone)
         pooling = pooling_products(self._nodes, self._users)
         known = self.attention_kind.no_map or self._block_kind.no_attention
@@ -115,7 +115,7 @@ class ModelStructure:
 
     @cached_property
     def _maps(self) -> list[list[AttentionMap] | None]:
-        """The attention maps of each block, one after the other; None where it has none that can be read."""
+        """The attention maps of each block, one after the other; None if it has none that can be read."""
         if self.plan is None:
             return [None if each is None else [as_recorded(each.weights)] for each in self._shaped]
         plans = [*self.plan.blocks, *[self.plan.blocks[-1]] * len(self._shaped)]  # of blocks that ran more often the last
@@ -133,12 +133,12 @@ class ModelStructure:
 
     @cached_property
     def attention_maps(self) -> list[AttentionMap | None]:
-        """The attention maps of all blocks, one after the other: one of most blocks, None of one that has none over its tokens."""
+        """The attention maps of all blocks in a list: one for most blocks, None for a block that has none over its tokens."""
         return [each for maps in self._maps for each in ([None] if maps is None else maps)]
 
     def first_map(self, block: int) -> int:
         """Return the index of a block's first attention map among all maps, for a block counted from 0 or back from -1. Raises
-        ExplainerError where there is no such block.
+        ExplainerError if there is no such block.
         """
         counts = [1 if maps is None else len(maps) for maps in self._maps]
         if all(count == 1 for count in counts):
@@ -151,7 +151,7 @@ class ModelStructure:
 
     @cached_property
     def attentions(self) -> list[Tensor | None]:
-        """The attention weights of each block, (B, H, S, S); None where it has no map."""
+        """The attention weights of each block, (B, H, S, S); None if it has no map."""
         return [None if each is None else each.weights for each in self.attention_maps]
 
     @cached_property
@@ -170,7 +170,7 @@ class ModelStructure:
 
     @cached_property
     def parts(self) -> list[AttentionParts | None]:
-        """The queries, keys, values, weights and outputs of each block's attention; None where they cannot be told."""
+        """The queries, keys, values, weights and outputs of each block's attention; None if they cannot be told."""
         return [None if each is None else each.parts() for each in self._attentions]
 
     @cached_property

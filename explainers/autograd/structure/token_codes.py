@@ -35,8 +35,8 @@ def digits_of(count: int) -> int:
 
 
 def codes(count: int, like: Tensor) -> Tensor:
-    """Return (digits, count): factors from 1 to 2 by which the signals of tokens are multiplied, one for each digit of the
-    token's number.
+    """Return factors (digits, count) from 1 to 2 by which the signals of tokens are multiplied: one for each digit of the token's
+    number.
     """
     numbers = torch.arange(count, device=like.device)
     digits = [numbers // DIGIT**place % DIGIT for place in range(digits_of(count))]
@@ -60,10 +60,10 @@ def decode(plain: Tensor, coded: Sequence[Tensor], count: int) -> Tensor:
 
 
 def tokens_of(pull: Pull, output: Tensor, labels: Tensor, count: int, at: Sequence[Tensor], rows: Sequence[int]) -> list[Tensor | None]:
-    """Return, for each tensor of ``at``, the label of ``output`` that each of its rows belongs to; None where no signal reaches it.
+    """Return, for each tensor of ``at``, the label of ``output`` that each of its rows belongs to; None if no signal reaches it.
 
-    ``labels`` are whole numbers below ``count``, to be broadcast with ``output``: rows of the same label belong together. ``rows`` says how
-    many of the first dimensions of each tensor count rows; negative: how many of the first and then the last one. The results have these
+    ``labels`` are whole numbers below ``count``, to be broadcast with ``output``: rows of the same label belong together. ``rows`` is the
+    number of leading dimensions of each tensor that are rows; if negative, the last dimension is one too. The results have these
     dimensions.
     """
     seeds = [torch.ones_like(labels, dtype=output.dtype), *codes(count, output)[:, labels]]

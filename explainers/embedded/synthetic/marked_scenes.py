@@ -28,8 +28,8 @@ MarkSays = Literal["same", "other", "nothing"]
 class MarkedScene(NamedTuple):
     """A picture of one thing and a mark, and the truth about both.
 
-    thing  index in KINDS of what is seen
-    mark   index in KINDS of what the mark says, None where there is none
+    thing  index in KINDS of the thing in the picture
+    mark   index in KINDS of the kind that the mark stands for; None if there is no mark
     """
 
     image: Image.Image
@@ -47,7 +47,7 @@ def mark_pixels(kind: int) -> NDArray[np.uint8]:
 
 
 def marked_scene(rng: np.random.Generator, says: MarkSays = "same") -> MarkedScene:
-    """Draw a random scene of one thing, with a mark in one corner whose meaning ``says`` chooses."""
+    """Draw a random scene of one thing, with a mark in one corner; ``says`` chooses the kind that the mark stands for."""
     thing = int(rng.integers(len(KINDS)))
     other = int((thing + rng.integers(1, len(KINDS))) % len(KINDS))
     mark = {"same": thing, "other": other, "nothing": None}[says]

@@ -49,7 +49,7 @@ class Sentence:
     before       words before the mask
     after        words after it
     subject      index of the subject among the words before the mask
-    verb, wrong  the form that agrees with it, and the other
+    verb, wrong  the form of the verb that agrees with the subject, and the other form
     attractors   number of nouns between subject and verb that have the other number
     """
 

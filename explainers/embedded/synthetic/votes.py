@@ -53,7 +53,7 @@ def sign_shapes() -> NDArray[np.bool_]:
 
 
 def _votes(rng: np.random.Generator, winner: int) -> NDArray[np.int64]:
-    """Return the signs of the places that vote, shuffled; the winner has its lead."""
+    """Draw the signs of the places that vote, in random order; ``winner`` leads by the required number of votes."""
     most = int(rng.integers(MOST_VOTES[0], MOST_VOTES[1] + 1))
     others = [sign for sign in range(len(SIGNS)) if sign != winner]
     while True:

@@ -86,9 +86,9 @@ class WorldControls:
     """The controls of one world of known truth, compared with the methods there.
 
     names       of methods, followed by those of the controls
-    has_map     bool (inputs, K): the inputs with a truth that have the map of each control; the others count for nothing
+    has_map     bool (inputs, K): whether an input with a truth has the map of each control; others are not counted
     weights     (draws, inputs), how often each input is drawn
-    truth       function from weights to the values by truth
+    truth       function from weights to the methods' values by the metric that is the truth
     """
 
     def __init__(
@@ -109,7 +109,9 @@ class WorldControls:
         return sides
 
     def by_truth(self) -> list[dict[str, Any]]:
-        """Return each control's truth with its interval, and its rank among the methods by truth, the first of equal ones."""
+        """Return for each control its value by the truth with the interval, and its rank by the truth among the methods; of equal ranks the
+        first.
+        """
         figures = []
         for name in self.controls:
             once, i = self._once((name,), self._truth), self.names.index(name)
@@ -155,7 +157,7 @@ class WorldControls:
         return once
 
     def _order_of(self, pair: tuple[str, str], values: Values) -> bool | None:
-        """Return whether the first of a pair has the larger value; None where one of them has none."""
+        """Return whether the first of a pair has the larger value; None if one of them has none."""
         if any(name not in self.controls and name not in self.methods for name in pair):
             return None
         once = self._once(pair, values)

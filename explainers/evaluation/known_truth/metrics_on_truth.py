@@ -1,8 +1,9 @@
 """Which metrics put methods in the order of the truth? Runs in worlds where it is known which tokens an answer comes from.
 
 The truth of a method is how well its maps name these tokens, averaged over inputs. A metric's agreement with it is Kendall's tau between
-the order of the methods by the metric, the better end first, and their order by truth. Inputs are drawn anew for its interval, the same for
-both orders. Controls, whose place is known beforehand, stand apart: they are no methods, and a metric is asked whether it puts them there.
+the order of the methods by the metric, the better end first, and their order by truth. For its interval inputs are drawn again, the same
+for both orders. Controls, whose place is known beforehand, stand apart: they are no methods, and a metric is asked whether it puts them
+there.
 """
 
 from __future__ import annotations
@@ -133,9 +134,7 @@ class MetricOnTruth(Record):
 
 
 def kendall(first: Numbers, second: Numbers) -> Numbers:
-    """Return Kendall's tau-b (draws,) of each row of ``first`` (draws, M) with that of ``second``; not a number where one of them is
-    constant.
-    """
+    """Return Kendall's tau-b (draws,) of each row of ``first`` (draws, M) with that of ``second``; NaN if one of them is constant."""
     above, below = np.triu_indices(first.shape[1], 1)
     signs = [np.nan_to_num(np.sign(values[:, above] - values[:, below])) for values in (first, second)]
     with np.errstate(invalid="ignore"):
@@ -212,7 +211,7 @@ class _WorldWithDraws:
     def taus(self, metric: Metric) -> tuple[float, Numbers, TruthInWorld] | None:
         """Return the agreement of a metric with the truth, its draws, and its description.
 
-        None where it was not measured or has values for too few methods.
+        None if it was not measured or has values for too few methods.
         """
         world = self.world
         if metric not in world.metrics:
@@ -230,7 +229,7 @@ class _WorldWithDraws:
         return tau, draws, TruthInWorld(agreement, world.methods[first], 1 + int((self.truth[0] > self.truth[0, first]).sum()))
 
     def controls(self, metric: Metric) -> dict[str, Any] | None:
-        """Return where a metric ranks the controls; None where it was not measured or has no value for them."""
+        """Return where a metric ranks the controls; None if it was not measured or has no value for them."""
         return self.of_controls.by_metric(partial(self.world.values, metric)) if metric in self.world.metrics else None
 
 

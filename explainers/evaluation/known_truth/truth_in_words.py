@@ -12,7 +12,7 @@ MAX_NAMED_METRICS = 5  # most metrics named in a sentence
 
 
 def agreement_in_words(figure: dict[str, Any]) -> str:
-    """Format an agreement with its interval, ``0.81 (0.74 to 0.86)``, and its number of methods where others have no value."""
+    """Format an agreement with its interval, ``0.81 (0.74 to 0.86)``, and the number of methods that it compares, if some have no value."""
     of = "" if figure["methods"] == figure["of"] else f"; {figure['methods']} of {figure['of']} methods"
     return f"{figure['tau']:.2f} ({figure['low']:.2f} to {figure['high']:.2f}{of})"
 
@@ -53,7 +53,7 @@ _DOUBTS = (
 def doubts(document: dict[str, Any], metric: dict[str, Any], kind: str) -> list[str]:
     """Return reasons not to trust a metric on a kind of input, each a predicate with the worlds in which it holds.
 
-    Empty where nothing is known against it.
+    Empty if there is no reason.
     """
     about = metric["controls"]["kinds"].get(kind)
     if about is None:
@@ -103,7 +103,7 @@ def advice(document: dict[str, Any]) -> list[str]:
 
 
 def _above_chance(document: dict[str, Any], metrics: Iterable[dict[str, Any]], kinds: Sequence[str], first: bool) -> list[dict[str, Any]]:
-    """Return the metrics that are above chance in every world of these kinds and not in doubt, sorted by their least agreement, largest
+    """Return the metrics that are above chance in every world of these kinds and not in doubt, sorted by their lowest agreement, largest
     first.
 
     With ``first`` only those that rank the truth first and its inverse last where answers come from what is marked alone.
@@ -121,12 +121,12 @@ def _above_chance(document: dict[str, Any], metrics: Iterable[dict[str, Any]], k
 
 
 def _name_with_least(document: dict[str, Any], metrics: Iterable[dict[str, Any]], kinds: Sequence[str]) -> list[str]:
-    """Return metrics with their least agreement in any world of these kinds, ``MIF accuracy (0.64)``."""
+    """Return the names of metrics, each followed by its lowest agreement in any world of these kinds: ``MIF accuracy (0.64)``."""
     return [f"{metric['title']} ({_least(document, metric, kinds):.2f})" for metric in metrics]
 
 
 def _least(document: dict[str, Any], metric: dict[str, Any], kinds: Sequence[str]) -> float:
-    """Return the least agreement of a metric in any world of these kinds."""
+    """Return the lowest agreement of a metric in any world of these kinds."""
     return min(float(metric["worlds"][world["name"]]["tau"]) for world in document["worlds"] if world["kind"] in kinds)
 
 
@@ -160,7 +160,7 @@ def _of_kind(metrics: Sequence[dict[str, Any]], kind: str, worlds: Sequence[str]
 
 
 def _of_controls(document: dict[str, Any], metrics: Sequence[dict[str, Any]], kind: str) -> list[str]:
-    """Return sentences on where metrics rank the controls, and which are in doubt; none where no world has controls."""
+    """Return sentences on where metrics rank the controls, and which are in doubt; none if no world has controls."""
     compared = [metric for metric in metrics if metric["controls"]["kinds"].get(kind) is not None]
     alone = sum(world["kind"] == kind and world["marks_alone"] and bool(world["controls"]) for world in document["worlds"])
     sentences = []
@@ -193,7 +193,7 @@ def _of_controls(document: dict[str, Any], metrics: Sequence[dict[str, Any]], ki
 
 
 def _in_all_worlds(document: dict[str, Any]) -> list[str]:
-    """Return a sentence on the metrics that are above chance in every world; none for one world alone."""
+    """Return a sentence on the metrics that are above chance in every world; none if there is only one world."""
     worlds = [world["name"] for world in document["worlds"]]
     everywhere = [
         metric
@@ -208,12 +208,12 @@ def _in_all_worlds(document: dict[str, Any]) -> list[str]:
 
 
 def _is_of_most(figure: dict[str, Any]) -> bool:
-    """Return whether an agreement is of half of the methods or more: of fewer it says little."""
+    """Return whether an agreement compares at least half of the methods; one over fewer methods says little."""
     return bool(2 * figure["methods"] >= figure["of"])
 
 
 def _is_above_chance(figure: dict[str, Any] | None) -> bool:
-    """Return whether an agreement in a world is one of most methods, with its interval above zero."""
+    """Return whether an agreement in a world compares at least half of the methods and has an interval above zero."""
     return figure is not None and _is_of_most(figure) and figure["low"] > 0
 
 

@@ -28,10 +28,10 @@ SHARED_ROWS_ENDING = "-rows"  # ending of the files that hold rows of several pr
 
 @dataclass(frozen=True, kw_only=True)
 class ProtocolModel:
-    """A model of a protocol.
+    """A model that a protocol measures.
 
-    ``name`` is what ``explainers.open`` takes; ``get`` says how to come by one that no name leads to; ``options`` are those of its runs,
-    where they are not those of the protocol.
+    ``name`` is what ``explainers.open`` takes; ``get`` says how to obtain a model that has no such name; ``options`` are options of its
+    runs that differ from the protocol's.
     """
 
     title: str
@@ -42,14 +42,14 @@ class ProtocolModel:
 
 @dataclass(frozen=True, kw_only=True)
 class Measure:
-    """A column of a protocol's table, which there is for each model.
+    """A column of a protocol's table; the table has it once for each model.
 
     dataset  a name of :data:`explainers.datasets.DATASETS`
     metric   a name of :data:`explainers.metrics.METRICS`; in a ranking of names the class
-    options  of the run, as ``vitrine evaluate`` takes them, where they are not those of the protocol
-    models   titles of the models that the paper measures so; empty: all
-    has_best  whether a value at the better end is a merit by itself
-    unit     in which the paper prints it, where that is not the metric's
+    options  options of the run (those of ``vitrine evaluate``) that differ from the protocol's
+    models   titles of the models for which the paper has this column; empty: all
+    has_best  whether the best value of the column is marked
+    unit     unit in which the paper prints it, if not the metric's
     """
 
     head: str
@@ -63,7 +63,7 @@ class Measure:
 
 @dataclass(frozen=True, kw_only=True)
 class ProtocolRow:
-    """A row of a protocol's table: the method as the paper calls it, its spec, and options that hold for it alone."""
+    """A row of a protocol's table: the method as the paper calls it, its spec, and the options of this row only."""
 
     title: str
     spec: str
@@ -75,7 +75,7 @@ class Published:
     """The values of a table as the paper prints them.
 
     heads   the heads of the columns
-    rows    by their titles a text for each of ``heads``, empty where there is none
+    rows    title of a row -> a text for each of ``heads``, empty for a missing value
     source  where the values were read
     """
 
@@ -86,7 +86,7 @@ class Published:
 
 @dataclass(frozen=True, kw_only=True)
 class Figure:
-    """A figure of curves: each column of the table is a point, whose place on the x axis is its head.
+    """A figure with curves: each column of the table is a point of every curve; its head is the x value.
 
     ``x`` and ``y`` are the titles of the axes.
     """
@@ -102,14 +102,14 @@ class Protocol:
     place       which table or figure it is, by the numbers of the ``version`` of the paper, such as its proceedings
     kind        ``runs``: each cell is the value of a metric; ``names``: the names of a data set of texts, ranked
     inputs      how many of each data set the paper measures; None: all
-    options     of all runs, as ``vitrine evaluate`` takes them
-    splits      which part of a data set the paper measures, by its name, where that is not the first
-    notes       what must be known to read the table, a sentence or two each
+    options     options of all runs (those of ``vitrine evaluate``)
+    splits      name of a data set -> the part that the paper measures, if not the first
+    notes       explanations that a reader of the table needs, a sentence or two each
     differences  how it differs from the paper or its code, a sentence or two each
     decimals    number of decimals that the paper prints; None: as all figures are printed
-    figure      how it is drawn, where the paper draws it
-    inside      names of models that ship
-    stand_ins   for a data set of the paper one that ships, which these models read
+    figure      the axes of the figure, if the paper draws one
+    inside      names of embedded models that can take the place of the paper's
+    stand_ins   data set of the paper -> an embedded data set that these models can read instead
     """
 
     name: str
@@ -139,7 +139,7 @@ class Protocol:
 
     @property
     def heading(self) -> str:
-        """The title above its table."""
+        """The title that stands above the protocol's table."""
         return f"{self.title} ({self.place} of {self.paper.short}, in the version of {self.version})"
 
     def options_of(
@@ -166,7 +166,7 @@ def protocol_names() -> list[str]:
 
 @cache
 def find_protocol(name: str) -> Protocol:
-    """Return the protocol of this name. Raises ExplainerError, naming near misses, for an unknown one."""
+    """Return the protocol of this name. Raises ExplainerError, naming similar ones, for an unknown one."""
     names = protocol_names()
     if name not in names:
         near = difflib.get_close_matches(name, names, n=3)
@@ -176,7 +176,7 @@ def find_protocol(name: str) -> Protocol:
 
 
 def _read(name: str) -> dict[str, Any]:
-    """Return the keys of a protocol's file, after those of the file that it extends."""
+    """Read a protocol's file and return its keys; they override those of the file that it extends."""
     document = tomllib.loads((FILES / f"{name}.toml").read_text("utf-8"))
     other = document.pop("extends", None)
     return document if other is None else {**_read(other), **document}

@@ -38,7 +38,7 @@ LEVELS = ("model", "data set", "measure")
 FIRST_LABELS = 20  # inputs whose labels are compared with the classes of a model
 CLASS_TOKEN = "row=class_token"
 #: The note on a figure whose method is read at the classification token.
-POOLED_HEAD_NOTE = "The head pools all tokens; the method is read at the classification token all the same, as in the published code."
+POOLED_HEAD_NOTE = "The head pools all tokens; the method is still read at the classification token, as in the published code."
 #: The note on a table in which rows of one column come from runs that explain different numbers.
 DIFFERENT_NUMBERS_NOTE = "The rows explain two different numbers, each in a run of its own, so none is told from the best."
 NAMES_SHOWN = 10  # names at each end of a ranking
@@ -54,10 +54,10 @@ TellRun = Callable[[str, int, int], None]
 class Reproduction:
     """The result of a protocol: its table as measured here, and the values that the paper prints.
 
-    table      as measured here; its notes say how
+    table      the table as measured here; its notes say how
     published  the values that the paper prints
-    missing    what was not available, with how to get it, a sentence or two each
-    drawing    the table as curves (SVG), where the paper draws it
+    missing    models and data that were not available, each with a sentence or two on how to get it
+    drawing    the table as curves (SVG), if the paper has a figure
     """
 
     protocol: Protocol
@@ -71,7 +71,7 @@ class Reproduction:
 class _Source:
     """An available model with an available data set.
 
-    ``titles`` are those of the table's heads, ``options`` those of its runs.
+    ``titles`` are the two heads of its columns in the table; ``options`` are the options of its runs.
     """
 
     model: Model
@@ -86,7 +86,7 @@ class _Source:
 class _Batch:
     """The cells that one run measures: pairs of a row and a measure of one source that have the same options.
 
-    Where it has all rows that can be measured, they can be compared with each other.
+    If it has all rows that can be measured, these can be compared with each other.
     """
 
     source: _Source
@@ -118,18 +118,18 @@ def reproduce(
     metrics: Sequence[str] = (),
     tell: TellRun | None = None,
 ) -> Reproduction:
-    """Measure all of a protocol that is available, and return its table.
+    """Measure every part of a protocol whose model and data are available, and return its table.
 
-    folder   of the runs, with a subfolder for each model, data set and set of options: each goes on where it was stopped
+    folder   the folder of the runs, with a subfolder for each model, data set and set of options; a stopped run is continued
     models   names that replace the paper's
-    data     the folder of the one data set, or of a folder for each by its name; None: data sets that ship stand for the paper's, and
-             models that ship for its models where none is named
-    split    the part of the data set that is read, of those that have several; None: that which the paper measures
-    limit    inputs of each data set; None: as many as the paper, of what stands for it :data:`STAND_IN_INPUTS`
-    options  that replace the protocol's, as ``vitrine evaluate`` takes them
-    metrics  that replace the protocol's: each on every data set, with every set of options
+    data     the folder of the one data set, or a folder with a subfolder for each data set by name; None: embedded data sets replace the
+             paper's, and embedded models replace its models unless ``models`` names some
+    split    the part of the data set that is read, if it has several; None: the part that the paper measures
+    limit    number of inputs of each data set; None: as many as in the paper, and :data:`STAND_IN_INPUTS` of an embedded data set
+    options  options that replace the protocol's (those of ``vitrine evaluate``)
+    metrics  metrics that replace the protocol's; each is measured on every data set, with every set of options
 
-    Raises ExplainerError where nothing is at hand, with how to get it.
+    Raises ExplainerError, with advice on how to get them, if no model or no data is available.
     """
     if metrics and protocol.kind == "runs":
         protocol = _with_metrics(protocol, metrics)
@@ -154,7 +154,7 @@ def reproduce(
 
 
 def _with_split(protocol: Protocol, split: str, data: Path | None) -> Protocol:
-    """Return the protocol on another part of its data sets. Raises ExplainerError where none of them has it."""
+    """Return the protocol with ``split`` as the part of its data sets that is read. Raises ExplainerError if none of them has it."""
     of_datasets = {name: DATASETS[name].splits for name in protocol.datasets}
     if data is None:
         raise ExplainerError(f"What ships has no parts to choose from: leave out --split, or name the folder of {', '.join(of_datasets)}.")
@@ -166,7 +166,7 @@ def _with_split(protocol: Protocol, split: str, data: Path | None) -> Protocol:
 
 
 def _with_metrics(protocol: Protocol, metrics: Sequence[str]) -> Protocol:
-    """Return the protocol with other metrics, in the same runs, without the values that the paper prints."""
+    """Return the protocol with other metrics, measured in the same runs, and without the paper's values."""
     places = {repr((measure.dataset, sorted(measure.options.items()))): measure for measure in protocol.measures}
     several = len({measure.dataset for measure in places.values()}) < len(places)
     measures = [
@@ -230,7 +230,7 @@ def _source(protocol: Protocol, measures: tuple[Measure, ...], wanted: ProtocolM
 def _check_classes(model: Model, data: Dataset) -> None:
     """Raise ExplainerError for a model that knows none of the classes of a data set.
 
-    Its answers there mean nothing, right or wrong.
+    None of its answers could be right.
     """
     if "class" not in data.gives or model.prompt_inputs is not None:
         return
@@ -280,7 +280,7 @@ def _measure(
 
 
 def _rows_in_words(batch: _Batch, protocol: Protocol) -> str:
-    """Return the titles of a batch's rows, where other rows of the table have other options; else an empty text."""
+    """Return the titles of a batch's rows if other rows of the table have other options; else an empty text."""
     if batch.has_all_rows:
         return ""
     titles = [row.title for row in batch.rows]
@@ -290,7 +290,7 @@ def _rows_in_words(batch: _Batch, protocol: Protocol) -> str:
 def _batches(
     protocol: Protocol, source: _Source, given: Mapping[str, Any], cells: dict[tuple[int, str, str], Cell], place: int
 ) -> list[_Batch]:
-    """Return the runs that a source needs.
+    """Group the cells that a source needs into runs with the same options.
 
     A cell of a method that the model does not allow goes into ``cells`` with the reason, and is in no run.
     """
@@ -325,15 +325,15 @@ def _report(batch: _Batch, folder: Path, count: int | None, tell: TellRun | None
 
 
 def _plain_spec(row: ProtocolRow, model: Model) -> str:
-    """Return the spec of a row as a run of this model spells it."""
+    """Return the spec of a row in the standard spelling, in which a run of this model stores it."""
     return parse(row.spec, None, len(model.blocks)).spec
 
 
 def spec_of(row: ProtocolRow, model: Model) -> str:
     """Return the spec of a row for this model.
 
-    Where its head pools all tokens and the method would be refused, it is read at the classification token all the same, as LibraGrad's
-    code does.
+    If the model's head pools all tokens, for which the method would be refused, the spec reads it at the classification token, as
+    LibraGrad's code does.
     """
     method = parse(row.spec).method
     if CLASS_TOKEN not in remedies(model, method) or "row=" in row.spec:
@@ -366,9 +366,10 @@ def _mark_best(table: Table) -> Table:
 
 
 def _rank_names(protocol: Protocol, sources: Sequence[_Source], count: int | None, tell: TellRun | None) -> Table:
-    """Return a table of the names in texts ranked by relevance, gender by gender: most for the class and most against it.
+    """Rank the names in texts by relevance, separately for each gender; return a table of those most for the class and those most against
+    it.
 
-    Raises ExplainerError where the texts have no name.
+    Raises ExplainerError if the texts have no name.
     """
     row, source, measure = protocol.rows[0], sources[0], protocol.measures[0]
     indices = source.data.choose(count, 0)
@@ -409,7 +410,7 @@ def _row_of_names(title: str, count: int, total: float) -> Row:
 
 
 def published_table(protocol: Protocol) -> Table | None:
-    """Return the table that the paper prints, as it prints it; None where it is not known."""
+    """Return the table with the paper's printed values; None if these are unknown."""
     if (published := protocol.published) is None:
         return None
     columns = tuple(Column((head,)) for head in published.heads)

@@ -22,8 +22,7 @@ def curves_of(table: Table, x: str, y: str) -> str:
     """Draw the table as SVG: for each model and data set a pair of axes, with a curve for each row over the heads of its columns, which are
     numbers.
 
-    ``x`` and ``y`` are the titles of the axes. A cell without a value is left out of its curve. Raises ValueError where a head is no
-    number.
+    ``x`` and ``y`` are the titles of the axes. A cell without a value is left out of its curve. Raises ValueError if a head is no number.
     """
     panels = []
     for head, columns in groupby(enumerate(table.columns), lambda entry: entry[1].head[:-1]):

@@ -41,14 +41,14 @@ class NamedReport:
 
 @dataclass(frozen=True)
 class MeasuredColumn:
-    """The figures that a run found by one metric.
+    """The values of one metric in one run.
 
-    model, dataset  their names; of runs that measured one setting in two ways, the data set says in which
+    model, dataset  their names; if two runs measured the same model and data in different ways, the name of the data set says how
     metric, family  name of the metric and of its family
     column          title, unit and direction
     cells           spec -> its figure
     setting         model and data set, by which runs are distinguished
-    doubt           why the metric cannot tell there which method is good; None where it can
+    doubt           why the metric cannot tell which method is good in this run; None if it can
     """
 
     model: str
@@ -64,11 +64,11 @@ class MeasuredColumn:
 def measured_columns(
     runs: Sequence[NamedReport], is_wanted: Callable[[str, str], bool], specs: Collection[str]
 ) -> Iterator[MeasuredColumn]:
-    """Yield the figures of the methods ``specs`` by the metrics that ``is_wanted`` (name, family), run by run.
+    """Yield, run by run, the values of the methods ``specs`` by each metric for which ``is_wanted(name, family)`` is true.
 
-    The best of a column is the best of these methods but the controls; tied are those that the paired bootstrap cannot tell from it, with
-    Holm's correction for as many. Neither is marked where a control may be as good. A run that recorded no costs has a column of dashes for
-    them where another run has some and it has other columns.
+    The best of a column is the best of these methods, controls excluded. Methods are tied with it if the paired bootstrap, with Holm's
+    correction for that many, cannot distinguish them from it. Neither is marked if a control may be as good. A run without recorded costs
+    gets a column of dashes for them, if another run has costs and it has other columns.
     """
     costs_are_known = any(run.report.get("costs") for run in runs)
     for run, dataset in zip(runs, dataset_titles(runs), strict=True):
@@ -96,7 +96,8 @@ def measured_columns(
 
 
 def dataset_titles(runs: Sequence[NamedReport]) -> list[str]:
-    """Return what to call the data set of each run: its title, and where several runs measured one model on it, the options that differ.
+    """Return a title for the data set of each run: its name, and if several runs measured one model on it, the options in which they
+    differ.
 
     Options with their default are left out; where no option differs, the name of the run is added.
     """

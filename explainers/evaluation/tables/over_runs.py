@@ -50,16 +50,17 @@ _MEMORY_NOTE = "Memory: the most that making the map alone took on the GPU, beyo
 
 
 class NothingSelected(ExplainerError):
-    """The error where each requested thing exists, but not together with the others."""
+    """Raised if each requested model, data set, metric and method exists, but no run has them together."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Selection:
     """The part of the runs that a table shows; None: all.
 
-    methods         specs, in which * stands for anything
+    methods         specs, in which * stands for any characters
     method_families  keys of ``METHOD_FAMILIES``
-    metrics         names; ``seconds``, ``memory``, ``conservation_by_block``; or families. Blocks are shown only where they are named
+    metrics         names; ``seconds``, ``memory``, ``conservation_by_block``; or families. Values by block are shown only if ``metrics``
+                    names them
     models          names
     datasets        names
     rows, columns   each of the axes once, on one of the two. Metrics are columns, since a column has one unit
@@ -74,7 +75,7 @@ class Selection:
     columns: tuple[Axis, ...] = ("model", "dataset", "metric")
 
     def __post_init__(self) -> None:
-        """Raise ExplainerError where an axis is missing or occurs twice."""
+        """Raise ExplainerError if an axis is missing or occurs twice."""
         if sorted((*self.rows, *self.columns)) != sorted(AXES) or not self.rows:
             raise ExplainerError(
                 f"rows={','.join(self.rows)} and columns={','.join(self.columns)}: name each of {', '.join(AXES)} once, some as rows."
@@ -92,8 +93,8 @@ def family_of(spec: str) -> str:
 def table_over_runs(runs: Sequence[NamedReport], selection: Selection | None = None, title: str = "Methods over runs") -> Table:
     """Return the table of the selected figures of some runs.
 
-    Where only methods are rows, they come best first, and their mean ranks over models and data sets are the last columns.
-    Raises ExplainerError for what no run has, naming near misses, and NothingSelected where nothing is left.
+    If only methods are rows, they are sorted best first, and the last columns hold their mean ranks over models and data sets. Raises
+    ExplainerError for a name that no run has, with similar names, and NothingSelected if no value is left.
     """
     selection = selection or Selection()
     runs, specs, columns = _select(runs, selection)
@@ -147,7 +148,7 @@ def table_over_runs(runs: Sequence[NamedReport], selection: Selection | None = N
 def pairs_over_runs(runs: Sequence[NamedReport], selection: Selection | None = None, title: str = "Pairs of methods") -> Table:
     """Return a table of the p that two of the selected methods are alike, for every pair and each metric of each run.
 
-    It has Holm's correction for all pairs. Raises ExplainerError as :func:`table_over_runs` does.
+    The p values have Holm's correction for all pairs. Raises ExplainerError as :func:`table_over_runs` does.
     """
     selection = selection or Selection()
     runs, specs, columns = _select(runs, selection)
@@ -266,7 +267,7 @@ def _best_first(columns: Sequence[MeasuredColumn], specs: Collection[str]) -> li
 def _rank_columns(
     columns: Sequence[MeasuredColumn], specs: list[str], levels: int
 ) -> tuple[list[Column], list[dict[str, Cell]], list[str]]:
-    """Return for each metric that several pairs of model and data set were measured by a column of mean ranks and its cells by method, and
+    """For each metric that was measured on several pairs of model and data set, return a column of mean ranks with its cells by method; and
     notes.
     """
     heads, cells, notes = list[Column](), list[dict[str, Cell]](), list[str]()

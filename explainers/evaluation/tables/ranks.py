@@ -1,8 +1,8 @@
-"""Whether methods can be told apart over several models and data sets, by their ranks: Friedman's test, and Nemenyi's against the best.
+"""Whether methods differ measurably over several models and data sets, by their ranks: Friedman's test, and Nemenyi's against the best.
 
-Both are computed by permutation. Where methods are alike, every order of them is as likely as another in each block, so that the ranks of
-each block are drawn anew in random order, many times. The formulas for many blocks (chi-square, studentised range) are wrong for the two to
-ten that people have; Demšar, 2006: Statistical Comparisons of Classifiers over Multiple Data Sets, JMLR 7, says which tests these are.
+Both are computed by permutation. If methods are alike, every order of them is equally likely in each block, so the ranks of each block are
+shuffled many times. The formulas for many blocks (chi-square, studentised range) are wrong for the two to ten that people have; Demšar,
+2006: Statistical Comparisons of Classifiers over Multiple Data Sets, JMLR 7, says which tests these are.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ class RankTest:
     """The result of comparing M methods over several blocks by their ranks.
 
     ranks       (M,): the mean rank of each method, 1 for the best
-    p           Friedman's: that methods are all alike
-    p_of_best   (M,): Nemenyi's, that a method is as good as the one of the best mean rank; 1 for that one
+    p           p of Friedman's test that all methods are alike
+    p_of_best   (M,): p of Nemenyi's test that a method is as good as the one with the best mean rank; 1 for that one
     can_tell    whether two methods could be told apart at all, one best and the other worst in every block
     """
 

@@ -16,15 +16,15 @@ LEVELS = ("model", "data set", "metric")
 class Cell:
     """One figure of a table.
 
-    value       None where it has no meaning or is not available; the ``note`` says why
-    low, high   ends of its interval; None where they are not known
-    error       its standard error; None where it is not known
-    inputs      number of inputs that it is of; None where that is not known
-    of          number of inputs that could have had a value
+    value       None if it has no meaning or is not available; the ``note`` says why
+    low, high   ends of its interval; None if they are not known
+    error       its standard error; None if it is not known
+    inputs      number of inputs that the value is based on; None if unknown
+    of          number of inputs that could have a value
     best        whether it is the best of its column
     tied        whether it is tied with the best
-    note        what must be known of it, in a sentence; empty where nothing is
-    printed     the figure as its source prints it; empty: as all figures are printed
+    note        a sentence that a reader of the value needs; may be empty
+    printed     the value as its source prints it; empty: it is printed like all values
     """
 
     value: float | None
@@ -45,7 +45,7 @@ class Column:
 
     head        its heads, from the outermost level to its own
     unit        ``share`` is printed in per cent, ``number`` as it is; another one is named in the head, such as ``s``
-    direction   which values are better; None where neither end is
+    direction   which values are better; None if neither end is
     decimals    number of decimals that are printed; None: as all figures are printed
     """
 
@@ -57,7 +57,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Row:
-    """A row: its title, the spec of its method (empty where it has none), and a cell for each column."""
+    """A row: its title, the spec of its method (empty if it has none), and a cell for each column."""
 
     title: str
     spec: str
@@ -66,13 +66,13 @@ class Row:
 
 @dataclass(frozen=True)
 class Table:
-    """A table: its title, what must be known to read it, a sentence each, its columns and its rows.
+    """A table: its title, notes for its reader (a sentence each), its columns and its rows.
 
     rows_are     name of what the rows are
     levels       name of each level of the heads, the outermost first
-    differences  how it differs from the table that it follows, a sentence each; empty where it follows none
+    differences  how it differs from the table that it follows, a sentence each; empty if it follows none
 
-    Raises ValueError where a row has not one cell for each column, or a head not one part for each level.
+    Raises ValueError if a row has not one cell for each column, or a head not one part for each level.
     """
 
     title: str
@@ -105,10 +105,10 @@ class Table:
             yield head[-1], len(list(columns))
 
     def counts(self, place: int) -> list[str]:
-        """Return for each row of a column how many inputs its figure is of, where more could have had a value: "48 of 60"; else an empty
-        text.
+        """Return for each row of a column on how many inputs its value is based, such as "48 of 60"; an empty text if all inputs have a
+        value.
 
-        Where a cell does not say how many it could be, the most of the column are meant.
+        If a cell does not say how many inputs could have a value, the largest number in the column is taken.
         """
         cells = [row.cells[place] for row in self.rows]
         most = max((cell.inputs for cell in cells if cell.inputs is not None), default=0)

@@ -27,7 +27,7 @@ _ARROWS = {"higher": "↑", "lower": "↓", None: ""}
 
 @dataclass(frozen=True)
 class PrintedCell:
-    """A cell as people read it: the value, its spread, its number of inputs where others have more, and the number of its note."""
+    """A cell as people read it: the value, its spread, its number of inputs if others have more, and the number of its note."""
 
     value: str
     spread: str
@@ -79,7 +79,8 @@ def first_upper(text: str) -> str:
 def to_csv(table: Table) -> str:
     """Return the table as CSV (RFC 4180): a row of heads, then one row for each cell.
 
-    It has the cell's row, the levels of its column, unit and better end, and all that is known of it, numbers with all their digits.
+    Each row holds the title of the cell's row, the levels of its column, the unit, the better direction, and all fields of the cell, with
+    all digits.
     """
     text = io.StringIO()
     lines = csv.writer(text)
@@ -138,8 +139,8 @@ _TURNED_COMMENT = r"% wider than a page: needs \usepackage{rotating}"
 def to_latex(table: Table) -> str:
     """Return the table in LaTeX for the package booktabs: heads of several levels over rules that join their columns, the best in bold.
 
-    One that is wider than a page is in small letters; one that is wider even so is turned, for which the package rotating is needed, and if
-    that is not enough shrunk to the page.
+    A table wider than a page is set in small letters; if it is still too wide it is turned, which needs the package rotating, and if that
+    is not enough it is shrunk to the page.
     """
     columns, (name, size, is_shrunk) = len(table.columns), _latex_form(_letters_across(table))
     lines = [*([] if name == "table" else [_TURNED_COMMENT]), rf"\begin{{{name}}}", r"\centering", *([size] if size else [])]

@@ -26,7 +26,7 @@ from explainers.records.trace import MethodOutput, Trace
 if TYPE_CHECKING:
     pass  # Captum takes seconds to import: done where it is needed
 
-#: From this rank correlation on, painting patches and taking them out give the same order.
+#: Rank correlation from which painting patches and taking them out count as giving the same order.
 ALIKE_HIDING = 0.8
 #: A patch counts whose fall is at least this share of the largest, in both ways.
 COUNTS = 0.2
@@ -79,8 +79,8 @@ def occlusion(trace: Trace, window: int = 1, compare: bool = True) -> MethodOutp
 
 
 def _compare_hiding(trace: Trace, sample: int, painted_falls: Tensor, grid: tuple[int, int]) -> tuple[str, ...]:
-    """Return a sentence on where painting a patch grey and taking it out disagree for one sample; empty where they agree, or where the
-    model cannot do without a patch.
+    """Return a sentence on the difference between painting patches grey and taking them out, for one sample; empty if both agree, or if
+    patches cannot be taken out of the model's input.
 
     ``painted_falls`` (N,) is how much the answer fell when each patch was painted.
     """
@@ -105,8 +105,8 @@ def _compare_hiding(trace: Trace, sample: int, painted_falls: Tensor, grid: tupl
 
 
 def describe_disagreement(painted_falls: Tensor, removed_falls: Tensor, grid: tuple[int, int]) -> str:
-    """Return a sentence on how the falls of the answer (N,) differ between patches painted grey and taken out; "" where their order is
-    alike (a rank correlation of ``ALIKE_HIDING`` or more) and no patch that counts has another sign.
+    """Return a sentence on how the falls of the answer (N,) differ between patches painted grey and taken out; "" if their order is alike
+    (a rank correlation of ``ALIKE_HIDING`` or more) and no patch that matters has the opposite sign.
     """
     rho = float(rank_correlations(np.stack([painted_falls.double().numpy(), removed_falls.double().numpy()]))[0, 1])
     shares = [falls / falls.abs().max().clamp(min=torch.finfo(falls.dtype).tiny) for falls in (painted_falls, removed_falls)]

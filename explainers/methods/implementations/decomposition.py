@@ -15,12 +15,12 @@ from explainers.methods.registry import method
 from explainers.methods.specs import Option
 from explainers.records.trace import Trace
 
-#: What the sum of all contributions may be off by, in epsilons of the sum of their sizes.
+#: Maximum error of the sum of all contributions, in epsilons of the sum of their sizes.
 ROUNDING_OF_SUM = 64.0
 
 
 def _refusal(rule: Rule) -> str | None:
-    """Return why tokens cannot be propagated forward under a rule; None where they can."""
+    """Return why tokens cannot be propagated forward under a rule; None if they can."""
     if rule.has_linear_form:
         return None
     return "it propagates tokens forward through the weights as they are, attention, scales and gates held constant, and leaves biases out"
@@ -102,8 +102,8 @@ def decompx(trace: Trace, biases: str = "left_out") -> Tensor:
 
 
 def _hold_to_account(trace: Trace, scores: Tensor, part: Tensor, name: str) -> None:
-    """Add a note for each sample whose contributions (B, S) miss, by more than rounding, the part (B,) of the explained number that is
-    called ``name``.
+    """Add a note for each sample whose contributions (B, S) do not add up, to rounding, to ``part`` (B,) of the explained number; ``name``
+    is what the note calls it.
     """
     rounding = ROUNDING_OF_SUM * torch.finfo(scores.dtype).eps * scores.abs().sum(1)
     for sample, (total, expected, bound) in enumerate(zip(scores.sum(1).tolist(), part.tolist(), rounding.tolist(), strict=True)):

@@ -13,7 +13,7 @@ from explainers.methods.registry import method
 from explainers.methods.specs import Option
 from explainers.records.trace import MethodOutput, Trace, over_blocks
 
-#: Of a recording its parts, and the embeddings of its prompts: they serve all prompts and options.
+#: For each recording its embedding parts and the embeddings of its prompts, cached for all prompts and options.
 _PARTS: WeakKeyDictionary[Recording, tuple[EmbeddingParts, Tensor]] = WeakKeyDictionary()
 
 

@@ -21,16 +21,16 @@ from explainers.methods.implementations.own_masks import tensors_of
 from explainers.methods.registry import method
 from explainers.methods.seed_correlations import group_of
 from explainers.methods.specs import Option
-from explainers.models.grids import halved_grid
+from explainers.models.grids import halve_grid
 from explainers.records.trace import MethodOutput, Trace
 
-OF_PICTURE, OF_TEXT = 16, 49  # parts, where nobody says how many
+OF_PICTURE, OF_TEXT = 16, 49  # default numbers of parts
 Coalitions = tuple[Tensor, Tensor, Tensor]
 
 
 def slic_segments(pixels: Tensor, grid: tuple[int, int], most: int) -> Tensor:
-    """Return the segment of each patch (rows * columns,), at most ``most`` different ones: the superpixel (SLIC of scikit-image) that most
-    of its pixels are in.
+    """Return the segment of each patch (rows * columns,), at most ``most`` different ones: the superpixel (by SLIC of scikit-image) that
+    contains most of its pixels.
 
     ``pixels`` (C, height, width) as the model takes them, scaled from 0 to 1. Raises ExplainerError without scikit-image.
     """
@@ -103,7 +103,7 @@ def _all_of_size(parts: int, size: int) -> Iterator[list[bool]]:
 
 def fit_shapley(coalitions: Tensor, weights: Tensor, values: Tensor, nothing: float, everything: float) -> Tensor:
     """Fit Shapley values (parts,) to the ``values`` (K,) of coalitions (K, parts), by weighted least squares with the sum fixed at
-    ``everything`` minus ``nothing``. Exact where every coalition is among them.
+    ``everything`` minus ``nothing``. Exact if every coalition is among them.
     """
     total = everything - nothing
     z = coalitions.double().cpu().numpy()
@@ -201,7 +201,7 @@ def kernel_shap(trace: Trace, samples: int = 400, features: int | None = None, s
             return even_runs(count, most)
         if segments == "slic":
             return slic_segments(tensors_of(trace, sample)["pixel_values"][0], grid, most)
-        return halved_grid(grid, most)
+        return halve_grid(grid, most)
 
     output = attribute_each(trace, attribute, samples)
     notes = tuple(

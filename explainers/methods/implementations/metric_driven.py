@@ -30,8 +30,8 @@ Ask = Callable[[Tensor], Tensor]
 
 
 def search_beginning(ask: Ask, ranking: Sequence[int], candidates: int, blurred: float, whole: float) -> list[int]:
-    """Return the patches, most important first, that bring the answer back from the ``blurred`` picture's to 0.9 of the ``whole``
-    picture's; all patches where that is never reached.
+    """Return the patches, most important first, that bring the answer from that of the ``blurred`` picture back to 0.9 of that of the
+    ``whole`` picture; all patches if that is never reached.
 
     Of the ``candidates`` first of the ``ranking`` that are not shown yet, the one with the largest answer is shown next.
     """
@@ -49,8 +49,8 @@ def search_beginning(ask: Ask, ranking: Sequence[int], candidates: int, blurred:
 
 
 def search_rest(ask: Ask, ranking: Sequence[int], candidates: int, beginning: Sequence[int]) -> list[int]:
-    """Return the whole order of patches, most important first: the ``beginning``, then the others, of which those come last that add least
-    to a black picture.
+    """Return the whole order of patches, most important first: the ``beginning``, then the others, with those last that add least to a
+    black picture.
 
     Of the last ``candidates`` of the ``ranking`` that are not shown yet, the one with the smallest answer is shown next.
     """
@@ -88,8 +88,8 @@ def rank_superpixels(hint: Tensor, segments: Tensor, grid: tuple[int, int]) -> l
 def fit_convex(curve: NDArray[np.float64]) -> NDArray[np.float64]:
     """Fit the nearest falling convex curve (n + 1,) with the same ends to a falling ``curve``, by least squares.
 
-    It is the straight line between the ends less what non-negative bends take off at each place in between: non-negative least squares,
-    exact where the authors' solver stops early. It stays between the ends by itself, as the given curve does.
+    The curve is the straight line between the ends minus a non-negative bend at each place in between, fitted by non-negative least
+    squares. This is exact, while the authors' solver stops early.
     """
     from scipy.optimize import nnls
 
@@ -135,11 +135,11 @@ def mean_curve(inserted: Tensor, deleted: Tensor) -> NDArray[np.float64]:
     return (1 - mean).cpu().numpy()
 
 
-def blurred_picture(pixels: Tensor, side: int = BLUR) -> Tensor:
+def blur_picture(pixels: Tensor, side: int = BLUR) -> Tensor:
     """Blur pixels (1, C, height, width) by a Gaussian of deviation ``side``, with zeros around the picture.
 
-    The kernel is a square of that side in which a point was blurred, what leaves it being reflected, as in the code of RISE (Petsiuk et al.
-    2018), which others use for their blurred start.
+    The kernel is made as in the code of RISE (Petsiuk et al. 2018), which others use for their blurred start: a point in a square of that
+    side is blurred, with reflection at the edges.
     """
     from scipy.ndimage import gaussian_filter1d
 
@@ -228,8 +228,8 @@ def scores_of_search(trace: Trace, sample: int, segments: Tensor, ranking: Seque
     """Search an order of the superpixels of one sample and return their scores (N,); ``segments`` (height, width) are their numbers 0 to N
     - 1.
 
-    ``ranking``: the superpixels, those that may matter most first, by which candidates are taken; None: by how far the answer falls without
-    each alone. Raises ExplainerError where the answer is the same for the picture and for one that shows nothing.
+    ``ranking`` lists the superpixels, probably most important first, and chooses the candidates; None: they are ranked by how far the
+    answer falls without each one. Raises ExplainerError if the answer is the same for the picture and for one that shows nothing.
     """
     pixels = tensors_of(trace, sample)["pixel_values"]
     sizes = segments.flatten().bincount()
@@ -255,12 +255,12 @@ def scores_of_search(trace: Trace, sample: int, segments: Tensor, ranking: Seque
 
 
 def _forgotten(trace: Trace, pictures: _Pictures, pixels: Tensor) -> tuple[Tensor, float]:
-    """Return the picture blurred until its answer is under 1 % probable, and that answer; where it never is, the least blurred picture of
-    the search.
+    """Blur the picture until the probability of the answer is below 1 %; return the blurred picture and that probability. If it is never
+    below, the least blurred picture of the search is returned.
     """
     first: tuple[Tensor, float] | None = None
     for side in range(BLUR, max(BLUR, min(pixels.shape[-2:])) + 1, WIDER):
-        blurred = blurred_picture(pixels, side)
+        blurred = blur_picture(pixels, side)
         value = float(pictures.question(blurred))
         first = first or (blurred, value)
         if value < FORGOTTEN:

@@ -47,7 +47,7 @@ def layercam(x: Tensor, g: Tensor) -> Tensor:
 
 def gradcam_plus_plus(x: Tensor, g: Tensor) -> Tensor:
     """Return the map of pytorch-grad-cam's Grad-CAM++ (B, patches): channels weighted by sum a g+, a = g^2 / (2 g^2 + g^3 sum x + 1e-6), 0
-    where g is.
+    where g is 0.
     """
     square = g.square()
     alpha = torch.where(g != 0, square / (2 * square + square * g * x.sum(1, keepdim=True) + 1e-6), 0.0)

@@ -27,8 +27,8 @@ PATH_TOLERANCE = 0.05  # of the explained difference: what Integrated Gradients 
 
 
 def _gradients(trace: Trace, at: str, values: Callable[[Tensor, int, int], Tensor], count: int) -> list[Tensor]:
-    """Return the signals at ``count`` moved inputs ``values(x, first, number)`` (B * number, ...), made from x repeated ``number`` times; a
-    list of (B, number, ...).
+    """Return the signals at ``count`` changed inputs, as a list of (B, number, ...). ``values(x, first, number)`` makes ``number`` of the
+    inputs, (B * number, ...), from x repeated that often.
     """
     assert trace.rule is not None
     batch = len(trace.block_inputs[0])

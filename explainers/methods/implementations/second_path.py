@@ -163,8 +163,8 @@ def _logits_of_empty_prompt(trace: Trace, tokens: Tokens, layers: int) -> list[T
 
 
 def _second_path(trace: Trace, layers: int, add: Callable[[PatchFeatures, int], Tensor]) -> Tokens:
-    """Return a function from patch features to the tokens behind the last ``layers`` blocks on a second path: the input of the first of
-    them plus what ``add`` gives for each.
+    """Return a function from patch features to the output tokens of a second path over the last ``layers`` blocks: the input of the first
+    of these blocks plus the result of ``add`` for each block.
     """
     blocks = len(trace.recording.block_inputs)
     if layers > blocks:

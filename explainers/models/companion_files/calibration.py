@@ -1,6 +1,6 @@
 """Calibration: the temperature of a model's probabilities, and the thresholds beyond which it says that it does not know.
 
-The file beside the weights is ``calibration.json``, where thresholds are called lines::
+The file next to the weights is ``calibration.json``, where thresholds are called lines::
 
     {"temperature": 1.3, "lapse": 0.05,
      "lines": {"something_else": {"score": "max_probability", "line": 0.4, "below": true, "measured": "On 400 photos ..."}}}
@@ -27,7 +27,7 @@ from explainers.json_records import Record, describe, optional
 from explainers.models.companion_files.prompt_words import PROMPT_KINDS, PromptKind
 from explainers.models.outputs import Output, probabilities
 
-#: The name of the file beside the weights.
+#: The name of the file next to the weights.
 CALIBRATION_FILE = "calibration.json"
 #: kind of abstention -> what is said then, in few words
 ABSTENTION_KINDS = {
@@ -40,7 +40,7 @@ ABSTENTION_KINDS = {
     "untaught": "nothing that the model was taught to see",
     "unlike_training": "unlike the molecules that the model was trained on",
 }
-#: kinds that are said beside the answer, which stays: the model may well be right
+#: kinds of abstention that are shown next to the answer and do not replace it: the model may well be right
 DOUBTS = frozenset({"something_else", "perhaps_in_picture", "unlike_training"})
 #: the scores that a line may be drawn on, each with what it measures
 SCORES = {
@@ -133,24 +133,24 @@ def prominence_of(logits: Tensor) -> Tensor:
     """Return a score (...) of how far the largest of logits (..., C) stands out: its distance from their mean in standard deviations, plus
     a tenth of it.
 
-    The first does not see how long the vector is that the head reads, only which way it points: a page of text may point at a class, with a
-    short vector. The second sees its length. 0 where all logits are the same.
+    The first term depends only on the direction of the vector that the head reads: a page of text may point at a class with a short vector.
+    The second term also depends on its length. The score is 0 if all logits are equal.
     """
     most = logits.amax(-1)
     return (most - logits.mean(-1)) / logits.std(-1, correction=0).clamp(min=1e-6) + LENGTH * most
 
 
-#: Of a model of which nothing was measured: its probabilities are softmax(logits), and there is no threshold.
+#: The calibration of a model that was not measured: its probabilities are softmax(logits), and it has no threshold.
 UNCALIBRATED = Calibration()
 
 
 def read_calibration(path: Path) -> Calibration:
-    """The calibration in a ``calibration.json``. Raises ExplainerError, naming the part, for a file of another form."""
+    """Return the calibration in a ``calibration.json``. Raises ExplainerError, naming the part, for a file of another form."""
     return parse_calibration(read_json(path), str(path))
 
 
 def parse_calibration(content: Any, where: str) -> Calibration:
-    """The calibration that a ``calibration.json`` holds as plain data; ``where`` is named in errors, as by `read_calibration`."""
+    """Return the calibration that a ``calibration.json`` holds as plain data; ``where`` is the name of the file in error messages."""
     if not isinstance(content, dict) or not isinstance(content.get("lines", {}), dict):
         raise ExplainerError(f'{where} must be an object such as {{"temperature": 1.3, "lines": {{...}}}}')
     temperature = content.get("temperature", 1.0)

@@ -1,6 +1,6 @@
 """Fingerprints of the molecules that a model was trained on, and the Tanimoto similarity of another molecule to them.
 
-They are Morgan fingerprints of radius 2 in 1,024 bits, made by RDKit. The file beside the weights is ``fingerprints.safetensors``, with
+They are Morgan fingerprints of radius 2 in 1,024 bits, made by RDKit. The file next to the weights is ``fingerprints.safetensors``, with
 eight bits in a byte.
 """
 
@@ -20,7 +20,7 @@ from torch import Tensor
 
 from explainers.errors import ExplainerError
 
-#: The name of the file beside the weights.
+#: The name of the file next to the weights.
 FINGERPRINTS_FILE = "fingerprints.safetensors"
 RADIUS, BITS = 2, 1024
 
@@ -33,12 +33,14 @@ def _generator() -> Any:
 
 
 def fingerprints_of(molecules: Sequence[Any]) -> Tensor:
-    """The fingerprints of molecules of RDKit, uint8 (N, BITS / 8)."""
+    """Return the fingerprints of molecules of RDKit, uint8 (N, BITS / 8)."""
     return torch.from_numpy(np.stack([np.packbits(_generator().GetFingerprintAsNumPy(mol)) for mol in molecules]))
 
 
 def nearest_similarity(fingerprint: Tensor, known: Tensor) -> float:
-    """The largest Tanimoto similarity of a fingerprint (BITS / 8,) to ``known`` ones (N, BITS / 8): shared bits over bits of either."""
+    """Return the largest Tanimoto similarity of a fingerprint (BITS / 8,) to ``known`` ones (N, BITS / 8): the number of common bits over
+    the number of bits in either.
+    """
     bits, others = fingerprint.numpy(), known.numpy()
     shared, either = _count(bits & others), _count(bits | others)
     return float((shared / np.maximum(either, 1)).max())

@@ -1,6 +1,6 @@
 """Head words: the texts that say best what each head of a model of images and prompts looks for.
 
-:func:`explainers.head_words` chooses them. The file beside the weights is ``head_words.json``: the ``weights_digest`` of the model, the
+:func:`explainers.head_words` chooses them. The file next to the weights is ``head_words.json``: the ``weights_digest`` of the model, the
 ``pictures`` over which they were chosen, the number of ``texts`` to choose from, and ``blocks``: for each block its heads, each with its
 ``spread`` and its ``texts`` with their ``share``.
 """
@@ -16,14 +16,14 @@ from explainers.errors import ExplainerError
 from explainers.json_files import read_json
 from explainers.json_records import Record, describe
 
-#: The name of the file beside the weights.
+#: The name of the file next to the weights.
 HEAD_WORDS_FILE = "head_words.json"
 SHOWN = 5  # texts of a head in the table
 
 
 @dataclass(frozen=True)
 class HeadText(Record):
-    """A text that says what differs in what a head adds."""
+    """A text that describes how the output of an attention head varies."""
 
     text: str
     share: Annotated[float, describe("Its share of the variance of what the head adds over the pictures.")]
@@ -31,9 +31,9 @@ class HeadText(Record):
 
 @dataclass(frozen=True)
 class WordsOfHead:
-    """The texts of one head, the first chosen first; none of a head that adds the same to every picture.
+    """The texts of one head, the first chosen first; empty for a head whose output is the same for every picture.
 
-    spread  how far what it adds to an embedding of length 1 is from its mean over the pictures, root mean square
+    spread  root mean square distance of the head's part of an embedding of length 1 from its mean over the pictures
     """
 
     texts: tuple[HeadText, ...]
@@ -42,9 +42,10 @@ class WordsOfHead:
 
 @dataclass(frozen=True)
 class HeadWords:
-    """The texts that say what the heads of a model look for.
+    """The texts that describe what each head of a model looks for.
 
-    weights_digest  of the model; pictures  over which the texts were chosen; texts  how many there were to choose from
+    weights_digest  digest of the model's weights; pictures  the pictures for which the texts were chosen; texts  the number of texts to
+                    choose from
     blocks          for each block its heads
     """
 

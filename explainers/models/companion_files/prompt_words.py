@@ -1,8 +1,8 @@
 """Prompt words: the words that a dual encoder was trained on, which tell whether it knows a word of a prompt and what the prompt asks for.
 
-The file beside the weights is ``prompt_words.safetensors``: its metadata holds N ``words`` and the ``kinds`` of some of them, both as JSON;
-its ``embeddings`` (M, D) are those of the first M words, of any length, so that they may be stored as integers of one byte. A word of a
-prompt that is not in the list is embedded and compared with these: the number of its word pieces does not tell whether the encoder knows
+The file next to the weights is ``prompt_words.safetensors``: its metadata holds N ``words`` and the ``kinds`` of some of them, both as
+JSON; its ``embeddings`` (M, D) are those of the first M words, of any length, so that they may be stored as integers of one byte. A word of
+a prompt that is not in the list is embedded and compared with these: the number of its word pieces does not tell whether the encoder knows
 it.
 """
 
@@ -22,14 +22,14 @@ from torch import Tensor
 
 from explainers.errors import ExplainerError
 
-#: The name of the file beside the weights.
+#: The name of the file next to the weights.
 PROMPT_WORDS_FILE = "prompt_words.safetensors"
-#: What a prompt asks for.
+#: The kind of thing that a prompt asks for.
 PromptKind = Literal["thing", "scene", "colour"]
 PROMPT_KINDS: tuple[PromptKind, ...] = get_args(PromptKind)
-#: What a word may be: of a scene, of a colour, or beside the point ("a", "photo", "big"). Others name things.
+#: The kinds of words: for a scene, for a colour, or without importance ("a", "photo", "big"). Other words name things.
 ASIDE = "aside"
-#: How a word is embedded.
+#: A function that embeds words.
 TEMPLATE = "a photo of a {}"
 _WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
 _ENDINGS = ("s", "es")  # of plurals
@@ -43,8 +43,8 @@ class PromptReading:
     """The properties of a prompt that are known before any picture is seen.
 
     kind         what it asks for
-    strangest    its word that is least like those that the model was given; empty where all are among them
-    familiarity  the largest cosine of that word's embedding with one of theirs; 1 where all are among them
+    strangest    its word that is least similar to the model's training words; empty if all words are among these
+    familiarity  the largest cosine of that word's embedding with the embedding of a training word; 1 if all words are training words
     """
 
     kind: PromptKind
@@ -54,7 +54,9 @@ class PromptReading:
 
 @dataclass(frozen=True)
 class PromptWords:
-    """``words``, ``embeddings`` (M, D) of length 1 of the first M, and the ``kinds`` of some: a kind of prompt or `ASIDE`."""
+    """The words that a model was trained on: ``words``; ``embeddings`` (M, D) of length 1 of the first M of them; and the ``kinds`` of some
+    of them: a kind of prompt, or `ASIDE`.
+    """
 
     words: tuple[str, ...]
     embeddings: Tensor
@@ -79,7 +81,9 @@ class PromptWords:
         return [word for word in dict.fromkeys(words_of(prompt)) if _singular(word, self._parts) not in self._parts]
 
     def read(self, prompt: str, embed: Embed) -> PromptReading:
-        """Return the kind and the strangest word of a prompt; ``embed`` is called only where a word is unknown."""
+        """Return the kind and the strangest word of a prompt; ``embed`` returns embeddings of words, and is called only for unknown
+        ones.
+        """
         kind, strange = self.kind(prompt), self.strange(prompt)
         if not strange:
             return PromptReading(kind, "", 1.0)
@@ -90,12 +94,12 @@ class PromptWords:
 
 
 def words_of(text: str) -> list[str]:
-    """The words of a prompt in small letters, without marks and numbers."""
+    """Return the words of a prompt in small letters, without marks and numbers."""
     return [word.replace("’", "'") for word in _WORD.findall(text.lower())]
 
 
 def _singular(word: str, known: Mapping[str, str] | frozenset[str]) -> str:
-    """The word without the ending of a plural, where that is known and the word is not."""
+    """Return the word without the plural ending if that is a known word and the word itself is not; else the word."""
     if word in known:
         return word
     return next((short for end in _ENDINGS if (short := word.removesuffix(end)) != word and short in known), word)

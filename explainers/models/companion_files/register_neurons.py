@@ -11,7 +11,7 @@ from explainers.errors import ExplainerError
 from explainers.json_files import read_json
 from explainers.json_records import Record, describe
 
-#: The name of the file beside the weights.
+#: The name of the file next to the weights.
 REGISTER_NEURONS_FILE = "register_neurons.json"
 
 

@@ -55,9 +55,10 @@ class ClipShape:
         return cells.permute(0, 2, 4, 1, 3, 5, 6).flatten(4, 5).flatten(1, 2)
 
     def prepare(self, clip: Any, recipe: AnyPreprocessing) -> tuple[Tensor, ImageInput, tuple[str, ...]]:
-        """A clip as a strip (C, T * H, W), how it was shown, and a note where frames were left out or repeated.
+        """Return a clip as a strip (C, T * H, W), a record of how it was shown, and a note if frames were left out or repeated.
 
-        Frames are taken evenly, the first and the last among them. What is shown of each tubelet is its first frame, below each other.
+        Frames are taken at even distances, including the first and the last. The record shows the first frame of each tubelet, one below
+        the other.
         """
         pictures = pictures_of(clip.frames if isinstance(clip, Clip) else clip)
         taken = np.linspace(0, len(pictures) - 1, self.frames).round().astype(int).tolist()
@@ -74,7 +75,7 @@ class ClipShape:
 
 
 def pictures_of(frames: Any) -> list[Image.Image]:
-    """The frames of a clip in RGB. Raises ExplainerError for what is no clip, and for frames of different sizes."""
+    """Return the frames of a clip in RGB. Raises ExplainerError if it is no clip, and for frames of different sizes."""
     pictures = [read_image(frame) for frame in _frames_of(frames)]
     sizes = {picture.size for picture in pictures}
     if len(sizes) > 1:

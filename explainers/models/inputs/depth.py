@@ -19,7 +19,7 @@ from explainers.errors import ExplainerError
 from explainers.installation import not_installed
 from explainers.json_records import Record, describe
 
-#: Where in a picture's ``info`` stand the level and the width that its file names.
+#: The keys in a picture's ``info`` for the level and the width that its file names.
 FILE_WINDOW = "window"
 DICOM_SUFFIXES = (".dcm", ".dicom")
 _DICOM_MARK = slice(128, 132)  # of a file's first bytes
@@ -29,7 +29,7 @@ _LONG_LENGTHS = (b"OB", b"OD", b"OF", b"OL", b"OV", b"OW", b"SQ", b"SV", b"UC", 
 
 @dataclass(frozen=True)
 class GreyWindow(Record):
-    """The values that are shown as 256 greys, from black to white."""
+    """The range of values that is shown as 256 greys, from black to white."""
 
     level: Annotated[float, describe("It becomes the middle grey.")]
     width: Annotated[float, describe("What lies half of it below the level is black, half of it above white.")]
@@ -42,14 +42,14 @@ class GreyWindow(Record):
             raise ExplainerError(f"a window of level {self.level} and width {self.width} shows nothing; send a width above 0")
 
     def greys(self, values: NDArray[Any]) -> NDArray[np.uint8]:
-        """``values`` as greys of 0 to 255; what is no number is black."""
+        """Convert ``values`` to greys of 0 to 255; NaN becomes black."""
         share = (np.asarray(values, np.float64) - self.level) / self.width + 0.5
         return np.asarray((255 * np.nan_to_num(share, nan=0.0).clip(0, 1)).round(), np.uint8)
 
 
 @dataclass(frozen=True)
 class WindowedPicture:
-    """A grey picture of more than 8 bits with the window through which the model is shown it, in units of the file's values."""
+    """A grey picture of more than 8 bits with the window of values, in the file's units, that the model is shown."""
 
     image: Image.Image | Path | str | NDArray[Any]
     level: float
@@ -57,7 +57,7 @@ class WindowedPicture:
 
     @property
     def window(self) -> GreyWindow:
-        """Its window; raises ExplainerError for a width that is not above 0."""
+        """The window of the picture. Raises ExplainerError for a width that is not above 0."""
         return GreyWindow(float(self.level), float(self.width))
 
 
@@ -67,7 +67,9 @@ def is_deep(image: Image.Image) -> bool:
 
 
 def window_of(image: Image.Image) -> GreyWindow:
-    """The window of a deep picture where the caller names none: its file's, else its range; floats within 0 to 1 have that range."""
+    """Return the default window of a picture of more than 8 bits: that of its file, else the range of its values, or 0 to 1 for floats in
+    that range.
+    """
     if (named := image.info.get(FILE_WINDOW)) is not None:
         return GreyWindow(named[0], named[1], "file")
     values = np.asarray(image, np.float64)
@@ -79,8 +81,8 @@ def window_of(image: Image.Image) -> GreyWindow:
 
 
 def picture_of_array(array: NDArray[Any]) -> Image.Image:
-    """An array as a picture: greys (height, width) of any kind of number, or colours of 8 bits or of 0 to 1 (height, width, 3), also with
-    the channels first. Raises ExplainerError for another.
+    """Convert an array to a picture. It holds greys (height, width) of any number type, or colours (height, width, 3) of 8 bits or of 0 to
+    1, also with the channels first. Raises ExplainerError for any other array.
     """
     wanted = "send greys (height, width), or colours (height, width, 3) as uint8 or as floats of 0 to 1"
     shape = tuple(array.shape)
@@ -106,7 +108,9 @@ def picture_of_array(array: NDArray[Any]) -> Image.Image:
 
 
 def channels_last(array: NDArray[Any], counts: tuple[int, ...]) -> NDArray[Any]:
-    """A stack of bands as (height, width, bands), where one of its two ends holds so many; raises ExplainerError where both or none do."""
+    """Return a stack of bands as (height, width, bands). One of its first and last axes must have a length in ``counts``; raises
+    ExplainerError if both or none have.
+    """
     first, last = array.shape[0] in counts, array.shape[-1] in counts
     if array.ndim != 3 or first == last:
         wanted = " or ".join(map(str, counts))
@@ -117,7 +121,7 @@ def channels_last(array: NDArray[Any], counts: tuple[int, ...]) -> NDArray[Any]:
 
 
 def read_array(path: Path) -> NDArray[Any]:
-    """The array of a ``.npy`` file, of which nothing is executed; raises ExplainerError for what holds none."""
+    """Read the array in a ``.npy`` file, without executing anything in it. Raises ExplainerError if it holds none."""
     try:
         array = np.load(path, allow_pickle=False)
     except (ValueError, EOFError, OSError) as problem:
@@ -133,7 +137,7 @@ def is_dicom(head: bytes) -> bool:
 
 
 def _transfer_syntaxes(data: bytes) -> set[bytes]:
-    """The UIDs by which the file meta information of a DICOM file says how the rest is stored, read without unpacking the rest. That
+    """Return the UIDs in the meta information of a DICOM file that say how the rest of it is stored; the rest is not unpacked. That
     information is a list of elements of group 2 in Explicit VR Little Endian (DICOM PS3.10, section 7.1).
     """
     syntaxes, place = set[bytes](), 132
@@ -148,11 +152,12 @@ def _transfer_syntaxes(data: bytes) -> set[bytes]:
 
 
 def read_dicom(file: Any, name: str, most_pixels: float = math.inf) -> Image.Image:
-    """One grey slice of a DICOM file in the units of its modality (Hounsfield for CT), its window in ``info``; inverted greys upright.
+    """Return one grey slice of a DICOM file in the units of its modality (Hounsfield for CT), its window in ``info``; inverted greys
+    upright.
 
-    ``file`` is a path or an open file. Needs pydicom, the extra ``medical``. Raises ExplainerError for several frames, and for colours,
-    and for more than ``most_pixels``, before they are decoded. Where these are bounded ``file`` is an open one, and a compressed slice is
-    refused, too: what it unpacks to is known only afterwards.
+    ``file`` is a path or an open file. Needs pydicom, the extra ``medical``. Raises ExplainerError for several frames, and for colours, and
+    for more than ``most_pixels``, before they are decoded. With ``most_pixels``, ``file`` must be open, and a compressed slice is refused
+    too, as its unpacked size is known only afterwards.
     """
     try:
         import pydicom

@@ -20,7 +20,7 @@ BRANDS_BYTES = 256
 
 
 def _brands(head: bytes) -> set[bytes]:
-    """The major and the compatible brands in the ``ftyp`` box that a file of ISO/IEC 14496-12 begins with; empty for other files."""
+    """Return the major and the compatible brands in the ``ftyp`` box that a file of ISO/IEC 14496-12 begins with; empty for other files."""
     if head[4:8] != b"ftyp":
         return set()
     end = min(int.from_bytes(head[:4], "big"), len(head))
@@ -33,7 +33,7 @@ def can_read_heif() -> bool:
 
 
 def register_heif() -> bool:
-    """Let Pillow open HEIF files where pillow-heif is installed, and return whether it does."""
+    """Let Pillow open HEIF files if pillow-heif is installed; return whether it can."""
     if not can_read_heif():
         return False
     import_module("pillow_heif").register_heif_opener()
@@ -46,11 +46,11 @@ def is_heif_or_avif(head: bytes) -> bool:
 
 
 def needs_heif(head: bytes) -> bool:
-    """Return whether a file with these first bytes (`BRANDS_BYTES` are enough) is a picture that takes pillow-heif to read."""
+    """Return whether a file with these first bytes (`BRANDS_BYTES` are enough) is a picture that can only be read with pillow-heif."""
     brands = _brands(head)
     return is_heif_or_avif(head) and not brands & _AVIF_BRANDS and bool(brands & (_HEVC_BRANDS | _CONTAINER_BRANDS))
 
 
 def heif_not_installed(name: str) -> str:
-    """The message for a HEIF file called ``name`` where pillow-heif is missing."""
+    """Return the error message for a HEIF file called ``name`` when pillow-heif is missing."""
     return not_installed(f"{name} is a HEIF file (.heic) and needs the package pillow-heif", "heif")

@@ -38,10 +38,10 @@ from explainers.models.inputs.types import Crop, ImageInput
 
 #: The formats that people are asked for, as Pillow names them; HEIF, what phones save as .heic, where its extra is installed.
 FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "AVIF", *(("HEIF",) if register_heif() else ()))
-#: What Pillow knows by its first bytes and does not read, at least not alone: for EPS it starts Ghostscript.
+#: Formats that Pillow recognises by the first bytes but does not read, at least not alone: for EPS it starts Ghostscript.
 NOT_READ = {"BUFR", "EPS", "GRIB", "HDF5", "MPEG", "WMF"}
 
-#: What is read as a picture.
+#: The types that are read as pictures.
 PictureSource = Image.Image | Path | str | WindowedPicture | NDArray[Any]
 #: A resized picture larger than this is never made whole: only the part that is kept is (a photo one pixel wide and 20000 tall).
 WHOLE_RESIZE_LIMIT = 40_000_000  # pixels
@@ -50,9 +50,8 @@ WHOLE_RESIZE_LIMIT = 40_000_000  # pixels
 def read_image(source: PictureSource) -> Image.Image:
     """Read a picture from ``source``, turned upright by its EXIF orientation, in RGB.
 
-    Transparency is laid on white, as a page would show it. Greys of more than 8 bits are shown through a window
-    (`explainers.models.inputs.depth`). Of an animation, the first frame is taken.
-    Raises ExplainerError for what is not a readable image.
+    Transparent parts become white. Greys of more than 8 bits are shown through a window (`explainers.models.inputs.depth`). The first frame
+    of an animation is taken. Raises ExplainerError if it is not a readable image.
     """
     return read_picture(source)[0]
 
@@ -100,7 +99,7 @@ def _shown(source: object, window: GreyWindow | None) -> tuple[Image.Image, Grey
 
 
 def _head(path: Path) -> bytes:
-    """The first bytes of a file, enough to tell its format; empty where it may not be read, which is said where it is opened."""
+    """Return the first bytes of a file, enough to tell its format; empty if it cannot be read, which is reported when it is opened."""
     try:
         with path.open("rb") as file:
             return file.read(BRANDS_BYTES)
@@ -110,7 +109,7 @@ def _head(path: Path) -> bytes:
 
 @cache
 def readable_suffixes() -> frozenset[str]:
-    """Return the suffixes of files that :func:`read_image` reads, in lower case, as Pillow has them: .jpg, .jpeg, .tif, .heic, .ppm, ..."""
+    """Return the suffixes of files that :func:`read_image` reads, in lower case, from Pillow's list: .jpg, .jpeg, .tif, .heic, .ppm, ..."""
     of_formats = Image.registered_extensions()  # imports all of Pillow's formats, which takes a while
     readable = Image.OPEN.keys() - NOT_READ | {"MPO"}  # that is read as the JPEG that it begins with
     return frozenset(suffix for suffix, name in of_formats.items() if name in readable)
@@ -175,14 +174,16 @@ class PicturePreparation(ABC):
 
     @abstractmethod
     def __call__(self, image: Image.Image) -> tuple[Tensor, ImageInput]:
-        """An upright RGB image to (float32 (channels, H, W), which part of it the model sees)."""
+        """Turn an upright RGB image into a float32 tensor (channels, H, W), and a record of which part of the image the model sees."""
 
     @abstractmethod
     def cut_out(self, crop: Crop) -> tuple[Tensor, ImageInput]:
-        """Return the tensor and record of a part of a picture. Raises ExplainerError for a part that does not lie in its picture."""
+        """Turn a part of a picture into a tensor, and a record of how it is shown. Raises ExplainerError for a part that does not lie in
+        its picture.
+        """
 
     def of(self, source: PictureSource | Crop) -> tuple[Tensor, ImageInput]:
-        """Read a picture, or the part of it that was asked for, and prepare it; raises ExplainerError for what is none."""
+        """Read a picture, or a :class:`Crop` of one, and return its tensor and record. Raises ExplainerError if it is not a picture."""
         if isinstance(source, Crop):
             return self.cut_out(source)
         image, window = read_picture(source)
@@ -195,13 +196,14 @@ class Preprocessing(PicturePreparation):
     """The steps that turn an upright RGB image into a tensor: resize, cut or pad around the centre, scale, normalise.
 
     resize  (height, width), or None to leave the size alone
-    fit     "squash": to ``resize`` exactly. "cover": keep the proportions, the shorter side fills ``resize``.
-            "contain": keep the proportions, the longer side fits ``resize``.
+    fit     "squash": to ``resize`` exactly. "cover": keep the proportions, the shorter side fills ``resize``. "contain": keep the
+            proportions, the longer side fits ``resize``.
     crop    (height, width) kept around the centre, padded with ``fill`` where the picture is smaller; None keeps everything
-    channels  1: of greys; 3: of colours
-    patches (pixels a side, most patches), or None. Keep the proportions in as many whole patches as there may be; no ``resize``, no crop
-    longest what the longer side may have at most, where "cover" fills ``resize`` with the shorter one; as transformers' detectors have it
-    multiple  to whole multiples of how many pixels both sides are cut down after resizing
+    channels  1 for greys, 3 for colours
+    patches (side of a patch in pixels, maximum number of patches), or None. Keep the proportions and use as many whole patches as
+            allowed, without ``resize`` or crop
+    longest maximum length of the longer side, when "cover" fills ``resize`` with the shorter one, as in transformers' detectors
+    multiple  number of pixels of which both sides become whole multiples, by cutting after resizing
     round   how half a pixel of margin is rounded: "nearest" (torchvision, timm) or "down" (transformers)
     """
 
@@ -225,7 +227,7 @@ class Preprocessing(PicturePreparation):
         return self.crop or (self.resize if self.fit == "squash" else None)
 
     def __call__(self, image: Image.Image) -> tuple[Tensor, ImageInput]:
-        """An upright RGB image to (float32 (channels, H, W), which part of it the model sees)."""
+        """Turn an upright RGB image into a float32 tensor (channels, H, W), and a record of which part of the image the model sees."""
         resized_width, resized_height = self._size_after_resizing(image.width, image.height)
         height, width = self.crop or (resized_height, resized_width)
         left = self._margin(resized_width, width)
@@ -241,10 +243,10 @@ class Preprocessing(PicturePreparation):
         return ((pixels - mean) / std).contiguous(), record
 
     def cut_out(self, crop: Crop) -> tuple[Tensor, ImageInput]:
-        """Return the tensor and record of a part of an image, resized to what the model takes without cutting a margin around the centre.
+        """Turn a part of an image into a tensor and a record. It is resized to the model's input without cutting off a margin.
 
-        Where the part has other proportions than the model's input, it is cut, padded or squashed as an image would be. Raises
-        ExplainerError for a part that does not lie in its image.
+        If its proportions differ from the model's input, it is cut, padded or squashed like a whole image. Raises ExplainerError for a part
+        that does not lie in its image.
         """
         image, window = read_picture(crop.image)
         crop.check(image.size)
@@ -297,8 +299,8 @@ class Preprocessing(PicturePreparation):
 
 
 def _within(width: int, height: int, shortest: int, longest: int) -> tuple[int, int]:
-    """(width, height) of these proportions, the shorter side ``shortest`` pixels, or as many as keep the longer one within ``longest``; in
-    whole pixels as transformers has them.
+    """Return (width, height) with the same proportions and the shorter side ``shortest`` pixels long, or shorter if the longer side would
+    exceed ``longest``; rounded to whole pixels as in transformers.
     """
     low, high = sorted((width, height))
     exact: float = shortest
@@ -309,7 +311,9 @@ def _within(width: int, height: int, shortest: int, longest: int) -> tuple[int, 
 
 
 def _whole_patches(width: int, height: int, side: int, most: int) -> tuple[int, int]:
-    """The largest (width, height) in whole patches, ``side`` pixels each, of about these proportions; as transformers has it."""
+    """Return the largest (width, height) of about the same proportions that consists of at most ``most`` whole patches of ``side`` pixels,
+    as in transformers.
+    """
 
     def scaled(scale: float) -> tuple[int, int]:
         across, down = (max(side, math.ceil(length * scale / side) * side) for length in (width, height))
@@ -324,9 +328,9 @@ def _whole_patches(width: int, height: int, side: int, most: int) -> tuple[int, 
 
 
 def _span(start: int, length: int, ratio: float) -> tuple[int, int]:
-    """``length`` resized pixels from ``start`` in whole pixels of the original, at least one of them.
+    """Return the pixels of the original, as (start, length), that belong to ``length`` resized pixels from ``start``; at least one pixel.
 
-    Beyond the original (negative, or more than its size) where the model saw padding.
+    The span reaches beyond the original (negative, or more than its size) if the model saw padding.
     """
     begin, end = start * ratio, (start + length) * ratio
     if round(end) > round(begin):
@@ -346,7 +350,9 @@ _RESAMPLING = {
 
 
 def timm_preprocessing(config: Mapping[str, Any], size: tuple[int, int]) -> Preprocessing:
-    """Return the preprocessing of ``timm.data.create_transform`` in evaluation; ``config`` is ``timm.data.resolve_model_data_config``."""
+    """Return the preprocessing of ``timm.data.create_transform`` in evaluation; ``config`` is the result of
+    ``timm.data.resolve_model_data_config``.
+    """
     mean, std = tuple(config["mean"]), tuple(config["std"])
     if config["interpolation"] not in _RESAMPLING or len(mean) not in (1, 3):
         raise ExplainerError(
@@ -366,7 +372,7 @@ def timm_preprocessing(config: Mapping[str, Any], size: tuple[int, int]) -> Prep
 
 
 def in_greys(recipe: Preprocessing) -> Preprocessing:
-    """The recipe for a model of greys; of settings for three colours the mean is taken."""
+    """Return the recipe for a model of greys; of settings for three colours the mean is taken."""
     mean, std = (values if len(values) == 1 else (sum(values) / len(values),) for values in (recipe.mean, recipe.std))
     return replace(recipe, channels=1, mean=mean, std=std)
 
@@ -423,7 +429,7 @@ def processor_preprocessing(processor: Any) -> Preprocessing:
 
 
 def _sides(size: Any) -> dict[str, int]:
-    """A size setting as the sides that are set; a bare number is a square."""
+    """Return a size setting as the sides that are set; a bare number is a square."""
     if isinstance(size, int):
         return {"height": size, "width": size}
     names = ("height", "width", "shortest_edge", "longest_edge", "max_height", "max_width")

@@ -33,10 +33,10 @@ OTHERS = frozenset({
 
 
 def strange_words(text: TextInput) -> float:
-    """The share of words that are strange, less the share that are small English ones: -1 to 1, about -0.3 for English.
+    """Return the share of strange words in a text minus the share of short English words: -1 to 1, about -0.3 for English.
 
-    Words are those with a letter in them. A text without such a word scores 0: it is in no language. In a text of fewer than
-    `FEWEST_WORDS` only words in other scripts count, for a single name or a misspelt "Boooring!" says nothing of its language.
+    Only words with a letter count; a text without such a word scores 0. In a text of fewer than `FEWEST_WORDS` words only words in other
+    scripts count, because one name or a misspelt "Boooring!" does not show its language.
     """
     words = [word for word in text.words if any(character.isalpha() for character in word.text)]
     if not words:
@@ -60,6 +60,6 @@ def _latin(plain: str) -> bool:
 
 
 def _spelt_out(word: Word, plain: str) -> bool:
-    """Return whether the word is in another script, or is cut into more pieces than its parts and the signs between them."""
+    """Return whether the word is in another script, or the tokenizer cuts it into more pieces than its parts and the signs between them."""
     parts = [part for part in re.split(r"\W+", plain) if part]
     return not _latin(plain) or len(word.tokens) > 2 * len(parts) - 1

@@ -10,7 +10,7 @@ from explainers.models.inputs.types import Drawing
 
 WIDTH, HEIGHT = 420, 320
 _SVG = "http://www.w3.org/2000/svg"
-#: What is kept of RDKit's SVG: elements, and their attributes. Styles become attributes, as pages forbid them.
+#: The elements of RDKit's SVG that are kept, and their attributes. Styles become attributes, as pages forbid them.
 _ELEMENTS = {"path", "line", "polygon", "ellipse"}
 _ATTRIBUTES = {"class", "d", "points", "x1", "x2", "y1", "y2", "cx", "cy", "rx", "ry"}
 _STYLES = {"fill", "stroke", "stroke-width", "stroke-linecap", "stroke-linejoin", "fill-rule", "fill-opacity", "stroke-opacity"}
@@ -35,7 +35,7 @@ def draw_molecule(mol: Any) -> Drawing:
 
 
 def plain_svg(text: str) -> str:
-    """An SVG of which only outlines and their colours are kept."""
+    """Reduce the text of an SVG to its outlines and their colours, and return it."""
     reader = _Outlines()
     reader.feed(text)
     reader.close()
@@ -43,14 +43,14 @@ def plain_svg(text: str) -> str:
 
 
 class _Outlines(HTMLParser):
-    """Reads an SVG, and keeps what is allowed of it as elements without contents."""
+    """A parser of SVG that keeps only the allowed elements, without their contents."""
 
     def __init__(self) -> None:
         super().__init__()
         self.kept: list[str] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """An element, whether it has contents or not."""
+        """Keep an element, with or without contents, if it is allowed."""
         if tag not in _ELEMENTS:
             return
         given = {name: value or "" for name, value in attrs}

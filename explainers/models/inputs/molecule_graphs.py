@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 ELEMENTS = ("C", "N", "O", "S", "F", "Cl", "Br", "I", "P", "B", "Si", "Na")
-#: Of each feature of an atom how many values it has; each has 0 for the first.
+#: The number of values of each feature of an atom; the first value is 0.
 ATOM_FEATURES = {
     "element": len(ELEMENTS) + 1,  # 0: another one
     "neighbours": 6,  # 5: more than four
@@ -27,7 +27,7 @@ _ORDERS = {1.0: 0, 2.0: 1, 3.0: 2, 1.5: 3}
 
 
 def atom_features(atom: Any) -> list[int]:
-    """The value of each of `ATOM_FEATURES` of one of RDKit's atoms."""
+    """Return the value of each of `ATOM_FEATURES` of one of RDKit's atoms."""
     symbol = atom.GetSymbol()
     rings = [size for size in (3, 4, 5, 6) if atom.IsInRingSize(size)]
     ring = rings[0] - 2 if rings else 5 if atom.IsInRing() else 0
@@ -44,7 +44,7 @@ def atom_features(atom: Any) -> list[int]:
 
 
 def graph_of(molecule: Any) -> dict[str, Tensor]:
-    """The tensors of one of RDKit's molecules: ``atoms`` (N, features), ``bonds`` and ``distances`` (N, N)."""
+    """Return the tensors of one of RDKit's molecules: ``atoms`` (N, features), ``bonds`` and ``distances`` (N, N)."""
     from rdkit import Chem
 
     atoms = torch.tensor([atom_features(atom) for atom in molecule.GetAtoms()])
@@ -58,13 +58,13 @@ def graph_of(molecule: Any) -> dict[str, Tensor]:
 
 
 def graphs_of(molecules: Sequence[Any]) -> dict[str, Tensor]:
-    """A batch of molecules of RDKit, as `pad_graphs` lays them out."""
+    """Return a batch of molecules of RDKit, as `pad_graphs` lays them out."""
     return pad_graphs([graph_of(molecule) for molecule in molecules])
 
 
 def pad_graphs(graphs: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
-    """Stack graphs to a batch: their tensors padded to the most atoms, and ``attention_mask`` (B, 1 + N), 1 for the token of the
-    graph, which stands first, and for each atom.
+    """Stack graphs to a batch: pad their tensors to N atoms, the largest number, and add ``attention_mask`` (B, 1 + N): 1 for the token of
+    the graph, which comes first, and for each atom.
     """
     most = max(len(graph["atoms"]) for graph in graphs)
     batch = {

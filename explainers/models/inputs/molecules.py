@@ -19,7 +19,8 @@ from explainers.models.inputs.molecule_graphs import graphs_of
 from explainers.models.inputs.toxicophores import toxicophores_of
 from explainers.models.inputs.types import Bond, MoleculeInput, Prepared, Token, Word
 
-#: From molecules of RDKit to tensors (B, ...), padded to the most atoms; ``attention_mask`` (B, tokens) where there is padding.
+#: A function from molecules of RDKit to tensors (B, ...), padded to the largest number of atoms; ``attention_mask`` (B, tokens) where there
+#: is padding.
 MoleculeReader = Callable[[Sequence[Any]], Mapping[str, Tensor]]
 MOST_ATOMS = 128  # hydrogens that no letter of the SMILES stands for are not counted
 MOST_HYDROGENS = 4 * MOST_ATOMS  # that are written out
@@ -33,10 +34,11 @@ MOLECULE_READERS: dict[str, MoleculeReader] = {"graph": graphs_of}
 
 
 def add_molecule_reader(name: str) -> Callable[[MoleculeReader], MoleculeReader]:
-    """Declare how molecules become the tensors of a model: ``explainers.wrap(module, kind="molecule", reader=name)`` asks for it.
+    """Declare a function that converts molecules to the tensors of a model; ``explainers.wrap(module, kind="molecule", reader=name)`` uses
+    it.
 
-    The decorated function takes molecules of RDKit, without hydrogens of their own, and gives a dict of tensors, which the model's forward
-    takes by their names. Raises ExplainerError for a name that is taken.
+    The decorated function takes molecules of RDKit without explicit hydrogens, and returns a dict of tensors, which are passed to the
+    model's forward by name. Raises ExplainerError for a name that is taken.
     """
 
     def declare(reader: MoleculeReader) -> MoleculeReader:
@@ -49,8 +51,8 @@ def add_molecule_reader(name: str) -> Callable[[MoleculeReader], MoleculeReader]
 
 
 def reader_named(name: str | MoleculeReader | None) -> MoleculeReader:
-    """Return the reader of molecules called ``name``; a function itself, and Vitrine's reader for None. Raises ExplainerError for an
-    unknown name.
+    """Return the reader of molecules called ``name``; for None Vitrine's own reader, and a function is returned as it is. Raises
+    ExplainerError for an unknown name.
     """
     if callable(name):
         return name
@@ -65,7 +67,7 @@ def can_read_molecules() -> bool:
 
 
 def check_rdkit() -> None:
-    """Raise NotInstalledError, which says what to install, where RDKit is missing."""
+    """Raise NotInstalledError, which says what to install, if RDKit is missing."""
     if not can_read_molecules():
         raise NotInstalledError(not_installed("Molecules are read by RDKit", "molecules"))
 
@@ -83,7 +85,7 @@ class Molecule:
 def read_molecule(source: object) -> Molecule:
     """Read a molecule from its SMILES, the text of a .mol or .sdf file, the path of one, or RDKit's own object.
 
-    Raises ExplainerError that says what is wrong, and where in the SMILES, for what is none, and for more than `MOST_ATOMS` atoms.
+    Raises ExplainerError, saying what is wrong and where in the SMILES, if it is no molecule or has more than `MOST_ATOMS` atoms.
     """
     check_rdkit()
     if isinstance(source, Path) or (isinstance(source, str) and source.endswith(FILE_ENDINGS)):
@@ -116,14 +118,14 @@ def _from_rdkit(source: object) -> Molecule:
 
 
 def _from_block(text: str) -> Molecule:
-    """A .mol file, or the first molecule of an .sdf file."""
+    """Return a .mol file, or the first molecule of an .sdf file."""
     from rdkit import Chem, rdBase
 
     blocks = [block for block in text.replace("\r\n", "\n").split("$$$$\n") if block.strip()]
     with rdBase.BlockLogs():
         mol = Chem.MolFromMolBlock(blocks[0], sanitize=False)
     if mol is None or not mol.GetNumAtoms():
-        raise ExplainerError("the drawing cannot be read as a .mol or .sdf file (V2000 or V3000): save it as one anew, or send SMILES")
+        raise ExplainerError("the drawing cannot be read as a .mol or .sdf file (V2000 or V3000): save it again as one, or send SMILES")
     heavy = mol.GetNumHeavyAtoms()
     _check_atoms(heavy, mol.GetNumAtoms() - heavy)
     _sanitise(mol, "the drawing", None)
@@ -154,7 +156,9 @@ def _from_smiles(smiles: str) -> Molecule:
 
 
 def _check_atoms(atoms: int, hydrogens: int = 0) -> None:
-    """Raise ExplainerError for too many atoms: before RDKit looks for rings, which takes the square of their number and more."""
+    """Raise ExplainerError for too many atoms: called before RDKit looks for rings, as the time for that grows at least with the square of
+    their number.
+    """
     if atoms > MOST_ATOMS:
         raise ExplainerError(f"the molecule has {atoms} atoms, hydrogens not counted; send one of at most {MOST_ATOMS}")
     if hydrogens > MOST_HYDROGENS:
@@ -162,7 +166,7 @@ def _check_atoms(atoms: int, hydrogens: int = 0) -> None:
 
 
 def _sanitise(mol: Any, what: str, spans: Sequence[tuple[int, int]] | None) -> None:
-    """Have RDKit find valences, rings and aromaticity. Raises ExplainerError that says which atom is impossible, and where it stands."""
+    """Let RDKit determine valences, rings and aromaticity. Raises ExplainerError that names the impossible atom and its position."""
     from rdkit import Chem, rdBase
 
     with rdBase.BlockLogs():
@@ -177,8 +181,8 @@ def _sanitise(mol: Any, what: str, spans: Sequence[tuple[int, int]] | None) -> N
 
 
 def _atoms_of(smiles: str) -> list[tuple[int, int]]:
-    """Return the characters of each atom in the SMILES. Raises ExplainerError for what is no part of SMILES, an open bracket, and a ring
-    that is not closed.
+    """Return the characters of each atom in the SMILES. Raises ExplainerError for a character that SMILES does not have, an open bracket,
+    and a ring that is not closed.
     """
     spans, open_rings, open_branches, at = list[tuple[int, int]](), dict[str, int](), list[int](), 0
     while at < len(smiles):
@@ -226,9 +230,9 @@ def record_of(molecule: Molecule, before: int, after: int) -> MoleculeInput:
 
 
 def prepare_molecules(reader: MoleculeReader, special: int, sources: Sequence[Any]) -> Prepared:
-    """A batch of molecules, with a record of each; ``special`` tokens stand before the atoms.
+    """Return a batch of molecules, with a record of each; ``special`` tokens stand before the atoms.
 
-    Raises ExplainerError for what is no molecule, and where molecules of different sizes have no ``attention_mask`` to tell them apart.
+    Raises ExplainerError for an input that is no molecule, and if molecules of different sizes come without an ``attention_mask``.
     """
     molecules = [read_molecule(source) for source in sources]
     tensors = dict(reader([molecule.mol for molecule in molecules]))
@@ -242,7 +246,9 @@ def prepare_molecules(reader: MoleculeReader, special: int, sources: Sequence[An
 
 
 def records_of_tensors(tensors: Mapping[str, Tensor], special: int) -> tuple[MoleculeInput, ...]:
-    """Return records of molecules that came as tensors: atoms by number. Without a mask the first tensor has a row for each atom."""
+    """Return records of molecules that were passed as tensors, with numbers as the names of atoms. Without a mask the first tensor must
+    have a row for each atom.
+    """
     first = next(iter(tensors.values()))
     mask = tensors.get("attention_mask", torch.ones(len(first), special + first.shape[1]))
     return tuple(_numbered_record(row.bool().tolist(), special) for row in mask.cpu())

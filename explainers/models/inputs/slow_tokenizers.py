@@ -13,28 +13,30 @@ import torch
 from explainers.errors import ExplainerError
 
 Span = tuple[int, int]
-#: How pieces of a word are marked: those that go on with one (BERT's kind), or those that begin or end one.
+#: How pieces of a word are marked: the pieces that continue a word (as in BERT), or those that begin or end one.
 _CONTINUES, _BEGINS, _ENDS = "##", ("▁", "Ġ"), "</w>"
 _FAR = 64  # characters behind the last token among which a piece is looked for
 
 
 class Encoding(UserDict[str, Any]):
-    """Result of a slow tokenizer, with what a fast one adds: of each row, the word and the text of each token."""
+    """The result of a slow tokenizer, with what a fast one adds: the word and the text that each token of each row belongs to."""
 
     words: list[list[int | None]]
     parts: list[list[int | None]]
 
     def word_ids(self, batch_index: int = 0) -> list[int | None]:
-        """The number of the word that each token belongs to; None of a special one."""
+        """Return the number of the word that each token belongs to; None for a special token."""
         return self.words[batch_index]
 
     def sequence_ids(self, batch_index: int = 0) -> list[int | None]:
-        """The text of a pair that each token belongs to; None of a special one."""
+        """Return the text of a pair that each token belongs to; None for a special token."""
         return self.parts[batch_index]
 
 
 class OffsetTokenizer:
-    """A slow tokenizer that also gives the places of its tokens in the text. All else is asked of ``slow``, the tokenizer itself."""
+    """A slow tokenizer that also returns the position of each token in the text. Everything else is passed on to ``slow``, the tokenizer
+    itself.
+    """
 
     def __init__(self, slow: Any) -> None:
         self.slow = slow
@@ -47,7 +49,7 @@ class OffsetTokenizer:
     def __call__(
         self, text: Any, text_pair: Any = None, *, return_offsets_mapping: bool = False, return_tensors: str | None = None, **how: Any
     ) -> Any:
-        """The tensors of ``slow``, with an ``offset_mapping`` where it is asked for."""
+        """Tokenize texts with ``slow`` and return its tensors, with an ``offset_mapping`` if requested."""
         if not return_offsets_mapping:
             return self.slow(text, text_pair, return_tensors=return_tensors, **how)
         texts, seconds = ([text], [text_pair]) if isinstance(text, str) else (list(text), text_pair or [None] * len(text))
@@ -120,7 +122,7 @@ class OffsetTokenizer:
 def with_offsets(tokenizer: Any) -> Any:
     """Return a tokenizer that gives the places of its tokens: itself, or a slow one of transformers in an :class:`OffsetTokenizer`.
 
-    Raises ExplainerError for what is no tokenizer of transformers.
+    Raises ExplainerError if it is no tokenizer of transformers.
     """
     if tokenizer is None or getattr(tokenizer, "is_fast", False) or isinstance(tokenizer, OffsetTokenizer):
         return tokenizer
@@ -142,8 +144,8 @@ def _parts_of(is_special: Sequence[int], is_pair: bool) -> list[int | None]:
 
 
 def spans_of(text: str, pieces: Sequence[str]) -> list[Span]:
-    """The characters ``[start, end)`` of ``text`` that each piece stands for, in order: by its letters, whatever their case and accents.
-    Pieces that are not found, such as unknown words, stand for what lies between their neighbours.
+    """Return the characters ``[start, end)`` of ``text`` that each piece stands for, in order: by its letters, whatever their case and
+    accents. Pieces that are not found, such as unknown words, stand for what lies between their neighbours.
     """
     plain, places = _plain(text)
     spans_found: list[Span | None] = []
@@ -162,7 +164,9 @@ def spans_of(text: str, pieces: Sequence[str]) -> list[Span]:
 
 
 def _with_gaps(text: str, spans_found: Sequence[Span | None]) -> list[Span]:
-    """The spans, those that were not found shared out over the text between their neighbours: a word each, the last what is left."""
+    """Return the spans of all pieces. Pieces that were not found share the text between their neighbours: one word each, and the rest for
+    the last.
+    """
     spans: list[Span] = []
     for index, known in enumerate(spans_found):
         span = known
@@ -179,7 +183,7 @@ def _with_gaps(text: str, spans_found: Sequence[Span | None]) -> list[Span]:
 
 
 def _plain(text: str) -> tuple[str, list[int]]:
-    """A text without case and accents, and of each of its characters the place in ``text``."""
+    """Return a text without case and accents, and for each of its characters the index in ``text``."""
     plain, places = [], []
     for place, character in enumerate(text):
         for part in unicodedata.normalize("NFKD", character.casefold()):

@@ -29,7 +29,7 @@ HEAD_SHARE = 4  # a quarter of what is read then is from the beginning
 
 @dataclass(frozen=True)
 class Excerpt:
-    """The part of a text that the tokenizer gets: ``text``, the original with ``gap`` in place of its characters ``[head, tail)``."""
+    """The part of a text that the tokenizer gets: ``text`` is the original with its characters ``[head, tail)`` replaced by ``gap``."""
 
     text: str
     head: int = 0
@@ -38,7 +38,9 @@ class Excerpt:
 
     @classmethod
     def without(cls, text: str, head: int, tail: int) -> Excerpt:
-        """Leave out ``text[head:tail]``; what follows is parted by white space, its own if there is some."""
+        """Make an excerpt without ``text[head:tail]``. White space separates the two ends: that of the text, or if there is none a
+        space.
+        """
         if text[tail - 1].isspace():
             tail -= 1
         gap = "" if text[tail].isspace() else " "
@@ -56,10 +58,10 @@ class Excerpt:
 
 @dataclass(frozen=True)
 class TextReader:
-    """Texts to tensors and words for one model.
+    """A reader that converts texts to tensors and words, for one model.
 
-    tokenizer   one of transformers' tokenizers that knows character offsets, or None: then only tensors are taken
-    max_tokens  what the model takes, special tokens included; None if there is no limit
+    tokenizer   a tokenizer of transformers that returns character offsets; None: only tensors are accepted
+    max_tokens  maximum number of tokens of the model, special ones included; None if there is no limit
     special     ids of special tokens for tensors without a tokenizer
     types       whether the model tells the texts of a pair apart by their tokens' types
     """
@@ -70,7 +72,9 @@ class TextReader:
     types: bool = False
 
     def read(self, texts: Sequence[str], device: torch.device, padding: bool | str = True) -> Prepared:
-        """Tokenize ``texts``, too long ones cut as the model learned it, padded to one length on the right or as the tokenizer does."""
+        """Tokenize ``texts``, padded to one length, on the right or as the tokenizer does. Texts that are too long are cut in the way in
+        which the model was trained.
+        """
         self._check(texts)
         wholes = [self._whole(text) for text in texts]
         excerpts = [self._excerpt(text, whole) for text, whole in zip(texts, wholes, strict=True)]
@@ -88,7 +92,7 @@ class TextReader:
         return Prepared(tensors, tuple(records), tuple(notes))
 
     def read_pairs(self, pairs: Sequence[TextPair], device: torch.device) -> Prepared:
-        """Tokenize each pair as one sequence, of which the longer text is cut first where both do not fit."""
+        """Tokenize each pair as one sequence, whose longer text is cut first if both do not fit."""
         self._check([text for pair in pairs for text in (pair.first, pair.second)])
         encoded = self._encode([pair.first for pair in pairs], True, [pair.second for pair in pairs])
         tensors = {name: encoded[name].to(device) for name in encoded if isinstance(encoded[name], Tensor)}
@@ -105,7 +109,7 @@ class TextReader:
     def _pair(
         self, texts: tuple[str, str], ids: Sequence[int], spans: Sequence[tuple[int, int]], parts: Sequence[int | None], numbers: Any
     ) -> TextInput:
-        """The record of two texts; ``parts`` says of every token to which it belongs, None: to neither."""
+        """Return the record of two texts; ``parts`` says of every token to which it belongs, None: to neither."""
         sides = []
         for part, text in enumerate(texts):
             part_spans = [span if p == part else (0, 0) for span, p in zip(spans, parts, strict=True)]
@@ -163,7 +167,7 @@ class TextReader:
             ) from problem
 
     def tokens(self, text: str, ids: Sequence[int], spans: Sequence[tuple[int, int]], special: Sequence[bool]) -> tuple[Token, ...]:
-        """The tokens of a text from their ids and the characters that each stands for."""
+        """Return the tokens of a text from their ids and the characters that each stands for."""
         pieces = self.tokenizer.convert_ids_to_tokens(ids)
         tokens = []
         for piece, (start, end), is_special in zip(pieces, spans, special, strict=True):
@@ -185,7 +189,7 @@ class TextReader:
         return words_of(text, pieces, whole.word_ids()), len(pieces)
 
     def _excerpt(self, text: str, whole: Sequence[Word] | None) -> Excerpt:
-        """Return the whole text where it fits or the tokenizer does the cutting, else its two ends, cut between words."""
+        """Return the whole text if it fits or the tokenizer cuts it; else its two ends, cut between words."""
         if self.max_tokens is None or whole is None or getattr(self.tokenizer, "init_kwargs", {}).get("long_texts") != BOTH_ENDS:
             return Excerpt(text)
         room = self.max_tokens - self.tokenizer.num_special_tokens_to_add()
@@ -206,7 +210,9 @@ class TextReader:
         return (f"The model takes {self.max_tokens} tokens, so the {place} {left_out} {plural} left out of {len(whole)}.",)
 
     def read_tensors(self, tensors: Mapping[str, Tensor]) -> tuple[TextInput, ...]:
-        """Return records of texts that came as ``input_ids``; with the text where decoding and tokenizing gives the same ids again."""
+        """Return records of texts that were passed as ``input_ids``. A record has the text if tokenizing the decoded ids gives the same
+        ids.
+        """
         ids = tensors["input_ids"]
         mask = tensors.get("attention_mask", torch.ones_like(ids))
         return tuple(self._record(row.tolist(), attended.bool().tolist()) for row, attended in zip(ids.cpu(), mask.cpu(), strict=True))
@@ -247,13 +253,13 @@ class TextReader:
 
 
 def check_words(text: str, tokens: Sequence[Token]) -> None:
-    """Raise ExplainerError for a text of which no token is left."""
+    """Raise ExplainerError for a text without any token that stands for a word."""
     if all(token.special for token in tokens):
         raise ExplainerError(f"the tokenizer finds no words in {text[:40]!r}; send a text with at least one word")
 
 
 def check_text(text: object) -> None:
-    """Raise ExplainerError for what is no text, or none that can be encoded."""
+    """Raise ExplainerError for a value that is no text, and for a text that cannot be encoded."""
     if not isinstance(text, str):
         raise ExplainerError(f"a text model takes the text itself, not a {type(text).__name__}; send a string")
     try:
@@ -267,7 +273,7 @@ def check_text(text: object) -> None:
 
 
 def _trim(text: str, start: int, end: int) -> tuple[int, int]:
-    """The span without the white space that some tokenizers count to a token."""
+    """Return the span of a token without white space at its ends, which some tokenizers include."""
     while start < end and text[start].isspace():
         start += 1
     while end > start and text[end - 1].isspace():
@@ -276,7 +282,9 @@ def _trim(text: str, start: int, end: int) -> tuple[int, int]:
 
 
 def special_ids(source: Any) -> frozenset[int]:
-    """Ids of the tokens that stand for no part of the text, as a tokenizer or a configuration names them; unknown words and [MASK] do."""
+    """Return the ids of the tokens that stand for no part of the text, from a tokenizer or a configuration. Unknown words and [MASK] are
+    not among them.
+    """
     names = ("pad_token_id", "cls_token_id", "sep_token_id", "bos_token_id", "eos_token_id")
     ids = (getattr(source, name, None) for name in names)
     return frozenset(i for i in ids if isinstance(i, int))

@@ -29,5 +29,5 @@ def _patterns() -> list[tuple[str, Any]]:
 
 
 def toxicophores_of(mol: Any) -> tuple[Toxicophore, ...]:
-    """The groups of one of RDKit's molecules, in the order of `TOXICOPHORES`, each place of a group once."""
+    """Return the groups of one of RDKit's molecules, in the order of `TOXICOPHORES`, each place of a group once."""
     return tuple(Toxicophore(name, tuple(match)) for name, pattern in _patterns() for match in mol.GetSubstructMatches(pattern))

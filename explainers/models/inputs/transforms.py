@@ -33,7 +33,7 @@ _WANTED = "it is to turn a PIL image into a float tensor (channels, height, widt
 class _Trial:
     """The tensors (C, H, W) that a transform makes of black and of white, and the part of the picture that its output shows.
 
-    The part is (x0, y0, x1, y1) in pixels of a picture of one size; None where the output shows no upright part of it.
+    The part is (x0, y0, x1, y1) in pixels of a picture of one size; None if the output shows no upright part of it.
     """
 
     black: Tensor
@@ -43,11 +43,11 @@ class _Trial:
 
 @dataclass(frozen=True, eq=False)
 class TransformPreprocessing(PicturePreparation):
-    """A transform as a way to prepare pictures, with the face of :class:`explainers.models.inputs.images.Preprocessing`.
+    """A preparation of pictures by a transform, with the interface of :class:`explainers.models.inputs.images.Preprocessing`.
 
     transform  from a PIL image to a float tensor (channels, height, width)
-    channels   that it makes
-    size       (height, width) of every tensor that it makes; None if that depends on the picture
+    channels   number of channels of the tensor
+    size       (height, width) of every tensor; None if that depends on the picture
     """
 
     transform: Callable[[Image.Image], Any]
@@ -59,8 +59,8 @@ class TransformPreprocessing(PicturePreparation):
 
     @classmethod
     def of_transform(cls, transform: Callable[[Any], Any]) -> TransformPreprocessing:
-        """Try a transform, and return the preparation that it makes. Raises ExplainerError where it makes no tensor of a picture, or
-        another one each time.
+        """Try a transform on pictures and return it as a preparation. Raises ExplainerError if it does not turn a picture into a tensor, or
+        gives another one each time.
         """
         noise = np.random.default_rng(0)
         pictures = [Image.fromarray(noise.integers(0, 256, (height, width, 3), dtype=np.uint8)) for width, height in _TRIED]
@@ -76,7 +76,7 @@ class TransformPreprocessing(PicturePreparation):
         return cls(transform, 1 if channels == 1 else 3, shapes.pop() if len(shapes) == 1 else None)
 
     def __call__(self, image: Image.Image) -> tuple[Tensor, ImageInput]:
-        """An upright RGB image to (float32 (channels, H, W), which part of it the model sees)."""
+        """Turn an upright RGB image into a float32 tensor (channels, H, W), and a record of which part of the image the model sees."""
         pixels = _tensor_of(self.transform, image)
         trial = self._trial(image.size)
         seen = (pixels.shape[-1], pixels.shape[-2])
@@ -87,7 +87,9 @@ class TransformPreprocessing(PicturePreparation):
         return pixels, ImageInput(*image.size, (x0, y0, max(x1, x0 + 1), max(y1, y0 + 1)), seen, shown)
 
     def cut_out(self, crop: Crop) -> tuple[Tensor, ImageInput]:
-        """A part of a picture, as if it were one. Raises ExplainerError for a part that does not lie in its picture."""
+        """Prepare a part of a picture like a whole picture; return its tensor and record. Raises ExplainerError for a part that does not
+        lie in its picture.
+        """
         image, window = read_picture(crop.image)
         crop.check(image.size)
         pixels, record = self(image.crop(crop.box))
@@ -126,7 +128,7 @@ AnyPreprocessing = Preprocessing | TransformPreprocessing
 
 
 def _tensor_of(transform: Callable[[Any], Any], picture: Image.Image) -> Tensor:
-    """Apply a transform to a picture: float32 (C, H, W). Raises ExplainerError for what is none."""
+    """Apply a transform to a picture and return the tensor, float32 (C, H, W). Raises ExplainerError if it returns something else."""
     try:
         made = transform(picture)
     except Exception as problem:  # each transform has errors of its own
@@ -152,7 +154,7 @@ def _grey(values: NDArray[Any]) -> Image.Image:
 
 
 def _greys(pixels: Tensor, black: Tensor, white: Tensor) -> Tensor:
-    """Return the grey value of each pixel (H, W), 0 black and 1 white, whatever scale its channels have; NaN in padding."""
+    """Return the grey value of each pixel (H, W), 0 black and 1 white, from the tensors of a black and a white picture; NaN in padding."""
     contrast = white - black
     shown = contrast.abs() > _CONTRAST * contrast.abs().max()
     greys = torch.where(shown, (pixels - black) / torch.where(shown, contrast, 1.0), torch.nan)
@@ -160,7 +162,9 @@ def _greys(pixels: Tensor, black: Tensor, white: Tensor) -> Tensor:
 
 
 def _edges(greys: Tensor, dim: int) -> tuple[float, float] | None:
-    """Return where greys (H, W) that grow along ``dim`` begin and end, from 0 to 1; None where they do not grow evenly along it alone."""
+    """Return the first and the last value, 0 to 1, of greys (H, W) that grow along ``dim``; None if they do not grow evenly, or grow along
+    the other dimension too.
+    """
     lines = greys if dim == -1 else greys.mT
     shown = ~lines.isnan()
     if not bool(shown.any()):
@@ -181,7 +185,7 @@ def _edges(greys: Tensor, dim: int) -> tuple[float, float] | None:
 
 
 def _line(values: Tensor, known: Tensor) -> tuple[float, float] | None:
-    """The straight line through the ``known`` ones of values (N,): its start and its slope; None of fewer than two."""
+    """Fit a straight line to the ``known`` ones of values (N,) and return its start and slope; None if fewer than two are known."""
     if int(known.sum()) < 2:
         return None
     places, heights = torch.arange(len(values), dtype=torch.float64)[known], values[known]
@@ -191,7 +195,7 @@ def _line(values: Tensor, known: Tensor) -> tuple[float, float] | None:
 
 
 def _on_edge(place: float, side: int) -> int:
-    """A place in whole pixels; the edge of the picture where it is close to that."""
+    """Round a position to whole pixels, or to the edge of the picture if it is close to that."""
     edge = next((edge for edge in (0, side) if abs(place - edge) < _AT_EDGE * side), None)
     return round(place) if edge is None else edge
 

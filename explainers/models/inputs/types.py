@@ -17,9 +17,9 @@ from explainers.errors import ExplainerError
 from explainers.json_records import HIDDEN, INLINE, Record, as_it_is, describe, optional
 from explainers.models.inputs.depth import GreyWindow, WindowedPicture
 
-#: What a model takes: images, texts, images and texts, which it compares, or molecules.
+#: The input of a model: images, texts, images and texts (which it compares), or molecules.
 ModelKind = Literal["image", "text", "clip", "molecule"]
-#: Of the two that a model compares, whose tokens are explained.
+#: For a model that compares images with texts: the side whose tokens are explained.
 Side = Literal["image", "text"]
 
 
@@ -44,9 +44,10 @@ class PicturePrompt:
 
 @dataclass(frozen=True)
 class Crop:
-    """A part of an image that the model is shown in place of the whole: all of it, where it has the proportions of the model's input.
+    """A part of an image that is shown to the model instead of the whole image. Nothing is cut off if it has the proportions of the model's
+    input.
 
-    box  x0, y0, x1, y1 in pixels of the upright original, at whose full resolution it is cut
+    box  x0, y0, x1, y1 in pixels of the upright original; it is cut at full resolution
     """
 
     image: Image.Image | Path | str | WindowedPicture | NDArray[Any]
@@ -64,7 +65,7 @@ class Crop:
 
 @dataclass(frozen=True)
 class Clip:
-    """Pictures in the order of time, which a model of clips is shown as one input: a list alone would be several inputs.
+    """Pictures in the order of time that are one input of a model of clips; a plain list would be several inputs.
 
     frames  PIL images or their paths; a path of a folder of frames (in the order of their names) or of an animation; an animated PIL image;
             an array (frames, height, width, 3) or (frames, 3, height, width) of 0 to 255
@@ -82,8 +83,8 @@ Input = Single | Mapping[str, Tensor] | Sequence[Single]
 class ImageInput(Record):
     """One image as it was shown to the model. Sizes and the crop are in pixels of the upright original.
 
-    pixels     RGB, of the size ``seen``: what became the tensor, before it was normalised; None when tensors were passed
-    is_placed  False: which part of the original the model saw was not found, and sizes and crop are those of ``pixels``
+    pixels     RGB picture of the size ``seen`` from which the tensor was made by normalising; None if tensors were passed
+    is_placed  False if it is unknown which part of the original the model saw; sizes and crop are then those of ``pixels``
     """
 
     width: Annotated[int, describe("Of the upright original, in pixels.")]
@@ -101,7 +102,7 @@ class ImageInput(Record):
 
     @property
     def kind(self) -> Annotated[Literal["image"], describe()]:
-        """What it is in JSON."""
+        """The kind of input in JSON."""
         return "image"
 
 
@@ -122,9 +123,9 @@ ANSWER, PICTURE, TEMPLATE = 2, 3, 4
 class Token(Record):
     """One token of a text, as the model reads it; offsets are both 0 for a special token.
 
-    ``part`` is 1 for a token of the second text of a pair, into which its offsets then point, and :data:`ANSWER` for one of the model's own
-    answer. Those are special: they count as given, always stay, and no map lies on them. Those of a picture have the part :data:`PICTURE`,
-    and those of a chat template :data:`TEMPLATE`: they too are special.
+    ``part`` is 1 for a token of the second text of a pair, whose offsets are in that text; :data:`ANSWER` for a token of the model's own
+    answer, :data:`PICTURE` for one of a picture, and :data:`TEMPLATE` for one of a chat template. These three are special: they are never
+    removed, and no map shows them.
     """
 
     text: str
@@ -149,8 +150,8 @@ class Word(Record):
 class TextInput(Record):
     """One text as it was shown to the model: every token of its row, padding included.
 
-    Of tensors, ``text`` is what they decode to if that gives the same ids again; else it is None and there are no words. In JSON ``part``
-    is left out where all tokens have the same.
+    If tensors were passed, ``text`` is the decoded text, provided that tokenizing it gives the same ids; else it is None and there are no
+    words. In JSON ``part`` is left out if it is the same for all tokens.
     """
 
     text: Annotated[str | None, describe("The text; null where only its tokens are known.")]
@@ -161,7 +162,7 @@ class TextInput(Record):
 
     @property
     def kind(self) -> Annotated[Literal["text"], describe()]:
-        """What it is in JSON."""
+        """The kind of input in JSON."""
         return "text"
 
     @property
@@ -190,7 +191,7 @@ class TextInput(Record):
         return None
 
     def without_padding(self, mask: Sequence[bool]) -> TextInput:
-        """Return this record without the tokens whose ``mask`` is False; words then count only the tokens that stay."""
+        """Return this record without the tokens whose ``mask`` is False; its words refer only to the remaining tokens."""
         if all(mask):
             return self
         place = list(accumulate(mask, initial=0))
@@ -237,8 +238,8 @@ class MoleculePart(Record):
 class MoleculeInput(TextInput):
     """One molecule as it was shown to the model: its SMILES as a text, whose words are its atoms.
 
-    A token is an atom with its characters in the SMILES; special ones stand for the whole molecule, or are padding. Of tensors there are no
-    SMILES, no bonds and no drawing.
+    A token is an atom with its characters in the SMILES; special ones stand for the whole molecule, or are padding. If tensors were passed,
+    there are no SMILES, no bonds and no drawing.
     """
 
     bonds: Annotated[tuple[Bond, ...], HIDDEN] = ()
@@ -254,9 +255,9 @@ class MoleculeInput(TextInput):
 class PicturePromptInput(TextInput):
     """A picture and a prompt as a vision-language model read them: the tokens of the prompt, and the picture's among them.
 
-    picture  how the picture was shown; None of a plain text
+    picture  how the picture was shown; None for a plain text
     grid     rows and columns of its patches, each a token
-    first    the first of these tokens
+    first    index of the first patch among the tokens
     """
 
     picture: Annotated[ImageInput | None, HIDDEN] = None
@@ -283,7 +284,7 @@ class PicturePromptInput(TextInput):
 
 @dataclass(frozen=True)
 class PromptInput(Record):
-    """A prompt as the model read it, where its words are explained."""
+    """A prompt as the model read it, when the words of the prompt are explained."""
 
     prompt: str
     read: Annotated[TextInput, INLINE]
@@ -291,7 +292,7 @@ class PromptInput(Record):
 
 @dataclass(frozen=True)
 class Prepared:
-    """A batch ready for the model: tensors on its device, one record per sample, and what a person should know."""
+    """A batch ready for the model: tensors on its device, one record per sample, and notes for people."""
 
     tensors: dict[str, Tensor]
     inputs: tuple[ImageInput | TextInput, ...]
@@ -303,12 +304,12 @@ class Prepared:
 
 @dataclass(frozen=True)
 class Windows:
-    """A long text, and its windows in order.
+    """A text that is too long for the model, and its overlapping windows in order.
 
     whole     the text with all of its tokens, special ones at its two ends
     ids       the ids (S,) of those tokens
     prepared  the windows as a batch: the offsets of their tokens point into the whole text
-    indices   for each window, the token of ``whole`` that each of its tokens is, padding left out
+    indices   for each window, the index in ``whole`` of each of its tokens, without padding
     """
 
     whole: TextInput
@@ -320,13 +321,13 @@ class Windows:
         return len(self.indices)
 
     def rows(self, first: int, stop: int) -> Prepared:
-        """Some of the windows as a batch."""
+        """Return the windows from ``first`` to before ``stop`` as a batch."""
         part = slice(first, stop)
         tensors = {name: tensor[part] for name, tensor in self.prepared.tensors.items()}
         return Prepared(tensors, self.prepared.inputs[part], self.prepared.notes[part])
 
     def content(self, window: int) -> tuple[int, int]:
-        """The first and the last of the tokens of ``whole`` that stand for words in a window."""
+        """Return the first and the last of the tokens of ``whole`` that stand for words in a window."""
         words = [index for index in self.indices[window] if not self.whole.tokens[index].special]
         return words[0], words[-1]
 

@@ -18,7 +18,7 @@ OVERLAP = 4  # neighbours share at least a quarter of what a window takes, so th
 
 
 def windows_of(reader: TextReader, text: str, device: torch.device) -> Windows | None:
-    """The windows of a text that the model cannot take whole; None of one that it can, and where there is no tokenizer or no limit.
+    """Return the windows of a text that the model cannot take whole; None for a text that it can, and if there is no tokenizer or no limit.
 
     There are as few windows as an overlap of a quarter allows, evenly spread over the text and cut between words, so that neighbours
     share somewhat less than a quarter where long words stand at their ends.
@@ -68,13 +68,13 @@ def _cuts(whole: TextInput, room: int) -> list[tuple[int, int]]:
 
 
 def _words_between(whole: TextInput, spans: Sequence[tuple[int, int]]) -> list[tuple[Word, ...]]:
-    """The words that have a token in each span ``[start, stop)`` of the tokens of a text; a window looks at no others."""
+    """Return the words that have a token in each span ``[start, stop)`` of the tokens of a text; a window looks at no others."""
     first, last = [word.tokens[0] for word in whole.words], [word.tokens[-1] for word in whole.words]
     return [whole.words[bisect_left(last, start) : bisect_left(first, stop)] for start, stop in spans]
 
 
 def _part(whole: TextInput, words: Sequence[Word], indices: Sequence[int], mask: Sequence[bool]) -> TextInput:
-    """The record of one row: some tokens of the whole text and their ``words``, with padding where ``mask`` is False."""
+    """Return the record of one row: some tokens of the whole text and their ``words``, with padding where ``mask`` is False."""
     real = [i for i, attended in enumerate(mask) if attended]
     where = dict(zip(indices, real, strict=True))
     tokens = [Token("", 0, 0, True)] * len(mask)

@@ -14,7 +14,7 @@ from explainers.models.inputs.types import Token, Word
 
 #: Scripts that put no white space between words: each of their characters is a word of its own, where the tokens allow it.
 _UNSPACED = r"\p{Han}\p{Hiragana}\p{Katakana}ー\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{Tibetan}"
-#: Emoji, which stand beside words and beside each other without white space. The signs left out are parts of words, as in "Vitrine™".
+#: Emoji, which stand next to words and to each other without white space. The signs left out are parts of words, as in "Vitrine™".
 _EMOJI = r"\p{Regional_Indicator}|(?![©®™‼⁉])\p{Extended_Pictographic}"
 _ALONE = regex.compile(rf"[{_UNSPACED}]|{_EMOJI}")
 #: A character with its accents, vowel signs and the rest of a joined emoji. Flags, of two indicators each, are taken here pair by pair:
@@ -30,7 +30,7 @@ def words_of(text: str, tokens: Sequence[Token], numbers: Sequence[int | None]) 
     """Merge ``tokens`` into words: by the tokenizer's word numbers first, cut where a reader sees an end, then across apostrophes and
     hyphens inside a word.
 
-    A tokenizer may call a whole text one word (Llama's kind), or all that stands without white space. Every token that is not special
+    A tokenizer may count a whole text as one word (as Llama's does), or everything without white space. Every token that is not special
     belongs to exactly one word; one without characters of its own joins its neighbour. No token is divided.
     """
     groups: list[list[int]] = []
@@ -56,7 +56,7 @@ def _edges_of_characters(text: str) -> Set[int]:
 
 
 def _cut(text: str, tokens: Sequence[Token], group: Sequence[int], edges: Set[int]) -> list[list[int]]:
-    """The parts of a group between which there is white space or one of ``edges``.
+    """Return the parts of a group between which there is white space or one of ``edges``.
 
     A token of white space alone belongs to what follows it. Tokens may stand for bytes of one character: those stay together.
     """
@@ -79,9 +79,9 @@ def _cut(text: str, tokens: Sequence[Token], group: Sequence[int], edges: Set[in
 
 
 def _joined_groups(groups: Iterable[list[int]], tokens: Sequence[Token], inside: Set[int]) -> list[tuple[list[int], tuple[int, int]]]:
-    """Groups whose tokens touch at a place ``inside`` a word become one; a group without characters goes to its neighbour.
+    """Join groups of tokens that touch ``inside`` a word, and join a group without characters to its neighbour; return the groups.
 
-    Each comes with the start and end of its characters, which are kept as it grows: no token is looked at twice.
+    Each group comes with the start and end of its characters, which are updated as it grows: no token is read twice.
     """
     joined: list[tuple[list[int], tuple[int, int]]] = []
     for group in groups:
@@ -100,6 +100,6 @@ def _joined_groups(groups: Iterable[list[int]], tokens: Sequence[Token], inside:
 
 
 def _extent(tokens: Sequence[Token], group: Sequence[int]) -> tuple[int, int]:
-    """Start and end of the characters of a group of tokens; (0, 0) where it has none."""
+    """Return the start and the end of the characters of a group of tokens; (0, 0) if it has none."""
     spans = [(tokens[i].start, tokens[i].end) for i in group if tokens[i].end > tokens[i].start]
     return min((start for start, _ in spans), default=0), max((end for _, end in spans), default=0)

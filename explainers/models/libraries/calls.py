@@ -14,20 +14,22 @@ from explainers.models.inputs.types import Side
 from explainers.models.libraries import openclip
 from explainers.models.libraries.recognition import VIDEO_PIXELS, Library, clip_shape, vision_config
 
-#: From a dict of tensors to what a module itself gives.
+#: A function from a dict of tensors to the module's own output.
 RawForward = Callable[[Mapping[str, Tensor]], Any]
 #: The tensors that a model may be given.
 TENSOR_NAMES = ("pixel_values", "input_ids", "attention_mask", "token_type_ids", "position_ids")
-#: What transformers calls features, which are no logits.
+#: The names of features in outputs of transformers; these are not logits.
 _FEATURES = ("last_hidden_state", "pooler_output", "image_embeds", "text_embeds")
-#: What is left out where a model does not take it: tokenizers add it unasked.
+#: Tensors that tokenizers always add, and that are left out if a model does not take them.
 _LEFT_OUT = ("token_type_ids", "attention_mask")
 
 
 def forward_of(
     module: nn.Module, library: Library, side: Side = "image", head: str | int | None = None
 ) -> Callable[[Mapping[str, Tensor]], Tensor]:
-    """Return a function from a dict of tensors to logits (B, C); for several outputs those of ``head``, for prompts (prompts, images)."""
+    """Return a function from a dict of tensors to logits (B, C); if there are several outputs, those of ``head``; for a CLIP model's text
+    side (prompts, images).
+    """
     output_of = raw_forward_of(module, library)
 
     def run(tensors: Mapping[str, Tensor]) -> Tensor:
@@ -103,9 +105,10 @@ _NAMED_LIKE = {"attention_mask": "mask", "token_type_ids": "type", "position_ids
 
 
 def names_in_forward(module: nn.Module) -> dict[str, str]:
-    """Return, by tensor name, the argument of a module's forward that takes it: the one of the same name, or one such as ``masks``.
+    """Return for each tensor name the argument of the module's forward that takes it: the one of the same name, or another usual name such
+    as ``masks``.
 
-    The second is for a module that calls its first argument as it likes.
+    Other usual names are tried only if no argument is called ``pixel_values`` or ``input_ids``.
     """
     takes = inspect.signature(module.forward).parameters
     same = {name: name for name in TENSOR_NAMES if name in takes}
@@ -130,17 +133,17 @@ def molecule_forward_of(module: nn.Module, head: str | int | None = None) -> Cal
 
 
 def _copy_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Copies for a module, which may write into what it is given (``x.sub_(mean)``); the caller's stay what they are."""
+    """Copy the tensors for a module, which may write into its arguments (``x.sub_(mean)``)."""
     return {name: tensor.clone() for name, tensor in tensors.items()}
 
 
 def argument_names(module: nn.Module) -> frozenset[str]:
-    """The names of the arguments of a module's forward."""
+    """Return the names of the arguments of a module's forward."""
     return frozenset(inspect.signature(module.forward).parameters)
 
 
 def _as_taken(module: nn.Module, takes: Mapping[str, Any], tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """``tensors`` as the module takes them: images as they are, or cut into rows of patches, and where these lie."""
+    """Return ``tensors`` in the form that the module takes: images unchanged, or cut into rows of patches with the positions of these."""
     pixels = tensors.get("pixel_values")
     if pixels is not None and (clip := clip_shape(module)) is not None:
         others = {name: tensor for name, tensor in tensors.items() if name != "pixel_values"}
@@ -174,8 +177,8 @@ def features_of(module: Any, library: Library, side: Side) -> Callable[[Mapping[
 def logits_of(output: Any, samples: int, head: str | int | None = None) -> Tensor:
     """Find the logits (samples, C) in what a model returns.
 
-    They are the output itself, ``logits``, ``logits_per_image``, or the only such tensor of a tuple or dict; of several, that of ``head``,
-    an index or a key. One number a sample is one logit.
+    They are the output itself, ``logits``, ``logits_per_image``, or the only such tensor of a tuple or dict; if there are several, that of
+    ``head``, an index or a key. One number for each sample is one logit.
     """
     if head is None:
         for name in ("logits_per_image", "logits"):
@@ -203,19 +206,23 @@ def logits_of(output: Any, samples: int, head: str | int | None = None) -> Tenso
 
 
 def heads_in(output: Any) -> dict[str, Tensor]:
-    """The rows (B, C) in a tuple, list or dict, each by its index or key; (B,) is one number, and one without an axis is a loss."""
+    """Return the outputs (B, C) in a tuple, list or dict, by index or key. A tensor (B,) is an output of one number; one without axes is a
+    loss and left out.
+    """
     rows = {name: tensor for name, tensor in _outputs_of(output).items() if tensor.dim() in (1, 2) and tensor.is_floating_point()}
     return {name: tensor if tensor.dim() == 2 else tensor[:, None] for name, tensor in rows.items()}
 
 
 def _outputs_of(output: Any) -> dict[str, Tensor]:
-    """The tensors of a tuple, list or dict, each by its index or key."""
+    """Return the tensors of a tuple, list or dict, each by its index or key."""
     named = output.items() if isinstance(output, Mapping) else enumerate(output) if isinstance(output, tuple | list) else ()
     return {str(name): tensor for name, tensor in named if isinstance(tensor, Tensor) and name not in _FEATURES}
 
 
 def _as_logits(tensor: Tensor, samples: int) -> Tensor | None:
-    """(samples, C), where it is that; (samples,) is one logit, and so is the number that is left of it where one sample is squeezed."""
+    """Return a tensor as logits (samples, C); None if it is none. (samples,) is one logit, and for one sample so is a tensor without
+    axes.
+    """
     if tensor.dim() < 2 and tensor.numel() == samples:
         tensor = tensor.reshape(samples, 1)
     return tensor if tensor.dim() == 2 and tensor.is_floating_point() else None

@@ -12,7 +12,7 @@ from tqdm.auto import tqdm
 from explainers.errors import ExplainerError
 from explainers.json_files import read_json_object
 
-#: What a caller may pass to hear of a download: a text for people, and the fraction done (None while it is unknown).
+#: A function that is told about a download: a text for people, and the finished fraction (None while unknown).
 DownloadProgress = Callable[[str, float | None], None]
 
 #: Seconds for the hub's first answer. Its client alone would wait and try again for about a minute.
@@ -24,9 +24,10 @@ _SIDE_FILES = (".json", ".txt", ".model", ".jinja", "README.md")
 
 
 def fetch(repository: str, progress: DownloadProgress | None = None) -> Path:
-    """The folder with the files of ``repository`` ("org/name"): from the local cache if it is there, else downloaded into it.
+    """Return the folder with the files of ``repository`` ("org/name"): from the local cache if it is there, else downloaded into it.
 
-    Raises ExplainerError: no such repository, no access to it, no network (within about PATIENCE_SECONDS), offline mode and not cached.
+    Raises ExplainerError if there is no such repository, no access to it, or no network (within about PATIENCE_SECONDS), and in offline
+    mode if it is not cached.
     """
     folder = find_cached(repository)
     if folder is not None:
@@ -35,7 +36,7 @@ def fetch(repository: str, progress: DownloadProgress | None = None) -> Path:
 
 
 def find_cached(repository: str) -> Path | None:
-    """The folder of ``repository`` in the local cache; None unless its configuration and all of its weights are there."""
+    """Return the folder of ``repository`` in the local cache; None unless its configuration and all of its weights are there."""
     from huggingface_hub import try_to_load_from_cache
     from huggingface_hub.errors import HFValidationError
 
@@ -50,7 +51,9 @@ def find_cached(repository: str) -> Path | None:
 
 
 def fetch_one(repository: str, names: Sequence[str], progress: DownloadProgress | None = None) -> Path:
-    """One file of ``repository``, the first of ``names`` that it has, from the local cache or the hub. Raises as :func:`fetch` does."""
+    """Return the path of one file of ``repository``, the first of ``names`` that it has, from the local cache or downloaded. Raises as
+    :func:`fetch` does.
+    """
     from huggingface_hub import constants, hf_hub_download, try_to_load_from_cache
     from huggingface_hub.errors import HfHubHTTPError
 
@@ -100,7 +103,7 @@ def fetch_config(repository: str, progress: DownloadProgress | None = None) -> P
 
 
 def missing_weights(folder: Path) -> list[str]:
-    """Names of the weight files that ``folder`` lacks, the shards that an index names included."""
+    """Return names of the weight files that ``folder`` lacks, the shards that an index names included."""
     present = next((folder / name for name in _WEIGHTS if (folder / name).is_file()), None)
     if present is None:
         return ["model.safetensors"]
@@ -138,7 +141,7 @@ def _download(repository: str, progress: DownloadProgress | None) -> Path:
 
 
 def _wanted(sizes: dict[str, int]) -> list[str]:
-    """Small files of the top folder, then the weights of the best format there is."""
+    """Return the names of the files to download: the small files of the top folder, then the weights in the best available format."""
     top = [name for name in sizes if "/" not in name]
     index_or_weights = next((name for name in _WEIGHTS if name in top), None)
     side = [name for name in top if name.endswith(_SIDE_FILES) and name not in _WEIGHTS]
@@ -150,7 +153,7 @@ def _wanted(sizes: dict[str, int]) -> list[str]:
 
 
 def _listing(repository: str) -> dict[str, int]:
-    """Sizes of the files of ``repository``; the one question that is asked with little patience."""
+    """Ask the hub for the sizes of the files of ``repository``, by name; this request has the short time limit."""
     from huggingface_hub import HfApi, constants
     from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError
 
@@ -179,7 +182,7 @@ def _listing(repository: str) -> dict[str, int]:
 
 
 def _bar(tell: DownloadProgress, repository: str, total: int) -> type[tqdm[Any]]:
-    """A progress bar that tells ``tell`` instead of writing to the terminal, over all files together."""
+    """Return a class of progress bars that report the progress over all files to ``tell`` instead of the terminal."""
     done = 0
 
     class Bar(tqdm):  # type: ignore[misc]

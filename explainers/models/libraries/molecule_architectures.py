@@ -13,12 +13,12 @@ from explainers.errors import ExplainerError
 
 Build = Callable[..., nn.Module]
 _Build = TypeVar("_Build", bound=Build)
-#: What builds each; installed packages add theirs with the entry point ``vitrine.architectures``.
+#: Name of an architecture -> function that builds it; packages add theirs with the entry point ``vitrine.architectures``.
 MOLECULE_ARCHITECTURES: dict[str, Build] = {}
 
 
 def add_molecule_architecture(name: str) -> Callable[[_Build], _Build]:
-    """Declare an architecture: a class of modules, or a function that makes one of the ``model_args`` of a config.json.
+    """Declare an architecture: a module class, or a function that makes a module, called with the ``model_args`` of a config.json.
 
     Raises ExplainerError for a name that is taken.
     """
@@ -35,7 +35,7 @@ def add_molecule_architecture(name: str) -> Callable[[_Build], _Build]:
 def build_molecule_model(config: Mapping[str, Any], folder: Path) -> nn.Module:
     """Build the module of a folder by ``architecture`` and ``model_args``, with the weights of its ``model.safetensors``, in float32.
 
-    Raises ExplainerError for an architecture that nobody declared, and for weights that do not fit it.
+    Raises ExplainerError for an undeclared architecture, and for weights that do not fit it.
     """
     name = config.get("architecture")
     if name not in MOLECULE_ARCHITECTURES:

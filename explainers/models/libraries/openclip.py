@@ -23,7 +23,7 @@ from explainers.models.inputs.images import Preprocessing
 from explainers.models.libraries import hub
 from explainers.models.libraries.hub import DownloadProgress
 
-#: How the weights are called in a repository of the hub, best first.
+#: File names of weights in a repository of the hub, best first.
 WEIGHTS = ("open_clip_model.safetensors", "open_clip_pytorch_model.bin")
 _FIT = {"shortest": "cover", "longest": "contain", "squash": "squash"}
 
@@ -34,7 +34,7 @@ def encodes(module: nn.Module) -> bool:
 
 
 def logits(module: Any, tensors: Mapping[str, Tensor]) -> Tensor:
-    """(images, prompts): the scaled cosines of their features, and a bias where the model has one."""
+    """Return the logits (images, prompts): the scaled cosines of their features, plus a bias if the model has one."""
     images = module.encode_image(tensors["pixel_values"], normalize=True)
     texts = module.encode_text(tensors["input_ids"], normalize=True)
     scores: Tensor = module.logit_scale.exp() * images @ texts.T
@@ -72,9 +72,8 @@ def _defaults() -> dict[str, Any]:
 
 
 def tokenizer(module: Any, passed: Any) -> Any:
-    """A tokenizer that knows character offsets, with the ids of open_clip's: of ``passed``, else of its own, where the vocabulary fits.
-
-    None where the model's vocabulary is another one.
+    """Return a tokenizer with character offsets whose ids are those of open_clip's: ``passed``, or the model's own; None if the
+    vocabularies differ.
     """
     if passed is None:
         passed = _own(module.context_length)
@@ -107,7 +106,9 @@ def _own(context_length: int) -> Any:
 
 
 def _cleaning(tokenizer: Any, inner: Any) -> Any:
-    """A copy of ``inner``, one of transformers' tokenizers, that cleans texts as open_clip's wrapper around it does, and keeps offsets."""
+    """Return a copy of ``inner``, one of transformers' tokenizers, that cleans texts as open_clip's wrapper around it does, and keeps
+    offsets.
+    """
     from tokenizers import Regex, normalizers
 
     if getattr(tokenizer, "tokenizer_mode", "") or getattr(tokenizer, "strip_sep_token", False):

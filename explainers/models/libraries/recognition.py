@@ -27,9 +27,9 @@ from explainers.models.libraries.vision_language import picture_token_of
 
 Library = Literal["timm", "transformers", "open_clip", "torch"]
 _GUESS = "The model does not say how to prepare its images, so the defaults of {} were used. Pass preprocess= to wrap to change them."
-#: What training lays around a module, which is then its ``module``.
+#: Wrappers that training puts around a module, which is then their attribute ``module``.
 _AROUND = (nn.DataParallel, nn.parallel.DistributedDataParallel, torch.optim.swa_utils.AveragedModel)
-#: What a module calls the pixels of clips, where it does not call them as those of pictures.
+#: Names of arguments for the pixels of clips, in modules that do not use the name for pictures.
 VIDEO_PIXELS = "pixel_values_videos"
 
 
@@ -65,17 +65,17 @@ def kind_of(module: nn.Module, library: Library) -> ModelKind:
     return kinds[0]
 
 
-#: Of models for segmentation whose pictures are made behind them.
+#: Models for segmentation whose pictures are computed by later code.
 GIVES_MASKS = (
     "{} gives masks, each with a class of its own, of which a picture is made behind the model: no number of one class for a part of the "
     "picture is among what it gives. SegFormer, BEiT, DPT and UperNet for semantic segmentation can be explained"
 )
-#: What models of sounds take, and those of series of numbers; the first are spectrograms of some models.
+#: Argument names of models of sounds and of number series; the first is the spectrogram of some models.
 _SOUNDS, _SERIES = ("input_values", "input_features"), ("past_values", "past_time_features")
 
 
 def why_unread(module: nn.Module, library: Library) -> str | None:
-    """Return the reason why a module of transformers is of no kind that can be explained, and what works instead; None if unknown."""
+    """Return the reason why a module of transformers cannot be explained, and which one to use instead; None if unknown."""
     if library != "transformers":
         return None
     takes = inspect.signature(module.forward).parameters
@@ -115,7 +115,7 @@ def _reads_pictures_alone(module: nn.Module) -> bool:
     return "pixel_values" in takes and "input_ids" not in takes
 
 
-def unwrapped(module: nn.Module) -> nn.Module:
+def unwrap(module: nn.Module) -> nn.Module:
     """Return the model inside the wrappers of training: torch.compile, DataParallel, averaged weights, PEFT's adapters.
 
     Raises ExplainerError for a scripted or traced module, whose code cannot be followed.
@@ -130,13 +130,14 @@ def unwrapped(module: nn.Module) -> nn.Module:
         inner = module.module
     if not isinstance(inner, nn.Module) and callable(getattr(module, "get_base_model", None)):
         inner = module.get_base_model()  # type: ignore[operator]  # its linear layers hold the adapters
-    return unwrapped(inner) if isinstance(inner, nn.Module) and inner is not module else module
+    return unwrap(inner) if isinstance(inner, nn.Module) and inner is not module else module
 
 
 def clip_shape(module: nn.Module) -> ClipShape | None:
     """Return the input shape of a model of clips (VideoMAE, ViViT, V-JEPA 2), from its configuration; None for another model.
 
-    Raises ExplainerError for one whose tokens are of one frame each (TimeSformer): its blocks turn them between time and space.
+    Raises ExplainerError for a model whose tokens each belong to one frame (TimeSformer), as its blocks rearrange them between time and
+    space.
     """
     config: Any = getattr(module, "config", None)
     tubelet = getattr(config, "tubelet_size", None)
@@ -154,7 +155,7 @@ def clip_shape(module: nn.Module) -> ClipShape | None:
 
 
 def text_length(module: nn.Module) -> int | None:
-    """Return the number of tokens that every text must have, padding included; None where any number up to a limit will do."""
+    """Return the number of tokens that every text must have, padding included; None if any number up to a limit will do."""
     return int(module.context_length) if openclip.encodes(module) else None  # type: ignore[arg-type]
 
 
@@ -169,13 +170,13 @@ def vocabulary_of(module: nn.Module) -> int | None:
 
 
 def vision_config(module: nn.Module) -> Any:
-    """The configuration of the image tower, or of the model; None without one."""
+    """Return the configuration of the image tower, or of the model; None without one."""
     config = getattr(module, "config", None)
     return getattr(config, "vision_config", None) or config
 
 
 def text_config(module: nn.Module) -> Any:
-    """The configuration of the text tower, or of the model; None without one."""
+    """Return the configuration of the text tower, or of the model; None without one."""
     config = getattr(module, "config", None)
     return getattr(config, "text_config", None) or config
 
@@ -208,14 +209,14 @@ def image_size(module: nn.Module, library: Library) -> tuple[int, int] | None:
 
 
 def timm_config(module: nn.Module) -> dict[str, Any]:
-    """timm's data configuration: input_size, mean, std, interpolation, crop_pct, crop_mode."""
+    """Return timm's data configuration: input_size, mean, std, interpolation, crop_pct, crop_mode."""
     from timm.data.config import resolve_model_data_config
 
     return dict(resolve_model_data_config(module))
 
 
 def preprocessing_of(module: nn.Module, library: Library, passed: Any) -> tuple[AnyPreprocessing | None, tuple[str, ...]]:
-    """Return the preparation of images, and a note where it is a guess. It is None where unknown, or for other channels than greys or
+    """Return the preparation of images, and a note if it is a guess. It is None if unknown, or if the channels are neither greys nor
     colours.
 
     ``passed``: a Preprocessing, an image processor, a transform of torchvision or timm, a function from a PIL image to a tensor, None.
@@ -270,7 +271,9 @@ def _preprocessing_passed(passed: Any) -> AnyPreprocessing:
 
 
 def saved_with(module: nn.Module, auto_class: str, **arguments: Any) -> Any:
-    """Load what was saved with the weights in the folder or local cache of a transformers model; None if it is not there."""
+    """Load a tokenizer or processor (``auto_class``) that was saved with the weights of a transformers model, from its folder or the local
+    cache; None if there is none.
+    """
     import transformers
 
     place = getattr(getattr(module, "config", None), "_name_or_path", "")
@@ -298,7 +301,7 @@ def _default_preprocessing(module: nn.Module, size: tuple[int, int] | None) -> t
 
 
 def _resized(recipe: Preprocessing, size: tuple[int, int]) -> Preprocessing:
-    """``recipe`` for tensors of another size, with the same margin around the crop."""
+    """Return ``recipe`` for tensors of another size, with the same margin around the crop."""
     if recipe.resize is None or recipe.crop is None:
         return replace(recipe, resize=size, fit="squash", crop=None)
     resize = (round(recipe.resize[0] * size[0] / recipe.crop[0]), round(recipe.resize[1] * size[1] / recipe.crop[1]))
@@ -315,7 +318,7 @@ def tokenizer_of(module: nn.Module, passed: Any) -> Any:
 def heads_of(block: nn.Module, config: Any, width: int) -> int | None:
     """Return the number of attention heads of a block; None if there is no attention, or it does not tell.
 
-    If a block has attention over tokens of several widths, that over tokens of this ``width`` counts.
+    If a block has attention over tokens of several widths, the attention over tokens of this ``width`` is meant.
     """
     names = ("num_heads", "num_attention_heads", "n_heads", "n_head", "nhead", "num_head", "nheads", "heads")
     parts = [part for part in block.modules() if any(isinstance(getattr(part, name, None), int) for name in names)]
@@ -326,22 +329,20 @@ def heads_of(block: nn.Module, config: Any, width: int) -> int | None:
 
 
 def title_of(module: nn.Module, library: Library) -> str:
-    """Return a name for a model that was given none. timm's modules bear the tag of pretrained weights also where they have others: it is
-    left out.
-    """
+    """Return a default name for a model. The tag of pretrained weights in timm's modules is left out, as their weights may be others."""
     if library == "timm" and (architecture := (getattr(module, "pretrained_cfg", None) or {}).get("architecture")):
         return str(architecture)
     return getattr(getattr(module, "config", None), "_name_or_path", "") or type(module).__name__
 
 
 def has_class_token(module: nn.Module) -> bool:
-    """Return whether the model learns a class token that it puts before the patches, whatever its head reads."""
+    """Return whether the model has a learned class token before the patches, even if its head does not read it."""
     names = ("cls_token", "class_token", "class_embedding")
     return any(name.rpartition(".")[2] in names for name, _ in module.named_parameters())
 
 
 def dtype_of(module: nn.Module) -> torch.dtype:
-    """The floating-point type of the weights."""
+    """Return the floating-point type of the weights."""
     return next((p.dtype for p in module.parameters() if p.is_floating_point()), torch.float32)
 
 

@@ -29,7 +29,7 @@ _POOLINGS = {
 
 
 class SentenceEmbedding(nn.Module):
-    """Module from the hidden states (B, S, D) of a backbone and their mask (B, S) to one vector (B, E) for each text."""
+    """A module that converts the hidden states (B, S, D) of a backbone and their mask (B, S) to one vector (B, E) for each text."""
 
     def __init__(self, poolings: list[str], dense: list[nn.Module], is_normalised: bool) -> None:
         super().__init__()
@@ -63,7 +63,7 @@ def _pooled(tokens: Tensor, mask: Tensor, pooling: str) -> Tensor:
 
 
 def sentence_embedding_of(folder: Path) -> SentenceEmbedding | None:
-    """Build the layers that a folder of sentence-transformers puts after the backbone in ``folder``; None where there is no such list.
+    """Build the layers that a folder of sentence-transformers puts after the backbone in ``folder``; None if there is no such list.
 
     The backbone may be one folder below. Raises ExplainerError for a module that is not known here.
     """
@@ -89,15 +89,15 @@ def sentence_embedding_of(folder: Path) -> SentenceEmbedding | None:
 
 
 def backbone_in(root: Path) -> Path | None:
-    """The folder of the backbone, where a folder of sentence-transformers keeps it in one of its own."""
+    """Return the folder of the backbone if a folder of sentence-transformers keeps it in a subfolder; else None."""
     modules = _modules_of(root)
     place = root / modules[0]["path"] if modules else root
     return place if place != root and (place / "config.json").is_file() else None
 
 
 def _modules_of(root: Path) -> list[dict[str, str]]:
-    """Return the modules that a folder lists. Raises ExplainerError where their places are not inside it: no file names others of the
-    machine.
+    """Return the modules that a folder lists. Raises ExplainerError if a path leads out of the folder, so that no file can name other files
+    of the machine.
     """
     modules = read_json(root / MODULES)
     if not isinstance(modules, list) or not all(
@@ -140,7 +140,7 @@ def _dense_of(settings: dict[str, Any], place: Path) -> list[nn.Module]:
 
 
 def max_length_of(folder: Path) -> int | None:
-    """Return the number of tokens that sentence-transformers reads; None where the folder does not say."""
+    """Return the number of tokens that sentence-transformers reads; None if the folder does not say."""
     path = folder / "sentence_bert_config.json"
     said = read_json_object(path).get("max_seq_length") if path.is_file() else None
     return said if isinstance(said, int) else None

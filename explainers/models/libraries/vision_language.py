@@ -21,7 +21,7 @@ def picture_token_of(module: nn.Module, library: str) -> int | None:
 
 
 def refuse_packed_pictures(module: Any) -> None:
-    """Raise ExplainerError for a model that packs the patches of pictures of any size into rows, and asks how many each has."""
+    """Raise ExplainerError for a model that packs the patches of pictures of any size into rows and needs their numbers as input."""
     if "image_grid_thw" in inspect.signature(module.get_image_features).parameters:
         raise ExplainerError(
             f"{type(module).__name__} takes pictures of any size, as packed rows of patches with the size of each (image_grid_thw): how "
@@ -31,9 +31,9 @@ def refuse_packed_pictures(module: Any) -> None:
 
 
 def picture_tokens_of(module: Any, pixels: Tensor) -> int:
-    """Return the number of text tokens that such a model makes of a picture (1, channels, height, width).
+    """Return the number of text tokens that stand for a picture (1, channels, height, width) in a vision-language model.
 
-    Raises ExplainerError where its vision tower takes more than pixels.
+    Raises ExplainerError if its vision tower takes more than pixels.
     """
     try:
         with torch.no_grad():

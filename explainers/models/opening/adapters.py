@@ -23,12 +23,12 @@ _TASKS = {"SEQ_CLS": "AutoModelForSequenceClassification", "TOKEN_CLS": "AutoMod
 def merge_adapter(
     folder: Path, base: str | Path | nn.Module | None, progress: DownloadProgress | None = None
 ) -> tuple[nn.Module, Path | None, str]:
-    """The base model with the adapter of ``folder`` merged into its weights; the folder of the base, which may hold its tokenizer, and
-    what the base is called.
+    """Merge the adapter in ``folder`` into its base model; return the model, the folder of the base (which may hold its tokenizer) and the
+    name of the base.
 
     base  the base model: a folder, ``hf/<organisation>/<name>``, or a module; None: what the adapter names
 
-    Raises ExplainerError where PEFT is not installed, and where the base model is neither named nor there.
+    Raises ExplainerError if PEFT is not installed, and if the base model is not named or cannot be found.
     """
     try:
         import peft

@@ -24,13 +24,13 @@ from explainers.models.libraries.recognition import preprocessing_of
 from explainers.models.opening.guesses import picture_side, suggest_architectures
 from explainers.models.opening.weights import Weights, rename_weights
 
-#: What ``architecture=`` takes.
+#: The forms of ``architecture=``.
 SPELLINGS = (
     "timm/<name>, hf/<organisation>/<name>, openclip/<model>, torchvision/<name>, the path of a folder with config.json, or in Python a "
     "module of your own"
 )
 _HEADS_APART = ("", "linear.", "fc.", "classifier.", "head.")  # what stands before the names of a head in a file of its own
-_MANY_CLASSES = (7, 11)  # two skeletons with so many classes: where their shapes differ is the head
+_MANY_CLASSES = (7, 11)  # numbers of classes of two skeletons: the tensors whose shapes differ are the head
 _MOST_LEFT_OUT = 0.5  # of the numbers in a file
 _MEAN, _STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of ImageNet, with which torchvision's weights were trained
 
@@ -39,7 +39,7 @@ _MEAN, _STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of ImageNet, with 
 class Built:
     """A module with its weights.
 
-    how       what ``wrap`` is given of it: its tokenizer, its preprocessing, its kind
+    how       further arguments for ``wrap``: its tokenizer, its preprocessing, its kind
     left_out  names of tensors in the file that the module has no place for
     """
 
@@ -49,9 +49,9 @@ class Built:
 
 
 def build(architecture: str | Path | nn.Module, weights: Weights, progress: DownloadProgress | None = None) -> Built:
-    """The architecture with these weights; how many classes and channels it has is read from them.
+    """Build the architecture with these weights, from which its numbers of classes and channels are read.
 
-    Raises ExplainerError for an unknown architecture, and where the weights do not fit it, with one that they may fit.
+    Raises ExplainerError for an unknown architecture, and if the weights do not fit it, naming one that they may fit.
     """
     if isinstance(architecture, nn.Module):
         module = copy.deepcopy(architecture)
@@ -154,7 +154,7 @@ def _several(names: Any) -> tuple[str, ...]:
 
 
 def _convert(architecture: str, tensors: dict[str, Tensor], module: nn.Module) -> dict[str, Tensor]:
-    """Return the weights as timm converts those of their authors; unchanged where it has no conversion."""
+    """Convert weights in the authors' format with timm's own conversion; unchanged if it has none."""
     from timm.models import model_entrypoint
 
     convert: Any = getattr(sys.modules[model_entrypoint(architecture).__module__], "checkpoint_filter_fn", None)
@@ -204,7 +204,9 @@ def _torchvision(name: str, weights: Weights) -> Built:
 
 
 def _head_of(make: Callable[[int], nn.Module], weights: Weights) -> tuple[dict[str, Tensor], int]:
-    """The weights under the module's names, and how many classes they have: two skeletons differ where the head is."""
+    """Return the weights under the module's names, and their number of classes. The head is found by comparing the module with two numbers
+    of classes.
+    """
     with torch.device("meta"):
         smaller, other = (make(classes).state_dict() for classes in _MANY_CLASSES)
     tensors = rename_weights(weights.tensors, smaller)
@@ -281,7 +283,9 @@ def _classifier_class(config: Any, said: Mapping[str, Any]) -> Any:
 
 
 def _put(module: nn.Module, tensors: Mapping[str, Tensor], name: str, weights: Weights) -> tuple[str, ...]:
-    """Load ``tensors`` into ``module``; returns the names that it has no place for. Raises ExplainerError where they do not fit."""
+    """Load ``tensors`` into ``module``; return the names of tensors that it has no place for. Raises ExplainerError if the others do not
+    fit.
+    """
     wanted = module.state_dict()
     wrong = [
         f"{key} is {_sides(tuple(tensor.shape))} and should be {_sides(tuple(wanted[key].shape))}"

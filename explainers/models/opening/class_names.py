@@ -16,9 +16,9 @@ _INDEX_COLUMNS = ("index", "idx", "id", "class_id", "label_id", "number", "")
 
 
 def class_names(labels: Any) -> list[str]:
-    """The names in the order of the logits, from a list, a dict (index to name, or name to index), or the path of a file with them.
+    """Return the names in the order of the logits, from a list, a dict (index to name, or name to index), or the path of a file with them.
 
-    A CSV has a name a row, and an index where a column is called so. Raises ExplainerError for a file of another form.
+    A CSV file has one name in each row, and an index if a column is called ``index``. Raises ExplainerError for a file of another form.
     """
     if isinstance(labels, str | Path):
         return _of_file(Path(labels).expanduser())
@@ -40,7 +40,7 @@ def _of_file(path: Path) -> list[str]:
 
 
 def names_in(text: str, name: str) -> list[str]:
-    """The names in the text of a file called ``name``, whose ending says of which form it is."""
+    """Return the names in the text of a file called ``name``, whose suffix says which format it has."""
     if name.lower().endswith(".json"):
         names = _of_json(parse_json(text, name), name)
     elif name.lower().endswith((".csv", ".tsv")):

@@ -14,15 +14,15 @@ from explainers.models.opening import adapters
 from explainers.models.opening.weights import ENDINGS
 
 _CHECKPOINT = re.compile(r"checkpoint-(\d+)")
-#: Files that hold no weights of a model, or that lie beside them.
+#: Files that hold no weights of a model, or other data next to them.
 _NO_WEIGHTS = re.compile(r"optimizer|scheduler|rng_state|training_args|scaler|(^|[_.-])last([_.-]|$)|^last\.", re.IGNORECASE)
 _BEST = re.compile(r"best", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
 class Content:
-    """The part of a folder that is opened: the ``folder`` of a model, an ``adapter``, or a ``file`` of weights; ``guess`` says why this
-    one.
+    """The part of a folder that is opened: the ``folder`` of a model, an ``adapter``, or a ``file`` of weights; ``guess`` is the reason for
+    this choice.
     """
 
     folder: Path | None = None
@@ -32,7 +32,7 @@ class Content:
 
 
 def content_of(folder: Path) -> Content:
-    """Return what to open of ``folder``. Raises ExplainerError, with what it holds, where that is nothing that can be opened."""
+    """Choose which part of ``folder`` to open. Raises ExplainerError, listing its contents, if none can be opened."""
     if (folder / adapters.CONFIG).is_file():
         return Content(adapter=folder)
     if (folder / "open_clip_config.json").is_file() or ((folder / "config.json").is_file() and not missing_weights(folder)):
@@ -60,7 +60,7 @@ def content_of(folder: Path) -> Content:
 
 
 def _newest_checkpoint(folder: Path) -> Content | None:
-    """The newest whole checkpoint of a run of transformers' Trainer."""
+    """Return the newest whole checkpoint of a run of transformers' Trainer."""
     steps = {int(match[1]): place for place in folder.iterdir() if place.is_dir() and (match := _CHECKPOINT.fullmatch(place.name))}
     whole = {
         step: place
@@ -86,7 +86,7 @@ def _best_of_run(checkpoint: Path) -> str | None:
 
 
 def _weight_files(folder: Path) -> list[Path]:
-    """Files of weights in ``folder``, or in a folder ``checkpoints`` of it or of one run inside (Lightning's)."""
+    """Return the files of weights in ``folder``, or in the subfolder ``checkpoints`` of it or of a Lightning run in it."""
     for place in (folder, folder / "checkpoints", *sorted(folder.glob("version_*/checkpoints"), reverse=True)):
         if place.is_dir():
             files = [f for f in sorted(place.iterdir()) if f.is_file() and f.name.endswith(ENDINGS) and not _is_state(f)]

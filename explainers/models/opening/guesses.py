@@ -48,7 +48,9 @@ _HUB: tuple[tuple[str, int, int, str], ...] = (
 
 
 def digest_of_shapes(shapes: Shapes) -> str:
-    """A short hash of names and shapes, of all but what depends on the number of classes, of channels, and on the size of pictures."""
+    """Return a short hash of the names and shapes of tensors, without those that depend on the numbers of classes and channels or on the
+    size of pictures.
+    """
     digest = hashlib.sha256()
     for name in sorted(shapes):
         if name.split(".")[0] in _HEADS or _BY_SIZE.search(name):
@@ -61,7 +63,7 @@ def digest_of_shapes(shapes: Shapes) -> str:
 
 
 class TimmRow(NamedTuple):
-    """A row of the table of architectures: ``side`` of its pictures in pixels, None where timm does not say."""
+    """A row of the table of architectures: ``side`` is that of its pictures in pixels, None if timm does not say."""
 
     name: str
     side: int | None
@@ -96,7 +98,7 @@ def _of_timm(shapes: Shapes, installed: bool) -> list[str]:
 
 
 def picture_side(shapes: Shapes) -> int | None:
-    """Side of the square pictures that position embeddings of a ViT are for; None where they do not tell."""
+    """Return the side, in pixels, of the square pictures for which a ViT has position embeddings; None if their number does not tell."""
     positions, patch = shapes.get("pos_embed"), shapes.get("patch_embed.proj.weight")
     if positions is None or patch is None or len(positions) != 3 or len(patch) != 4:
         return None

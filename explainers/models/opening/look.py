@@ -32,7 +32,7 @@ class Look(Record, name="ModelLook"):
 
 
 def look_at(place: Path) -> Look:
-    """Return what ``place`` holds, without opening it. Raises ExplainerError where that is nothing that can be opened."""
+    """Return what ``place`` holds, without opening it. Raises ExplainerError if it holds nothing that can be opened."""
     content, name = (None, place.name.split(".")[0]) if place.is_file() else (content_of(place), place.resolve().name)
     if content is not None and content.adapter is not None:
         base = read_json_object(content.adapter / "adapter_config.json").get("base_model_name_or_path")

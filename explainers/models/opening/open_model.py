@@ -15,7 +15,7 @@ from explainers.failure_report import structure
 from explainers.json_files import read_json_object
 from explainers.models.eval_mode import with_gradients
 from explainers.models.libraries.hub import DownloadProgress
-from explainers.models.libraries.recognition import unwrapped
+from explainers.models.libraries.recognition import unwrap
 from explainers.models.loading import device_named, has_saved, load, load_saved
 from explainers.models.model import Model
 from explainers.models.opening import adapters
@@ -30,7 +30,7 @@ from explainers.models.opening.weights import Weights, find_prefixes, read_weigh
 from explainers.models.report import Guess
 from explainers.models.wrapping import wrap
 
-#: What ``open`` takes in Python.
+#: The types that ``open`` accepts in Python.
 ANYTHING = (
     "a name (scenes-vit, timm/..., hf/..., openclip/...), the path of a folder or of a file of weights, a list of files (a backbone and "
     "its head), a dict of tensors, or a torch module"
@@ -39,7 +39,9 @@ ANYTHING = (
 
 @dataclass(frozen=True, eq=False)
 class OpeningResult:
-    """A model, what it was opened from, and what was guessed; ``twin``: an original whose answers must equal its own, if there is one."""
+    """A model, what it was opened from, and what was guessed; ``twin`` is the original module, if there is one, whose answers the model
+    must reproduce.
+    """
 
     model: Model
     opened: str
@@ -50,7 +52,7 @@ class OpeningResult:
 
 @dataclass(frozen=True)
 class OpenOptions:
-    """The arguments of :func:`open_model` except the thing to open; None where the caller gave none."""
+    """The arguments of :func:`open_model` except the thing to open; None if the caller gave none."""
 
     architecture: str | Path | nn.Module | None = None
     labels: Any = None
@@ -98,8 +100,10 @@ def open_model(
     return opened
 
 
-def unchecked_model_of(anything: Any) -> Model:
-    """Return a model as it is, a module as it was opened before, anything else opened without checks."""
+def open_unchecked(anything: Any) -> Model:
+    """Return a model unchanged, for a module the model that it was opened as before, and for anything else a model opened without
+    checks.
+    """
     if isinstance(anything, Model):
         return anything
     known = find_opened(anything) if isinstance(anything, nn.Module) else None
@@ -158,14 +162,14 @@ def _of_module(module: nn.Module, options: OpenOptions) -> OpeningResult:
     kind = type(module).__name__
     if isinstance(module, torch.jit.ScriptModule):
         return _of_scripted(module, options)
-    inside = unwrapped(module)
+    inside = unwrap(module)
     opened = f"a {kind}" if inside is module else f"a {type(inside).__name__} inside a {kind}"
     plain, note = in_float32(inside)
     return OpeningResult(wrap(plain, **options.wrap_arguments()), opened, notes=() if note is None else (note,))
 
 
 def _of_scripted(module: Any, options: OpenOptions) -> OpeningResult:
-    """Return a Python module with the weights of a scripted one, whose own code cannot be followed."""
+    """Load the weights of a scripted module, whose code cannot be followed, into a Python module, and return it."""
     weights = weights_in(dict(module.state_dict()))
     result = _of_weights(weights, "a scripted module", "scripted", options)
     note = "The code of a scripted module cannot be followed. Its weights were put into the architecture, which must give the same answers."
@@ -313,7 +317,7 @@ def _of_read_weights(weights: Weights, where: str, name: str, options: OpenOptio
 
 
 def _wrap_with_labels(module: nn.Module, how: dict[str, Any], result: Mapping[str, Any]) -> Model:
-    """Wrap a module, without the labels of its file where their number is not that of its classes."""
+    """Wrap a module; the labels in its file are left out if their number differs from that of its classes."""
     try:
         return wrap(module, **how)
     except ExplainerError as problem:

@@ -15,7 +15,9 @@ _PLACE = "_vitrine_opened"
 
 @dataclass(eq=False)
 class Opened:
-    """A model; ``twin``: an original whose answers must equal its own, where its module is a copy or a new one."""
+    """A model and how it was opened; ``twin`` is the original module, if the model has a copy or a new module, whose answers it must
+    reproduce.
+    """
 
     model: Model
     twin: nn.Module | None = None
@@ -24,7 +26,7 @@ class Opened:
 class _Entry:
     """An entry in the ``__dict__`` of a module, which is freed with the module; in copies and pickles of the module it is None.
 
-    A dictionary with weak keys would not do: the model refers to the module, which would then never be freed.
+    A dictionary with weak keys cannot be used: the model refers to the module, which would then never be freed.
     """
 
     def __init__(self, opened: Opened, state: tuple[tuple[int, int], ...]) -> None:
@@ -38,7 +40,7 @@ class _Entry:
 
 
 def _state(module: nn.Module) -> tuple[tuple[int, int], ...]:
-    """Return identities and versions of all tensors of a module: a value that changes when a weight is written or replaced."""
+    """Return the identities and versions of all tensors of a module; the result changes when a weight is written or replaced."""
     tensors = chain(module.parameters(), module.buffers())
     return tuple((id(tensor), -1 if tensor.is_inference() else tensor._version) for tensor in tensors)
 
@@ -49,6 +51,6 @@ def keep_opened(module: nn.Module, opened: Opened) -> None:
 
 
 def find_opened(module: nn.Module) -> Opened | None:
-    """Return the record of how ``module`` was opened before; None where it never was, or a weight has changed since."""
+    """Return the record of how ``module`` was opened before; None if it was not, or if a weight has changed since."""
     holder = module.__dict__.get(_PLACE)
     return holder.opened if isinstance(holder, _Entry) and holder.state == _state(module) else None

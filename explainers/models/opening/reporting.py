@@ -1,4 +1,4 @@
-"""The report of a model: what was found of it, how its output is read and why, and what nobody said."""
+"""The report of a model: what was found out about it, how its output is read and why, and what was guessed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SHOWN = 5  # names of classes
 
 
 def describe(model: Model, opened: str, guesses: Sequence[Guess], notes: Sequence[str], said: Collection[str]) -> Report:
-    """Return the report on ``model``; ``said`` are the arguments that the caller gave, about which nothing was guessed."""
+    """Return the report on ``model``; ``said`` are the names of the arguments that the caller passed, which were not guessed."""
     reading, guessed = _reading(model, said)
     return Report(
         name=model.name,
@@ -100,7 +100,7 @@ _MEANINGS = {
 
 
 def _reading(model: Model, said: Collection[str]) -> tuple[str, list[Guess]]:
-    """Return how the output is read and why, and the guesses in that."""
+    """Return a sentence on how the output is read and why, and what was guessed for it."""
     meaning = _MEANINGS[model.output]
     if model.kind == "clip":
         return "the scaled cosine of picture and prompt; probabilities are a softmax over the prompts", []

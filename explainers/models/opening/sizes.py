@@ -12,7 +12,7 @@ from pathlib import Path
 from explainers.errors import ExplainerError
 
 MAX_HEADER_BYTES = 20_000_000  # of safetensors: 100 bytes a tensor, or little more
-MAX_PICKLE_BYTES = 16_000_000  # of what stands beside the numbers in a file of torch.save: 200 bytes a tensor
+MAX_PICKLE_BYTES = 16_000_000  # of the data besides the numbers in a file of torch.save: 200 bytes for each tensor
 MAX_STEPS, MAX_CONTAINERS = 2_000_000, 500_000  # of such a pickle: some 50 steps a tensor make it; a container is one step, 64 bytes each
 MAX_GROWTH, ALWAYS_TAKEN_BYTES = (
     10,
@@ -23,7 +23,7 @@ _PICKLES = 4  # before the numbers of a file of torch before 1.6: a mark, a vers
 
 
 def check_header(path: Path) -> None:
-    """Raise ExplainerError for a file of safetensors that says that its header is larger than any is."""
+    """Raise ExplainerError for a safetensors file that claims a header larger than any real one."""
     with path.open("rb") as file:
         size = int.from_bytes(file.read(8), "little")
     if size > MAX_HEADER_BYTES:
@@ -31,8 +31,9 @@ def check_header(path: Path) -> None:
 
 
 def check_archive(path: Path) -> None:
-    """Raise ExplainerError for a file of ``torch.save`` whose numbers are packed, as it packs none, and for one whose pickle makes so many
-    objects, or a block of memory so large, that they would fill the memory. Nothing of it is executed. Raises ValueError for no such file.
+    """Raise ExplainerError for a file of ``torch.save`` whose numbers are compressed (torch never compresses them), and for one whose
+    pickle would create so many objects, or such a large block, that they fill the memory. Nothing in the file is executed. Raises
+    ValueError if it is not such a file.
     """
     if not zipfile.is_zipfile(path):
         with path.open("rb") as file:
@@ -60,7 +61,7 @@ def check_archive(path: Path) -> None:
 
 
 def _check_pickle(file: io.BytesIO, path: Path) -> None:
-    """Step through the next pickle of ``file``, which holds a little more than a pickle may."""
+    """Read the next pickle of ``file`` step by step without executing it; raise ExplainerError if it would fill the memory."""
     containers = 0
     try:
         for number, (code, argument, _) in enumerate(islice(pickletools.genops(file), MAX_STEPS + 1)):
@@ -82,8 +83,8 @@ def _far_more(path: Path) -> ExplainerError:
 
 
 def check_numbers(numbers: int, path: Path) -> None:
-    """Raise ExplainerError if the tensors of a file claim far more numbers than the file can hold, as views that repeat one number do: in
-    float32 they would fill the memory. Shared weights and weights of few bits stay far below the limit.
+    """Raise ExplainerError if the tensors of a file claim far more numbers than the file can hold, as tensors that repeat one number do,
+    because in float32 they would fill the memory. Shared weights and weights of few bits stay far below the limit.
     """
     if 4 * numbers > MAX_GROWTH * path.stat().st_size + ALWAYS_TAKEN_BYTES:
         raise ExplainerError(f"{path.name} says that it holds {numbers} numbers, for which it is far too small: save it again")

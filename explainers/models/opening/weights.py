@@ -20,7 +20,7 @@ from torch import Tensor
 from explainers.errors import ExplainerError, ran_out_of_memory
 from explainers.models.opening.sizes import check_archive, check_header, check_numbers
 
-#: What files of weights end in.
+#: Suffixes of files of weights.
 ENDINGS = (".safetensors", ".pth", ".pt", ".ckpt", ".tar", ".bin", ".pth.tar", ".pkl")
 #: Under which names training scripts keep a model's weights; what stands first is read where a file has several.
 _KEYS = (
@@ -41,13 +41,13 @@ _ARCHITECTURE = (
 )
 _CLASSES = ("class_names", "classes", "labels", "label_names", "idx_to_class", "id2label", "class_to_idx", "label2id")
 _SETTINGS = ("args", "hyper_parameters", "hparams", "config", "cfg", "opt")
-#: What a wrapper around a model puts in front of the names of its weights.
+#: Prefixes that wrappers around a model put before the names of its weights.
 _WRAPPERS = ("module.", "_orig_mod.", "model.", "net.", "network.", "backbone.", "student.", "teacher.", "timm_model.", "base_model.")
 _MOST = 0.6  # of the names in a file begin with what a wrapper put there
 _LEAST_OF_COPY = 0.2  # of the names in a file belong to a copy of the model
 #: Under which names a wrapper keeps several copies of one model.
 _COPIES = frozenset((*_KEYS, "online", "target", "momentum", "encoder_q", "encoder_k", "base_encoder", "momentum_encoder"))
-#: Plain data that checkpoints hold beside weights; torch reads no other objects than tensors and these.
+#: Plain data that checkpoints hold besides weights; torch reads no other objects than tensors and these.
 _PLAIN = [
     *(argparse.Namespace, pathlib.PosixPath, pathlib.WindowsPath, pathlib.PurePosixPath, pathlib.PureWindowsPath),
     *(np.dtype, np.ndarray, *(getattr(multiarray, name) for name in ("scalar", "_reconstruct"))),
@@ -72,11 +72,11 @@ _OTHER_FORMATS = {
 class Weights:
     """The contents of a file of weights.
 
-    tensors       by name, in float32 where they were of half precision
-    key           where in the file they lay, such as ``checkpoint['model']``; empty at its top
+    tensors       the tensors by name; those of half precision are converted to float32
+    key           their place in the file, such as ``checkpoint['model']``; empty for the top level
     others        the other sets of weights in the file, which were not read
-    architecture  the name that the file gives its architecture; None where it gives none
-    labels        the names of classes in the file, as they stand there; None without
+    architecture  the name of the architecture in the file; None if it has none
+    labels        the names of classes in the file, in its own form; None if it has none
     stored        the type in which most of the numbers are stored, such as ``bfloat16``
     """
 
@@ -94,9 +94,9 @@ class Weights:
 
 
 def read_weights(path: Path, key: str | None = None) -> Weights:
-    """The weights in a file of safetensors or of ``torch.save``, on the CPU; ``key`` names the set to read where there are several.
+    """Read the weights in a file of safetensors or of ``torch.save``, to the CPU; ``key`` names the set to read if there are several.
 
-    Raises ExplainerError, saying what is in the way and how to save again, for a file that holds anything but weights and plain data.
+    Raises ExplainerError for a file that holds anything but weights and plain data, saying what that is and how to save the file again.
     """
     if not path.is_file():
         raise ExplainerError(f"there is no file {str(path)!r}")
@@ -107,7 +107,9 @@ def read_weights(path: Path, key: str | None = None) -> Weights:
 
 
 def weights_in(tree: Any, key: str | None = None, name: str = "the dict") -> Weights:
-    """The weights in what a file holds, or in a dict of tensors. Raises ExplainerError where there are none, or not under ``key``."""
+    """Find the weights in the contents of a file, or in a dict of tensors. Raises ExplainerError if there are none, or none under
+    ``key``.
+    """
     sets = dict(_sets(tree))
     if not sets:
         raise ExplainerError(f"{name} holds {_summary(tree)} and no weights: save them with torch.save(model.state_dict(), 'weights.pth')")
@@ -133,7 +135,9 @@ def weights_in(tree: Any, key: str | None = None, name: str = "the dict") -> Wei
 
 
 def _begun_with(sets: Mapping[str, Mapping[str, Tensor]], key: str) -> dict[str, Tensor] | None:
-    """The tensors of a set whose names begin with a prefix, without it: ``teacher``, or ``state_dict.teacher`` with the key of the set."""
+    """Return the tensors whose names begin with the prefix that ``key`` names, without the prefix: ``teacher``, or ``state_dict.teacher``
+    with the key of the set.
+    """
     for place, tensors in sets.items():
         for prefix in (f"{key}.", f"{key.removeprefix(place).removeprefix('.')}."):
             begun = {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
@@ -145,7 +149,7 @@ def _begun_with(sets: Mapping[str, Mapping[str, Tensor]], key: str) -> dict[str,
 def rename_weights(weights: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Rename ``weights`` to the names ``wanted`` by a module: the prefixes of wrappers are removed, and other copies of the model left out.
 
-    With nothing ``wanted``, the prefixes that wrappers are known to put there are removed.
+    If ``wanted`` is empty, the known prefixes of wrappers are removed.
     """
     best, others = find_prefixes(weights, wanted)
     inside = {key[len(best) :]: tensor for key, tensor in weights.items() if key.startswith(best)}
@@ -154,9 +158,9 @@ def rename_weights(weights: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) 
 
 
 def find_prefixes(weights: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> tuple[str, tuple[str, ...]]:
-    """Return the prefix of a module's names in ``weights``, and those of further copies of it, such as a teacher's.
+    """Return the prefix of a module's names in ``weights``, and the prefixes of further copies of the module, such as a teacher's.
 
-    Where copies fit alike, they are ranked as the keys of a file are.
+    If several copies fit equally well, they are ranked like the keys of a file.
     """
     prefixes = {key[: i + 1] for key in weights for i, letter in enumerate(key) if letter == "." and key.count(".", 0, i) < 4}
     named = {prefix: [name for name in wanted if prefix + name in weights] for prefix in ("", *prefixes)}
@@ -254,7 +258,7 @@ def _safetensors(path: Path) -> dict[str, Any]:
 
 
 def _torch(path: Path) -> Any:
-    """Read what ``torch.save`` wrote, by torch's reader of weights, which makes tensors and plain data and runs nothing."""
+    """Read a file of ``torch.save`` with torch's weights-only reader, which creates tensors and plain data and executes nothing."""
     with torch.serialization.safe_globals(_PLAIN):
         try:
             return _load(path)
@@ -294,7 +298,7 @@ def _refusal(path: Path, problem: Exception) -> str:
 
 
 def _strange_objects(path: Path, problem: Exception) -> list[str]:
-    """Names of the classes and functions in the file that are neither tensors nor plain data."""
+    """Return the names of the classes and functions in the file that are neither tensors nor plain data."""
     try:
         return sorted(torch.serialization.get_unsafe_globals_in_checkpoint(path))
     except Exception:  # an old format, or no archive at all: torch names the first one it met
@@ -359,7 +363,7 @@ def _first(tree: Mapping[Any, Any], names: Collection[str]) -> Any:
 
 
 def _architecture(tree: Mapping[Any, Any]) -> str | None:
-    """The name of an architecture among a file's settings, if it is one that timm or the hub may have."""
+    """Return the name of an architecture among a file's settings, if it is one that timm or the hub may have."""
     for held in _settings(tree):
         for name in _ARCHITECTURE:
             if isinstance(said := held.get(name), str) and (known := _known(said)):

@@ -38,19 +38,20 @@ def find_register_neurons(
     about: str = "",
     progress: Callable[[int, int], None] | None = None,
 ) -> RegisterNeurons:
-    """The ``count`` neurons whose activations are largest, on average, where tokens have outlying norms.
+    """Find the ``count`` neurons whose activations at outlier tokens, those of unusually large norm, are largest on average.
 
     pictures   anything that the model prepares, about 100
-    block      whose outputs' norms tell outlier tokens, counted from 0 or from -1 back
-    threshold  the norm above which a token is one; None: from the histogram of the patches' norms over all pictures, where one parts them
-    highest_block  no neurons of later blocks, counted from 0; None: those of the first half
-    sparse     leave neurons out for a picture whose activation is above 0.5 at half of its tokens, as in the authors' notebook
+    block      the block at whose output outlier tokens are recognised, counted from 0 or from -1 back
+    threshold  the norm above which a token is an outlier; None: the gap in the histogram of the patches' norms over all pictures, if there
+               is one
+    highest_block  the last block, counted from 0, whose neurons are considered; None: those of the first half
+    sparse     ignore a neuron for a picture if its activation is above 0.5 at half of the tokens, as in the authors' notebook
     about      what the pictures are, in words for people
-    progress   called with how many passes of how many were made
+    progress   called with the numbers of finished and of all passes
 
-    The model gets them as ``model.register_neurons``, and ``.save("register_neurons.json")`` beside its weights keeps them. Where no norm
-    is above the threshold, or none stands apart, there are no neurons and nothing to move.
-    Raises ExplainerError for a model of words, without MLPs, or to whose tokens none can be added.
+    The result is also set as ``model.register_neurons``; to keep it, call its ``.save("register_neurons.json")`` next to the weights. If no
+    norm is above the threshold, or there is no gap, it has no neurons. Raises ExplainerError for a model of texts, a model without MLPs,
+    and one to whose tokens none can be added.
 
     Source: Jiang, Dravid, Efros & Gandelsman, NeurIPS 2025, algorithm 1; published for CLIP ViT-B/16 with block=-1, threshold=30,
     highest_block=5, count=10, for DINOv2 ViT-L/14 with block=-2, threshold=150, highest_block=17, count=50.
@@ -102,10 +103,11 @@ def neuron_scores(
     sparse: bool = True,
     tell: Callable[[int], None] = lambda done: None,
 ) -> tuple[list[Tensor], int]:
-    """Per block and neuron (F,) its mean size at outlier tokens, averaged over the pictures that have any; and how many pictures have.
+    """Return for each block the mean magnitude (F,) of each neuron at outlier tokens, averaged over the pictures that have such tokens; and
+    the number of these pictures.
 
-    ``inputs`` are of one picture each. Outlier tokens are those of what ``block`` gives with a norm above ``threshold``, the class token
-    included.
+    Each of the ``inputs`` holds one picture. Outlier tokens are the tokens at the output of ``block`` with a norm above ``threshold``,
+    including the class token.
     """
     totals = [torch.zeros(layer.in_features, dtype=torch.float64) for layer in layers]
     counted = 0
@@ -125,17 +127,17 @@ def neuron_scores(
 
 
 def strongest(scores: Sequence[Tensor], count: int) -> list[tuple[int, int]]:
-    """(block, neuron) of the largest scores, the largest first."""
+    """Return Return (block, neuron) of the ``count`` largest scores, the largest first."""
     places = [(block, neuron) for block, row in enumerate(scores) for neuron in range(len(row))]
     order = torch.cat(list(scores)).argsort(descending=True, stable=True)[:count].tolist() if places else []
     return [places[place] for place in order]
 
 
 def threshold_of(norms: Tensor) -> float | None:
-    """A norm that parts outliers from the other tokens; None where none stands apart.
+    """Return a norm that separates outliers from the other tokens; None if there are no outliers.
 
-    It lies in the middle, by logarithm, of the longest stretch of empty bins of the histogram of the norms above their median, where that
-    is as wide as a factor of 1.5 and at most a fifth of the tokens lie above it.
+    It is the middle, by logarithm, of the longest run of empty bins in the histogram of the norms above their median. The run must span a
+    factor of at least 1.5, with at most a fifth of the tokens above it.
     """
     logs = norms.double().clamp_min(torch.finfo(torch.float64).tiny).log()
     low, high = float(logs.median()), float(logs.max())

@@ -15,7 +15,7 @@ from explainers.models.structure.hooks import hooked, in_this_thread
 
 
 def check_registers(model: Model) -> None:
-    """Raise ExplainerError where a token cannot be added to the tokens of a model."""
+    """Raise ExplainerError if no token can be added to the tokens of a model."""
     if model.reads_text:
         raise ExplainerError(f"{model.name} reads words here: outlier tokens are looked for among the patches of an image.")
     size = (1, model.details["channels"], *model.details["input"])
@@ -54,7 +54,9 @@ def last_linear_maps(model: Model, tensors: Mapping[str, Tensor]) -> list[nn.Lin
 
 
 def norms_and_activations(model: Model, layers: Sequence[nn.Linear], tensors: Mapping[str, Tensor]) -> tuple[Tensor, list[Tensor]]:
-    """The length of every token of what each block gives (B, blocks, S), and per block the activations of its MLP (B, S, F)."""
+    """Return the norm of every token at the output of each block (B, blocks, S), and for each block the activations of its MLP (B, S,
+    F).
+    """
     norms: list[Tensor] = []
     activations: list[Tensor] = []
 

@@ -24,7 +24,7 @@ from explainers.models.structure.hooks import hooked, in_this_thread
 
 #: Whose largest activation the added token gets: each neuron's own, as the paper says, or one for all of a block, as its code has it.
 Largest = Literal["neuron", "block"]
-#: What patches get in its place: nothing, their mean, their mean where they are more than a standard deviation above it, or what they have.
+#: The activations that patches get instead: zero, their mean, their mean if they are more than a standard deviation above it, or their own.
 Patches = Literal["zero", "mean", "only_outliers", "same"]
 #: What `explain` does with outlier tokens: nothing, or move them, as the paper says or as its published code does.
 OutlierTokens = Literal["keep", "move", "move_published"]
@@ -57,17 +57,17 @@ def without_outlier_tokens(
     added: int = 1,
     scale: float = 1.0,
 ) -> Model:
-    """Return a model of the module with added tokens of zeros, to which the activations of its register neurons move.
+    """Return a model with added zero tokens, to which the activations of its register neurons are moved.
 
     neurons  None: ``model.register_neurons``
     largest  the added token gets each neuron's largest activation over all tokens (``neuron``), or that of largest magnitude of all
              register neurons of the block (``block``, as the published code has it), times ``scale``
-    patches  what the patches get in its place; other tokens keep theirs
+    patches  the activations that the patches get instead; other tokens keep theirs
     added    how many tokens
 
-    They stand behind the tokens before the patches, so that every method, test and tool takes them for registers that the model has.
-    Nothing in the module is changed. Raises ExplainerError where there is nothing to move, for neurons of other weights, for a head that
-    pools its tokens, and for a model that counts on the number of its tokens.
+    The added tokens are placed directly before the patches, so that every method, test and tool treats them as registers of the model.
+    Nothing in the module is changed. Raises ExplainerError if there are no register neurons, for neurons of other weights, for a head that
+    pools its tokens, and for a model that needs a fixed number of tokens.
 
     Source: Jiang, Dravid, Efros & Gandelsman, NeurIPS 2025, section 4.
     """
@@ -81,13 +81,13 @@ def without_outlier_tokens(
     if not known.neurons:
         raise ExplainerError(f"{model.name}: {known.in_words}")
     if known.weights_digest != model.weights_digest:
-        raise ExplainerError(f"These register neurons are of other weights than those of {model.name}: find them anew.")
+        raise ExplainerError(f"These register neurons are of other weights than those of {model.name}: find them again.")
     return with_registers(model, known.neurons, how)
 
 
 def view_of(model: Model, outlier_tokens: OutlierTokens) -> Model:
-    """Return the model, or its view without outlier tokens where these shall be moved; the view is made once. Raises ExplainerError for
-    what is none of the ways, and as :func:`without_outlier_tokens` does.
+    """Return the model, or if ``outlier_tokens`` says to move them the model without outlier tokens, which is made once. Raises
+    ExplainerError for an unknown way, and as :func:`without_outlier_tokens` does.
     """
     if outlier_tokens not in OUTLIER_TOKENS:
         raise ExplainerError(f"outlier_tokens={outlier_tokens!r}: choose one of {', '.join(OUTLIER_TOKENS)}.")
@@ -98,7 +98,9 @@ def view_of(model: Model, outlier_tokens: OutlierTokens) -> Model:
 
 
 def with_registers(model: Model, neurons: tuple[tuple[int, int], ...], how: Moving) -> Model:
-    """The model with tokens added, to which these ``neurons`` move; of none, tokens alone are added."""
+    """Return the model with added tokens, to which the activations of these ``neurons`` are moved. Without neurons only the tokens are
+    added.
+    """
     check_registers(model)
     images = encoder(model, "image") if model.kind == "clip" else model
     size = (1, model.details["channels"], *model.details["input"])
@@ -148,7 +150,7 @@ def _made_with_registers(make: Callable[..., Model], neurons: tuple[tuple[int, i
 
 
 def _hook_entry(model: Model, prefix: int, added: int) -> Any:
-    """Adds tokens of zeros to what the blocks are given, before any other hook sees it."""
+    """Register a hook that adds zero tokens to the input of the blocks, before any other hook; return its handle."""
     kind = model.block_kind
 
     def add(module: nn.Module, args: Any, kwargs: Any) -> Any:
@@ -160,10 +162,10 @@ def _hook_entry(model: Model, prefix: int, added: int) -> Any:
 
 
 def _hook_mlp(layer: nn.Linear, neurons: list[int], layout: Layout, how: Moving) -> Any:
-    """Moves the activations of ``neurons``, which the ``layer`` is given."""
+    """Register a hook that moves the activations of ``neurons`` in the input of ``layer``; return its handle."""
 
     def move(module: nn.Module, args: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        return (moved_activations(args[0], neurons, layout, how), *args[1:])
+        return (move_activations(args[0], neurons, layout, how), *args[1:])
 
     return layer.register_forward_pre_hook(_for_this_thread(move), prepend=True)
 
@@ -172,10 +174,10 @@ def _for_this_thread(hook: Callable[..., Any]) -> Any:
     return in_this_thread(hook)
 
 
-def moved_activations(values: Tensor, neurons: list[int], layout: Layout, how: Moving) -> Tensor:
+def move_activations(values: Tensor, neurons: list[int], layout: Layout, how: Moving) -> Tensor:
     """Return activations (B, S, F) with those of ``neurons`` moved to the added tokens after the prefix; ``layout`` has none of these yet.
 
-    Numbers are moved, weighed by constants and added, nothing else, so that every rule hands their signal on as it is.
+    Numbers are only moved, multiplied by constants and added, so that their signal passes unchanged under every rule.
     """
     prefix, count, width = layout.prefix, len(neurons), values.shape[-1]
     end, stop = prefix + how.added, values.shape[1] - layout.after

@@ -1,6 +1,6 @@
-"""Ask a model about one input of which only some patches, word pieces or atoms are kept: where tokens are taken away.
+"""Ask a model about one input of which only some patches, word pieces or atoms are kept: the removal of tokens.
 
-How they are taken away is an option, ``how``. The default:
+The option ``how`` says how they are removed. The default:
 
 * patches are ``removed`` where a model allows it: its blocks and its head must not know where a token lay, but for what the token itself
   says (its position was added to it) and for rotary positions, which go with it. Then the rows of the other patches are dropped at x^1.

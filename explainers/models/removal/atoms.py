@@ -11,20 +11,20 @@ from torch import Tensor
 
 from explainers.errors import ExplainerError
 from explainers.models.model import Model
-from explainers.models.removal.patches import multiplied_at_entry
-from explainers.models.removal.token_removal import TokenRemoval, answer, fewest_tokens, most_tokens, repeated_to
+from explainers.models.removal.patches import multiply_at_entry
+from explainers.models.removal.token_removal import TokenRemoval, answer, fewest_tokens, most_tokens, repeat_sample
 from explainers.models.removal.ways import OF_ATOMS, How, check_how
 
 
 def atom_removal(
     model: Model, tensors: Mapping[str, Tensor], content: Tensor, how: How | None = None, tokens: int | None = None
 ) -> TokenRemoval:
-    """A molecule, a batch of one, whose atoms are ``content`` bool (S,) of its tokens; the other tokens always stay.
+    """Return the removal of atoms from a molecule, a batch of one. ``content`` bool (S,) marks the atoms among its tokens; the other tokens
+    always stay.
 
-    ``tokens`` is how many may go through one forward pass; None: as suits the device.
-    ``how`` "removed": no attention is paid to an atom that is gone; bonds of the others and distances between them stay as they are.
-    "zeroed": its embedded token is zero. None removes them where the model takes a mask. Raises ExplainerError for another way, and for
-    "removed" without a mask.
+    ``tokens`` is the maximum number of tokens in one forward pass; None: as many as the device can hold. ``how`` "removed": no token
+    attends to a removed atom; the bonds and distances of the others do not change. "zeroed": its embedded token is zero. None: "removed" if
+    the model takes a mask, else "zeroed". Raises ExplainerError for another way, and for "removed" without a mask.
     """
     count, most = int(content.sum()), tokens or most_tokens(model)
     masks = "attention_mask" in tensors
@@ -33,7 +33,7 @@ def atom_removal(
         raise ExplainerError(f"The reader of {model.name} gives no attention_mask, by which atoms could be removed: choose how=zeroed.")
 
     def zero(keep: Tensor) -> Tensor:
-        return answer(model, repeated_to(model, tensors, len(keep)), [multiplied_at_entry(model, _stays(keep, content).float())])
+        return answer(model, repeat_sample(model, tensors, len(keep)), [multiply_at_entry(model, _stays(keep, content).float())])
 
     if chosen == "zeroed":
         return TokenRemoval("zeroed", count, 0, zero, most)
@@ -41,9 +41,10 @@ def atom_removal(
 
 
 def picture_prompt_removal(model: Model, tensors: Mapping[str, Tensor], content: Tensor, how: How | None = None) -> TokenRemoval:
-    """A picture and a prompt, a batch of one, whose patches and word pieces are ``content`` bool (S,) of its tokens.
+    """Return the removal of patches and word pieces from a picture with a prompt, a batch of one. ``content`` bool (S,) marks them among
+    the tokens.
 
-    No attention is paid to one that is gone; the others keep their positions. Raises ExplainerError for another way.
+    No token attends to a removed one; the others keep their positions. Raises ExplainerError for an unknown way.
     """
     if how not in (None, "removed"):
         raise ExplainerError(f"how={how!r} is not for a picture with a prompt: its patches and words are removed.")
@@ -51,10 +52,12 @@ def picture_prompt_removal(model: Model, tensors: Mapping[str, Tensor], content:
 
 
 def unattended_removal(model: Model, tensors: Mapping[str, Tensor], content: Tensor, tokens: int | None = None) -> TokenRemoval:
-    """Tokens ``content`` bool (S,) to which no attention is paid where they are gone. ``tokens`` as for :func:`atom_removal`."""
+    """Return the removal of the tokens marked in ``content`` bool (S,): no token attends to a removed one. ``tokens`` is that of
+    :func:`atom_removal`.
+    """
 
     def remove(keep: Tensor) -> Tensor:
-        repeated = repeated_to(model, tensors, len(keep))
+        repeated = repeat_sample(model, tensors, len(keep))
         mask = repeated["attention_mask"]
         return answer(model, {**repeated, "attention_mask": mask * _stays(keep, content).to(mask)})
 
@@ -63,7 +66,7 @@ def unattended_removal(model: Model, tensors: Mapping[str, Tensor], content: Ten
 
 
 def _stays(keep: Tensor, content: Tensor) -> Tensor:
-    """bool (K, S): which tokens stay, of ``keep`` (K, N) of those that may go."""
+    """Return bool (K, S): which of all tokens stay, from ``keep`` (K, N), which of the removable tokens stay."""
     kept = torch.ones(len(keep), len(content), dtype=torch.bool)
     kept[:, content.cpu()] = keep
     return kept

@@ -27,12 +27,12 @@ def input_removal(
     windows: Windows | None = None,
     how: How | None = None,
 ) -> TokenRemoval:
-    """One input, a batch of one: an image with its ``grid`` of patches, a text or a molecule.
+    """Return the removal of parts from one input, a batch of one: an image with its ``grid`` of patches, a text or a molecule.
 
-    special  of a text or a molecule: which of its tokens, padding left out, always stay
-    prompt   which of the prompts of a CLIP model seen from its text side the text is: its index
-    windows  those in which a long text was read
-    how      None: what is usual for such an input and this model
+    special  for a text or a molecule: which of its tokens, without padding, always stay
+    prompt   for the text side of a CLIP model: the index of the text among the prompts
+    windows  the windows in which a long text was read
+    how      the way of removal; None: the default for this input and model
     """
     if windows is not None:
         return window_removal(model, windows, how or "removed")

@@ -13,18 +13,18 @@ from torch.nn import functional as F
 from explainers.errors import ExplainerError, ran_out_of_memory
 from explainers.models.model import Model
 from explainers.models.removal.stem import Stem
-from explainers.models.removal.token_removal import REFUSALS, Hook, TokenRemoval, agree, answer, fewest_tokens, most_tokens, repeated_to
+from explainers.models.removal.token_removal import REFUSALS, Hook, TokenRemoval, agree, answer, fewest_tokens, most_tokens, repeat_sample
 from explainers.models.removal.ways import OF_PATCHES, How, check_how
 
 
 def patch_removal(
     model: Model, tensors: Mapping[str, Tensor], grid: tuple[int, int], how: How | None = None, tokens: int | None = None
 ) -> TokenRemoval:
-    """An image, a batch of one, and its ``grid`` of (rows, columns) of patches, in raster order.
+    """Return the removal of patches from an image, a batch of one, with a ``grid`` of (rows, columns) of patches in raster order.
 
-    ``tokens`` is how many may go through one forward pass; None: as suits the device.
-    ``how`` is one of :data:`explainers.models.removal.ways.OF_PATCHES`; None removes them where the model allows it, and paints them
-    elsewhere. Raises ExplainerError for another one, and for "removed" where the model counts on all of its patches.
+    ``tokens`` is the maximum number of tokens in one forward pass; None: as many as the device can hold. ``how`` is one of
+    :data:`explainers.models.removal.ways.OF_PATCHES`; None removes patches if the model allows it, else paints them. Raises ExplainerError
+    for an unknown way, and for "removed" if the model needs all of its patches.
     """
     if how is not None:
         check_how(how, OF_PATCHES, "patches")
@@ -34,12 +34,12 @@ def patch_removal(
     most = tokens or most_tokens(model)
 
     def paint(keep: Tensor) -> Tensor:
-        repeated = repeated_to(model, tensors, len(keep))
-        return answer(model, {**repeated, "pixel_values": painted(repeated["pixel_values"], keep, grid)})
+        repeated = repeat_sample(model, tensors, len(keep))
+        return answer(model, {**repeated, "pixel_values": paint_patches(repeated["pixel_values"], keep, grid)})
 
     def blacken(keep: Tensor) -> Tensor:
-        repeated = repeated_to(model, tensors, len(keep))
-        return answer(model, {**repeated, "pixel_values": blackened(repeated["pixel_values"], keep.unflatten(1, grid), black)})
+        repeated = repeat_sample(model, tensors, len(keep))
+        return answer(model, {**repeated, "pixel_values": blacken_parts(repeated["pixel_values"], keep.unflatten(1, grid), black)})
 
     if how == "black":
         black = black_picture(model, tensors)
@@ -52,24 +52,26 @@ def patch_removal(
     stem, whole = _shared_stem(model, tensors)
 
     def ask(rows: int, hooks: Sequence[tuple[nn.Module, Hook]]) -> Tensor:
-        """Logits of so many inputs that differ from x^1 on alone; what comes before is computed once, where the model allows it."""
-        return answer(model, repeated_to(model, tensors, rows) if stem is None else tensors, hooks, stem)
+        """Return the logits of ``rows`` inputs that differ only from x^1 on; everything before x^1 is computed once if the model allows
+        it.
+        """
+        return answer(model, repeat_sample(model, tensors, rows) if stem is None else tensors, hooks, stem)
 
     def drop(keep: Tensor) -> Tensor:
-        """Logits with the other patches' tokens gone; each row of ``keep`` keeps as many."""
+        """Return the logits without the tokens of the patches that ``keep`` leaves out; each row must keep the same number."""
         kept_places = torch.nonzero(keep)[:, 1].view(len(keep), -1) + prefix
         index = torch.cat([torch.arange(prefix).expand(len(keep), -1), kept_places, behind.expand(len(keep), -1)], dim=1)
         return ask(len(keep), _picker(model, index, prefix, count, layout.after))
 
     def backwards() -> Tensor:
-        """Logits (1, C) with the tokens of all patches in the opposite order."""
+        """Return logits (1, C) with the tokens of all patches in the opposite order."""
         index = torch.cat([torch.arange(prefix), torch.arange(prefix, prefix + count).flip(0), behind])[None]
         return ask(1, _picker(model, index, prefix, count, layout.after))
 
     def zero(keep: Tensor) -> Tensor:
-        """Logits with the other patches' embedded tokens at zero."""
+        """Return logits with the other patches' embedded tokens at zero."""
         factor = torch.cat([torch.ones(len(keep), prefix), keep.float(), torch.ones(len(keep), len(behind))], dim=1)
-        return ask(len(keep), [multiplied_at_entry(model, factor)])
+        return ask(len(keep), [multiply_at_entry(model, factor)])
 
     if how == "zeroed":
         return TokenRemoval("zeroed", count, 0, zero, most)
@@ -80,15 +82,17 @@ def patch_removal(
     return TokenRemoval("painted", count, 0, paint, most)
 
 
-def painted(pixels: Tensor, keep: Tensor, grid: tuple[int, int]) -> Tensor:
-    """Pixels (K, C, height, width), normalised, times how much of each patch is kept (K, N) in 0..1: 0 is the mean colour."""
+def paint_patches(pixels: Tensor, keep: Tensor, grid: tuple[int, int]) -> Tensor:
+    """Multiply normalised pixels by the kept share of each patch, ``keep`` (K, N) in 0..1; return (K, C, height, width). A share of 0 gives
+    the mean colour.
+    """
     shown = F.interpolate(keep.to(pixels).unflatten(1, grid)[:, None], size=pixels.shape[-2:], mode="nearest")
     return pixels * shown
 
 
 def black_picture(model: Model, tensors: Mapping[str, Tensor]) -> Tensor:
-    """Pixels (1, C, height, width) of a black picture, as the model is given it in the place of ``tensors``. Raises ExplainerError where
-    its preparation changes their shape.
+    """Return the pixels (1, C, height, width) of a black picture, prepared for the model like the one in ``tensors``. Raises ExplainerError
+    if they get another shape.
     """
     pixels = tensors["pixel_values"]
     height, width = pixels.shape[-2:]
@@ -98,16 +102,19 @@ def black_picture(model: Model, tensors: Mapping[str, Tensor]) -> Tensor:
     return black
 
 
-def blackened(pixels: Tensor, keep: Tensor, black: Tensor) -> Tensor:
-    """Pixels (K, C, height, width), ``black`` where ``keep`` bool (K, rows, columns), of patches or pixels, is False."""
+def blacken_parts(pixels: Tensor, keep: Tensor, black: Tensor) -> Tensor:
+    """Replace pixels by those of ``black`` where ``keep`` bool (K, rows, columns), for patches or pixels, is False; return (K, C, height,
+    width).
+    """
     is_kept = F.interpolate(keep[:, None].to(pixels), size=pixels.shape[-2:], mode="nearest") > 0.5
     return torch.where(is_kept, pixels, black)
 
 
 def _shared_stem(model: Model, tensors: Mapping[str, Tensor]) -> tuple[Stem | None, Tensor]:
-    """Return the shared computation before x^1, where two inputs that share it get the answer of one alone (else None), and that answer.
+    """Return the shared computation before x^1 and the answer to one input. The first is None if two inputs that share it do not get that
+    same answer.
 
-    Two forward passes tell.
+    Runs two forward passes.
     """
     stem = Stem()
     alone = answer(model, tensors, stem=stem)
@@ -134,13 +141,14 @@ def first_time(model: Model, change: Callable[[Tensor], Tensor]) -> Hook:
     return hook
 
 
-def multiplied_at_entry(model: Model, factor: Tensor) -> tuple[nn.Module, Hook]:
-    """A hook that multiplies the tokens at x^1 by ``factor`` (K, S), and the module that it is for."""
+def multiply_at_entry(model: Model, factor: Tensor) -> tuple[nn.Module, Hook]:
+    """Return a hook that multiplies the tokens at x^1 by ``factor`` (K, S), and the module on which to register it."""
     return model.entry, first_time(model, lambda tokens: tokens * factor.to(tokens)[:, :, None])
 
 
 def _picker(model: Model, index: Tensor, prefix: int, count: int, after: int) -> list[tuple[nn.Module, Hook]]:
-    """Return hooks that keep of the tokens at x^1 those of ``index`` (K, T), with ``prefix`` others first and ``after`` others last.
+    """Return hooks that keep the tokens ``index`` (K, T) of those at x^1, together with the ``prefix`` tokens before and the ``after``
+    tokens behind the patches.
 
     The rotary positions of all ``count`` patches are cut to the same tokens.
     """
@@ -167,8 +175,8 @@ def _picker(model: Model, index: Tensor, prefix: int, count: int, after: int) ->
 
 
 def _drops(whole: Tensor, backwards: Callable[[], Tensor], half: Callable[[], Tensor]) -> bool:
-    """Return whether patches may be dropped: the answer is ``whole`` also when tokens come ``backwards``, and ``half`` of them still give
-    one.
+    """Return whether patches may be removed: the answer to tokens in reverse order (``backwards``) equals ``whole``, and ``half`` of the
+    tokens still give an answer.
     """
     try:
         after = backwards()

@@ -9,8 +9,8 @@ from torch.overrides import TorchFunctionMode
 
 
 class Stem(TorchFunctionMode):
-    """Keeps every tensor that torch functions give before :meth:`end` is called, and gives the same tensors, in the same order, from the
-    second pass on. It is for passes over one and the same input, in one thread.
+    """A function mode that keeps every result of torch functions until :meth:`end` is called, and from the second pass on returns these
+    results in the same order instead of computing them. It works for passes over the same input in one thread.
     """
 
     def __init__(self) -> None:
@@ -33,5 +33,5 @@ class Stem(TorchFunctionMode):
         return out
 
     def end(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """A hook before the first block: what follows is computed in each pass."""
+        """End the shared part: a hook on the first block, after which everything is computed in each pass."""
         self._is_known, self._is_before = True, False

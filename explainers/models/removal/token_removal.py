@@ -24,7 +24,7 @@ TOKENS = 2000  # in one forward pass on a CPU: longer passes are no faster a tok
 BeforePass = Callable[[int, int], None]
 #: Changes what a module is given.
 Hook = Callable[[nn.Module, tuple[Any, ...], dict[str, Any]], tuple[Any, Any] | None]
-#: What a model may raise that counts on something which is not there; memory that runs out is another matter.
+#: Errors that a model may raise if it needs a token that is missing; running out of memory is not one of these.
 REFUSALS = (RuntimeError, ValueError, IndexError, TypeError, AssertionError)
 
 
@@ -34,11 +34,11 @@ def _nothing(done: int, total: int) -> None:
 
 @dataclass(frozen=True)
 class TokenRemoval:
-    """One input whose N patches or word pieces may be taken away.
+    """One input whose N patches or word pieces can be removed.
 
-    how     in which way; "removed": the model gets fewer tokens
-    tokens  N
-    least   how many must stay: 1 where the model cannot answer without any
+    how     the way of removal; "removed": the model gets fewer tokens
+    tokens  N, the number of removable tokens
+    least   number of tokens that must stay: 1 if the model cannot answer without any
     """
 
     how: How
@@ -48,10 +48,10 @@ class TokenRemoval:
     _most_tokens: int | None = field(default=TOKENS, repr=False)  # in one forward pass
 
     def logits(self, keep: Tensor, before_pass: BeforePass = _nothing) -> Tensor:
-        """Logits (K, C), float32 on the CPU, with the tokens of ``keep`` bool (K, N) and all special ones. Equal rows are asked once and
-        counted once, rows that keep as many tokens in one batch.
+        """Return logits (K, C), float32 on the CPU, with the tokens that ``keep`` bool (K, N) keeps and all special ones.
 
-        Raises ExplainerError where a row keeps fewer tokens than the model needs.
+        Equal rows are computed and counted once; rows that keep the same number of tokens go into one batch. Raises ExplainerError if a row
+        keeps fewer tokens than the model needs.
         """
         rows, inverse = keep.cpu().unique(dim=0, return_inverse=True)
         counts = rows.sum(1)
@@ -79,13 +79,15 @@ def most_tokens(model: Model) -> int | None:
     return TOKENS if model.device.type == "cpu" else None
 
 
-def repeated_to(model: Model, tensors: Mapping[str, Tensor], times: int) -> dict[str, Tensor]:
-    """The tensors of one sample, as many times over; those that samples share as they are."""
+def repeat_sample(model: Model, tensors: Mapping[str, Tensor], times: int) -> dict[str, Tensor]:
+    """Repeat the tensors of one sample ``times`` times; tensors that samples share are not repeated."""
     return {name: tensor.expand(times, *tensor.shape[1:]) if model.is_sample(name) else tensor for name, tensor in tensors.items()}
 
 
 def answer(model: Model, tensors: Mapping[str, Tensor], hooks: Sequence[tuple[nn.Module, Hook]] = (), stem: Stem | None = None) -> Tensor:
-    """Logits (K, C), with some hooks before modules, which answer only to this thread; what comes before x^1 is taken from ``stem``."""
+    """Run the model with hooks on some modules, which act only in this thread, and return the logits (K, C). With ``stem`` everything
+    before x^1 is taken from it.
+    """
     with answering(model.module), ExitStack() as stack:
         if stem is not None:
             hooks = [(model.entry, stem.end), *hooks]
@@ -102,7 +104,7 @@ def agree(first: Tensor, second: Tensor) -> bool:
 
 
 def fewest_tokens(ask: Callable[[Tensor], Tensor], count: int, special: int) -> int:
-    """Return the fewest tokens that must stay: 0 where there are ``special`` ones and the model answers with them alone."""
+    """Return the smallest number of tokens that must stay: 0 if there are ``special`` ones and the model answers with these alone."""
     if not special:
         return 1
     try:

@@ -1,4 +1,4 @@
-"""The ways in which tokens are taken away: what they are called, what they are for, and what they do."""
+"""The ways in which tokens are removed: their names, the inputs that they are for, and what they do."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ def ways_for(kind: str) -> tuple[How, ...]:
     return tuple(name for name, way in REMOVAL_WAYS.items() if kind in way.kinds)
 
 
-#: In which ways patches are taken away, in which word pieces, and in which atoms.
+#: The ways to remove patches, word pieces and atoms.
 OF_PATCHES, OF_WORDS, OF_ATOMS = ways_for("image"), ways_for("text"), ways_for("molecule")
 
 
 def check_how(how: str, ways: Sequence[How], kind: str) -> How:
-    """The way ``how``; raises ExplainerError unless it is one of the ``ways`` in which tokens of this ``kind`` ("patches", "word pieces",
-    "atoms") are taken away.
+    """Return the way ``how``; raises ExplainerError unless it is one of the ``ways`` in which tokens of this ``kind`` ("patches", "word
+    pieces", "atoms") are removed.
     """
     for way in ways:
         if way == how:

@@ -10,7 +10,7 @@ from torch import Tensor
 from explainers.errors import ExplainerError
 from explainers.models.inputs.types import Windows
 from explainers.models.model import Model
-from explainers.models.removal.token_removal import TokenRemoval, answer, fewest_tokens, most_tokens, repeated_to
+from explainers.models.removal.token_removal import TokenRemoval, answer, fewest_tokens, most_tokens, repeat_sample
 from explainers.models.removal.ways import OF_WORDS, How, check_how
 
 #: For each way that puts another token in the place of a word piece, which of the tokenizer's it is, the best first.
@@ -20,11 +20,12 @@ _FILLERS: dict[How, str] = {"masked": "mask_token_id", "unknown": "unknown_token
 def word_removal(
     model: Model, tensors: Mapping[str, Tensor], content: Tensor, how: How = "removed", tokens: int | None = None
 ) -> TokenRemoval:
-    """A text, a batch of one, whose word pieces are ``content`` bool (S,); the other tokens (special ones) always stay.
+    """Return the removal of word pieces from a text, a batch of one. ``content`` bool (S,) marks the word pieces; the other tokens (special
+    ones) always stay.
 
-    ``tokens`` is how many may go through one forward pass; None: as suits the device.
-    ``how`` "removed": the text closes up, what follows a piece that is gone moves into its place. "masked" and "unknown" put another token
-    there. Raises ExplainerError for another one, and where the tokenizer has no such token.
+    ``tokens`` is the maximum number of tokens in one forward pass; None: as many as the device can hold. ``how`` "removed": the pieces
+    behind a removed one move up. "masked" and "unknown" put the mask or the unknown token in its place. Raises ExplainerError for an
+    unknown way, and if the tokenizer has no such token.
     """
     length, most = len(content), tokens or most_tokens(model)
     if how != "removed":
@@ -34,7 +35,7 @@ def word_removal(
         stays = torch.ones(len(keep), length, dtype=torch.bool)
         stays[:, content.cpu()] = keep
         index = torch.nonzero(stays)[:, 1].view(len(keep), -1).to(model.device)
-        repeated = repeated_to(model, tensors, len(keep))
+        repeated = repeat_sample(model, tensors, len(keep))
         return answer(model, {name: t.gather(1, index) if t.shape == (len(keep), length) else t for name, t in repeated.items()})
 
     count = int(content.sum())
@@ -42,10 +43,9 @@ def word_removal(
 
 
 def usual_way_of_words(model: Model) -> How:
-    """Return the default way to remove word pieces: "removed", or one that keeps places for a model that is asked about a place of the
-    text.
+    """Return the default way to remove word pieces: "removed", or if a place of the text is explained one that keeps positions.
 
-    Raises ExplainerError where its tokenizer has nothing to put there.
+    Raises ExplainerError if the tokenizer has no token to put in the place of a piece.
     """
     reading = model.reading
     if reading is None or reading.moves or (reading.token is None and reading.place.tokens is None):
@@ -61,8 +61,8 @@ def usual_way_of_words(model: Model) -> How:
 def window_removal(model: Model, windows: Windows, how: How = "removed") -> TokenRemoval:
     """Return the removal of word pieces from a text in overlapping windows: a piece that is removed is removed from every window.
 
-    The logits are the means over the windows. Where the model needs a word, a window of which nothing is left is not counted.
-    ``how`` as for :func:`word_removal`.
+    The logits are the means over the windows. If the model needs at least one word, empty windows are not counted. ``how`` is that of
+    :func:`word_removal`.
     """
     special = torch.tensor([token.special for token in windows.whole.tokens])
     piece = (~special).cumsum(0) - 1
@@ -91,7 +91,9 @@ def window_removal(model: Model, windows: Windows, how: How = "removed") -> Toke
 
 
 def _filler(model: Model, tensors: Mapping[str, Tensor], content: Tensor, how: How) -> Callable[[Tensor], Tensor]:
-    """Logits with a token of the tokenizer in the place of every word piece that is gone."""
+    """Return a function from ``keep`` bool (K, N) to logits in which every removed word piece is replaced by a special token of the
+    tokenizer.
+    """
     check_how(how, OF_WORDS, "word pieces")
     token = model.details.get(_FILLERS[how])
     if token is None:
@@ -100,17 +102,18 @@ def _filler(model: Model, tensors: Mapping[str, Tensor], content: Tensor, how: H
     def fill(keep: Tensor) -> Tensor:
         stays = torch.ones(len(keep), len(content), dtype=torch.bool)
         stays[:, content.cpu()] = keep
-        repeated = repeated_to(model, tensors, len(keep))
+        repeated = repeat_sample(model, tensors, len(keep))
         return answer(model, {**repeated, "input_ids": repeated["input_ids"].where(stays.to(model.device), token)})
 
     return fill
 
 
 def prompt_removal(model: Model, tensors: Mapping[str, Tensor], content: Tensor, prompt: int) -> TokenRemoval:
-    """The prompt number ``prompt`` of a CLIP model seen from its text side, whose word pieces are ``content`` bool (S,).
+    """Return the removal of word pieces from the prompt number ``prompt`` of a CLIP model seen from its text side. ``content`` bool (S,)
+    marks the pieces.
 
-    The logits (K, prompts) are those of one image; of the prompts only this one changes. It closes up, and the tokenizer's padding fills
-    it up to the length that it had: some text towers take one length alone, or read the last position.
+    The logits (K, prompts) are those of one image; only this prompt changes. The remaining pieces move up, and padding keeps the length of
+    the prompt, because some text towers accept only one length or read the last position.
     """
     row = {name: tensor[prompt : prompt + 1] if model.is_sample(name) else tensor for name, tensor in tensors.items()}
     length, padding = len(content), model.details["padding_token_id"]
@@ -121,7 +124,7 @@ def prompt_removal(model: Model, tensors: Mapping[str, Tensor], content: Tensor,
         stays[:, content.cpu()] = keep
         left = int(stays[0].sum())
         index = stays.int().argsort(dim=1, descending=True, stable=True).to(model.device)
-        repeated = repeated_to(model, row, len(keep))
+        repeated = repeat_sample(model, row, len(keep))
         for name, tensor in repeated.items():
             if model.is_sample(name):
                 closed = tensor.gather(1, index)

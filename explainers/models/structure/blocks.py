@@ -27,8 +27,8 @@ from explainers.models.structure.spans import Span, spans_of
 
 @dataclass(frozen=True)
 class EarlierCall:
-    """A call of a block before the explained ones, its ``number``-th, counted from 1; ``keeps_shape``: whether it gives as many tokens as
-    it takes.
+    """A call of a block before the explained ones, its ``number``-th, counted from 1; ``keeps_shape``: whether its output has as many
+    tokens as its input.
     """
 
     block: nn.Module
@@ -42,11 +42,11 @@ class Structure:
     argument is the embedded tokens x^1.
 
     block_kind  how the blocks take and give tokens
-    width  of a token, what lies inside it left out, and of several sizes of patches that of the finest
-    grid   (height, width) of a map of tokens; None where tokens lie in a row
-    class_blocks  those behind the blocks in which a class token may join the tokens, in the order they run
+    width  width of a token, without tokens inside it; if there are several sizes of patches, that of the finest
+    grid   (height, width) of a map of tokens; None if tokens lie in a row
+    class_blocks  modules behind the blocks in which a class token may join the tokens, in the order they run
     earlier  the calls of alike blocks before these that take more tokens of the same width, in the order they run, and that of the first
-        of these; none where there are none before
+        of these; none if there are none before
     """
 
     blocks: tuple[nn.Module, ...]
@@ -111,7 +111,7 @@ def trial(module: nn.Module) -> Iterator[None]:
 
 
 def first_tensor(value: Any) -> Tensor | None:
-    """Return the first tensor in a module's arguments or result, None where there is none: hidden states come first everywhere."""
+    """Return the first tensor in a module's arguments or result, None if there is none: hidden states come first everywhere."""
     if isinstance(value, Tensor):
         return value
     if isinstance(value, Mapping):
@@ -185,7 +185,8 @@ def _is_row(container: nn.Module) -> bool:
     """Return whether a container is a row of blocks: a list of modules of one class, each with at least two weights (attention or mixing,
     and an MLP; or two convolutions).
 
-    A list of such lists (stages) is none. A module that is no list, but holds alike modules under names of its own, is one too (RegNet).
+    A list of such lists (stages) is not a row. A module that is no list but holds modules of one class under different names is a row too
+    (RegNet).
     """
     children = list(container.children())
     if not isinstance(container, _LISTS) and (len(children) < 2 or any(isinstance(child, _LISTS) for child in children)):
@@ -256,8 +257,8 @@ def _watch(module: nn.Module, containers: Mapping[str, Sequence[nn.Module]], run
 
 
 def _runs(calls: Sequence[_Call]) -> list[BlockCalls]:
-    """Group successive calls of one row that keep one shape; a row that takes what an alike row gave, of the same shape, continues its
-    group.
+    """Group successive calls of one row that keep one shape; a row whose input is the output of a similar row, of the same shape, continues
+    that row's group.
     """
     runs: list[BlockCalls] = []
     current: dict[str, BlockCalls | None] = {}
@@ -278,8 +279,8 @@ def _runs(calls: Sequence[_Call]) -> list[BlockCalls]:
 
 
 def _from_first(runs: list[BlockCalls]) -> list[BlockCalls]:
-    """Return the runs over as many patches as the first run in which tokens lie in a row: no convolutional trunk, and nothing that
-    follows.
+    """Return the runs with the same number of patches as the first run whose tokens lie in a row; this leaves out a convolutional trunk and
+    later parts.
     """
     first = next((run[0] for run in runs if run[0].tokens is not None and run[0].tokens.dim() == 3), None)
     return runs if first is None else [run for run in runs if _patches(run[0]) == _patches(first)]
@@ -332,8 +333,8 @@ def _chosen(runs: list[BlockCalls], names: Mapping[int, str]) -> BlockCalls:
 
 
 def _class_blocks(calls: Sequence[_Call], last: _Call, shape: torch.Size) -> tuple[nn.Module, ...]:
-    """Return the modules of the row behind the blocks that take one token more than the blocks gave (``shape``) and return as many; or that
-    take the others and that one, and return that one alone.
+    """Return the modules behind the blocks that take one token more than the blocks' output (``shape``), and return either all these tokens
+    or only that one.
     """
     batch, tokens, width = shape
     whole, others, token = ((batch, count, width) for count in (1 + tokens, tokens, 1))
@@ -344,8 +345,8 @@ def _class_blocks(calls: Sequence[_Call], last: _Call, shape: torch.Size) -> tup
 
 
 def _earlier(calls: Sequence[_Call], first: _Call) -> tuple[EarlierCall, ...]:
-    """Return the calls before ``first``, of blocks of its list or class, that take more tokens, in a row, of the same width; then that of
-    ``first``. Empty where there are none before.
+    """Return the calls before ``first`` of blocks in the same list or of the same class that take a row of more tokens with the same width,
+    followed by the call ``first``. Empty if there are no such calls.
     """
     if first.tokens is None or first.tokens.dim() != 3 or first.block_kind is not None or not any(call is first for call in calls):
         return ()

@@ -33,8 +33,8 @@ def are_in_place(
     """Return whether the patches at ``place`` of the first block's tokens are a grid over the picture, where earlier blocks take more
     tokens.
 
-    From each of these blocks to the next, tokens are moved by the row and by the column of the picture that they are of: how far those
-    of the next move says where these come from. What earlier blocks take is to be a grid.
+    To find out, the tokens of each block are changed in proportion to their row and to their column in the picture; the changes of the next
+    block's tokens then tell where these come from. The tokens of the first earlier block must be a grid.
     """
     first = structure.earlier[0]
     taken = _answers(module, run, tensors, None, first)
@@ -96,7 +96,7 @@ def _moved(
     module: nn.Module, run: Forward, tensors: Mapping[str, Tensor], source: EarlierCall, target: EarlierCall, places: Tensor, inside: bool
 ) -> Tensor | None:
     """Return where the tokens of ``target`` come from, (S, 2), NaN for a token of no patch, if those of ``source`` lie at ``places``; with
-    ``inside``, from its input to its output. None where none come from there.
+    ``inside``, from its input to its output. None if none come from there.
     """
     known = torch.isfinite(places).all(-1)
     codes = torch.stack([torch.zeros_like(places[:, 0]), known.double(), *(1 + places).nan_to_num().unbind(-1)])

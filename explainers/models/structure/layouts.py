@@ -43,7 +43,7 @@ def image_layout(
 ) -> LayoutOf:
     """Return a function that gives the layout of any batch of images: the prefix tokens are those that do not change with the image.
 
-    ``tensors`` holds two different images, and ``answers`` what ``run`` gives for them, where that is known. ``dense``: the head reads the
+    ``tensors`` holds two different images, and ``answers`` the results of ``run`` for them, if known. ``dense``: the head reads the
     patches, so that no class token is looked for.
     """
     bypassed, x = has_bypass(module, structure, run, tensors, answers)
@@ -98,8 +98,8 @@ def image_layout(
 
     @cache
     def filled(tall: int, wide: int) -> tuple[int, int]:
-        """Return the grid of an image of this height and width, whose rest beyond whole patches is cut, or padded to one more, as a
-        convolutional trunk does. For a model that reads patches, the number of its tokens tells which.
+        """Return the grid of an image of this height and width. Pixels beyond whole patches are either cut off or padded to one more patch,
+        as the convolutional trunk does; for a model that reads patches, the number of its tokens tells which.
         """
         down, across = tall / patch[0], wide / patch[1]
         if not dense or (down.is_integer() and across.is_integer()):

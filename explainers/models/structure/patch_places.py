@@ -33,10 +33,10 @@ def patch_places(
     module: nn.Module, structure: Structure, run: Forward, tensors: Mapping[str, Tensor], place: slice, grid: tuple[int, int], seed: int = 0
 ) -> tuple[Tensor, Tensor]:
     """Find where in the picture the patches at ``place`` of the embedded tokens x^1 come from: (N, 2), row and column in the ``grid``; and
-    (N,), how much of what they are made of lies elsewhere: 0 where each is made of one patch of the picture alone.
+    (N,), the share of each token that comes from elsewhere: 0 if it comes from one patch of the picture alone.
 
-    Noise is laid over the picture, equally strong everywhere, then the stronger the lower, then the further right: what a token changes by
-    says how strong the noise was where it comes from.
+    Noise is added to the picture: first equally strong everywhere, then stronger towards the bottom, then towards the right. The change of
+    a token tells how strong the noise was at its place.
     """
     pixels = tensors["pixel_values"][:1]
     height, width = pixels.shape[-2:]

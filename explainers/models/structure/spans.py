@@ -15,8 +15,8 @@ from explainers.models.structure.hooks import hooked
 
 
 class Span(nn.Module):
-    """The parts of one block, up to the call of ``after``; hooks on it are hooks on these. What a hook returns in place of the block's
-    input or output reaches ``first`` or ``after`` alone, not the residual path that the loop adds.
+    """The parts of one block, up to the call of ``after``. A hook on the span becomes hooks on these parts. What a hook returns in place of
+    the block's input or output reaches ``first`` or ``after`` alone, not the residual path that the loop adds.
     """
 
     def __init__(self, parts: Sequence[nn.Module], after: nn.Module) -> None:
@@ -55,7 +55,7 @@ def spans_of(module: nn.Module, run: Callable[[], Any]) -> dict[str, list[nn.Mod
     """Return the rows of blocks, by the name of their list, whose parts a loop calls one by one on one stream of tokens; ``run()`` is a
     pass.
 
-    A row is left out where the stream, after its last block, is handed to no module as it is: where the block ends is not known then.
+    A row is left out if its stream is not passed unchanged to any module after the last block, since the end of the block is then unknown.
     """
     lists = {
         name: [list(child.children()) for child in part.children()]

@@ -86,10 +86,10 @@ def sees_all_edges(module: nn.Module, structure: Structure, run: Forward, tensor
 def has_bypass(
     module: nn.Module, structure: Structure, run: Forward, tensors: Mapping[str, Tensor], answers: Tensor | None = None
 ) -> tuple[bool, Tensor | None]:
-    """Return whether the answer depends on the image by another way than the embedded tokens x^1: two images whose x^1 are made the same
-    get different answers. The second value is x^1 (2, S, D) of the two images, None where the tokens cannot be replaced.
+    """Return whether the answer depends on the image by another path than the embedded tokens x^1: two images whose x^1 are made the same
+    get different answers. The second value is x^1 (2, S, D) of the two images, None if the tokens cannot be replaced.
 
-    ``answers`` is what ``run`` gives for the two as they are; None: not known yet.
+    ``answers`` is the result of ``run`` for the unchanged images; None: not known yet.
     """
     entry, block_kind, first, is_out_of_reach = structure.entry, structure.block_kind, True, False
     x: Tensor | None = None

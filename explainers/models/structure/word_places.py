@@ -19,8 +19,8 @@ _PADDED = 2
 
 
 def check_word_order(module: nn.Module, structure: Structure, run: Forward, tensors: Mapping[str, Tensor]) -> None:
-    """Raise ExplainerError where token i of a text is not token i of the embedded tokens x^1, with or without padding. ``tensors`` holds
-    one text.
+    """Raise ExplainerError if token i of a text is not token i of the embedded tokens x^1, with or without padding. ``tensors`` holds one
+    text.
     """
     for given, last in _texts(tensors):
         ids = given["input_ids"]

@@ -32,10 +32,11 @@ _BOX = re.compile(r"box:(\d+)(?:/(\w+))?")
 
 @add_task
 class ObjectDetection(Task):
-    """Queries, each with logits (B, Q, C) and a box (B, Q, 4) of its centre and size in shares of the picture.
+    """Task of object detection: Q queries, each with logits (B, Q, C) and a box (B, Q, 4), given as centre and size in shares of the
+    picture.
 
-    The logits have one class more than the model's labels where a query may hold no object (a softmax: DETR, YOLOS), and as many where each
-    label is yes or no (a sigmoid: Conditional and Deformable DETR). A box's side is a value.
+    If a query may hold no object (softmax: DETR, YOLOS), the logits have one class more than the model has labels; if each label is yes or
+    no (sigmoid: Conditional and Deformable DETR), they have the same number. The side of a box is a value.
     """
 
     name = "object-detection"
@@ -68,7 +69,7 @@ class ObjectDetection(Task):
         return boxes
 
     def raw_forward(self, forward: RawForward) -> RawForward:
-        """The model's output, and what its boxes were before the sigmoid."""
+        """Return a forward pass that returns the model's output, with the boxes also as they were before the sigmoid."""
 
         def run(tensors: Mapping[str, Tensor]) -> Any:
             with _Sigmoids() as sigmoids:
@@ -82,14 +83,16 @@ class ObjectDetection(Task):
         return logits_in(output).mean(1)
 
     def class_count(self, logits: Tensor) -> int:
-        """The model's labels, "no object" left out."""
+        """Return the model's labels, "no object" left out."""
         return logits.shape[-1] - (self.output_of_boxes == "softmax")
 
     def _labels(self, task_input: TaskInput) -> list[str]:
         return [*task_input.labels, NO_OBJECT] if self.output_of_boxes == "softmax" else list(task_input.labels)
 
     def places(self, task_input: TaskInput) -> list[Place]:
-        """The boxes, the surest that it holds something first. ``says`` and ``score`` are of the surest class that is something."""
+        """Return the boxes, most probable object first. ``says`` and ``score`` of a place are the most probable class other than "no
+        object", and its probability.
+        """
         logits, labels = logits_in(task_input.output)[0], self._labels(task_input)
         corners = corners_of(self._boxes(task_input.output)[0]).clamp(0, 1).tolist()
         places = []
@@ -120,7 +123,7 @@ class ObjectDetection(Task):
         return Place(f"box:{index}", f"box {index}, {says}", box=(x0, y0, x1, y1), says=says, score=score)
 
     def reading(self, place: Place, task_input: TaskInput) -> Reading:
-        """The logits of a box, or one of its sides as a share of the picture."""
+        """Return the function that reads the logits of a box, or one of its sides as a share of the picture."""
         named = _BOX.fullmatch(place.at)
         assert named is not None
         index, side = int(named[1]), named[2]
@@ -135,7 +138,7 @@ class ObjectDetection(Task):
         labels = [f"{side} side, as a share of the {'width' if centre == 0 else 'height'}"]
 
         def read(output: Any) -> Tensor:
-            """The side (B, 1): what was given to the sigmoid times its slope, and the rest as a constant."""
+            """Return the side (B, 1) as a linear function of the sigmoid's input: the input times the slope, plus a constant."""
             box = self._boxes(output)[:, index]
             before: Tensor = output[BEFORE][:, index]
             # the tangent at this very place: nothing of the gradient is lost by holding it, so no recording need follow it
@@ -148,7 +151,7 @@ class ObjectDetection(Task):
 
 
 class _Sigmoids(TorchFunctionMode):
-    """Keeps what sigmoids were given and gave."""
+    """A function mode that keeps the inputs and outputs of sigmoids."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -161,7 +164,7 @@ class _Sigmoids(TorchFunctionMode):
         return out
 
     def before(self, out: Tensor) -> Tensor:
-        """Return the input of the sigmoid whose output is ``out``. Raises ExplainerError where none did."""
+        """Return the input of the sigmoid whose output is ``out``. Raises ExplainerError if it is the output of none."""
         for given, before in self._pairs:
             if given is out:
                 return before
@@ -169,6 +172,6 @@ class _Sigmoids(TorchFunctionMode):
 
 
 def corners_of(boxes: Tensor) -> Tensor:
-    """x0, y0, x1, y1 (..., 4) of boxes given by centre and size."""
+    """Return x0, y0, x1, y1 (..., 4) of boxes given by centre and size."""
     centre, size = boxes.detach().double().split(2, -1)
     return torch.cat([centre - size / 2, centre + size / 2], -1)

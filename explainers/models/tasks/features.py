@@ -29,11 +29,11 @@ _COMPONENT = re.compile(r"component:(\d+)")
 
 @add_task
 class Features(Task):
-    """The features of a backbone: hidden states (B, S, D), and one vector (B, D) for the whole.
+    """Task of a backbone without a head: its features are the hidden states (B, S, D), and one vector (B, D) for the whole input.
 
-    That vector is the model's own embedding where it gives one (a projection, or what a folder of sentence-transformers puts after its
-    backbone), else what it pools; where it pools nothing, its class token, else the mean of its tokens. A pooler that transformers adds to
-    a backbone without weights for it (a dense layer and a tanh) is not read.
+    The vector is the model's embedding if it has one (a projection, or the layers that a folder of sentence-transformers adds), else its
+    pooled output, else its class token, else the mean of its tokens. A pooler that transformers adds to a backbone without weights for it
+    (a dense layer and a tanh) is not read.
     """
 
     name = "features"
@@ -58,7 +58,7 @@ class Features(Task):
         return cls(module, library) if bare or (hidden and tensor_of(output, "logits") is None) else None
 
     def raw_forward(self, forward: RawForward) -> RawForward:
-        """The hidden states, as all of timm's models give them by a method of their own."""
+        """Return a forward pass that returns the hidden states; timm's models have a method for that."""
         if self._embedding is not None:
             return lambda tensors: {**forward(tensors), MASK: tensors.get(MASK, torch.ones_like(tensors["input_ids"]))}
         if self._library != "timm":
@@ -67,7 +67,7 @@ class Features(Task):
         return lambda tensors: module.forward_features(tensors["pixel_values"])
 
     def hidden(self, output: Any) -> Tensor:
-        """The last hidden states (B, S, D)."""
+        """Return the last hidden states (B, S, D)."""
         tokens = output if isinstance(output, Tensor) else tensor_of(output, "last_hidden_state")
         if tokens is None:
             raise ExplainerError(f"{type(self._module).__name__} gives its hidden states in another form: {type(output).__name__}")
@@ -76,7 +76,7 @@ class Features(Task):
         return tokens
 
     def pooled(self, output: Any) -> Tensor:
-        """The features (B, D) of the whole."""
+        """Return the vector (B, D) of features of the whole input."""
         module: Any = self._module
         if self._library == "timm":
             pooled: Tensor = module.forward_head(output, pre_logits=True)
@@ -93,11 +93,11 @@ class Features(Task):
         return self._of_tokens(self.hidden(output))
 
     def _of_tokens(self, tokens: Tensor) -> Tensor:
-        """The class token of (B, S, D), else their mean."""
+        """Return the class token of (B, S, D), else their mean."""
         return tokens[:, 0] if self._class_token else tokens.mean(1)
 
     def trial(self, output: Any) -> Tensor:
-        """The features of the whole."""
+        """Return the vector (B, D) of features of the whole input."""
         return self.pooled(output)
 
     def class_count(self, logits: Tensor) -> int:
@@ -106,22 +106,26 @@ class Features(Task):
 
     @property
     def outputs(self) -> str:
-        """A phrase for the output: hidden states."""
+        """A phrase for the output in the model's report."""
         return "features of each token, and of the whole"
 
     def places(self, task_input: TaskInput) -> list[Place]:
-        """The whole, what it is compared with, its components; a patch is clicked on."""
+        """Return the places to choose from: the whole vector, its similarity to the reference, and the principal components; a patch is
+        chosen by a click.
+        """
         similar = [Place("similar", "similarity to the reference")] if REFERENCE in task_input.tensors else []
         patches = [self._farthest_patch(task_input)] if task_input.layout.grid else []
         components = [Place(f"component:{i + 1}", f"principal component {i + 1}") for i in range(COMPONENTS) if task_input.layout.grid]
         return [*similar, *patches, Place("features", "features"), Place("mean", "mean of the features"), *components]
 
     def usual(self, task_input: TaskInput, places: Sequence[Place]) -> Place:
-        """The similarity where there is something to compare with, else the patch that is most unlike the others, else the features."""
+        """Return the default place: the similarity if there is a reference, else the patch that differs most from the others, else the
+        features.
+        """
         return places[0]
 
     def find(self, at: str, task_input: TaskInput, places: Sequence[Place]) -> Place:
-        """Return the place that ``at`` names: as written, or a patch or a token by its number."""
+        """Return the place that ``at`` names: one of ``places``, or a patch or a token by its number."""
         number, component = _PATCH.fullmatch(at.strip()), _COMPONENT.fullmatch(at.strip())
         if number is not None:
             return self._token_place(int(number[1]), None if number[2] is None else int(number[2]), at, task_input)
@@ -136,7 +140,7 @@ class Features(Task):
         return super().find(at, task_input, places)
 
     def _farthest_patch(self, task_input: TaskInput) -> Place:
-        """The patch that lies farthest on the first principal component."""
+        """Return the patch that lies farthest on the first principal component."""
         patches = self._patches(task_input.output, task_input.layout.prefix)[0]
         mean, axes = principal_components(patches, 1)
         rows, columns = task_input.layout.grid or (1, 1)
@@ -183,7 +187,9 @@ class Features(Task):
         return self._component(place, task_input)
 
     def _component(self, place: Place, task_input: TaskInput) -> Reading:
-        """The mean projection of the patches on the positive side of a principal component, on which the mean of all patches is zero."""
+        """Return the function that reads a principal component: the mean projection of the patches on its positive side, when the mean of
+        all patches is zero.
+        """
         start = task_input.layout.prefix
         mean, axes = principal_components(self._patches(task_input.output, start)[0], int(place.at.partition(":")[2]))
         axis = axes[-1]
@@ -209,7 +215,7 @@ class Features(Task):
 
 
 def without_reference(tensors: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the tensors without the one that features are compared with."""
+    """Return the tensors of an input without the reference with which features are compared."""
     return {name: tensor for name, tensor in tensors.items() if name != REFERENCE}
 
 
@@ -219,15 +225,15 @@ def tensor_named(module: nn.Module, part: str) -> bool:
 
 
 def cosines(features: Tensor, vectors: Tensor) -> Tensor:
-    """The cosines (B, K) of features (B, D) with vectors (K, D)."""
+    """Return the cosines (B, K) of features (B, D) with vectors (K, D)."""
     return F.normalize(features, dim=-1) @ F.normalize(vectors.to(features), dim=-1).mT
 
 
 def principal_components(features: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """The mean (D,) of features (N, D) and their first ``count`` principal components (count, D), unit vectors.
+    """Return the mean (D,) of features (N, D) and their first ``count`` principal components (count, D), unit vectors.
 
-    Each points to where the projections have the larger third moment, the side of the fewer and farther patches, as a sign is not
-    defined. In float64.
+    As the sign of a component is arbitrary, each points to the side with fewer and farther patches, where the third moment is positive.
+    Computed in float64.
     """
     rows = features.detach().double()
     mean = rows.mean(0)

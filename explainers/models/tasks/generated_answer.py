@@ -19,7 +19,7 @@ from explainers.models.eval_mode import evaluating
 from explainers.models.inputs.types import ANSWER, Prepared, TextInput, Token
 from explainers.models.libraries.recognition import Library, text_config
 from explainers.models.tasks.task import Place, Reading, TaskInput, add_task, tensor_of, top_class, transformers_class_ends
-from explainers.models.tasks.text_places import numbered, place_in_text, spelt, words_of
+from explainers.models.tasks.text_places import number_repeats, place_in_text, spell_tokens, words_of
 from explainers.models.tasks.vocabulary import VocabularyTask
 
 MAX_NEW_TOKENS = 32  # of an answer, where the model's generation_config does not say max_new_tokens
@@ -30,7 +30,8 @@ WORD = "word:"  # before a word of the answer, as a place
 class GeneratedAnswer(VocabularyTask):
     """Task of explaining an answer's tokens by the tokens of the prompt; their logits are read at the token before each.
 
-    Of one token the classes are the vocabulary; of several, the number is the sum of their own logits. Tokens of the answer count as input.
+    For one token the classes are the vocabulary; for several, the explained number is the sum of their own logits. Tokens of the answer
+    count as input.
     """
 
     name = "text-generation"
@@ -49,13 +50,14 @@ class GeneratedAnswer(VocabularyTask):
         return self.logits(output)[:, -1]
 
     def sample(self, text: str) -> Any:
-        """The text without its last word: behind a sentence that is whole some models write nothing."""
+        """Return the text without its last word, because some models write nothing after a complete sentence."""
         return text.rsplit(" ", 1)[0]
 
     def complete(self, prepared: Prepared, module: nn.Module) -> Prepared:
-        """The prompt and the answer that the model writes: ``generate`` of transformers, always the likeliest token.
+        """Return the prompt followed by the answer that the model writes with ``generate`` of transformers, always with the likeliest
+        token.
 
-        Raises ExplainerError for several prompts, one that leaves no room, and where nothing is written.
+        Raises ExplainerError for several prompts, for a prompt that leaves no room, and if the model writes nothing.
         """
         if len(prepared) != 1:
             raise ExplainerError(f"One prompt is answered at a time, and {len(prepared)} were sent: send them one by one.")
@@ -77,7 +79,7 @@ class GeneratedAnswer(VocabularyTask):
         return min(declared, limit - tokens) if isinstance(limit, int) and limit > 0 else declared
 
     def _join(self, answer: Sequence[int], prepared: Prepared) -> Prepared:
-        """The prompt with the tokens of an answer behind it."""
+        """Append the tokens of an answer to the prompt."""
         record, length = prepared.inputs[0], prepared.tensors["input_ids"].shape[1]
         assert isinstance(record, TextInput)
         tensors = {}
@@ -92,7 +94,9 @@ class GeneratedAnswer(VocabularyTask):
         return replace(prepared, tensors=tensors, inputs=(replace(record, tokens=(*record.tokens, *tokens), answer=text),))
 
     def _read(self, ids: Sequence[int]) -> tuple[str, list[Token]]:
-        """The text of an answer, and where each of its tokens stands in it: by the text that it adds to those before it."""
+        """Decode the ids of an answer to its text and its tokens. The characters of a token are those by which it lengthens the text of the
+        tokens before it.
+        """
         if self.tokenizer is None:
             written = [str(index) for index in ids]
         else:
@@ -118,7 +122,7 @@ class GeneratedAnswer(VocabularyTask):
         assert isinstance(record, TextInput)
         whole = answer[0], answer[-1]
         words = self._words(task_input)
-        labels = numbered(words_of(record, *word) for word in words)
+        labels = number_repeats(words_of(record, *word) for word in words)
         places = [Place("answer", words_of(record, *whole), whole, score=self._probability(task_input, *whole))]
         for label, word in zip(labels, words, strict=True):
             first = self.logits(task_input.output)[0, word[0] - 1]
@@ -128,14 +132,14 @@ class GeneratedAnswer(VocabularyTask):
 
     @staticmethod
     def _answer(task_input: TaskInput) -> range:
-        """The tokens of the answer."""
+        """Return the tokens of the answer."""
         assert isinstance(task_input.record, TextInput)
         inside = [i for i, token in enumerate(task_input.record.tokens) if token.part == ANSWER]
         return range(inside[0], inside[-1] + 1)
 
     def _words(self, task_input: TaskInput) -> list[tuple[int, int]]:
-        """The first and the last token of each word of the answer: a token begins one where white space is before it, which belongs to it
-        where that is a token of its own.
+        """Return the first and the last token of each word of the answer. A token after white space begins a word; white space that is a
+        token itself belongs to the word after it.
         """
         record = task_input.record
         assert isinstance(record, TextInput)
@@ -171,8 +175,8 @@ class GeneratedAnswer(VocabularyTask):
         place, answer = place_in_text(wanted.removeprefix(WORD), task_input.record, ANSWER), self._answer(task_input)
         if place is None or place.tokens is None or not set(place.tokens) <= set(answer):
             raise ExplainerError(
-                f"at={at!r} is no part of the answer, whose tokens are {spelt(answer[0], answer[-1])}: {task_input.record.answer!r}. "
-                f"Send {self.places_are}."
+                f"at={at!r} is no part of the answer, whose tokens are {spell_tokens(answer[0], answer[-1])}: "
+                f"{task_input.record.answer!r}. Send {self.places_are}."
             )
         return next((known for known in places if known.tokens == place.tokens), place)
 
@@ -194,7 +198,7 @@ class GeneratedAnswer(VocabularyTask):
         record = task_input.record
         assert isinstance(record, TextInput)
         words = self._words(task_input) if place.at == "words" else [(first, last)]
-        labels = numbered(words_of(record, *word) for word in words)
+        labels = number_repeats(words_of(record, *word) for word in words)
         summed = "The sum of the logits of the answer's tokens is explained."
 
         def read(output: Any) -> Tensor:
@@ -208,8 +212,8 @@ class GeneratedAnswer(VocabularyTask):
         return Reading(place, read, labels, "regression", notes=(summed, note, *differs), **how)
 
     def _differing(self, task_input: TaskInput) -> tuple[str, ...]:
-        """A note where one pass over prompt and answer does not find the answer likeliest that was written token by token: as where tokens
-        of the prompt attend to those behind them.
+        """Return a note if a single pass over prompt and answer finds other tokens most likely than those that the model wrote one by one,
+        for example because tokens of the prompt attend to later ones.
         """
         answer, ids = self._answer(task_input), task_input.tensors["input_ids"][0]
         likeliest = self.logits(task_input.output)[0, answer.start - 1 : answer.stop - 1].argmax(-1)

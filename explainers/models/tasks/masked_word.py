@@ -21,7 +21,7 @@ from explainers.models.tasks.task import (
     top_class,
     transformers_class_ends,
 )
-from explainers.models.tasks.text_places import numbered, spelt
+from explainers.models.tasks.text_places import number_repeats, spell_tokens
 from explainers.models.tasks.vocabulary import VocabularyTask
 
 _NUMBER = re.compile(r"tokens?:\d+")
@@ -29,7 +29,7 @@ _NUMBER = re.compile(r"tokens?:\d+")
 
 @add_task
 class MaskedWord(VocabularyTask):
-    """The logits of the vocabulary where the text has a mask."""
+    """Task of filling a mask: the logits of the vocabulary at a mask in the text."""
 
     name = "fill-mask"
     places_are = "mask, mask#2 for the second one, or token:5"
@@ -40,11 +40,11 @@ class MaskedWord(VocabularyTask):
         return cls() if transformers_class_ends(module, library, "ForMaskedLM") else None
 
     def sample(self, text: str) -> Any:
-        """The text with its last word masked."""
+        """Return the text with its last word masked."""
         return re.sub(r"\w+(?=\W*$)", lambda _: self._mask(), text)
 
     def _mask(self) -> str:
-        """Return the tokenizer's mask as text. Raises ExplainerError where it has none."""
+        """Return the tokenizer's mask as text. Raises ExplainerError if it has none."""
         mask = getattr(self.tokenizer, "mask_token", None)
         if mask is None:
             raise ExplainerError("The tokenizer of this model has no mask, or none was given: pass tokenizer= to wrap.")
@@ -56,18 +56,18 @@ class MaskedWord(VocabularyTask):
 
     @property
     def outputs(self) -> str:
-        """A row of logits at each token."""
+        """A phrase for the output in the model's report: a row of logits at each token."""
         return "a word of the vocabulary, at each token"
 
     def places(self, task_input: TaskInput) -> list[Place]:
-        """The masks, each with its likeliest word."""
+        """Return the masks, each with its likeliest word."""
         logits, ids = self.logits(task_input.output)[0], task_input.tensors["input_ids"][0]
         mask = self._mask()
         indices = (ids == self.tokenizer.mask_token_id).nonzero().flatten().tolist()
         if not indices:
             raise ExplainerError(f"Put {mask} where the word is asked for: this text has none.")
         places = []
-        for at, index in zip(numbered(["mask"] * len(indices)), indices[:MOST_PLACES], strict=False):
+        for at, index in zip(number_repeats(["mask"] * len(indices)), indices[:MOST_PLACES], strict=False):
             says, score = top_class(logits[index], self.labels(logits.shape[-1]))
             places.append(Place(at, at, (index, index), says=says, score=score))
         return places
@@ -79,13 +79,13 @@ class MaskedWord(VocabularyTask):
             place = next((place for place in places if place.tokens == (first, first)), None)
             if place is None:
                 assert isinstance(task_input.record, TextInput)
-                masks = ", ".join(spelt(*place.tokens) for place in places if place.tokens)
+                masks = ", ".join(spell_tokens(*place.tokens) for place in places if place.tokens)
                 raise ExplainerError(f"at={at!r}: this is no {self._mask()}; put one there to ask about it. Masks of this text: {masks}.")
             return place
         return super().find("mask" if at.strip() == "mask#1" else at, task_input, places)
 
     def reading(self, place: Place, task_input: TaskInput) -> Reading:
-        """The logits of the vocabulary at the mask."""
+        """Return the logits of the vocabulary at the mask."""
         assert place.tokens is not None
         token = place.tokens[0]
         labels = self.labels(self.logits(task_input.output).shape[-1])

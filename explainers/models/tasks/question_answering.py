@@ -12,14 +12,15 @@ from explainers.errors import ExplainerError
 from explainers.models.inputs.types import TextInput, TextPair
 from explainers.models.libraries.recognition import Library
 from explainers.models.tasks.task import Place, Reading, Task, TaskInput, add_task, tensor_of, top_class
-from explainers.models.tasks.text_places import SPELLING, numbered, place_in_text, words_of
+from explainers.models.tasks.text_places import SPELLING, number_repeats, place_in_text, words_of
 
 MOST_TOKENS = 15  # of the answer that is looked for, as data sets of questions have them
 
 
 @add_task
 class QuestionAnswering(Task):
-    """Two logits a token: that the answer starts there, and that it ends there. The tokens of the context are the classes.
+    """Task of finding an answer in a text: two logits for each token, for the start and the end of the answer. The tokens of the context
+    are the classes.
 
     The score of a span is the sum of the two, the number by which such models choose their answer (Devlin et al., 2019, section 4.2).
     """
@@ -39,7 +40,7 @@ class QuestionAnswering(Task):
         return TextPair("What is it?", text)
 
     def trial(self, output: Any) -> Tensor:
-        """The means of both over tokens."""
+        """Return the means (B, 2) over tokens of the logits of start and end."""
         return torch.stack(self._ends(output), -1).mean(1)
 
     def class_count(self, logits: Tensor) -> int:
@@ -55,7 +56,7 @@ class QuestionAnswering(Task):
 
     @staticmethod
     def _context(record: Any) -> range:
-        """The tokens of the context. Raises ExplainerError where one text was sent."""
+        """Return the tokens of the context. Raises ExplainerError if only one text was sent."""
         assert isinstance(record, TextInput)
         inside = [i for i, token in enumerate(record.tokens) if token.part == 1 and not token.special]
         if not inside:
@@ -64,11 +65,11 @@ class QuestionAnswering(Task):
 
     @property
     def outputs(self) -> str:
-        """Two rows of logits over the tokens."""
+        """A phrase for the output in the model's report: two rows of logits over the tokens."""
         return "where an answer starts and ends, at each token"
 
     def places(self, task_input: TaskInput) -> list[Place]:
-        """The best span, its start and its end."""
+        """Return the best span, its start and its end."""
         record, context = task_input.record, self._context(task_input.record)
         assert isinstance(record, TextInput)
         ends = [logits[0, context.start : context.stop] for logits in self._ends(task_input.output)]
@@ -100,12 +101,12 @@ class QuestionAnswering(Task):
         return place
 
     def reading(self, place: Place, task_input: TaskInput) -> Reading:
-        """The logits of the context's tokens, or the sum of a span's two."""
+        """Return the function that reads the logits of the context's tokens, or the sum of the two logits of a span."""
         record, context = task_input.record, self._context(task_input.record)
         assert isinstance(record, TextInput)
         start, end = (logits[0] for logits in self._ends(task_input.output))
         if place.at in ("start", "end"):
-            labels = numbered(token.text for token in record.tokens[context.start : context.stop])
+            labels = number_repeats(token.text for token in record.tokens[context.start : context.stop])
             side = ("start", "end").index(place.at)
             return Reading(place, lambda output: self._ends(output)[side][:, context.start : context.stop], labels)
         assert place.tokens is not None
@@ -122,7 +123,9 @@ class QuestionAnswering(Task):
 
 
 def best_span(start: Tensor, end: Tensor) -> tuple[int, int]:
-    """The first and the last token of the span with the largest sum of its logits (S,) of start and end, of at most :data:`MOST_TOKENS`."""
+    """Return the first and the last token of the span with the largest sum of its logits (S,) of start and end, of at most
+    :data:`MOST_TOKENS`.
+    """
     sums = (start[:, None] + end[None, :]).detach()
     allowed = torch.ones_like(sums, dtype=torch.bool).triu().tril(MOST_TOKENS - 1)
     best = int(sums.masked_fill(~allowed, -torch.inf).argmax())

@@ -22,9 +22,10 @@ _BACKGROUND = ("background", "other", "unlabeled", "unlabelled", "void", "ignore
 
 @add_task
 class ImageSegmentation(Task):
-    """Logits (B, C, h, w), a class for each pixel of the model's own output, which is often a quarter of the picture's size.
+    """Task of semantic segmentation: logits (B, C, h, w) for each pixel of the model's output, which often has a quarter of the picture's
+    size.
 
-    A region's logits are the mean of those of its pixels. The area that the model gives to a class is held as it is for the whole picture.
+    The logits of a region are the mean of those of its pixels. The area of a class is that in the whole picture; it is held constant.
     """
 
     name = "image-segmentation"
@@ -37,19 +38,21 @@ class ImageSegmentation(Task):
 
     @classmethod
     def of(cls, module: nn.Module, library: Library, output: Any) -> Task | None:
-        """Return this task if the module is a transformers model for semantic segmentation, else None. Raises ExplainerError for those that
-        give masks, each with a class.
+        """Return this task if the module is a transformers model for semantic segmentation, else None. Raises ExplainerError for models
+        that return masks, each with a class.
         """
         if library == "transformers" and tensor_of(output, "masks_queries_logits") is not None:
             raise ExplainerError(GIVES_MASKS.format(type(module).__name__))
         return cls() if transformers_class_ends(module, library, "ForSemanticSegmentation") else None
 
     def trial(self, output: Any) -> Tensor:
-        """The means over the picture."""
+        """Return the mean logits (B, C) over the picture."""
         return logits_in(output).flatten(2).mean(-1)
 
     def places(self, task_input: TaskInput) -> list[Place]:
-        """The classes that the model sees, the largest area first, and the whole picture. ``score`` is the mean probability in the area."""
+        """Return the classes that the model sees, the largest area first, and the whole picture. ``score`` is the mean probability in the
+        area.
+        """
         logits = logits_in(task_input.output)[0]
         p = logits.double().softmax(0)
         seen = logits.argmax(0)
@@ -64,12 +67,12 @@ class ImageSegmentation(Task):
         return [*places, self._rectangle(WHOLE, "the whole picture", (0.0, 0.0, 1.0, 1.0), task_input)]
 
     def usual(self, task_input: TaskInput, places: Sequence[Place]) -> Place:
-        """The largest area that is not background; the largest where all is."""
+        """Return the largest area that is not background, or if all is background the largest."""
         areas = [place for place in places if place.area is not None]
         return next((place for place in areas if (place.says or "").casefold() not in _BACKGROUND), areas[0])
 
     def find(self, at: str, task_input: TaskInput, places: Sequence[Place]) -> Place:
-        """A rectangle, the whole, or the area of a class by its label."""
+        """Return the place that ``at`` names: a rectangle, the whole picture, or the area of a class by its label."""
         at = at.strip()
         rectangle = _REGION.fullmatch(at)
         if rectangle is not None:
@@ -94,7 +97,7 @@ class ImageSegmentation(Task):
         return Place(at, label, box=box, says=says, score=score)
 
     def reading(self, place: Place, task_input: TaskInput) -> Reading:
-        """The mean logits of the pixels of a region."""
+        """Return the function that reads the mean logits of the pixels of a region."""
         logits = logits_in(task_input.output)[0]
         if place.area is not None:
             inside = logits.argmax(0) == list(task_input.labels).index(place.says or "")
@@ -109,7 +112,7 @@ class ImageSegmentation(Task):
 
 
 def _box(at: str, sides: Sequence[str]) -> tuple[float, float, float, float]:
-    """x0, y0, x1, y1 as numbers. Raises ExplainerError for what is no rectangle in the picture."""
+    """Parse a rectangle to x0, y0, x1, y1 as numbers. Raises ExplainerError if it is no rectangle in the picture."""
     try:
         x0, y0, x1, y1 = (float(side) for side in sides)
     except ValueError:
@@ -120,7 +123,9 @@ def _box(at: str, sides: Sequence[str]) -> tuple[float, float, float, float]:
 
 
 def _pixels_of(box: tuple[float, float, float, float], size: Sequence[int], device: torch.device) -> Tensor:
-    """bool (h, w): pixels whose centres lie in the box, and at least the row and the column that its own centre lies in."""
+    """Return a mask, bool (h, w), of the pixels whose centres lie in the box; it has at least the row and the column of the box's own
+    centre.
+    """
     inside = []
     for low, high, count in ((box[1], box[3], size[0]), (box[0], box[2], size[1])):
         centres = (torch.arange(count, dtype=torch.float64) + 0.5) / count

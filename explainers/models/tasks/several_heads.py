@@ -21,12 +21,12 @@ GIVEN, BEFORE = "given", "before"
 
 @add_task
 class SeveralHeads(Task):
-    """Several outputs (B, C) in a tuple or a dict, each by its index or key; (B,) is one number.
+    """Task of a model with several outputs (B, C) in a tuple or a dict, each named by its index or key; an output (B,) is one number.
 
-    A head of one number is a value, but where a sigmoid makes it. Methods that read the attention of one token read that which the heads
-    together are made of, as :attr:`explainers.models.layout.Layout.class_token` has it.
+    A head of one number is a value, unless it ends in a sigmoid. Methods that read the attention of one token read the token from which all
+    heads are computed: :attr:`explainers.models.layout.Layout.class_token`.
 
-    labels  of some heads, which ``wrap`` sets: names of the classes by the name of the head
+    labels  name of a head -> names of its classes, for some heads; set by ``wrap``
     """
 
     name = "several-heads"
@@ -48,7 +48,7 @@ class SeveralHeads(Task):
         return cls(names) if len(names) > 1 else None
 
     def name_classes(self, labels: Mapping[str, Sequence[str]] | Sequence[str] | None) -> None:
-        """Take the names of classes by head. Raises ExplainerError for a head that there is not, and for names of no head."""
+        """Set the names of classes for each head. Raises ExplainerError for an unknown head, and for names that belong to no head."""
         if labels is None:
             return
         if not isinstance(labels, Mapping):
@@ -61,7 +61,7 @@ class SeveralHeads(Task):
         self.labels = {str(name): naming.distinct([str(label) for label in given]) for name, given in labels.items()}
 
     def raw_forward(self, forward: RawForward) -> RawForward:
-        """The heads by their names, as they are given and as they were before a final activation."""
+        """Return a forward pass that returns each head by its name, after and before its final activation."""
         run = before_final_activations(forward, lambda output: {name: heads_in(output)[name] for name in self.names})
         return lambda tensors: dict(zip((GIVEN, BEFORE), run(tensors), strict=True))
 
@@ -72,12 +72,12 @@ class SeveralHeads(Task):
 
     @property
     def outputs(self) -> str:
-        """The heads by name, and how many numbers each gives."""
+        """A phrase for the output in the model's report: the heads by name, with their numbers of classes."""
         heads = [f"{name} ({n} number{'' if n == 1 else 's'})" for name, n in self._widths.items()]
         return f"{len(self.names)} heads: {', '.join(heads or self.names)}"
 
     def class_count(self, logits: Tensor) -> int:
-        """Return 0: each head has class names of its own."""
+        """Return 0: each head has its own class names."""
         return 0
 
     def _head(self, name: str, output: Any) -> tuple[str, Output, list[str]]:
@@ -92,7 +92,7 @@ class SeveralHeads(Task):
         return (GIVEN if activation is None else BEFORE), meaning, labels
 
     def places(self, task_input: TaskInput) -> list[Place]:
-        """The heads, in the order in which the model gives them."""
+        """Return the heads, in the order in which the model gives them."""
         places = []
         for name in self.names:
             key, meaning, labels = self._head(name, task_input.output)
@@ -105,7 +105,7 @@ class SeveralHeads(Task):
         return places[0]
 
     def reading(self, place: Place, task_input: TaskInput) -> Reading:
-        """The logits of a head."""
+        """Return the function that reads the logits of a head."""
         key, meaning, labels = self._head(place.at, task_input.output)
         others = ", ".join(name for name in self.names if name != place.at)
         note = f"The model has several outputs. This is {place.at}; the others are {others}."

@@ -18,7 +18,7 @@ from explainers.models.libraries.calls import RawForward
 from explainers.models.libraries.recognition import Library
 from explainers.models.outputs import Output
 
-#: How a page lets a person choose a place: a click on a word, on a patch or on a box, a region that is drawn, or a list.
+#: The control with which a person chooses a place on a page: a click on a word, a patch or a box, a drawn region, or a list.
 Control = Literal["words", "patches", "boxes", "region", "list"]
 MOST_PLACES = 300  # that are listed: a person chooses one
 
@@ -39,13 +39,13 @@ class Place(Record, name="OutputPlace"):
 
 @dataclass(frozen=True, eq=False)
 class TaskInput:
-    """One input of which a place is looked for: what the module gave for it, and what it is.
+    """One input in whose output a place is looked for: the module's output for it, and a record of the input.
 
-    output  what the module gives, a batch of one
+    output  the module's output, a batch of one
     record  how the input was shown to the model
     layout  how its tokens lie
     labels  names of the model's classes
-    tensors what the module was given
+    tensors the tensors that the module took
     """
 
     output: Any
@@ -61,7 +61,7 @@ def _as_it_is(prepared: Prepared) -> Prepared:
 
 @dataclass(frozen=True, eq=False)
 class Reading:
-    """Function that reads the logits of one place from what the module gives, for any batch of the same input.
+    """A function that reads the logits of one place from the module's output, for any batch of the same input.
 
     place   the place
     read    from what the module gives to logits (B, C), differentiable
@@ -91,17 +91,17 @@ class Reading:
 
 
 class Task(ABC):
-    """A kind of model output besides one row of logits a sample, in its own file; :func:`add_task` registers it.
+    """A kind of model output other than one row of logits for each sample. Each task is a file; :func:`add_task` registers it.
 
-    name     as the pipelines of transformers call it
-    places_are  what ``at`` takes, in words
-    control  how a page lets one choose a place
-    texts    what the two texts are called that a model of it reads together; None for one that reads one
-    output   what its numbers mean, where no place says otherwise
-    tokenizer  of a model of texts, its tokenizer, which ``wrap`` sets; None where there is none
-    first_row  whether its numbers are made behind further rows of blocks, or of what several stages give: the blocks are then the first row
-             over patches, through which the whole picture goes, and not the last
-    general  whether it takes what no other task does, so that it is asked last
+    name     the name of the task in the pipelines of transformers
+    places_are  the places that ``at`` takes, in words
+    control  the control with which a page lets people choose a place
+    texts    names of the two texts that a model reads together; None for a model that reads one text
+    output   what its numbers mean, unless a place says otherwise
+    tokenizer  the tokenizer of a model of texts, set by ``wrap``; None if there is none
+    first_row  whether its numbers are computed behind further rows of blocks, or from the outputs of several stages. The explained blocks
+               are then the first row over patches, through which the whole picture goes, and not the last
+    general  whether it accepts any output that no other task accepts, so that it is tried last
     """
 
     tokenizer: Any = None
@@ -116,7 +116,7 @@ class Task(ABC):
     @classmethod
     @abstractmethod
     def of(cls, module: nn.Module, library: Library, output: Any) -> Task | None:
-        """The task of a ``module`` that gives this ``output`` for a trial batch; None where it is another one."""
+        """Return the task of a ``module`` that gives this ``output`` for a trial batch; None if it is another one."""
 
     def raw_forward(self, forward: RawForward) -> RawForward:
         """Return the forward from which places are read, given the module's own ``forward``."""
@@ -127,7 +127,7 @@ class Task(ABC):
         return text
 
     def complete(self, prepared: Prepared, module: nn.Module) -> Prepared:
-        """The input with what the model itself adds to it, such as an answer that it writes; most add nothing."""
+        """Return the input followed by what the model itself adds, such as an answer that it writes; in most tasks that is nothing."""
         return prepared
 
     @abstractmethod
@@ -147,23 +147,23 @@ class Task(ABC):
 
     @abstractmethod
     def places(self, task_input: TaskInput) -> list[Place]:
-        """The places of an input that are offered, in the order in which a person looks at them."""
+        """Return the places of an input's output that a page offers, in reading order."""
 
     def usual(self, task_input: TaskInput, places: Sequence[Place]) -> Place:
-        """The place that is meant where none is named: the one that the model is surest of. Raises ExplainerError where there is none."""
+        """Return the default place: the one that the model is surest of. Raises ExplainerError if there is none."""
         if not places:
             raise ExplainerError(f"This input has nothing to ask about: {self.places_are}.")
         return max(places, key=lambda place: place.score or 0.0)
 
     def find(self, at: str, task_input: TaskInput, places: Sequence[Place]) -> Place:
-        """The place that a person wrote. Raises ExplainerError for what is none."""
+        """Return the place that ``at``, a text, names. Raises ExplainerError if it names none."""
         for place in places:
             if at.casefold() in (place.at.casefold(), place.label.casefold()):
                 return place
         raise self.unknown(at, places)
 
     def unknown(self, at: str, places: Sequence[Place]) -> ExplainerError:
-        """The error of a place that is none."""
+        """Return the error for ``at`` if it names no place; its message lists the ``places``."""
         known = ", ".join(place.at for place in places[:8])
         return ExplainerError(f"at={at!r} names no place of this input. Send {self.places_are}{f': here {known}' if known else ''}.")
 
@@ -178,7 +178,7 @@ _Kind = TypeVar("_Kind", bound=type[Task])
 
 
 def add_task(task: _Kind) -> _Kind:
-    """Make a task known: from then on models of it are wrapped, explained and shown. Raises ExplainerError for a name that is taken."""
+    """Register a task: from then on its models can be wrapped, explained and shown. Raises ExplainerError for a name that is taken."""
     if task.name in TASKS:
         raise ExplainerError(f"There is already a task {task.name}.")
     TASKS[task.name] = task
@@ -186,9 +186,10 @@ def add_task(task: _Kind) -> _Kind:
 
 
 def task_of(module: nn.Module, library: Library, output: Any, name: str | None = None) -> Task | None:
-    """The task of a ``module`` that gives ``output``, or the one called ``name``; None where it gives one row of logits a sample.
+    """Return the task of a ``module`` that gives ``output``, or the one called ``name``; None if its output is one row of logits for each
+    sample.
 
-    Raises ExplainerError for a name that is unknown, or that does not fit what the module gives.
+    Raises ExplainerError for an unknown name, and for a task that does not fit the module's output.
     """
     if name is None:
         return next(
@@ -208,7 +209,7 @@ def task_of(module: nn.Module, library: Library, output: Any, name: str | None =
 
 
 def shapes_of(output: Any) -> str:
-    """The shapes of the tensors in what a module gives, in words."""
+    """Describe the shapes of the tensors in a module's output, in words."""
     if isinstance(output, Tensor):
         return str(tuple(output.shape))
     named = output.items() if isinstance(output, Mapping) else enumerate(output) if isinstance(output, tuple | list) else ()
@@ -221,20 +222,20 @@ def transformers_class_ends(module: nn.Module, library: Library, *endings: str) 
 
 
 def top_class(logits: Tensor, labels: Sequence[str], output: Output = "softmax") -> tuple[str, float]:
-    """The label of the largest of the logits (C,), and its probability."""
+    """Return the label of the largest of the logits (C,), and its probability."""
     p = logits.detach().double().softmax(-1) if output == "softmax" else logits.detach().double().sigmoid()
     index = int(p.argmax())
     return (labels[index] if index < len(labels) else f"class {index}"), float(p[index])
 
 
 def tensor_of(output: Any, name: str) -> Tensor | None:
-    """The tensor called ``name`` in what a module gives; None where there is none."""
+    """Return the tensor called ``name`` in a module's output; None if there is none."""
     value = output.get(name) if isinstance(output, Mapping) else getattr(output, name, None)
     return value if isinstance(value, torch.Tensor) else None
 
 
 def logits_in(output: Any) -> Tensor:
-    """The tensor called ``logits`` in what a module gives, which has one."""
+    """Return the tensor called ``logits`` in a module's output, which must have one."""
     logits = tensor_of(output, "logits")
     assert logits is not None
     return logits

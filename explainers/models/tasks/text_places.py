@@ -15,10 +15,11 @@ _COUNTED = re.compile(r"(.+)#(\d+)", re.DOTALL)
 
 
 def place_in_text(at: str, record: TextInput, part: int | None = None) -> Place | None:
-    """The place that ``at`` writes: ``tokens:5-7`` (``token:5``), or a part of the text, ``#2`` behind it for the second that is alike.
+    """Return the place that ``at`` names: ``tokens:5-7`` (``token:5``), or a part of the text, followed by ``#2`` for its second
+    occurrence.
 
-    ``part`` is 0 or 1 where only the first or the second text of a pair is looked through, ``ANSWER`` for the model's own
-    answer. None where the text has no such part.
+    ``part`` is 0 or 1 to search only the first or the second text of a pair, ``ANSWER`` to search the model's own answer. The result is
+    None if the text has no such part.
     """
     numbers = _NUMBERS.fullmatch(at.strip())
     if numbers is not None:
@@ -30,19 +31,19 @@ def place_in_text(at: str, record: TextInput, part: int | None = None) -> Place 
 
 
 def place_of_tokens(record: TextInput, first: int, last: int) -> Place | None:
-    """The tokens from ``first`` to ``last``; None where the text has not so many."""
+    """Return the place of the tokens from ``first`` to ``last``; None if the text has fewer."""
     if not 0 <= first <= last < len(record.tokens):
         return None
-    return Place(spelt(first, last), words_of(record, first, last), (first, last))
+    return Place(spell_tokens(first, last), words_of(record, first, last), (first, last))
 
 
-def spelt(first: int, last: int) -> str:
+def spell_tokens(first: int, last: int) -> str:
     """Return the text that names the tokens from ``first`` to ``last``."""
     return f"token:{first}" if first == last else f"tokens:{first}-{last}"
 
 
-def numbered(texts: Iterable[str]) -> list[str]:
-    """The texts with ``#2``, ``#3`` behind those that came before, as places are written."""
+def number_repeats(texts: Iterable[str]) -> list[str]:
+    """Append ``#2``, ``#3`` to repeated texts, as places are written."""
     seen: Counter[str] = Counter()
     labels = []
     for text in texts:
@@ -52,7 +53,7 @@ def numbered(texts: Iterable[str]) -> list[str]:
 
 
 def words_of(record: TextInput, first: int, last: int) -> str:
-    """The text of some tokens, special ones by their own names."""
+    """Return the text of some tokens, special ones by their own names."""
     tokens = record.tokens[first : last + 1]
     parts = {token.part for token in tokens}
     if record.text is None or any(token.special and token.part != ANSWER for token in tokens) or len(parts) > 1 or PICTURE in parts:
@@ -62,8 +63,8 @@ def words_of(record: TextInput, first: int, last: int) -> str:
 
 
 def place_of_part(words: str, number: int, record: TextInput, part: int | None = None) -> Place | None:
-    """The tokens of the ``number``-th place where the text, or the second text of a pair, has ``words``: as whole words where it can be.
-    ``part`` as for :func:`place_in_text`.
+    """Return the place of the ``number``-th occurrence of ``words`` in the text, as whole words if possible. ``part`` chooses the text, see
+    :func:`place_in_text`.
     """
     words = words.strip()
     if record.text is None or not words or number < 1:

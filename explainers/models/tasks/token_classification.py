@@ -21,15 +21,15 @@ from explainers.models.tasks.task import (
     top_class,
     transformers_class_ends,
 )
-from explainers.models.tasks.text_places import SPELLING, place_in_text, spelt
+from explainers.models.tasks.text_places import SPELLING, place_in_text, spell_tokens
 
 _OUTSIDE = ("o", "outside", "none")  # how data sets call the label of what is nothing
 
 
 @add_task
 class TokenClassification(Task):
-    """Task of a label for each token. A word is read at its first piece, where such models learn its label; several words at the mean of
-    theirs.
+    """Task of labelling each token. A word is read at its first piece, where such models learn its label; several words at the mean of
+    their first pieces.
     """
 
     name = "token-classification"
@@ -46,7 +46,7 @@ class TokenClassification(Task):
         return logits_in(output)[:, 0]
 
     def places(self, task_input: TaskInput) -> list[Place]:
-        """The words, each with its label."""
+        """Return the words, each with its label."""
         logits, record = logits_in(task_input.output)[0], task_input.record
         assert isinstance(record, TextInput)
         places = []
@@ -54,16 +54,16 @@ class TokenClassification(Task):
             if word.tokens:
                 says, score = top_class(logits[word.tokens[0]], task_input.labels)
                 tokens = word.tokens[0], word.tokens[-1]
-                places.append(Place(spelt(*tokens), word.text, tokens, says=says, score=score))
+                places.append(Place(spell_tokens(*tokens), word.text, tokens, says=says, score=score))
         return places
 
     def usual(self, task_input: TaskInput, places: Sequence[Place]) -> Place:
-        """The word that the model is surest of among those that it calls something."""
+        """Return the word with the most certain label, among the words that have one."""
         named = [place for place in places if (place.says or "").casefold() not in _OUTSIDE]
         return super().usual(task_input, named or places)
 
     def find(self, at: str, task_input: TaskInput, places: Sequence[Place]) -> Place:
-        """A word, a part of the text, or tokens by their numbers."""
+        """Return the place that ``at`` names: a word, a part of the text, or tokens by their numbers."""
         assert isinstance(task_input.record, TextInput)
         place = place_in_text(at, task_input.record)
         if place is None:
@@ -71,7 +71,7 @@ class TokenClassification(Task):
         return next((known for known in places if known.at == place.at), place)
 
     def reading(self, place: Place, task_input: TaskInput) -> Reading:
-        """The logits of a word's first piece; of several words their mean."""
+        """Return the function that reads the logits of a word's first piece; for several words their mean."""
         assert place.tokens is not None
         assert isinstance(task_input.record, TextInput)
         first, last = place.tokens

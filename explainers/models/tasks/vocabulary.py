@@ -14,9 +14,9 @@ _SPACES = ("Ġ", "▁")  # how byte-level tokenizers and SentencePiece write the
 
 
 class VocabularyTask(Task):
-    """A logit for each token of the vocabulary at each token of the text.
+    """Base of tasks with a logit for each token of the vocabulary at each token of the text.
 
-    The names of so many classes belong to the place: neither the model nor an answer over HTTP lists them.
+    The many class names belong to the place: neither the model nor an answer over HTTP lists them.
     """
 
     _labels: list[str] | None = None
@@ -27,21 +27,21 @@ class VocabularyTask(Task):
 
     @staticmethod
     def logits(output: Any) -> Tensor:
-        """The logits (B, S, V)."""
+        """Return the logits (B, S, V)."""
         return logits_in(output)
 
     def labels(self, count: int) -> list[str]:
-        """Names of the ``count`` tokens of the vocabulary, made once."""
+        """Return the names of the ``count`` tokens of the vocabulary, made once."""
         if self._labels is None:
             self._labels = [f"token {i}" for i in range(count)] if self.tokenizer is None else vocabulary_labels(self.tokenizer, count)
         return self._labels
 
 
 def vocabulary_labels(tokenizer: Any, count: int) -> list[str]:
-    """A label for each of the ``count`` logits of a vocabulary, no two the same.
+    """Return a label for each of the ``count`` logits of a vocabulary, no two the same.
 
-    A piece that begins a word is written as the word; one that continues a word gets :data:`CONTINUES` where both are written alike. What
-    is still alike, and logits of no token, get their number.
+    A piece that begins a word is written as the word; one that continues a word gets :data:`CONTINUES` if both would read the same. Labels
+    that are still equal, and logits of no token, get their number.
     """
     known = min(count, len(tokenizer))
     pieces = tokenizer.convert_ids_to_tokens(range(known))
@@ -56,8 +56,8 @@ def vocabulary_labels(tokenizer: Any, count: int) -> list[str]:
 
 
 def piece_text(tokenizer: Any, piece: str) -> str:
-    """A piece as people write it: without the sign for a space, its bytes as the characters they stand for; what is white space alone, and
-    bytes that are no character, as the tokenizer has them.
+    """Return the text of a vocabulary piece as people write it: without the sign for a space, and with bytes as characters. Pieces of white
+    space only, and bytes that are no character, are returned unchanged.
     """
     bare = piece[1:] if piece.startswith(_SPACES) and len(piece) > 1 else piece
     if bare.isascii():

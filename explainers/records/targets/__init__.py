@@ -16,7 +16,15 @@ from explainers.records.targets.one_class import OneClass
 from explainers.records.targets.over import Over
 from explainers.records.targets.probability import Probability
 from explainers.records.targets.registry import TARGETS, TargetLike, add_target, as_targets, parse_target, python_code, target_from_json
-from explainers.records.targets.resolved import ResolvedTarget, check_names, expanded, prompts_of, refuse_repeated, resolve, resolved_class
+from explainers.records.targets.resolved import (
+    ResolvedTarget,
+    check_names,
+    expand_targets,
+    prompts_of,
+    refuse_repeated,
+    resolve,
+    resolved_class,
+)
 from explainers.records.targets.target import ClassSet, NamedLogits, NameOf, ReadName, Target
 
 for _file in iter_modules(__path__):
@@ -45,7 +53,7 @@ __all__ = [
     "add_target",
     "as_targets",
     "check_names",
-    "expanded",
+    "expand_targets",
     "find_class",
     "find_group",
     "parse_target",

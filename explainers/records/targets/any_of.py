@@ -17,9 +17,9 @@ from explainers.records.targets.target import ClassSet, NameOf, ReadName
 class AnyOf(ClassSet):
     """Any class of a group, such as all dogs: the log-sum-exp of their logits. ``model.groups`` lists the groups.
 
-    Its gradient divides the signal among the classes by the softmax of their logits. Rules that carry relevance start with 1 divided in
-    the same shares, where they start with 1 at a single class otherwise. A full account adds up to sum_c w_c logit_c, w that softmax: the
-    rest of the log-sum-exp is the entropy of w, which no token has a part in.
+    Its gradient divides the signal among the classes by the softmax of their logits. Rules that carry relevance start with the same shares,
+    which sum to 1. A full account adds up to sum_c w_c logit_c, with w that softmax; the rest of the log-sum-exp is the entropy of w, which
+    belongs to no token.
     """
 
     group: str
@@ -30,8 +30,8 @@ class AnyOf(ClassSet):
         return f"{self.kind}:{self.group}"
 
     def find(self, classes: Classes) -> Sequence[int]:
-        """Return the indices of the classes of the group. Raises ExplainerError where the model's classes do not exclude each other, or
-        there is no such group.
+        """Return the indices of the classes of the group. Raises ExplainerError if the model's classes do not exclude each other, or there
+        is no such group.
         """
         if classes.output != "softmax":
             raise ExplainerError("The classes of this model do not exclude each other, so it has no any: of a group: name a class.")

@@ -19,7 +19,7 @@ from explainers.records.targets.target import ClassSet, NamedLogits, NameOf, Rea
 class Contrast(Target):
     """The logit of ``towards`` minus the logit of ``against``: why this class and not that one.
 
-    Each a label, an index, :class:`AnyOf`, or for CLIP a prompt.
+    Each side is a label, an index, :class:`AnyOf`, or for CLIP a prompt.
     """
 
     towards: str | int | Target
@@ -30,7 +30,7 @@ class Contrast(Target):
 
     @property
     def sides(self) -> tuple[Target, Target]:
-        """Both sides as targets. Raises ExplainerError for one that cannot be set against another."""
+        """Both sides as targets. Raises ExplainerError for a target that cannot be a side of a contrast."""
         sides = as_target(self.towards), as_target(self.against)
         for side in sides:
             if not (side.has_prefix or isinstance(side, OneClass)) or side.explains != "logit" or side.halves:
@@ -53,12 +53,12 @@ class Contrast(Target):
         return towards.output_gradient(logits) - against.output_gradient(logits)
 
     def logit(self, logits: NamedLogits) -> Tensor:
-        """Return the difference (B,) of the two logits that are shown, in float64, as float32 would round it once more."""
+        """Return the difference (B,) of the two logits as they are shown, in float64, since float32 would round again."""
         towards, against = self.sides
         return towards.logit(logits).double() - against.logit(logits).double()
 
     def probability(self, logits: NamedLogits) -> Tensor | None:
-        """Return the probability (B,) of the side that is explained rather than the other."""
+        """Return the probability (B,) of the side ``towards``."""
         return self.sides[0].probability(logits)
 
     def check(self, logits: NamedLogits) -> None:

@@ -28,7 +28,7 @@ class OfOneClass(Target):
         return f"{self.kind}:{'' if self.name is None else self.name}"
 
     def names(self) -> tuple[Any, ...]:
-        """Return the name of the class, in a tuple. Raises ExplainerError for what is no single class."""
+        """Return the name of the class, in a tuple. Raises ExplainerError if it is no single class."""
         if isinstance(self.name, Target):
             raise ExplainerError(f"{self.kind.upper()} is about one class, and {self.name!r} is none: name one.")
         return (self.name,)
@@ -42,7 +42,7 @@ class OfOneClass(Target):
         return logits.indices(self.name)[..., 0]
 
     def value(self, logits: NamedLogits) -> Tensor:
-        """Return the sum of the logits (B,), each times the relevance that it starts with."""
+        """Return the sum (B,) of the logits, each multiplied by the relevance with which the backward pass starts there."""
         return (self.output_gradient(logits) * logits.logits).sum(-1)
 
     def check(self, logits: NamedLogits) -> None:
@@ -64,7 +64,7 @@ class OfOneClass(Target):
 
     @classmethod
     def parse(cls, text: str, read_name: ReadName) -> Target:
-        """Return the target of the class that the text names; of the top class for an empty text."""
+        """Return the target for the class that the text names, or for the top class if the text is empty."""
         return cls(read_name(text) if text else None)
 
 
@@ -87,8 +87,8 @@ class CLRP(OfOneClass):
     minus its score for the other classes together.
 
     Two maps are made by the same method. One starts with 1 at the class, the other with 1/(C - 1) at each of the other classes. Rules of
-    relevance do not add up two starts, so no single start stands for both. The positive part is taken last, of the score of each token (at
-    the pixels, of each pixel); so the map adds up to nothing. The explained number is the logit less the mean logit of the other classes.
+    relevance do not add up two starts, so no single start stands for both. The positive part of each token's (or pixel's) score is taken
+    last, so the scores of the map have no meaningful sum. The explained number is the logit less the mean logit of the other classes.
     """
 
     kind = "clrp"

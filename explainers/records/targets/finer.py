@@ -34,8 +34,8 @@ def nearest(logits: NamedLogits, index: Tensor, count: int = REFERENCES) -> Tens
 class Finer(OfOneClass):
     """A class against its nearest other classes (Zhang et al. 2025): its logit minus 0.6 times the mean of the three nearest logits.
 
-    ``gamma`` and ``references`` (how many are nearest) can be others: ``finer:zebra?gamma=0.4&references=5``.
-    The nearest are those of the input itself. torch-cam has this form as the paper's; :class:`FinerWeighted` is the authors' code.
+    ``gamma`` and ``references`` (how many are nearest) can be others: ``finer:zebra?gamma=0.4&references=5``. The nearest classes are
+    chosen for each input. torch-cam implements this form of the paper; :class:`FinerWeighted` is the authors' code.
     """
 
     gamma: float = 0.6
@@ -70,7 +70,7 @@ class Finer(OfOneClass):
         )
 
     def text(self, name_of: NameOf) -> str:
-        """Return the label of the class, and settings such as ``?gamma=0.4&references=5``."""
+        """Return the label of the class, followed by settings such as ``?gamma=0.4&references=5``."""
         return f"{super().text(name_of)}{self._settings()}"
 
     @classmethod

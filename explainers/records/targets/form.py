@@ -13,10 +13,10 @@ from explainers.records.targets.target import Target
 def targets_of_form(
     names: Sequence[str | int | Target], against: str | int | Target | None = None, probability: bool = False
 ) -> list[TargetLike] | None:
-    """Return a target for each name: itself, its difference from the one ``against``, or its ``probability``; None, for the top class,
-    where none is named.
+    """Return a target for each name: itself, its difference from the one ``against``, or its ``probability``; None (the top class) if none
+    is named.
 
-    Raises ExplainerError for the probability of what has none.
+    Raises ExplainerError for the probability of a target that has none.
     """
     if against is not None:
         return [Contrast(name, against) for name in names]

@@ -19,12 +19,12 @@ LONGEST_COMPARED = 100  # characters of a name for which near ones are looked fo
 
 
 class TopClass(int):
-    """The index of a class that nobody named: the top class of an input, or of a whole input whose parts are explained."""
+    """The index of the top class, chosen because no class was named: that of an input, or of a whole input whose parts are explained."""
 
 
 @dataclass(frozen=True)
 class Classes:
-    """The classes of a model, or the prompts that it was asked with: their names, and what their logits mean."""
+    """The classes of a model, or the prompts that take their place: their names, and what their logits mean."""
 
     labels: Sequence[str]
     groups: Places = field(default_factory=dict)
@@ -43,17 +43,16 @@ class Classes:
 
 
 def _near(name: str, known: Iterable[str]) -> list[str]:
-    """Return up to three of the ``known`` names that are spelt nearly as ``name``; none for a very long name, as comparing takes the square
-    of its length.
+    """Return up to three of the ``known`` names with a spelling similar to ``name``; none for a very long name, as the time to compare
+    grows with the square of its length.
     """
     return difflib.get_close_matches(name, known, n=3) if len(name) <= LONGEST_COMPARED else []
 
 
 def find_class(name: str | int, labels: Sequence[str], classes: int, synonyms: Places = _NONE, groups: Places = _NONE) -> int:
-    """Return the index of a class from its label (exact, else without regard to case), its index, also as text, or a synonym that one class
-    alone has.
+    """Return the index of a class from its label (exact, else in any case), its index (also as text), or a synonym that only one class has.
 
-    Raises ExplainerError, naming near misses.
+    Raises ExplainerError, with similar names, for an unknown name.
     """
     if isinstance(name, int):
         if not 0 <= name < classes:
@@ -81,7 +80,9 @@ def find_class(name: str | int, labels: Sequence[str], classes: int, synonyms: P
 
 
 def find_group(name: str, groups: Places, labels: Sequence[str] = ()) -> Sequence[int]:
-    """Return the indices of the classes of a group, named without regard to case. Raises ExplainerError, naming near misses."""
+    """Return the indices of the classes of a group; case is ignored. Raises ExplainerError, with similar names, if there is no such
+    group.
+    """
     folded = name.casefold()
     if folded in groups:
         return groups[folded]

@@ -14,8 +14,8 @@ from explainers.records.targets.target import NamedLogits, NameOf, ReadName, Tar
 
 @dataclass(frozen=True, repr=False)
 class OneClass(Target):
-    """The logit of a class, named by label or index, for a CLIP model by prompt; None is the top class. ``explain`` takes the name
-    alone.
+    """The logit of a class, named by label or index, for a CLIP model by prompt; None is the top class. A plain name passed to ``explain``
+    means this target.
     """
 
     name: str | int | None = None
@@ -61,6 +61,6 @@ class OneClass(Target):
 
     @classmethod
     def from_json(cls, info: Mapping[str, Any], read_name: ReadName) -> Target:
-        """Return the class of the index in ``info``, as two classes may share a label; else the class that the label names."""
+        """Return the target for the class with the index in ``info``, or if it has none with the label: two classes may share a label."""
         name = info["index"] if info.get("index") is not None and "prompt" not in info else read_name(info.get("of", info["label"]))
         return name if isinstance(name, Target) else cls(name)

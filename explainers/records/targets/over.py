@@ -21,7 +21,7 @@ MOST = 50  # labels that are explained at once
 class Over(Target):
     """Every class whose probability is at least ``line``, the most probable first: each is a target with a map of its own.
 
-    ``explain`` puts the classes in its place once the model has answered, so it can't be a side of a contrast.
+    ``explain`` replaces it by the classes after the model has answered, so it cannot be a side of a contrast.
     """
 
     line: float
@@ -38,8 +38,8 @@ class Over(Target):
         return ()
 
     def expand(self, logits: NamedLogits) -> Sequence[Target]:
-        """Return the classes above the threshold as targets. Raises ExplainerError where there is none, too many, no probability, or more
-        than one input.
+        """Return the classes above the threshold as targets. Raises ExplainerError if there are none or too many, if the model has no
+        probabilities, or for more than one input.
         """
         if logits.classes.output == "regression":
             raise ExplainerError(f"over:{self.line:g} asks for probabilities, and this model gives values: name them.")
@@ -69,7 +69,7 @@ class Over(Target):
 
     @classmethod
     def parse(cls, text: str, read_name: ReadName) -> Over:
-        """Return the target with the threshold that this text spells. Raises ExplainerError for what is no threshold."""
+        """Return the target with the threshold that this text spells. Raises ExplainerError if it is no threshold."""
         try:
             return cls(float(text))
         except ValueError as error:

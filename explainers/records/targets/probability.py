@@ -18,7 +18,9 @@ from explainers.records.targets.target import ClassSet, NamedLogits, NameOf, Rea
 @add_target
 @dataclass(frozen=True)
 class Probability(Target):
-    """The probability of a class, softmax or sigmoid as the model means it, or of all of a group together; None is the top class."""
+    """The probability of a class, or of all classes of a group together; None is the top class. It is a softmax or a sigmoid, depending on
+    the model.
+    """
 
     of: str | int | ClassSet | None = None
 
@@ -47,11 +49,11 @@ class Probability(Target):
         return logits.probability_gradient(*self.names())
 
     def account(self, logits: NamedLogits) -> Tensor:
-        """Return the probability itself (B,), which no rule's terms add up to."""
+        """Return the probability itself (B,); no rule has terms that add up to it."""
         return self.value(logits)
 
     def logit(self, logits: NamedLogits) -> Tensor:
-        """Return the logit (B,) of the class; of a group the log-sum-exp."""
+        """Return the logit (B,) of the class; for a group the log-sum-exp."""
         return self._class.value(logits)
 
     def probability(self, logits: NamedLogits) -> Tensor:

@@ -17,7 +17,7 @@ from explainers.errors import ExplainerError
 from explainers.records.targets.one_class import OneClass
 from explainers.records.targets.target import ClassSet, Target
 
-#: What ``explain`` takes as a target: a class by label, index or prompt, None for the top class, or a target of another kind.
+#: The forms of a target for ``explain``: a class by label, index or prompt, None for the top class, or a target of another kind.
 TargetLike = str | int | Target | None
 #: Every kind of target by its name.
 TARGETS: dict[str, type[Target]] = {OneClass.kind: OneClass}
@@ -25,7 +25,7 @@ _Kind = TypeVar("_Kind", bound=type[Target])
 
 
 def add_target(target: _Kind) -> _Kind:
-    """Add a kind of target, a frozen dataclass that derives from :class:`Target`. It can then be asked for wherever a class can.
+    """Add a kind of target, a frozen dataclass that derives from :class:`Target`. It can then be used wherever a class can.
 
     Raises ExplainerError for a name that cannot stand before a colon, or that another kind has.
     """
@@ -41,7 +41,7 @@ def add_target(target: _Kind) -> _Kind:
 
 
 def as_targets(target: object, labels: Sequence[str] | None = None) -> list[Target]:
-    """Return one target or several as a list; raises ExplainerError for what is no target. With the ``labels`` of a model, text that begins
+    """Return one target or several as a list; raises ExplainerError for anything else. With the ``labels`` of a model, text that begins
     with a kind of target and a colon, such as ``over:0.5``, is read as :func:`parse_target` reads it; without, as for prompts, it is a
     name.
     """
@@ -54,8 +54,8 @@ def as_targets(target: object, labels: Sequence[str] | None = None) -> list[Targ
 
 
 def as_target(entry: object) -> Target:
-    """Return a target from what a caller passed, with class indices of torch and numpy as plain integers. Raises ExplainerError for what is
-    no target.
+    """Return a target from what a caller passed, with class indices of torch and numpy as plain integers. Raises ExplainerError if it is no
+    target.
     """
     plain = _plain(entry)
     target = plain if isinstance(plain, Target) else OneClass(plain)
@@ -92,15 +92,15 @@ def parse_target(text: str, labels: Sequence[str]) -> str | int | Target:
 
 
 def _written(text: str, labels: Sequence[str], read_name: Any) -> str | Target:
-    """Return the target that a text names by its kind, such as ``any:dog``; else the text."""
+    """Return the target if the text begins with a kind, such as ``any:dog``; else the text itself."""
     kind, colon, rest = text.partition(":")
     known = TARGETS.get(kind)
     return text if text in labels or not colon or known is None or not known.has_prefix else known.parse(rest.strip(), read_name)
 
 
 def target_from_json(info: Mapping[str, Any], labels: Sequence[str] | None) -> Target:
-    """Return a target from what an explanation says of it; ``labels`` are those of the classes, None where prompts were explained. Raises
-    ExplainerError for a kind that is not known here.
+    """Return the target that the JSON ``info`` of an explanation describes; ``labels`` are the names of the classes, None if prompts were
+    explained. Raises ExplainerError for an unknown kind.
     """
 
     def read_name(text: str) -> str | Target:

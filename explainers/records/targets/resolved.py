@@ -24,7 +24,7 @@ class ResolvedTarget:
     """A target resolved for one batch: a label for each sample, and the places of the classes that it names.
 
     places   for each name that the target gives, the indices (B, M) of its classes
-    classes  those of the model, and what their logits mean
+    classes  the model's classes, and what their logits mean
     """
 
     target: Target
@@ -39,8 +39,8 @@ class ResolvedTarget:
 
     @property
     def halves(self) -> tuple[ResolvedTarget, ResolvedTarget] | None:
-        """The two halves of the target, resolved for the same batch, where its map is that of one minus that of the other; else None. See
-        :attr:`Target.halves`.
+        """The two halves of the target, resolved for the same batch, if its map is the map of one minus the map of the other; else None.
+        See :attr:`Target.halves`.
         """
         halves = self.target.halves
         return None if halves is None else (replace(self, target=halves[0]), replace(self, target=halves[1]))
@@ -67,9 +67,7 @@ class ResolvedTarget:
         return all(torch.equal(mine, its) for mine, its in zip(self.indices, other.indices, strict=True))
 
     def named(self, logits: Tensor, known: Tensor | None = None) -> NamedLogits:
-        """Return the logits (B, C) in a form that the target reads by its names; ``known`` are their probabilities, where they were
-        computed before.
-        """
+        """Return the logits (B, C) in a form that the target reads by its names; ``known`` are their probabilities, if already computed."""
         return NamedLogits(logits, self.places, self.classes, known)
 
     def value(self, logits: Tensor) -> Tensor:
@@ -108,7 +106,7 @@ class ResolvedTarget:
 
 
 def _name_of(classes: Classes, places: Mapping[Any, Tensor], sample: int, *, spelt: bool = False) -> NameOf:
-    """Return a function from a name to its label in one sample, or with ``spelt`` to how it is written."""
+    """Return a function from a name to its label in one sample, or with ``spelt`` to its spelling."""
 
     def name_of(name: Any) -> str:
         if isinstance(name, ClassSet):
@@ -118,8 +116,10 @@ def _name_of(classes: Classes, places: Mapping[Any, Tensor], sample: int, *, spe
     return name_of
 
 
-def expanded(targets: Sequence[Target], classes: Classes, logits: Tensor) -> list[Target]:
-    """Replace each target that stands for several by those, for the logits (B, C) of a batch, and return all targets."""
+def expand_targets(targets: Sequence[Target], classes: Classes, logits: Tensor) -> list[Target]:
+    """Replace each target that stands for several classes by targets for these classes, given the logits (B, C) of a batch; return all
+    targets.
+    """
     return [each for target in targets for each in target.expand(NamedLogits(logits, {}, classes))]
 
 
@@ -150,7 +150,9 @@ def resolved_class(labels: Sequence[str], index: Tensor) -> ResolvedTarget:
 
 
 def check_names(target: TargetLike, classes: Classes) -> int | Target:
-    """Return the target, a class alone as its index. Raises ExplainerError for a class or a group that the model does not have."""
+    """Check the names in a target and return it; a single class is returned as its index. Raises ExplainerError for a class or a group that
+    the model does not have.
+    """
     kind = as_target(target)
     logits = torch.zeros(1, len(classes.labels))
     places = {name: _place(name, classes, logits) for name in kind.names()}
@@ -158,7 +160,7 @@ def check_names(target: TargetLike, classes: Classes) -> int | Target:
 
 
 def refuse_repeated(targets: Sequence[Target], chosen: Sequence[ResolvedTarget]) -> None:
-    """Raise ExplainerError where two targets that were named are the same: their maps could not be told apart."""
+    """Raise ExplainerError if two named targets are the same, because their maps could not be distinguished."""
     known: list[ResolvedTarget] = []
     for target, resolved in zip(targets, chosen, strict=True):
         if any(name is None or isinstance(name, TopClass) for name in target.names()):
@@ -169,7 +171,7 @@ def refuse_repeated(targets: Sequence[Target], chosen: Sequence[ResolvedTarget])
 
 
 def prompts_of(targets: Sequence[Target], alone: bool = False) -> list[str]:
-    """Return all prompts that the targets of a CLIP model name, each once, in order. Raises ExplainerError where there is none; with
+    """Return all prompts that the targets of a CLIP model name, each once, in order. Raises ExplainerError if there is none, and with
     ``alone`` also for a target of several prompts.
     """
     named: list[str] = []

@@ -28,7 +28,7 @@ class NamedLogits:
 
     places    for each name that a target gives, the indices (B, M) of its classes: of a single class M is 1
     classes   what the logits mean
-    known     the probabilities (B, C), where they were computed before
+    known     the probabilities (B, C), if already computed
     """
 
     logits: Tensor
@@ -41,7 +41,7 @@ class NamedLogits:
         return self.places[name].to(self.logits.device).expand(len(self.logits), -1)
 
     def logit(self, name: Any) -> Tensor:
-        """Return the logit (B,) of a class; of several classes the log-sum-exp of their logits."""
+        """Return the logit (B,) of a class; for several classes the log-sum-exp of their logits."""
         return self.logits.gather(-1, self.indices(name)).logsumexp(-1)
 
     def shares(self, name: Any) -> Tensor:
@@ -67,14 +67,14 @@ class Target(ABC):
     """A target: one number of a model's output that is explained. Each kind of target is a frozen dataclass that derives from this.
 
     A kind says which classes it names (:meth:`names`), which number it is (:meth:`value`), and how it is written behind ``kind:``
-    (:meth:`text` and :meth:`parse`), on the command line and over HTTP alike. What it does not say is made from these.
+    (:meth:`text` and :meth:`parse`), on the command line and over HTTP alike. Everything else has defaults that are derived from these.
 
     kind             its name in JSON, and before the colon where it is written
     explains         which number of the output it is; rules of relevance start from logits alone
     has_prefix       whether it is written as ``kind:text``, and can be one side of a contrast; the others have fields of their own
-    has_probability  whether it has a probability of its own, which is what a deletion test reads then
-    note             what people must know of every map of it; None: nothing
-    source           where it comes from, if that is a publication
+    has_probability  whether it has its own probability, which a deletion test then reads
+    note             a note for every map of it; None: no note
+    source           the publication that it comes from, if any
     """
 
     kind: ClassVar[str]
@@ -86,8 +86,8 @@ class Target(ABC):
 
     @property
     def halves(self) -> tuple[Target, Target] | None:
-        """The two targets of which the map is the positive part of one map minus the other, both of the same classes; None for most
-        kinds.
+        """The two targets, both about the same classes, if the map is the positive part of the first one's map minus the second one's; None
+        for most kinds.
         """
         return None
 
@@ -100,7 +100,7 @@ class Target(ABC):
         """Return the explained number f(x) (B,), made of the logits by differentiable functions."""
 
     def label(self, name_of: NameOf) -> str:
-        """Return the label that is shown with maps; ``name_of`` gives the label of a name."""
+        """Return the label that is shown with maps; ``name_of`` returns the label of a name."""
         return self.spelling(name_of)
 
     def text(self, name_of: NameOf) -> str:
@@ -109,8 +109,8 @@ class Target(ABC):
 
     @classmethod
     def parse(cls, text: str, read_name: ReadName) -> Target:
-        """Return the target written as ``kind:text``; ``read_name`` gives the class that a part of the text names. Raises
-        ExplainerError.
+        """Return the target written as ``kind:text``; ``read_name`` gives the class that a part of the text names. Raises ExplainerError
+        for a text that it cannot read.
         """
         raise NotImplementedError(f"a target of kind {cls.kind} is not written as one text")
 
@@ -130,22 +130,22 @@ class Target(ABC):
         return self.value(logits)
 
     def probability(self, logits: NamedLogits) -> Tensor | None:
-        """Return the probability (B,) of the class that the target is about; None where there is none."""
+        """Return the probability (B,) of the class that the target is about; None if there is none."""
         return None
 
     def index(self, logits: NamedLogits) -> Tensor | None:
-        """Return the index (B,) of the class that the target is about; None where it is no single class."""
+        """Return the index (B,) of the class that the target is about; None if it is no single class."""
         return None
 
     def check(self, logits: NamedLogits) -> None:  # noqa: B027  most kinds have nothing to refuse
-        """Raise ExplainerError where a model with these logits does not have this number."""
+        """Raise ExplainerError if a model with these logits does not have the number that the target explains."""
 
     def expand(self, logits: NamedLogits) -> Sequence[Target]:
         """Return the targets that this one stands for, given the logits (B, C): itself, unless it stands for several."""
         return (self,)
 
     def with_top_class(self, index: int) -> Target:
-        """Return the target with the class ``index`` where it means the top class without naming it; otherwise unchanged."""
+        """Return the target with the class ``index`` in place of an unnamed top class; otherwise unchanged."""
         return self
 
     def spelling(self, name_of: NameOf) -> str:
@@ -153,7 +153,9 @@ class Target(ABC):
         return f"{self.kind}:{self.text(name_of)}"
 
     def to_json(self, name_of: NameOf) -> dict[str, Any]:
-        """Return what an explanation says of the target apart from its numbers, by names of fields of :class:`TargetInfo`."""
+        """Return the description of the target in an explanation, without its numbers: a dict with the names of fields of
+        :class:`TargetInfo`.
+        """
         return {"kind": self.kind, "read": self.explains, "of": self.spelling(name_of)}
 
     @classmethod
@@ -169,7 +171,7 @@ class ClassSet(Target):
 
     @abstractmethod
     def find(self, classes: Classes) -> Sequence[int]:
-        """Return the indices of the classes. Raises ExplainerError where the model has no such classes."""
+        """Return the indices of the classes. Raises ExplainerError if the model has no such classes."""
 
     def names(self) -> tuple[Any, ...]:
         """Return the set itself as its only name."""

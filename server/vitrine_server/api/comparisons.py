@@ -37,7 +37,7 @@ def agreement(explanation_id: ExplanationId, services: Use, target: str | None =
     """Return Spearman's rank correlation between the maps of every pair of methods: whether they order the patches or words alike.
 
     ``target`` is a label, by default the first. ``methods`` are ordered so that similar ones are neighbours; ``correlations`` has rows and
-    columns in that order, null where a map has the same score everywhere. ``sentence`` says in words what the maps have in common, without
+    columns in that order, null for a map with the same score everywhere. ``sentence`` says in words what the maps have in common, without
     the control; "" if there is nothing to say.
     """
     document = find_document(explanation_id, services)
@@ -49,8 +49,8 @@ def agreement(explanation_id: ExplanationId, services: Use, target: str | None =
 
 
 def _sentence(document: dict[str, Any], label: str, maps: dict[str, Tensor]) -> str:
-    """Return a sentence on what the maps for a label have in common, using the titles that the page shows; "" if there is none but the
-    control's.
+    """Return a sentence on what the maps for a label have in common, using the titles that the page shows; "" if the control is the only
+    map.
     """
     entries = [entry for entry in document["maps"] if entry["target"] == label and not is_control(entry["readout"])]
     if not entries:
@@ -92,7 +92,7 @@ def _regions(explanation_id: str, services: Services, method: str | None, thresh
     document = find_document(explanation_id, services)
     source = document.get("input")
     if source is not None and (source["kind"] != "image" or "prompts" in document):
-        raise Problem(422, "not-a-picture", "The words of a text were explained.", send="Explain an image: regions lie in a picture.")
+        raise Problem(422, "not-a-picture", "The words of a text were explained.", send="Explain an image: only pictures have regions.")
     maps: list[dict[str, Any]] = document["maps"]
     specs = list(dict.fromkeys(entry["method"] for entry in maps))
     if method is None:
@@ -113,5 +113,5 @@ def _regions(explanation_id: str, services: Services, method: str | None, thresh
             scores, [entry["target"] for entry in attributions], method, size, crop, signed=attributions[0]["signed"], threshold=threshold
         )
     if document["state"] in {"queued", "running"}:
-        raise Problem(409, "no-map", "The maps of that method are not all there yet.", send="Ask again once the explanation is done.")
+        raise Problem(409, "no-map", "Not all maps of that method are ready yet.", send="Ask again once the explanation is done.")
     raise Problem(404, "no-such-map", f"The explanation has no map {method!r} over patches.", send=f"It has: {', '.join(specs) or 'none'}.")

@@ -32,7 +32,7 @@ def _edit(body: DeletionQuestion) -> Edit | None:
         raise Problem(422, "unclear", "how is for one answer about an image.", send="Send it with remove, keep or fraction.")
     if not which and body.replace is None:
         if body.method is not None:
-            raise Problem(422, "no-fraction", "There is method without fraction.", send="Send fraction too, or methods for curves.")
+            raise Problem(422, "no-fraction", "method was sent without fraction.", send="Send fraction too, or methods for curves.")
         return None
     wrong = [name for name in ("methods", "fractions") if getattr(body, name) is not None]
     if len(which) > 1 or wrong:
@@ -40,7 +40,7 @@ def _edit(body: DeletionQuestion) -> Edit | None:
         send = "Send one of remove, keep and fraction (with method), with replace if you like; or methods and fractions for curves."
         raise Problem(422, "unclear", f"{names} do not go together.", send=send)
     if (body.fraction is None) != (body.method is None):
-        raise Problem(422, "unclear", "method and fraction belong together.", send="Send both, or remove or keep in their place.")
+        raise Problem(422, "unclear", "method and fraction belong together.", send="Send both, or send remove or keep instead.")
     return Edit(body.remove, body.keep, body.method, body.order or "most", body.fraction, body.replace, body.how)
 
 

@@ -128,7 +128,7 @@ async def _original(question: Question, data: bytes, services: Services) -> byte
 
 def _submit(question: Question, entry: ModelEntry, images: dict[str, bytes], services: Services, visitor: Visitor) -> Job | str:
     """Queue an explanation and return its job; or return the id of a finished one of this visitor that answers the same question. For
-    sample inputs, another visitor's explanation is copied, since samples belong to nobody and a whole course begins with them.
+    sample inputs, another visitor's explanation is copied: samples are not private, and a whole class of students begins with them.
     """
     if entry.has_failed and entry.problem is not None:
         raise entry.problem
@@ -171,7 +171,7 @@ def read(explanation_id: ExplanationId, services: Use, visitor: Who) -> Document
 
 @router.patch("/{id}", response_model=ExplanationTitle)
 def name(explanation_id: ExplanationId, naming: TitleRequest, services: Use, visitor: Who) -> DocumentResponse:
-    """Set the title of one's own explanation; lists, pages and exports show it."""
+    """Set the title of an explanation of yours; lists, pages and exports show it."""
     title = " ".join((naming.title or "").split())
     if len(title) > (limit := limits(services.settings)["title"]).most:
         raise limit.problem(len(title))
@@ -185,7 +185,7 @@ def name(explanation_id: ExplanationId, naming: TitleRequest, services: Use, vis
 
 @router.delete("/{id}", status_code=204)
 def delete(explanation_id: ExplanationId, services: Use, visitor: Who) -> Response:
-    """Delete one's own explanation; one that is not finished is cancelled."""
+    """Delete an explanation of yours; if it is not finished it is cancelled."""
     check_theirs(explanation_id, visitor, services)
     if not services.worker.cancel(explanation_id):
         is_stored, is_live = services.store.delete(explanation_id), services.worker.forget(explanation_id)  # also one that cannot be read
@@ -228,7 +228,7 @@ async def events(
 ) -> EventSourceResponse:
     """Send the events of an explanation as server-sent events, from the first one (or after ``Last-Event-ID``) to its end."""
     after = _number(last_event_id)
-    await run_in_threadpool(find_document, explanation_id, services)  # which says where there is none
+    await run_in_threadpool(find_document, explanation_id, services)  # raises Problem 404 if there is none
     following = services.worker.events(explanation_id, after)
     if following is None:
         feed = Feed()

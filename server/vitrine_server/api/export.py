@@ -39,7 +39,7 @@ _At = Annotated[Literal["patches", "pixels"], Query(description="The scores of p
 OVERLAY_SIDE = 448
 THUMBNAIL_SIDE = 160
 EXCERPT_CHARACTERS = 120  # characters of a text in its summary
-#: Where an explanation is looked at, by the kind of its input.
+#: The page that shows an explanation, by the kind of its input.
 _PAGES = {"image": "/image", "clip": "/prompt", "text": "/text", "molecule": "/molecule"}
 
 
@@ -203,7 +203,7 @@ def map_json(explanation_id: ExplanationId, spec: str, services: Use, target: st
         values = np.load(io.BytesIO(_pixels(explanation_id, entry, services)))
         rest = {name: value for name, value in entry.items() if name != "grid"}
         of_pixels = {**rest, "scores": values.tolist(), "range": [float(values.min()), float(values.max())]}
-        return JSONResponse(of_pixels)  # nobody has looked for a NaN in it, and this refuses one
+        return JSONResponse(of_pixels)  # it was not checked for NaN, and JSONResponse refuses that
     return DocumentResponse(entry)
 
 
@@ -211,7 +211,7 @@ def _pixels(explanation_id: str, entry: dict[str, Any], services: Services) -> b
     """Return a map by pixel as a NumPy file. Raises Problem 404 for a method that has none: it is never interpolated from patches."""
     data = stored_file(explanation_id, pixels_name(entry["method"], entry["target"]), services) if "pixels" in entry else None
     if data is None:
-        detail = f"{entry['method']} has one score a patch and no map of the pixels."
+        detail = f"{entry['method']} has one score for each patch and no map of the pixels."
         raise Problem(404, "no-pixels", detail, send=f"Leave at out, or explain with a method that goes back to them: {with_pixels()}.")
     return data
 
@@ -244,7 +244,7 @@ def zip_file(explanation_id: ExplanationId, request: Request, services: Use) -> 
         shown = to_rgb(open_picture(upload, services.settings), None if window is None else GreyWindow(**window))
         stored[WHOLE] = encode_image(shown, "PNG")
     entries = bundle.files(document, stored, str(request.base_url).rstrip("/"), services.settings.max_upload_bytes)
-    stream = bundle.zipped(entries, datetime.fromisoformat(document["created"]))
+    stream = bundle.zip_entries(entries, datetime.fromisoformat(document["created"]))
     headers = {"Content-Disposition": f'attachment; filename="vitrine-{explanation_id}.zip"'}
     return StreamingResponse(stream, media_type="application/zip", headers=headers)
 

@@ -35,7 +35,7 @@ router = APIRouter(prefix="/api/explanations", tags=["studies"], route_class=Bod
 
 @router.post("/{id}/mix", response_model=Mix, responses=events_of(study_events(Mix)))
 async def mix(explanation_id: ExplanationId, body: MixRequest, request: Request, services: Use) -> Response:
-    """Explain the same input under a rule made of one's own choices, one for each kind of operator.
+    """Explain the same input under a rule made of your choices, one for each kind of operator.
 
     ``completeness_error`` is how far FullGrad's terms under that rule are from adding up to the score. To test how well the map finds what
     the model needs, send its scores to ``deletion-test/score``.

@@ -66,7 +66,7 @@ LoadingEvent = Annotated[ProgressEvent | LoadedEvent | LoadFailedEvent, Field(di
 
 @router.get("/models", response_model=Models)
 async def models(request: Request, services: Use, visitor: Who) -> Response:
-    """List every model: the embedded ones, some of the hub, those that were loaded by name, and one's own. ``may_load`` says whether others
+    """List every model: the embedded ones, some of the hub, those that were loaded by name, and your own. ``may_load`` says whether others
     of the hub can be loaded.
     """
     may_load = services.registry.may_load and not services.settings.read_only

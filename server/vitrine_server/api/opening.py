@@ -1,4 +1,4 @@
-"""A model of one's own: its files are brought, looked at, and opened; the report of what it is."""
+"""A visitor's own model: its files are uploaded, looked at, and opened; and the report on it."""
 
 from __future__ import annotations
 
@@ -59,12 +59,12 @@ def _allowed(request: Request, services: Services) -> OwnModelLimits:
 def _check(allowed: OwnModelLimits, *, path: bool = False) -> None:
     if not (allowed.paths if path else allowed.uploads):
         why = allowed.why or f"Paths are only read for who sits at the server's machine. {_SETTING}=all reads them for others too."
-        raise Problem(403, "own-models-not-allowed", why, send="Open it in Python with explainers.open, or run a server of your own.")
+        raise Problem(403, "own-models-not-allowed", why, send="Open it in Python with explainers.open, or run your own server.")
 
 
 @router.get("")
 def allowed(request: Request, services: Use) -> OwnModelLimits:
-    """Return in which ways, and up to which size, this visitor may open models of their own."""
+    """Return the ways in which this visitor may open their own models, and the maximum sizes."""
     return _allowed(request, services)
 
 
@@ -163,7 +163,9 @@ def _place(place: ModelPlace, request: Request, services: Services, visitor: Vis
     _check_bases(upload.folder, services, may_read=_allowed(request, services).paths)
     inside = [path for path in upload.folder.iterdir() if not path.name.startswith(".")]
     if not inside:
-        raise Problem(422, "nothing-to-open", "No file has arrived that could be read.", send="Send weights and what lies beside them.")
+        raise Problem(
+            422, "nothing-to-open", "No file has arrived that could be read.", send="Send the weights and the files next to them."
+        )
     return (inside[0] if len(inside) == 1 else upload.folder), upload.left_out
 
 
@@ -187,8 +189,8 @@ def _check_bases(place: Path, services: Services, *, may_read: bool) -> None:
 
 
 def _adapters_of(path: Path) -> Iterator[Path]:
-    """Yield the configuration files of adapters that may be read with a model: of a file, the one beside it; of a folder, those in it, also
-    through links to other folders, each folder once.
+    """Yield the configuration files of adapters that may be read with a model: for a file, the one next to it; for a folder, those in it
+    and in folders that it links to, each folder once.
     """
     if not path.is_dir():
         beside = path.parent / ADAPTER_CONFIG
@@ -218,4 +220,4 @@ def _slug(name: str) -> str:
 def _refused(error: ExplainerError, place: Path) -> Problem:
     """Convert an error of the library to a Problem, without the server's paths."""
     told_to_all = str(error).replace(str(place), place.name)
-    return Problem(422, "cannot-be-opened", told_to_all, send="See what opens and how in docs/models.md.")
+    return Problem(422, "cannot-be-opened", told_to_all, send="See in docs/models.md what can be opened, and how.")

@@ -50,7 +50,7 @@ async def healthz(request: Request) -> Response:
     """
     worker: WorkerInterface = request.app.state.services.worker  # no thread is asked for it, as all may be busy
     if not worker.healthy:
-        return Problem(503, "stuck", "A model hangs, and nothing can end it.", headers={"Retry-After": "30"}).response()
+        return Problem(503, "stuck", "A model hangs and cannot be stopped.", headers={"Retry-After": "30"}).response()
     return DocumentResponse({"status": "ok"})
 
 

@@ -73,7 +73,7 @@ def _check_may_run(services: Services) -> None:
         detail = f"This server measures nothing for others; {environment_name('allow_runs')} allows it."
         if services.settings.engine != "local":
             detail = "A cluster measures nothing from the page."
-        raise Problem(403, "runs-not-allowed", detail, send="Measure with vitrine evaluate on a machine of your own.")
+        raise Problem(403, "runs-not-allowed", detail, send="Measure with vitrine evaluate on your own machine.")
 
 
 @router.get("", response_model=Runs)

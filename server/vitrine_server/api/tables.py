@@ -30,7 +30,7 @@ from vitrine_server.services import Services, Use
 router = APIRouter(prefix="/api/leaderboard", tags=["leaderboard"], route_class=BodyRoute)
 
 TITLE = "Methods over runs"
-#: Runs of fewer inputs are trials: nobody is ranked by them.
+#: Runs of fewer inputs are trials, by which methods are not ranked.
 MIN_INPUTS = 5
 MAX_NAMES = 100  # of models, of data sets, of metrics or of families in one selection
 _BYTES_OF_CELL = 200  # of a table in memory, measured
@@ -103,7 +103,7 @@ def _make_table(runs: list[NamedReport], selection: Selection) -> Table:
     except NothingSelected as problem:
         return Table(TITLE, (str(problem),), (), ())
     except ExplainerError as problem:
-        raise Problem(404, "no-such-table", str(problem), send="GET /api/leaderboard/choices lists what there is.") from None
+        raise Problem(404, "no-such-table", str(problem), send="GET /api/leaderboard/choices lists what exists.") from None
 
 
 @router.get("/table", response_model=RunTable)

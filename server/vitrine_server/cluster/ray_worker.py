@@ -116,7 +116,9 @@ class RayWorker:
             self._sent.discard(explanation_id)
 
     async def _look_after(self) -> None:
-        """Until the process ends, renew the hold on explanations that it has sent, and send those again whose replica is gone."""
+        """Until the process ends, renew the hold on explanations that it has sent, and send them again if their replica no longer
+        exists.
+        """
         while not self.stopping:
             try:
                 await asyncio.to_thread(self._store.hold, list(self._sent))
@@ -233,7 +235,7 @@ class RayWorker:
             if outcome is not None and not study.future.done():
                 study.future.set_exception(outcome)
             return
-        study.future.set_exception(Problem(409, "cancelled", "Nobody wants this any more.", send="Ask again."))
+        study.future.set_exception(Problem(409, "cancelled", "Nobody waits for this any more.", send="Ask again."))
 
     async def _ask(self, study: Study) -> None:
         answers = self._replicas.answer(study.entry.name, study.work, study.is_long, study.weight, study.kind, study.visitor)

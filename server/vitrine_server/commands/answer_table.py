@@ -19,15 +19,15 @@ def add(commands: Commands) -> None:
         "each of its words.",
         epilog="Example:  vitrine answer-table 'The capital of France is' --model hf/openai-community/gpt2 --out table.png",
     )
-    parser.add_argument("prompt", metavar="PROMPT", help="the text that the model goes on with")
-    parser.add_argument("--image", metavar="FILE", type=Path, help="of a model that writes about pictures, the picture")
+    parser.add_argument("prompt", metavar="PROMPT", help="the text that the model continues")
+    parser.add_argument("--image", metavar="FILE", type=Path, help="for a model that writes about pictures: the picture")
     add_model(parser, "a language model: a name of the hub, or a folder (default: %(default)s)", "hf/openai-community/gpt2")
-    parser.add_argument("--chat", action="store_true", help="lay the model's chat template around the prompt")
-    parser.add_argument("--method", metavar="SPEC", help="whose maps are the rows (default: input_x_gradient:attnlrp)")
-    parser.add_argument("--device", help="cpu, cuda, cuda:1, ... (default: cuda where there is one)")
+    parser.add_argument("--chat", action="store_true", help="put the model's chat template around the prompt")
+    parser.add_argument("--method", metavar="SPEC", help="method whose maps are the rows (default: input_x_gradient:attnlrp)")
+    parser.add_argument("--device", help="cpu, cuda, cuda:1, ... (default: cuda if available)")
     parser.add_argument("--seed", type=int, default=0, help="seed of the methods that draw random numbers (default 0)")
     parser.add_argument("--out", metavar="FILE", type=Path, help="write the numbers (.json) or the figure (.png, .pdf, .svg)")
-    parser.add_argument("--json", action="store_true", help="print the result as JSON in place of the table")
+    parser.add_argument("--json", action="store_true", help="print the result as JSON instead of the table")
     parser.set_defaults(run=run)
 
 

@@ -20,20 +20,20 @@ def add(commands: Commands) -> None:
     parser = commands.add_parser(
         "deletion-test",
         help="rank methods by the deletion test on an image or a text",
-        description="Take tokens away in the order of each map and ask the model again: a ranking here, the figure in --out.",
+        description="Remove tokens in the order of each map and ask the model again. Prints a ranking; --out writes the figure.",
         epilog="Examples:\n  vitrine deletion-test photo.jpg --out curves.png\n"
         "  vitrine deletion-test --text 'A dull film.' --methods rollout attcat",
     )
     add_question(parser)
     parser.add_argument("--steps", type=int, default=10, help="steps of a curve, at most 1000 (default 10, as in the papers)")
-    parser.add_argument("--draws", type=int, default=5, help="random orders that the random baseline is the mean of (default 5)")
+    parser.add_argument("--draws", type=int, default=5, help="number of random orders whose mean is the random baseline (default 5)")
     parser.add_argument(
         "--how",
         metavar="HOW",
-        help="in which way tokens go, such as removed or painted (default: removed where the model allows it)",
+        help="how tokens are removed, such as removed or painted (default: removed if the model allows it)",
     )
     parser.add_argument("--out", metavar="FILE", type=Path, help=f"write the figure or the numbers: a file ending in {', '.join(FIGURES)}")
-    parser.add_argument("--json", action="store_true", help="print the result as JSON in place of the table")
+    parser.add_argument("--json", action="store_true", help="print the result as JSON instead of the table")
     parser.set_defaults(run=run)
 
 

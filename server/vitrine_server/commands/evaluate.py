@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 MOST_FILES_NAMED = 5  # files that are not read, at most; the others are counted
 #: The options that say how is measured.
 PROTOCOL = ("target", "explains", "resize", "how", "right", "steps")
-#: What counts where neither the command line nor an experiment says otherwise.
+#: The defaults of options that neither the command line nor an experiment sets.
 DEFAULTS: dict[str, Any] = {
     "methods": ["default"],
     "metrics": ["mif", "lif", "srg"],
@@ -45,7 +45,7 @@ def add(commands: Commands) -> None:
     parser = commands.add_parser(
         "evaluate",
         help="measure attribution methods on a data set: faithfulness, localisation, sanity",
-        description="Measure attribution methods on a data set. A run that was stopped goes on where it was when it is typed again.",
+        description="Measure attribution methods on a data set. To continue a stopped run, type the same command again.",
         epilog="Example:  vitrine evaluate --model scenes-vit --dataset scenes --metrics mif,lif,srg,ap --limit 20 --out runs/scenes",
     )
     parser.add_argument(
@@ -53,13 +53,15 @@ def add(commands: Commands) -> None:
         metavar="FILE",
         type=Path,
         action=Experiment,
-        help="options from a TOML file, by their long names, such as experiments/scenes-vit-on-scenes.toml; what is typed counts more",
+        help="options from a TOML file, by their long names, such as experiments/scenes-vit-on-scenes.toml; typed options have priority",
     )
     add_model(parser, "whose answers are explained: a model as `vitrine explain` takes it")
     parser.add_argument("--dataset", metavar="NAME", help="the inputs; --list shows the data sets")
-    parser.add_argument("--data", metavar="DIR", type=Path, help="folder (or file) of the data set, as its publisher lays it out")
+    parser.add_argument("--data", metavar="DIR", type=Path, help="folder (or file) of the data set, in its publisher's layout")
     parser.add_argument(
-        "--split", metavar="NAME", help="the part of a data set that has several, as val2017 of coco (default: the first there)"
+        "--split",
+        metavar="NAME",
+        help="the part of the data set, if it has several, such as val2017 of coco (default: the first that exists)",
     )
     parser.add_argument(
         "--methods",
@@ -82,21 +84,25 @@ def add(commands: Commands) -> None:
     parser.add_argument(
         "--long-texts",
         choices=("windows", "cut"),
-        help="texts longer than the model takes: read in windows, or cut, as metrics that take words away need (default: as they need)",
+        help="texts that are too long for the model: read in windows, or cut, as metrics that remove words need (default: as they need)",
     )
-    parser.add_argument("--seed", metavar="N", type=int, help="of the draw of the inputs (default: 0)")
-    parser.add_argument("--device", metavar="DEVICE", help="where the model runs: cpu, cuda, ... (default: CUDA where there is one)")
+    parser.add_argument("--seed", metavar="N", type=int, help="seed of the random choice of inputs (default: 0)")
+    parser.add_argument("--device", metavar="DEVICE", help="where the model runs: cpu, cuda, ... (default: CUDA if available)")
     parser.add_argument("--engine", choices=("local", "ray"), help="measure in this process, or on a cluster with Ray (default: local)")
-    parser.add_argument("--workers", metavar="N", type=int, help="with --engine ray: processes at most (default: as many as have room)")
     parser.add_argument(
-        "--ray-address", metavar="ADDRESS", help="with --engine ray: the cluster (default: RAY_ADDRESS, else one begun on this machine)"
+        "--workers", metavar="N", type=int, help="with --engine ray: maximum number of processes (default: as many as have room)"
+    )
+    parser.add_argument(
+        "--ray-address",
+        metavar="ADDRESS",
+        help="with --engine ray: address of the cluster (default: RAY_ADDRESS, else one started on this machine)",
     )
     parser.add_argument("--out", metavar="DIR", type=Path, help="folder of the run: rows.parquet, report.json, report.html")
     parser.add_argument(
         "--no-examples",
         action="store_true",
         default=None,
-        help="leave the best and worst inputs out of the reports, where the data may not be passed on",
+        help="leave the best and worst inputs out of the reports, if the data may not be passed on",
     )
     parser.add_argument(
         "--skip-broken",
@@ -116,7 +122,7 @@ def add_protocol(parser: argparse._ActionsContainer) -> None:
         choices=("predicted", "second", "gold", "each", "together", "contrast"),
         help="which class is explained (default: predicted)",
     )
-    parser.add_argument("--explains", choices=("logit", "probability"), help="which number of it is explained (default: logit)")
+    parser.add_argument("--explains", choices=("logit", "probability"), help="which number of the class is explained (default: logit)")
     parser.add_argument(
         "--resize",
         choices=("squashed", "cropped"),
@@ -125,10 +131,10 @@ def add_protocol(parser: argparse._ActionsContainer) -> None:
     parser.add_argument(
         "--how",
         metavar="WAY",
-        help="removed, zeroed, painted or black; of texts removed, masked or unknown (default: as suits the model; the report says which)",
+        help="how tokens are removed: removed, zeroed, painted or black; for texts removed, masked or unknown (the report has the default)",
     )
     parser.add_argument("--right", choices=("any", "first"), help="which labels of an input count as right (default: any)")
-    parser.add_argument("--steps", metavar="N", type=int, help="tokens are taken away in so many equal steps (default: 10)")
+    parser.add_argument("--steps", metavar="N", type=int, help="number of equal steps in which tokens are removed (default: 10)")
 
 
 def run(args: argparse.Namespace) -> None:

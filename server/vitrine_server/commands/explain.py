@@ -30,7 +30,7 @@ def add(commands: Commands) -> None:
     parser = commands.add_parser(
         "explain",
         help="explain what a model says about an image, a text or a molecule",
-        description="Explain what a model says about an image, a text or a molecule: a table here, pictures and numbers in --out.",
+        description="Explain what a model says about an image, a text or a molecule. Prints a table; --out writes pictures and numbers.",
         epilog="Examples:\n  vitrine explain photo.jpg --target zebra --out out/\n"
         "  vitrine explain photo.jpg --prompt 'a zebra'\n  vitrine explain --text 'A dull film.'\n"
         "  vitrine explain photo.jpg --text 'What is this?' --model FOLDER\n"
@@ -38,7 +38,7 @@ def add(commands: Commands) -> None:
     )
     add_question(parser)
     parser.add_argument("--out", metavar="DIR", type=Path, help="write each map as .png and .npy, and result.json, there")
-    parser.add_argument("--json", action="store_true", help="print the result as JSON in place of the table")
+    parser.add_argument("--json", action="store_true", help="print the result as JSON instead of the table")
     parser.set_defaults(run=run)
 
 
@@ -52,13 +52,13 @@ def add_question(parser: argparse.ArgumentParser, takes_texts: bool = True) -> N
         "--crop",
         metavar="X0,Y0,X1,Y1",
         type=crop_box,
-        help="show the model this part alone, in pixels of the upright image, from the top left",
+        help="show the model only this part, in pixels of the upright image, from the top left",
     )
     parser.add_argument(
         "--window",
         metavar="LEVEL,WIDTH",
         type=grey_window,
-        help="of greys of more than 8 bits, the values shown as black to white (default: the file's, else from smallest to largest)",
+        help="for greys of more than 8 bits: the values shown as black to white (default: the file's, else from smallest to largest)",
     )
     if takes_texts:
         _add_texts(parser)
@@ -76,27 +76,27 @@ def add_question(parser: argparse.ArgumentParser, takes_texts: bool = True) -> N
     parser.add_argument(
         "--at",
         metavar="PLACE",
-        help="of a model with a task, which place of its output is asked about: a word, tokens:5-7, patch:3,4, ...; 'vitrine models' names "
+        help="for a model with a task: which place of its output is explained: a word, tokens:5-7, patch:3,4, ...; 'vitrine models' names "
         "the task, docs/tasks.md the places (default: where the model is surest)",
     )
-    parser.add_argument("--chat", action="store_true", help="of a language model that writes: lay its chat template around the prompt")
-    parser.add_argument("--reference", metavar="INPUT", help="features without a head: an image file, or a text, to compare with")
+    parser.add_argument("--chat", action="store_true", help="for a language model that writes: put its chat template around the prompt")
+    parser.add_argument("--reference", metavar="INPUT", help="for features without a head: an image file, or a text, to compare with")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--against", metavar="CLASS", help="explain how much more than this class, or prompt, the target scores")
     form.add_argument("--probability", action="store_true", help="explain the probability in place of the logit")
     parser.add_argument("--methods", metavar="SPEC", nargs="+", action=Listed, help="see 'vitrine methods' (default: the page's)")
-    parser.add_argument("--device", help="cpu, cuda, cuda:1, ... (default: cuda where there is one)")
+    parser.add_argument("--device", help="cpu, cuda, cuda:1, ... (default: cuda if available)")
     parser.add_argument(
         "--precision",
         choices=("auto", "double"),
         default="auto",
-        help="maps of relevance: in float64 where the estimated rounding error asks for it (the default), or all of them",
+        help="which maps of relevance are computed in float64: those that need it by their estimated rounding error (the default), or all",
     )
     parser.add_argument(
         "--outlier-tokens",
         choices=("keep", "move", "move_published"),
         default="keep",
-        help="of images: move explains the model without outlier tokens, whose neurons 'vitrine registers' found (default %(default)s)",
+        help="for images: move explains the model without outlier tokens; 'vitrine registers' finds their neurons (default %(default)s)",
     )
     parser.add_argument("--seed", type=int, default=0, help="seed of the methods that draw random numbers (default 0)")
 
@@ -104,7 +104,9 @@ def add_question(parser: argparse.ArgumentParser, takes_texts: bool = True) -> N
 def _add_texts(parser: argparse.ArgumentParser) -> None:
     """Add the options for texts and molecules in place of an image."""
     text = parser.add_mutually_exclusive_group()
-    text.add_argument("--text", help="a text instead of an image; beside one, what a model that writes about pictures is asked")
+    text.add_argument(
+        "--text", help="a text instead of an image; together with an image, the question for a model that writes about pictures"
+    )
     text.add_argument("--molecule", metavar="SMILES", help="a molecule instead: its SMILES, or a .mol or .sdf file")
     text.add_argument("--text-file", metavar="FILE", help="a file that holds the text, - for standard input")
     parser.add_argument("--text-pair", metavar="TEXT", help="a second text that the model reads with the first")
@@ -117,7 +119,7 @@ def _add_texts(parser: argparse.ArgumentParser) -> None:
         "--long-texts",
         choices=("windows", "cut"),
         default="windows",
-        help="a text longer than the model takes: read whole in overlapping windows (the default), or cut",
+        help="how to read a text that is too long for the model: whole in overlapping windows (the default), or cut",
     )
 
 

@@ -25,7 +25,7 @@ def add(commands: Commands) -> None:
     )
     parser.add_argument("image", metavar="IMAGE", type=Path, help="an image file")
     parser.add_argument("--prompt", metavar="TEXT", action="append", required=True, help="what the picture is compared with; repeatable")
-    parser.add_argument("--against", metavar="TEXT", help="take the cosine with this prompt away")
+    parser.add_argument("--against", metavar="TEXT", help="subtract the cosine with this prompt")
     parser.add_argument("--without", metavar="BLOCK.HEAD", type=_head, help="ask the model again without this head, counted from 1")
     _add_rest(parser, "write the numbers: a file ending in .json")
     parser.set_defaults(run=run_heads)
@@ -37,17 +37,24 @@ def add(commands: Commands) -> None:
         epilog="Example:  vitrine head-words --model ./my-clip --pictures photos/ scenes --out my-clip/head_words.json",
     )
     parser.add_argument("--pictures", metavar="WHICH", nargs="+", required=True, help="folders of pictures, or data sets such as scenes")
-    parser.add_argument("--limit", type=int, default=MOST, help="most pictures of each of them, drawn with a seed (default %(default)s)")
-    parser.add_argument("--texts", metavar="FILE", type=Path, help="texts to choose from, one a line (default: a bank that ships)")
+    parser.add_argument(
+        "--limit", type=int, default=MOST, help="maximum number of pictures from each, drawn with a seed (default %(default)s)"
+    )
+    parser.add_argument(
+        "--texts",
+        metavar="FILE",
+        type=Path,
+        help="file of texts to choose from, one on each line (default: a bank that comes with Vitrine)",
+    )
     _add_rest(parser, "write head_words.json: a file ending in .json")
     parser.set_defaults(run=run_words)
 
 
 def _add_rest(parser: argparse.ArgumentParser, out: str) -> None:
     add_model(parser, "a CLIP model (default: %(default)s)", "clip")
-    parser.add_argument("--device", help="cpu, cuda, cuda:1, ... (default: cuda where there is one)")
+    parser.add_argument("--device", help="cpu, cuda, cuda:1, ... (default: cuda if available)")
     parser.add_argument("--out", metavar="FILE", type=Path, help=out)
-    parser.add_argument("--json", action="store_true", help="print the result as JSON in place of the table")
+    parser.add_argument("--json", action="store_true", help="print the result as JSON instead of the table")
 
 
 def _head(text: str) -> tuple[int, int]:

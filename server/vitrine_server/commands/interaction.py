@@ -24,7 +24,7 @@ def add(commands: Commands) -> None:
     parser = commands.add_parser(
         "interaction",
         help="which words of a prompt go with which patches of a picture",
-        description="What each word of a prompt and each patch of a picture add together to the cosine of the two.",
+        description="Show what each pair of a word and a patch adds to the cosine of a prompt and a picture.",
         epilog="Example:  vitrine interaction photo.jpg --prompt 'a red ball on grass'",
     )
     parser.add_argument("image", metavar="IMAGE", type=Path, help="an image file")
@@ -36,17 +36,17 @@ def add(commands: Commands) -> None:
         help="exclip: the Jacobians of both sides, in seconds; fixlip: a fit to answers with parts left out (default: %(default)s)",
     )
     fixlip = parser.add_argument_group("of --by fixlip")
-    fixlip.add_argument("--variant", choices=("banzhaf", "shapley"), help="how coalitions weigh (default: banzhaf)")
-    fixlip.add_argument("--p", type=float, metavar="P", help="how many words and parts are in, on average (default: 0.5)")
-    fixlip.add_argument("--budget", type=int, metavar="N", help="coalitions that are fitted, at most (default: 4096)")
-    fixlip.add_argument("--parts", type=int, metavar="N", help="parts of the picture that are hidden on their own, at most (default: 49)")
-    fixlip.add_argument("--seed", type=int, metavar="N", help="of the draw (default: 0)")
+    fixlip.add_argument("--variant", choices=("banzhaf", "shapley"), help="weights of coalitions (default: banzhaf)")
+    fixlip.add_argument("--p", type=float, metavar="P", help="share of words and parts that are in a coalition, on average (default: 0.5)")
+    fixlip.add_argument("--budget", type=int, metavar="N", help="maximum number of coalitions for the fit (default: 4096)")
+    fixlip.add_argument("--parts", type=int, metavar="N", help="maximum number of parts into which the picture is divided (default: 49)")
+    fixlip.add_argument("--seed", type=int, metavar="N", help="seed of the random coalitions (default: 0)")
     _add_settings(parser, "a CLIP model (default: %(default)s)", "clip")
     parser.set_defaults(run=run_interaction)
     parser = commands.add_parser(
         "alike",
         help="why a model finds two pictures, or two texts, alike",
-        description="What each part of one input and each part of another of the same kind add together to the cosine of the two.",
+        description="Show what each pair of parts adds to the cosine of two inputs of the same kind.",
         epilog="Examples:\n  vitrine alike one.jpg other.jpg\n  vitrine alike 'A dull film.' 'What a bore.' --model reviews-bert",
     )
     parser.add_argument("inputs", metavar="INPUT", nargs=2, help="two image files, or two texts")
@@ -58,18 +58,25 @@ def _add_settings(parser: argparse.ArgumentParser, about: str, default: str | No
     """Add the options of both commands: the model, how the interactions are computed, and where they are written."""
     add_model(parser, about, default)
     parser.add_argument("--rule", metavar="NAME", default="libra", help="a rule that carries gradients (default: %(default)s)")
-    parser.add_argument("--steps", type=int, default=0, help="of the path from the baseline, averaged over; 0: at the input (default)")
+    parser.add_argument(
+        "--steps",
+        type=int,
+        default=0,
+        help="number of points on the path from the baseline, over which to average; 0: only the input (default)",
+    )
     parser.add_argument("--baseline", choices=("zero", "empty"), default="zero", help="where the path begins (default: %(default)s)")
-    parser.add_argument("--block", choices=("first", "last"), default="first", help="of which block tokens enter (default: %(default)s)")
+    parser.add_argument(
+        "--block", choices=("first", "last"), default="first", help="block whose input tokens are explained (default: %(default)s)"
+    )
     parser.add_argument(
         "--quadrature",
         choices=("gauss_legendre", "riemann"),
         default="gauss_legendre",
         help="how the path is averaged (default: %(default)s)",
     )
-    parser.add_argument("--device", help="cpu, cuda, cuda:1, ... (default: cuda where there is one)")
+    parser.add_argument("--device", help="cpu, cuda, cuda:1, ... (default: cuda if available)")
     parser.add_argument("--out", metavar="FILE", type=Path, help=f"write the numbers: a file ending in {' or '.join(ENDINGS)}")
-    parser.add_argument("--json", action="store_true", help="print the result as JSON in place of the table")
+    parser.add_argument("--json", action="store_true", help="print the result as JSON instead of the table")
 
 
 def run_interaction(args: argparse.Namespace) -> None:

@@ -22,9 +22,9 @@ def add(commands: Commands) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.set_defaults(run=run_models)
 
-    parser = commands.add_parser("methods", help="list the attribution methods and the rules each can be read with")
+    parser = commands.add_parser("methods", help="list the attribution methods and the rules that each can be combined with")
     add_model(parser, "say which of them cannot run for this model, and why")
-    parser.add_argument("--all", action="store_true", help="say all there is about each: paper, rules, options, needs, costs")
+    parser.add_argument("--all", action="store_true", help="show everything about each: paper, rules, options, needs, costs")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print JSON")
     form.add_argument("--markdown", action="store_true", help="print the table of docs/methods.md")

@@ -24,8 +24,8 @@ def add(commands: Commands) -> None:
         "          vitrine metrics-on-truth runs/truth-votes --out runs/truth",
     )
     parser.add_argument("runs", metavar="RUN", nargs="+", type=Path, help="the folder of a finished run, with its rows")
-    parser.add_argument("--out", metavar="DIR", type=Path, required=True, help="folder that truth.json is written to")
-    parser.add_argument("--json", action="store_true", help="print truth.json in place of the table")
+    parser.add_argument("--out", metavar="DIR", type=Path, required=True, help="folder for truth.json")
+    parser.add_argument("--json", action="store_true", help="print truth.json instead of the table")
     parser.set_defaults(run=run)
 
 

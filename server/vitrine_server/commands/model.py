@@ -49,7 +49,7 @@ def open_model(args: argparse.Namespace, name: str | list[str], device: str | No
     threads = explainers.Threads()
     with Loading() as loading:
         model = explainers.open(name, device=device, progress=loading, check="none", **open_options_of(args), **how)
-        threads.fit(model)  # before it is checked: beside busy neighbours that takes a tenth of the time
+        threads.fit(model)  # before it is checked: next to busy processes that takes a tenth of the time
         level = check or ("none" if name in embedded_names() else "quick")
         if level != "none":
             loading(f"checking {model.name}", None)

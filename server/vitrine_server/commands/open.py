@@ -1,4 +1,4 @@
-"""``vitrine open``: what a model of one's own is, how its output is read, what was guessed, and whether it passes its check."""
+"""``vitrine open``: what your own model is, how its output is read, what was guessed, and whether it passes its check."""
 
 from __future__ import annotations
 
@@ -15,20 +15,22 @@ def add(commands: Commands) -> None:
     """Add the command ``vitrine open``."""
     parser = commands.add_parser(
         "open",
-        help="open a model of your own, say what it is, and check it",
+        help="open your own model, say what it is, and check it",
         description="Open a model and print a report: what it is, how its output is read, what was guessed, and checks on a sample.",
         epilog="Examples:\n  vitrine open best.pth --architecture timm/deit_tiny_patch16_224 --labels names.txt\n"
         "  vitrine open runs/my-bert --check all\n  vitrine open adapter/ --base hf/google-bert/bert-base-uncased",
     )
     parser.add_argument("anything", metavar="MODEL", nargs="+", help="a folder, a file of weights (or a backbone and its head), or a name")
     add_open_options(parser)
-    parser.add_argument("--weights", metavar="KEY", help="where a file has several sets of weights, the key of the one to read")
-    parser.add_argument("--output", choices=("softmax", "sigmoid", "regression"), help="what the logits mean, where that is not found out")
-    parser.add_argument("--head", metavar="NAME", help="of a model with several outputs, the one to explain")
+    parser.add_argument("--weights", metavar="KEY", help="for a file with several sets of weights: the key of the one to read")
+    parser.add_argument("--output", choices=("softmax", "sigmoid", "regression"), help="what the logits mean, if that is not found out")
+    parser.add_argument("--head", metavar="NAME", help="for a model with several outputs: the one to explain")
     parser.add_argument("--check", choices=("quick", "all", "none"), default="quick", help="all: each method too (default: quick)")
-    parser.add_argument("--device", help="cpu, cuda, cuda:1, ... (default: cuda where there is one)")
+    parser.add_argument("--device", help="cpu, cuda, cuda:1, ... (default: cuda if available)")
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
-    parser.add_argument("--failure", metavar="FILE", type=Path, help="where it cannot be opened, write a report there to send to others")
+    parser.add_argument(
+        "--failure", metavar="FILE", type=Path, help="if the model cannot be opened, write a report to this file, to send to others"
+    )
     parser.set_defaults(run=run)
 
 

@@ -16,28 +16,28 @@ def add(commands: Commands) -> None:
     parser = commands.add_parser(
         "probe",
         help="swap one word of a sentence and compare the answers",
-        description="Fill the slot {} of a sentence with the words of each group: the answer to each, and how relevant the word was.",
+        description="Fill the slot {} of a sentence with the words of each group. Prints each answer and how relevant the word was.",
         epilog="Example:  vitrine probe '{} is a fine actor.' --group her=Anna,Maria --group him=Paul,Peter --target positive",
     )
-    parser.add_argument("template", metavar="TEXT", help="a sentence with {} once, where the words shall stand")
+    parser.add_argument("template", metavar="TEXT", help="a sentence with one {} in the place of the words")
     parser.add_argument(
         "--group",
         metavar="NAME=WORD,...",
-        type=named_words,
+        type=parse_group,
         action="append",
         required=True,
         help="words that stand for one group; repeatable",
     )
     parser.add_argument("--target", metavar="CLASS", required=True, help="name or number of a class, or any:GROUP for all of a group")
-    parser.add_argument("--method", metavar="SPEC", help="whose map says how relevant the word is (default: that of the page)")
+    parser.add_argument("--method", metavar="SPEC", help="method whose map says how relevant the word is (default: that of the page)")
     add_model(parser, "a model that reads texts (default: %(default)s)", "reviews-bert")
-    parser.add_argument("--device", help="cpu, cuda, cuda:1, ... (default: cuda where there is one)")
+    parser.add_argument("--device", help="cpu, cuda, cuda:1, ... (default: cuda if available)")
     parser.add_argument("--out", metavar="FILE", type=Path, help="write the numbers: a file ending in .json")
-    parser.add_argument("--json", action="store_true", help="print the result as JSON in place of the table")
+    parser.add_argument("--json", action="store_true", help="print the result as JSON instead of the table")
     parser.set_defaults(run=run)
 
 
-def named_words(text: str) -> tuple[str, list[str]]:
+def parse_group(text: str) -> tuple[str, list[str]]:
     """Parse ``NAME=WORD,WORD`` as (name, words)."""
     name, equals, words = text.partition("=")
     listed = [word.strip() for word in words.split(",") if word.strip()]

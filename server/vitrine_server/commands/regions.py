@@ -18,13 +18,13 @@ def add(commands: Commands) -> None:
     parser = commands.add_parser(
         "regions",
         help="paint a picture by the prompt, or class, that wins each patch",
-        description="Compare the maps of several prompts, or classes, patch by patch: shares and boxes here, the mask in --out.",
+        description="Compare the maps of several prompts, or classes, patch by patch. Prints shares and boxes; --out writes the mask.",
         epilog="Example:  vitrine regions photo.jpg --prompt 'a zebra' --prompt 'an elephant' --out mask.png",
     )
     add_question(parser, takes_texts=False)
     parser.add_argument("--threshold", type=float, help="share of the largest score that a patch needs (default 0.05)")
     parser.add_argument("--out", metavar="FILE", type=Path, help=f"write the mask or the numbers: a file ending in {' or '.join(ENDINGS)}")
-    parser.add_argument("--json", action="store_true", help="print the result as JSON in place of the table")
+    parser.add_argument("--json", action="store_true", help="print the result as JSON instead of the table")
     parser.set_defaults(run=run)
 
 

@@ -23,12 +23,14 @@ def add(commands: Commands) -> None:
     )
     add_model(parser, "a model of images (default: %(default)s)", "photos-vit")
     parser.add_argument("--pictures", metavar="WHICH", nargs="+", required=True, help="folders of pictures, or data sets such as scenes")
-    parser.add_argument("--limit", type=int, default=100, help="most pictures of each of them, drawn with a seed (default %(default)s)")
-    parser.add_argument("--block", type=int, help="whose norms tell outlier tokens, counted from 1 (default: the last)")
+    parser.add_argument(
+        "--limit", type=int, default=100, help="maximum number of pictures from each, drawn with a seed (default %(default)s)"
+    )
+    parser.add_argument("--block", type=int, help="block at whose output outlier tokens are recognised, counted from 1 (default: the last)")
     parser.add_argument("--threshold", type=float, help="the norm above which a token is one (default: from the histogram of norms)")
     parser.add_argument("--highest-block", type=int, help="no neurons of later blocks, counted from 1 (default: the first half)")
     parser.add_argument("--count", type=int, default=10, help="how many neurons (default %(default)s)")
-    parser.add_argument("--device", help="cpu, cuda, cuda:1, ... (default: cuda where there is one)")
+    parser.add_argument("--device", help="cpu, cuda, cuda:1, ... (default: cuda if available)")
     parser.add_argument("--out", metavar="FILE", type=Path, help="write register_neurons.json: a file ending in .json")
     parser.add_argument("--json", action="store_true", help="print the result as JSON in place of a sentence")
     parser.set_defaults(run=run)

@@ -46,7 +46,7 @@ def add(commands: Commands) -> None:
         "--out", metavar="DIR", type=Path, required=True, help="folder of the run: rows.jsonl, summary.json and .html, mean.npy, mean.png"
     )
     parser.add_argument("--json", action="store_true", help="print the summary as JSON in place of the tables")
-    parser.add_argument("--device", help="cpu, cuda, cuda:1, ... (default: cuda where there is one)")
+    parser.add_argument("--device", help="cpu, cuda, cuda:1, ... (default: cuda if available)")
     parser.add_argument("--seed", type=int, default=0, help="seed of the methods that draw random numbers (default 0)")
     parser.set_defaults(run=run)
 

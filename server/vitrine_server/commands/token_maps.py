@@ -24,9 +24,9 @@ def add(commands: Commands) -> None:
     parser.add_argument("image", metavar="IMAGE", type=Path, help="an image file")
     parser.add_argument("prompt", metavar="PROMPT", help="what the model is asked about it")
     add_model(parser, "a model that writes about pictures: a name of the hub, or a folder")
-    parser.add_argument("--device", help="cpu, cuda, cuda:1, ... (default: cuda where there is one)")
+    parser.add_argument("--device", help="cpu, cuda, cuda:1, ... (default: cuda if available)")
     parser.add_argument("--out", metavar="FILE", type=Path, help="write the numbers (.json) or the maps as a figure (.png, .pdf, .svg)")
-    parser.add_argument("--json", action="store_true", help="print the result as JSON in place of the table")
+    parser.add_argument("--json", action="store_true", help="print the result as JSON instead of the table")
     parser.set_defaults(run=run)
 
 

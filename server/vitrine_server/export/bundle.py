@@ -72,7 +72,7 @@ def files(document: Document, stored: Mapping[str, bytes], server: str, largest:
         yield f"{stem}.png", picture(document, attribution, stored.get(SEEN), _PICTURE_PIXELS)
 
 
-def zipped(entries: Iterator[tuple[str, bytes]], when: datetime) -> Iterator[bytes]:
+def zip_entries(entries: Iterator[tuple[str, bytes]], when: datetime) -> Iterator[bytes]:
     """Yield a zip file of the entries in pieces, so that it is never in memory as a whole; ``when`` is the date of every entry."""
     pipe = _Pipe()
     with zipfile.ZipFile(pipe, "w") as archive:

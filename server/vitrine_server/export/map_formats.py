@@ -1,4 +1,4 @@
-"""The files of numbers that a map can be taken away as: each is a call, and stands in the bundle."""
+"""The formats of numbers in which a map can be downloaded: each has a call, and a file in the bundle."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ import math
 
 from vitrine_server.http.problems import Problem
 from vitrine_server.http.rates import Rate
-from vitrine_server.http.visitors import VisitorSecrets, signed_text
+from vitrine_server.http.visitors import VisitorSecrets, verify_text
 
 LOGIN_COOKIE = "vitrine-login"
 _WRONG_A_MINUTE = 30  # from one address, which a whole course may share
@@ -20,7 +20,9 @@ class Access:
 
     def __init__(self, token: str, visitor_secrets: VisitorSecrets) -> None:
         self._token = token.encode()
-        self._signer = visitor_secrets.signer(f"login {hashlib.sha256(self._token).hexdigest()}")  # with another token nobody is in
+        self._signer = visitor_secrets.signer(
+            f"login {hashlib.sha256(self._token).hexdigest()}"
+        )  # after a change of the token everybody must log in again
         self._wrong = Rate(_WRONG_A_MINUTE)
 
     def check(self, token: str, address: str) -> None:
@@ -43,7 +45,7 @@ class Access:
 
     def is_login(self, value: str) -> bool:
         """Return whether a text is the value of a valid login cookie."""
-        return signed_text(self._signer, value) == _IN
+        return verify_text(self._signer, value) == _IN
 
 
 def token_needed(detail: str = "This server is open to those who have its token") -> Problem:

@@ -1,4 +1,4 @@
-"""Zips that people send, read within limits, whatever their headers say: of pictures, of data for a run, of a model of one's own.
+"""Zips that people send, read within limits, whatever their headers say: of pictures, of data for a run, of a visitor's own model.
 
 Members are stored or deflated. Both are unpacked a piece at a time, so that memory stays small and every limit is checked before the next
 piece; Python's readers of bzip2 and LZMA unpack all that one block holds at once.
@@ -27,7 +27,7 @@ _HEADER_BYTES = 30  # of a member, before its name
 _CHUNK_BYTES = 1 << 18
 _ENCRYPTED = 0x1 | 0x40 | 0x2000  # flags: by a password, strongly, the names hidden
 _OTHER_METHODS = {9: "deflate64", 12: "bzip2", 14: "LZMA", 93: "Zstandard", 95: "XZ", 98: "PPMd"}
-#: What zipfile and zlib raise for what is no zip or a damaged one; OSError where it says to look before the beginning.
+#: Errors of zipfile and zlib for a file that is no zip or a damaged one; OSError if it points before its beginning.
 _BROKEN = (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError, ValueError, OverflowError, struct.error, OSError)
 
 
@@ -188,7 +188,7 @@ def _broken(why: object, bounds: ZipBounds) -> Problem:
 
 def _is_both(place: PurePosixPath) -> Problem:
     detail = f"{str(place)[:200]!r} would lie in a folder that is called as a file is, or the other way round."
-    return Problem(422, "file-and-folder", detail, send="Give each file and each folder a name of its own.")
+    return Problem(422, "file-and-folder", detail, send="Give each file and each folder a different name.")
 
 
 def make_place(folder: Path, place: PurePosixPath) -> Path:
@@ -213,7 +213,7 @@ def safe_path(name: str, send: str) -> PurePosixPath:
     parts = [part for part in place.parts if part != "."]
     is_strange = not can_be_encoded(name) or any(part == ".." or ":" in part or "\0" in part for part in parts)
     if not parts or place.is_absolute() or is_strange:
-        raise Problem(422, "unsafe-name", f"{name[:100]!r} is no name of a file inside a folder.", send=send)
+        raise Problem(422, "unsafe-name", f"{name[:100]!r} is not the name of a file inside a folder.", send=send)
     sizes = [len(part.encode()) for part in parts]
     if len(parts) > MAX_PATH_DEPTH or max(sizes) > MAX_NAME_BYTES or sum(sizes) > MAX_PATH_BYTES:
         detail = f"{name[:100]!r} is too long for the name of a file, or lies in too many folders."

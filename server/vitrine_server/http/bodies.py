@@ -28,7 +28,7 @@ from vitrine_server.http.limits import (
 )
 from vitrine_server.http.problems import Problem, suggestion
 from vitrine_server.http.queries import form_of, refuse_unknown_parameters
-from vitrine_server.json_text import NotJsonError, parsed_json
+from vitrine_server.json_text import NotJsonError, decode_json
 from vitrine_server.settings import Settings
 
 _DRAIN_FACTOR = 10  # a body this many times over the limit is read and dropped, so that the client gets to read the answer
@@ -59,9 +59,9 @@ class BodyRoute(APIRoute):
             document = None
             if body and _JSON.fullmatch(kind.strip()):
                 try:
-                    document = parsed_json(body)
+                    document = decode_json(body)
                 except NotJsonError as error:
-                    raise Problem(422, "invalid-request", f"The body is no JSON that can be read: {error}.", send="Send JSON.") from None
+                    raise Problem(422, "invalid-request", f"The body cannot be read as JSON: {error}.", send="Send JSON.") from None
             return await handle(_ReadRequest(request, body, document))
 
         async def with_form(request: Request) -> Response:
@@ -106,7 +106,7 @@ def _check_fields(form: FormData, route: APIRoute) -> None:
     for name in form:
         if name in (parameter.alias for parameter in route.dependant.query_params) and name not in known:
             send = f"Send it in the address: {', '.join(route.methods or ())} {route.path}?{name}=..."
-            raise Problem(422, "unknown-field", f"{name} is no field of the form but a query parameter.", send=send)
+            raise Problem(422, "unknown-field", f"{name} is a query parameter, not a field of the form.", send=send)
         if name not in known:
             send = f"{suggestion(name, known)}Fields: {', '.join(known)}."
             raise Problem(422, "unknown-field", f"There is no field {name!r}.", send=send)

@@ -72,7 +72,7 @@ class Gate:
         self._check_access(scope, headers, cookies, path, site_of(address))
         if self._settings.read_only and is_change and path != LOGIN:
             detail = "This server shows what is stored, and takes no questions."
-            raise Problem(403, "read-only", detail, send="Run a server of your own to ask.")
+            raise Problem(403, "read-only", detail, send="Run your own server to ask.")
         is_page = scope["method"] == "GET" and not path.startswith(("/api/", "/static/", "/healthz", "/readyz", "/metrics"))
         visitor, secret = self._visitor(scope, headers, cookies, address, is_page or scope["method"] == "POST")
         scope["visitor"] = visitor
@@ -97,7 +97,7 @@ class Gate:
             return
         if self._access is None:
             detail = "This server takes who comes by its proxy, logged in there"
-            raise Problem(401, "user-needed", detail, send="Use the address that whoever runs it gave you.")
+            raise Problem(401, "user-needed", detail, send="Use the address that the operator of the server gave you.")
         authorization = headers.get("authorization", "")
         if authorization.lower().startswith(_BEARER):
             self._access.check(authorization[len(_BEARER) :].strip(), address)

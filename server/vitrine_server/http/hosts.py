@@ -49,7 +49,7 @@ def check_name(scope: Scope, settings: Settings) -> None:
         if len(hosts) > 1 or not _is_ours(host.lower(), scope, settings):
             named = _without_port(host)[:200]
             send = f"Use the address that it listens on, or have whoever runs it add {named} to {_SETTING}."
-            raise Problem(403, "unknown-host", f"This server does not know itself as {named!r}, so this is refused.", send=send)
+            raise Problem(403, "unknown-host", f"This server does not accept the host name {named!r}, so this is refused.", send=send)
 
 
 def check_origin(scope: Scope, settings: Settings) -> None:

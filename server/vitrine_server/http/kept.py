@@ -21,7 +21,7 @@ from vitrine_server.http.encodings import takes_gzip
 
 Made = TypeVar("Made")
 MAX_KEPT_BYTES, MAX_KEPT_ENTRIES = 64_000_000, 500
-#: What an entry takes besides what is kept: its key, a digest whatever it is made of, its lock and its place in the list; measured.
+#: Bytes of an entry besides its value, as measured: its key (a digest), its lock and its place in the list.
 ENTRY_BYTES = 2000
 #: Threads that make what is missing. Each that runs takes its turns from the event loop, so that there are few.
 _MAKER_THREADS = 2

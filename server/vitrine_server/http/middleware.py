@@ -16,7 +16,7 @@ from vitrine_server.http.gate import SAFE_METHODS
 from vitrine_server.http.hosts import check_name, check_origin, is_for_this_machine_alone
 from vitrine_server.http.metrics import Metrics
 from vitrine_server.http.prefix import path_within, scope_below
-from vitrine_server.http.problems import Problem, answer_to, crashed
+from vitrine_server.http.problems import Problem, answer_to, answer_to_crash
 from vitrine_server.log import REQUEST
 from vitrine_server.settings import Settings
 
@@ -89,8 +89,8 @@ class Surroundings:
             await answer_to(Request(scope), refusal)(scope, receive, answer)
         except Exception as error:
             if is_begun:
-                raise  # the connection is cut, so that nobody takes half an answer for the whole
-            await crashed(Request(scope), error, request_id)(scope, receive, answer)
+                raise  # the connection is cut, so that no client takes half an answer for the whole
+            await answer_to_crash(Request(scope), error, request_id)(scope, receive, answer)
         finally:
             route = getattr(scope.get("route"), "path", "(none)")
             self.metrics.request(scope["method"], route, status)

@@ -134,7 +134,7 @@ def unforeseen(error: Exception, what: str, slug: str, *, send: str | None = Non
     """
     error_id = error_id or secrets.token_hex(6)
     log.error("%s failed (%s)", what, error_id, exc_info=error)
-    return Problem(500, slug, f"{what} failed, and nobody foresaw why; the server's log tells it under {error_id}.", send=send)
+    return Problem(500, slug, f"{what} failed for an unexpected reason; the server's log has it under {error_id}.", send=send)
 
 
 def out_of_memory(detail: str, send: str) -> Problem:
@@ -142,7 +142,7 @@ def out_of_memory(detail: str, send: str) -> Problem:
     return Problem(503, "out-of-memory", detail, send=send)
 
 
-def crashed(request: Request, error: Exception, request_id: str) -> Response:
+def answer_to_crash(request: Request, error: Exception, request_id: str) -> Response:
     """Make the response to a request that ended in an ``error`` which nothing else handles; the log has it under ``request_id``."""
     if ran_out_of_memory(error):
         log.warning("memory ran out (%s)", request_id, exc_info=error)
@@ -150,7 +150,7 @@ def crashed(request: Request, error: Exception, request_id: str) -> Response:
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         log.error("the disk is full (%s)", request_id, exc_info=error)
         detail = "The disk of the server is full, so this cannot be taken."
-        return answer_to(request, Problem(507, "disk-full", detail, send="Send it again once whoever runs the server has made room."))
+        return answer_to(request, Problem(507, "disk-full", detail, send="Send it again after the operator of the server has made room."))
     return answer_to(request, unforeseen(error, "This request", "server-error", error_id=request_id))
 
 

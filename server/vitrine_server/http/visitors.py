@@ -64,7 +64,7 @@ Who = Annotated[Visitor, Depends(_who)]
 
 
 def site_of(address: str) -> str:
-    """Return an IPv4 address unchanged; of an IPv6 address its /64 network, as one site has 2^64 addresses."""
+    """Return an IPv4 address unchanged, and for an IPv6 address its /64 network, as one site has 2^64 addresses."""
     try:
         parsed = ip_address(address)
     except ValueError:
@@ -94,10 +94,10 @@ class VisitorSecrets:
 
     def read(self, secret: str) -> str | None:
         """Return the id in a secret; None if this server did not make it."""
-        return signed_text(self._signer, secret)
+        return verify_text(self._signer, secret)
 
 
-def signed_text(signer: Signer, signed: str) -> str | None:
+def verify_text(signer: Signer, signed: str) -> str | None:
     """Return the text in ``signed``; None unless ``signed`` is exactly what ``signer`` makes of that text. Other spellings that decode to
     the same signature are refused.
     """

@@ -14,7 +14,7 @@ from explainers.plugins import plugin_sources
 
 @cache  # a process keeps the source that it has imported
 def engine_digest() -> str:
-    """SHA-256 over the versions of the libraries and the source of the engine and of plugins, in hexadecimal."""
+    """Return SHA-256 over the versions of the libraries and the source of the engine and of plugins, in hexadecimal."""
     root = Path(explainers.__file__).parent
     digest = hashlib.sha256(json.dumps(versions()).encode())
     for path in (*sorted(root.rglob("*.py")), *plugin_sources()):

@@ -21,7 +21,7 @@ _TYPES = re.compile(r"^[ \t]*/\*\*(?:[^*]|\*(?!/))*\*/[ \t]*$", re.M)
 _IMPORT = re.compile(r"""^import\s(?:(?P<what>[^;"'(]*?)\sfrom\s)?\s*(?P<quote>["'])(?P<path>\.{1,2}/[^"']+)(?P=quote);?[ \t]*$""", re.M)
 _LATER = re.compile(r'\bimport\((?P<quote>["`])(?P<path>\.{1,2}/[^"`]+)(?P=quote)\)')
 _EXPORT = re.compile(r"^export (?P<kind>(?:async )?function\*?|class|const) (?P<names>\[[^\]=]+\]|[\w$]+)", re.M)
-#: What waits as it loads would wait for what it imports later, which waits for the whole joined script.
+#: Scripts that wait while they load: joined, they would wait for later imports, which wait for the whole joined script.
 _LEFT = re.compile(r"^(?:import\b(?!\()|export\b|(?:(?:const|let) [^=\n]+= )?await\b).*", re.M)
 _NAMES = re.compile(r"[\w$]+(?:\s+as\s+[\w$]+)?")
 

@@ -69,7 +69,7 @@ def about(name: str) -> dict[str, Any]:
         "legend": legend(entry.formula),
         "words": entry.words,
         "trust": entry.trust,
-        "fails": linked(entry.fails),
+        "fails": link_papers(entry.fails),
     }
 
 
@@ -108,7 +108,7 @@ def add_method_pages(app: FastAPI, templates: Environment, shared: Callable[[], 
                 verdicts=verdicts(specs, method_rankings(), shipped),
                 refused=refusals_of(method) if method["rules"] else [],
                 figures=figures_of(name, method["rules"], runs),
-                papers=[linked(paper) for paper in papers],
+                papers=[link_papers(paper) for paper in papers],
                 rules={rule.name: rule.title for rule in RULES.values()},
             )
         )

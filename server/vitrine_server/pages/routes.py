@@ -48,7 +48,7 @@ def _folder(name: str) -> Path:
     raise FileNotFoundError(f"the folder '{name}' of the pages is missing beside {here}; install Vitrine again")
 
 
-@cache  # it keeps the templates that it has compiled, and compiles those anew whose file changes
+@cache  # it caches compiled templates, and compiles a template again when its file changes
 def environment() -> Environment:
     """Make the Jinja environment of the templates, with autoescape on; undefined names are empty, Jinja's default."""
     return Environment(loader=FileSystemLoader(_folder("templates")), autoescape=select_autoescape(default=True))

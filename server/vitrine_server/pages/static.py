@@ -28,7 +28,7 @@ from vitrine_server.http.encodings import takes_gzip
 from vitrine_server.pages.joined import JoinedPage
 
 FOREVER = "public, max-age=31536000, immutable"
-#: What is sent packed besides texts; pictures and fonts are packed already.
+#: Types that are sent compressed besides texts; pictures and fonts are compressed already.
 _PACKED = ("image/svg+xml", "application/javascript", "application/json")
 _DIGEST = re.compile(r"[0-9a-f]{16}")
 

@@ -71,7 +71,7 @@ class QueuedData(Schema):
 
 
 class DoneData(Schema):
-    """The seconds that the model worked on the explanation."""
+    """The data of the event ``done``: the seconds that the model worked on the explanation."""
 
     seconds: float | None
 

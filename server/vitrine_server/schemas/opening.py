@@ -1,4 +1,4 @@
-"""A model of one's own: what is brought, what is found, and the report of it."""
+"""A visitor's own model: what is uploaded, what is found, and the report on it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is asked of a model: the form of ``POST /api/explanations``, and the question as it is kept beside its answer.
+"""What is asked of a model: the form of ``POST /api/explanations``, and the question as it is stored with its answer.
 
 A field is declared here once, with its words and its checks: the form, its description, its errors and what is kept follow from it. Whoever
 uses it reads it of the :class:`Question`.

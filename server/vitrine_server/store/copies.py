@@ -14,7 +14,7 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from vitrine_server.json_text import NotJsonError, parsed_json
+from vitrine_server.json_text import NotJsonError, decode_json
 from vitrine_server.settings import Settings
 from vitrine_server.store.database import StoreError, open_database
 from vitrine_server.store.store import Store, created
@@ -25,7 +25,7 @@ _LOG_FILES = ("-wal", "-shm")
 #: Rows refer to what is copied before them.
 _TABLES = ("uploads", "explanations", "images")
 _KEEP_ALL = 2**62
-#: Where the largest row number cannot be read: so many are tried for each page of the file.
+#: Row numbers that are tried for each page of the file if the largest row number cannot be read.
 _NUMBERS_PER_PAGE = 10
 
 
@@ -42,7 +42,7 @@ def back_up(home: Path, folder: Path) -> None:
     copy = folder / f"{STORE}.part"
     try:
         _new_private_file(copy)
-        # SQLite's own backup begins anew with every write of another process, and may never end; this reads one moment.
+        # SQLite's own backup begins again with every write of another process, and may never end; this reads one moment.
         with closing(_opened(path)) as source:
             source.execute("VACUUM INTO ?", (str(copy),))
         _check(copy)
@@ -146,7 +146,7 @@ def _is_sound(table: str, row: dict[str, Any]) -> bool:
         return isinstance(row["data"], bytes) and hashlib.sha256(row["data"]).hexdigest() == row["digest"]
     if table == "explanations":
         with suppress(NotJsonError, AttributeError):
-            return bool(parsed_json(row["document"].encode(), mend=True)["id"] == row["id"] and created(row["document"].encode()))
+            return bool(decode_json(row["document"].encode(), mend=True)["id"] == row["id"] and created(row["document"].encode()))
         return False
     return isinstance(row["data"], bytes)
 

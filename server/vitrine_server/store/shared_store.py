@@ -1,7 +1,7 @@
-"""A store that the processes of a cluster share: each explanation is made by one of them at a time, and by another where that one is gone.
+"""A store that the processes of a cluster share: each explanation is made by one of them at a time, and by another if that one is gone.
 
-A process claims an explanation for some seconds, and claims it anew while it works at it. What it stores of it is taken for as long as the
-claim is its own, so that two never write the same. What waits at a process that takes requests is kept from the others alike.
+A process claims an explanation for some seconds, and renews the claim while it works on it. Only the process with the claim can store the
+explanation, so that two never write the same one. An explanation that waits in a process which takes requests is claimed in the same way.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from vitrine_server.store.database import Database, open_database
 from vitrine_server.store.store import SAVED, Store, created, document_of, visitor_of_row
 from vitrine_server.store.tables import EXPLANATIONS, Now, Utf8
 
-#: Seconds for which a claim holds that is not made anew: so long an explanation waits whose process is gone.
+#: Seconds for which a claim holds that is not renewed: so long an explanation waits whose process is gone.
 CLAIM_SECONDS = 10.0
-#: How many processes may end over an explanation: it may be why they ended.
+#: Number of processes that may end while they make an explanation, before it counts as the reason and fails.
 MOST_ATTEMPTS = 2
 _ROW = EXPLANATIONS.c
 _IS_IT = _ROW.id == bindparam("one")

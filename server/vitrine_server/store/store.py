@@ -104,7 +104,7 @@ class Store:
             log.error("the store: %s (%s)", fault, fault.__cause__)
             if fault.is_lost:
                 send = "Have whoever runs the server start it again."
-                raise Problem(503, "store-failed", f"What is stored cannot be read: {fault}.", send=send) from None
+                raise Problem(503, "store-failed", f"The stored data cannot be read: {fault}.", send=send) from None
             send = "Send the same request again once there is room; whoever runs the server can make some."
             if not fault.is_full:
                 send = "Send the same request again later; whoever runs the server finds the reason in its log."
@@ -358,12 +358,12 @@ def document_of(explanation_id: str, stored: bytes | None) -> dict[str, Any] | N
     except NotJsonError as error:
         log.warning("explanation %s in the store cannot be read: %s", explanation_id, error)
         send = f"DELETE /api/explanations/{explanation_id} forgets it; then ask for it again."
-        raise Problem(500, "damaged-explanation", "What is stored of this explanation cannot be read.", send=send) from None
+        raise Problem(500, "damaged-explanation", "The stored explanation cannot be read.", send=send) from None
 
 
 def _document(stored: bytes) -> dict[str, Any]:
     """Parse a stored document. Raises NotJsonError if it is no explanation."""
-    document = parsed_json(stored, mend=True)
+    document = decode_json(stored, mend=True)
     if not isinstance(document, dict) or not {"id", "state"} <= set(document):
         raise NotJsonError("it is no explanation")
     return {**document, "maps": document.get("maps", [])}

@@ -48,7 +48,7 @@ EXPLANATIONS = Table(
     Index("explanations_unfinished", "claimed_until", sqlite_where=_UNFINISHED, postgresql_where=_UNFINISHED),
 )
 
-#: What is kept beside an explanation: input.png, original.jpg, tensors.safetensors, ...
+#: Files that are stored with an explanation: input.png, original.jpg, tensors.safetensors, ...
 IMAGES = Table(
     "images",
     METADATA,

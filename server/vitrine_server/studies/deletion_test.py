@@ -120,7 +120,7 @@ def deletion_curves(
     def test() -> DeletionTest:
         return run_deletion(removal, output, maps, fractions=shares, orders=orders, before_pass=subject.before_pass)
 
-    # hundreds of answers of the model, and the same for the same question: a page that is loaded anew asks it too
+    # hundreds of answers of the model, and the same for the same question: a reloaded page asks it too
     key = ("deletion test", subject.document["id"], output.label, tuple(maps), tuple(orders), tuple(shares))
     outcome: DeletionTest = subject.model.cached(key, test)
     subject.notes.extend(outcome.notes)
@@ -136,7 +136,7 @@ def deletion_score(subject: Subject, target: str | None, scores: Sequence[float]
     wanted = next(len(map_["scores"]) for map_ in subject.document["maps"] if map_["target"] == output.label)
     if len(scores) != wanted:
         detail = f"There are {len(scores)} scores, and a map of this explanation has {wanted}."
-        raise Problem(422, "other-length", detail, send="Send one for every token, as the maps have them.")
+        raise Problem(422, "other-length", detail, send="Send one for every token, as in the maps.")
     removal = removal_of(subject, output.label)
     counts = removal_counts(FRACTIONS, removal.tokens, removal.least)
     order = removal_order(torch.tensor(scores)[_removable(subject.document, output.label)], "most")
@@ -157,7 +157,7 @@ def _removal_info(subject: Subject, removal: TokenRemoval) -> dict[str, Any]:
 class Edit:
     """A change of the input: the tokens to remove (these, all but these, or the first of a map's order), and words to replace.
 
-    ``how`` is the way in which patches are removed; None: as the model allows.
+    ``how`` is the way in which patches are removed; None: the model's default.
     """
 
     remove: Sequence[int] | None = None
@@ -211,7 +211,7 @@ def _removed_indices(subject: Subject, output: TargetOutput, edit: Edit) -> list
     strange = sorted(named - set(indices))
     if strange:
         send = f"Send indices of the scores of a map, from {indices[0]} to {indices[-1]}; special tokens always stay."
-        raise Problem(422, "no-such-token", f"Token {strange[0]} cannot be taken away.", send=send)
+        raise Problem(422, "no-such-token", f"Token {strange[0]} cannot be removed.", send=send)
     return [i for i in indices if (i in named) == (edit.keep is None)]
 
 

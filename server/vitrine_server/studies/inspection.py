@@ -14,7 +14,7 @@ from vitrine_server.pictures import read_sources
 from vitrine_server.schemas.studies import HeadsRequest, WithoutHeadRequest
 from vitrine_server.studies.study import Subject
 
-#: Over which outlier tokens are looked for where nobody has: photos that ship, and scenes to make up a hundred.
+#: The pictures over which unknown outlier tokens are looked for: the embedded photos, and scenes to make up a hundred.
 PICTURES_THAT_SHIP, MOST_SCENES = ("sample-photos", "scenes"), 79
 
 
@@ -24,7 +24,7 @@ def question(subject: Subject, label: str | None) -> dict[str, Any]:
     """
     if "windows" in subject.document:
         detail = f"This text was read in {len(subject.document['windows'])} windows, and this looks inside the model at one text at a time."
-        raise Problem(422, "read-in-windows", detail, send="Explain a part of the text that the model takes whole, and ask for that.")
+        raise Problem(422, "read-in-windows", detail, send="Explain a part of the text that fits into the model, and use that explanation.")
     clip = subject.model.kind == "clip"
     inputs = {"pixel_values": subject.tensors["pixel_values"]} if clip else without_reference(subject.tensors)
     return {

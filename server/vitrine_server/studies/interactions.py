@@ -30,7 +30,7 @@ def _both(subject: Subject, prompt: str | None) -> tuple[dict[str, Any], str]:
     """
     if subject.model.kind != "clip":
         detail = f"{subject.document['model']} compares no picture with words."
-        raise Problem(422, "wrong-model", detail, send="Explain a picture and prompts with a CLIP model, and ask for that.")
+        raise Problem(422, "wrong-model", detail, send="Explain a picture and prompts with a CLIP model, and use that explanation.")
     return {"pixel_values": subject.tensors["pixel_values"]}, prompt or subject.labels[0]
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import explainers
-from explainers.analysis.word_probe import SLOT, filled_texts
+from explainers.analysis.word_probe import SLOT, fill_template
 from explainers.methods import parse
 from vitrine_server.http.problems import Problem
 from vitrine_server.jobs.catalogue.model_facts import facts_of
@@ -26,7 +26,7 @@ def check(probe: Probe) -> None:
     names = [group.name for group in probe.groups]
     if len(set(names)) < len(names):
         raise _bad("wrong-groups", "Two groups have the same name.", "Give each group a name of its own.")
-    texts = len(filled_texts(probe.template, probe.words))
+    texts = len(fill_template(probe.template, probe.words))
     if texts > MOST_TEXTS:
         raise _bad("too-many", f"These are {texts} texts.", f"Send at most {MOST_TEXTS} words in all groups together.")
 

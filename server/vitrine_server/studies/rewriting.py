@@ -31,7 +31,7 @@ def rewrite(source: Mapping[str, Any], replace: Mapping[int, str]) -> Rewritten:
             send = f"Send indices of input.words: 0 to {len(words) - 1}."
             raise Problem(422, "no-such-word", f"The text has no word {index}.", send=send)
         if not word.strip():
-            raise Problem(422, "empty-word", f"Word {index} is replaced by nothing.", send="Send its tokens in remove to take it away.")
+            raise Problem(422, "empty-word", f"Word {index} is replaced by nothing.", send="Send its tokens in remove to remove it.")
     spans: list[tuple[int, int, int] | None] = [(token.get("part", 0), token["start"], token["end"]) for token in source["tokens"]]
     for index in sorted(replace, key=lambda i: words[i]["start"], reverse=True):  # from the end: what comes before stays where it is
         part, start, end = words[index].get("part", 0), words[index]["start"], words[index]["end"]
@@ -48,8 +48,8 @@ def rewrite(source: Mapping[str, Any], replace: Mapping[int, str]) -> Rewritten:
 
 
 def find_again(removed: Sequence[int], written: Rewritten, tokens: Sequence[Any]) -> list[int]:
-    """Return the indices among ``tokens`` of the new text of the old text's tokens ``removed``. Raises Problem 422 if one does not exist
-    there.
+    """Find the ``removed`` tokens of the old text in the new text, and return their indices among its ``tokens``. Raises Problem 422 if one
+    does not exist there.
     """
     tokens_at = defaultdict(list)
     for i, token in enumerate(tokens):
@@ -59,7 +59,9 @@ def find_again(removed: Sequence[int], written: Rewritten, tokens: Sequence[Any]
     for i in removed:
         span = written.spans[i]
         if span is None:
-            raise Problem(422, "both-edits", f"Token {i} is of a word that is replaced.", send="Remove it or replace its word, not both.")
+            raise Problem(
+                422, "both-edits", f"Token {i} belongs to a word that is replaced.", send="Remove it or replace its word, not both."
+            )
         if not tokens_at[span]:
             detail = f"Beside the new word, token {i} is cut in another way, so it cannot be removed."
             raise Problem(422, "cut-otherwise", detail, send="Remove the whole word, or leave it.")

@@ -150,7 +150,7 @@ async def _answer(task: Study, request: Request) -> DocumentResponse:
     task.future.add_done_callback(lambda _: loop.call_soon_threadsafe(ended.set))
     try:
         if not await ends_before_hang_up(request, ended.wait()):
-            raise Problem(409, "cancelled", "Whoever asked has hung up.", send="Ask again.")
+            raise Problem(409, "cancelled", "The client has disconnected.", send="Ask again.")
         return DocumentResponse(task.future.result())
     finally:
         task.cancel()
@@ -188,7 +188,7 @@ class PastInput:
 
 
 def past_input(document: dict[str, Any], services: Services) -> PastInput:
-    """Read from the store what a study of an explanation needs."""
+    """Read an explanation and its input from the store, for a study of it."""
     tensors = stored_file(document["id"], TENSORS_FILE, services)
     return PastInput(document, tensors, stored_file(document["id"], COPY, services) if tensors is None else None)
 

@@ -63,7 +63,7 @@ def test_at_full_size_it_is_said_where_there_are_none(desk: Visit) -> None:
     large = page.locator("dialog.zoom")
     desk.plate(COARSE).locator(".map-canvas").focus()
     page.keyboard.press("Enter")
-    expect(large).to_contain_text("This method gives one score a patch, so there is no map of pixels.")
+    expect(large).to_contain_text("This method gives one score for each patch, so there is no map of pixels.")
     page.keyboard.press("Escape")
     expect(large).to_have_count(0)  # it gives the focus back before it is gone
     desk.plate(FINE).locator(".map-canvas").focus()

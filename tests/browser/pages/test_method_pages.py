@@ -141,7 +141,7 @@ def test_the_sample_stands_beside_the_title_and_tables_are_folded(desk: Visit) -
         "On photos Input × Gradient · Libra ranks 5 of 30, in the best third (Symmetric relevance gain, 60 photos of COCO 2017, train2017)."
     )
     expect(page.locator("#figures")).to_be_hidden()
-    expect(page.get_by_role("region", name="Rules it can be read with")).to_be_hidden()
+    expect(page.get_by_role("region", name="Rules it can be combined with")).to_be_hidden()
 
 
 def test_on_a_phone_the_sample_comes_right_after_the_title(phone: Visit) -> None:

@@ -45,7 +45,7 @@ def check_badges(desk: Visit, document: dict[str, Any], a: str, b: str) -> dict[
         left, right = np.array(of_a["scores"])[keep], np.array(of_b["scores"])[keep]
         badge = desk.page.locator(f'.line[data-row="{of_a["method"]}"] .badge')
         if np.ptp(left) == 0 or np.ptp(right) == 0:
-            expect(badge).to_have_text("r not defined: a map is the same everywhere")
+            expect(badge).to_have_text("no correlation: one map is the same everywhere")
             continue
         r = float(np.corrcoef(left, right)[0, 1])
         number = f"r\u00a0=\u00a0{MINUS if r < 0 else ''}{abs(r):.2f}"

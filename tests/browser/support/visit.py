@@ -198,5 +198,5 @@ def model_path(name: str) -> str:
 def set_beside(desk: Visit, label: str) -> None:
     """Tick one more class, and wait for the maps of all."""
     before = desk.id
-    desk.page.get_by_role("checkbox", name=f"{label} beside the others").check()
+    desk.page.get_by_role("checkbox", name=f"{label} next to the others").check()
     desk.next_maps(before)

@@ -11,7 +11,7 @@ from torch import Tensor
 
 import explainers
 from explainers import ExplainerError
-from explainers.analysis.token_activation import cleaned_map, rank_filter, scaled_map
+from explainers.analysis.token_activation import clean_map, rank_filter, scale_map
 from tests.support.task_models import picture_writer, writer
 
 # isort: split
@@ -54,8 +54,8 @@ def test_maps_are_made_of_the_models_own_logits(llava: Any, tensors: dict[str, T
         earlier = list(range(17, len(PROMPT) + place))
         others = [i for i in earlier if int(ids[0, i]) != token]
         behind = torch.stack([logits[seen, ids[0, i]] for i in others])
-        cleaned = cleaned_map(logits[seen, token], behind, logits[others, token])[2]
-        expected = rank_filter(scaled_map(cleaned, logits[earlier, token]).view(GRID))
+        cleaned = clean_map(logits[seen, token], behind, logits[others, token])[2]
+        expected = rank_filter(scale_map(cleaned, logits[earlier, token]).view(GRID))
         torch.testing.assert_close(found.maps[place], expected.float(), rtol=1e-3, atol=1e-5)
     assert found.notes == (f"The answer was cut after {WRITTEN} tokens.",)
     assert len(found.figure().axes) == WRITTEN

@@ -18,7 +18,7 @@ from explainers.analysis.interactions.coalitions import (
     split_budget,
 )
 from explainers.analysis.interactions.measures import extreme_sets, insertion_and_deletion, r_squared, rank_agreement
-from explainers.models.removal.patches import painted
+from explainers.models.removal.patches import paint_patches
 from tests.explainers.support.golden_rows import case_of
 
 PATCHES, WORDS = 9, 4
@@ -107,7 +107,7 @@ def test_values_of_the_model() -> None:
     coalitions = all_coalitions(PLAYERS)[:: 2**PLAYERS // 64 + 1]
     mask = torch.ones(len(coalitions), WORDS + 2, dtype=torch.long)
     mask[:, 1:-1] = coalitions[:, PATCHES:].long()
-    pixels = painted(case.inputs["pixel_values"].expand(len(coalitions), -1, -1, -1), coalitions[:, :PATCHES], (3, 3))
+    pixels = paint_patches(case.inputs["pixel_values"].expand(len(coalitions), -1, -1, -1), coalitions[:, :PATCHES], (3, 3))
     for i in range(len(coalitions)):
         tensors = {**case.inputs, "pixel_values": pixels[i : i + 1], "attention_mask": mask[i : i + 1]}
         with torch.no_grad():

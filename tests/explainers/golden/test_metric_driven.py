@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from explainers.methods.implementations.metric_driven import (
-    blurred_picture,
+    blur_picture,
     fit_convex,
     rank_superpixels,
     scores_of_curve,
@@ -54,7 +54,7 @@ def sizes() -> Tensor:
 
 def test_the_order_that_is_searched_for() -> None:
     published, x = case().published, case().inputs["pixel_values"]
-    blurred = blurred_picture(x)
+    blurred = blur_picture(x)
     assert float(probability(blurred)) == pytest.approx(float(published["probabilities_blurred"][0, 2]), abs=TOLERANCE)
     assert float(probability(x)) == pytest.approx(float(published["probabilities"][0, 2]), abs=TOLERANCE)
     large = F.interpolate(published["hint_patches"][None, None], size=(224, 224), mode="nearest")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from explainers.analysis.token_activation import cleaned_map, rank_filter, scaled_map
+from explainers.analysis.token_activation import clean_map, rank_filter, scale_map
 from tests.explainers.support.golden import GOLDEN
 
 THEIR_MINIMISER = 1e-7
@@ -16,8 +16,8 @@ def test_the_steps_after_the_logits() -> None:
         maps, weights = torch.from_numpy(inputs["activation_maps"]), torch.from_numpy(inputs["text_scores"])
         theirs = {name: torch.from_numpy(outputs[name]) for name in outputs}
         rows, columns = inputs["grid"].tolist()
-    interference, scale, cleaned = cleaned_map(maps[-1], maps[:-1], weights)
-    scaled = scaled_map(cleaned, weights).view(rows, columns)
+    interference, scale, cleaned = clean_map(maps[-1], maps[:-1], weights)
+    scaled = scale_map(cleaned, weights).view(rows, columns)
     ours = {"interference": interference, "closed_form_scale": scale, "scale": scale, "cleaned": cleaned, "scaled": scaled}
     ours["filtered"] = rank_filter(scaled)
     for name, tensor in ours.items():

@@ -141,7 +141,7 @@ def test_a_tensor_of_probabilities_that_is_changed_afterwards_is_left_alone() ->
 def test_a_softmax_on_the_way_is_none_of_the_head() -> None:
     """Also where its scores lie in another order of memory than what it gives, which is viewed: as attention may do it."""
     model = explainers.wrap(WithActivation(lambda z: z - z.T.contiguous().T.softmax(-1).view(-1).view(z.shape)))
-    assert (model.details["final_activation"], model.head_activation.remaining) == (None, False)
+    assert (model.details["final_activation"], model.head_activation.looks_like_probabilities) == (None, False)
 
 
 def test_a_map_that_is_zero_everywhere_says_so() -> None:

@@ -218,7 +218,7 @@ def test_what_is_no_file_is_not_opened(sites: Sites, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["../../etc/passwd", "/etc/passwd", "a/../../b.pth", "C:\\x.pth", "", ".", "a/..", "x\0.pth"])
 def test_names_that_lead_elsewhere_are_refused(name: str) -> None:
-    with pytest.raises(Problem, match="is no name of a file inside a folder"):
+    with pytest.raises(Problem, match="is not the name of a file inside a folder"):
         safe_path(name, "Send files.")
 
 

@@ -237,8 +237,8 @@ def test_more_runs_than_any_list_of_a_size_holds_are_read_once(tmp_path: Path, m
     for number in range(1, 300):
         shutil.copytree(tmp_path / "0", tmp_path / str(number))
     read: list[Any] = []
-    parse = run_reports.parsed_json
-    monkeypatch.setattr(run_reports, "parsed_json", lambda data, mend: read.append(1) or parse(data, mend=mend))
+    parse = run_reports.decode_json
+    monkeypatch.setattr(run_reports, "decode_json", lambda data, mend: read.append(1) or parse(data, mend=mend))
     first, _ = read_run_reports([str(tmp_path)])
     again, _ = read_run_reports([str(tmp_path)])
     assert all(one.report is other.report for one, other in zip(first, again, strict=True))

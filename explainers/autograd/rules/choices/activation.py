@@ -13,7 +13,9 @@ from explainers.errors import ExplainerError
 
 
 class ActivationChoice(Choice):
-    """A way back through an element-wise curve y = act(x). A signal of None: nothing goes on."""
+    """Base of the choices of how a signal goes back through an element-wise curve y = act(x). A signal of None means that nothing is passed
+    on.
+    """
 
     kind = "activation"
 
@@ -50,7 +52,9 @@ class Derivative(ActivationChoice):
 
 
 class HeldRatio(ActivationChoice):
-    """act(x)/x, held constant: LibraGrad (Mehri et al. 2025), and the identity rule of AttnLRP (Achtibat et al. 2024)."""
+    """Choice that multiplies by act(x)/x, held constant: LibraGrad (Mehri et al. 2025), and the identity rule of AttnLRP (Achtibat et al.
+    2024).
+    """
 
     value = "gate"
     title = "gate"
@@ -72,7 +76,7 @@ class HeldRatio(ActivationChoice):
 
 
 class Unchanged(ActivationChoice):
-    """1: deep Taylor decomposition as Chefer et al. (2021) have it."""
+    """Choice that passes the signal unchanged: deep Taylor decomposition as in Chefer et al. (2021)."""
 
     value = "identity"
     title = "unchanged"

@@ -20,9 +20,9 @@ Triple = tuple[Tensor | None, Tensor | None, Tensor | None]
 class AttentionChoice(Choice):
     """Base of the choices of how a signal goes back through attention.
 
-    part           of the signal at a product of two paths, what each gets
-    weights_are_constant  whether nothing goes on from the attention weights to what they were made of
-    covers_gates   whether it says what to do where the weights are made by a sigmoid
+    part           the share of the signal that each of two multiplied paths gets
+    weights_are_constant  whether no signal passes from the attention weights to queries and keys
+    covers_gates   whether it also covers weights that a sigmoid makes
     """
 
     kind = "attention"
@@ -32,7 +32,7 @@ class AttentionChoice(Choice):
 
     @abstractmethod
     def softmax(self, weights: Tensor, dim: int, signal: Tensor) -> Tensor | None:
-        """Return the signal before the softmax over ``dim`` that gave the weights; None for none."""
+        """Return the signal before the softmax over ``dim`` that gave the weights; None if no signal passes."""
 
     @abstractmethod
     def matmul(self, product: MatrixProduct, signal: Tensor) -> Pair:
@@ -47,7 +47,7 @@ class AttentionChoice(Choice):
         """Propagate a signal through the division of linear attention by its normaliser, to both operands."""
 
     def weights(self, signal: Tensor) -> Tensor | None:
-        """Return the signal before attention weights that another curve than softmax made; None for none."""
+        """Return the signal before attention weights that another curve than softmax made; None if no signal passes."""
         return None if self.weights_are_constant else signal
 
 
@@ -69,9 +69,7 @@ class _OfGradients(AttentionChoice):
         return of_a, of_b
 
     def linear_attention(self, attention: LinearAttentionOperand, signal: Tensor, linear: LinearChoice) -> Triple:
-        """Return ``part`` of the derivative for the values, and ``part`` squared for queries and keys, as they share that
-        of the weights.
-        """
+        """Return ``part`` of the derivative for the values, and ``part`` squared for queries and keys, as these share the weights' part."""
         of_query, of_key, of_value = linear.linear_attention(attention, signal, weighs=not self.weights_are_constant)
         inner = self.part**2
         return (
@@ -100,7 +98,7 @@ class Derivative(_OfGradients):
 
 
 class Constant(_OfGradients):
-    """The weights are constants: Ali et al. (2022), LibraGrad."""
+    """Choice in which the weights are constants: Ali et al. (2022), LibraGrad."""
 
     value = "constant"
     title = "constant"
@@ -112,7 +110,7 @@ class Constant(_OfGradients):
 
 
 class ConstantHalf(_OfGradients):
-    """Choice in which weights are constants that take half: PA-LRP (Bakish et al. 2025). 2025)."""
+    """Choice in which weights are constants that take half: PA-LRP (Bakish et al. 2025)."""
 
     value = "constant_half"
     title = "constant, values half"
@@ -122,7 +120,7 @@ class ConstantHalf(_OfGradients):
 
 
 class Half(_OfGradients):
-    """Half for each factor: AttnLRP (Achtibat et al. 2024)."""
+    """Choice in which each factor gets half: AttnLRP (Achtibat et al. 2024)."""
 
     value = "half"
     title = "half each"
@@ -132,7 +130,7 @@ class Half(_OfGradients):
 
 
 class Split(AttentionChoice):
-    """Relevance in proportion, halved: Chefer et al. (2021)."""
+    """Choice that splits relevance in proportion and halves it: Chefer et al. (2021)."""
 
     value = "relevance"
     title = "split"

@@ -23,16 +23,17 @@ class RuleChoice(Record):
 
 
 class Choice(ABC):
-    """One way back through the operators of one kind, a method for each.
+    """One way to propagate a signal back through the operators of one kind, with a method for each operator.
 
-    kind      the field of a rule that it is a choice for
-    value     what a rule calls it
-    title     what people call it
+    kind      the field of a rule for which it is a choice
+    value     its name in a rule
+    title     its name for people
     says      what it does, in one sentence
-    carries   what a rule with this choice must carry; None where both will do
-    holds     whether a gate, a scale or attention weights that it governs are constants where they multiply a path, which then gets all
-    accounts  whether it passes on all that arrives, in tokens and biases: FullGrad-completeness
-    has_linear_form  whether contributions of single tokens can be sent forward under it, non-linearities held
+    carries   what a rule with this choice must carry, gradients or relevance; None if both are possible
+    holds     whether a gate, a scale or attention weights of this kind are constant when they multiply a path, which then gets the whole
+              signal
+    accounts  whether it passes on the whole signal, to tokens and biases: FullGrad-completeness
+    has_linear_form  whether contributions of single tokens can be propagated forward under it, with non-linearities held constant
     is_ordinary      whether it is the ordinary gradient
     """
 

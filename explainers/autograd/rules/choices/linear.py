@@ -31,9 +31,9 @@ Triple = tuple[Tensor | None, Tensor | None, Tensor]
 
 
 class LinearChoice(Choice):
-    """A way back through what is linear.
+    """Base of the choices of how a signal goes back through linear operators.
 
-    counts_biases  whether what biases add is a term of the account; else they get nothing of what is carried
+    counts_biases  whether the terms of biases are counted in the account; else biases get no signal
     """
 
     kind = "linear"
@@ -85,7 +85,7 @@ class LinearChoice(Choice):
 
 
 class Derivative(LinearChoice):
-    """The transpose of each linear map, as the chain rule has it."""
+    """Choice of the transpose of each linear map, as in the chain rule."""
 
     value = "jacobian"
     title = "derivative"
@@ -117,7 +117,7 @@ class Derivative(LinearChoice):
         return pool.backward(signal if pool.scale == 1 else signal * pool.scale)
 
     def beside(self, constant: Tensor, signal: Tensor) -> Tensor:
-        """Return the constant: the signal times it is a bias term."""
+        """Return the constant itself: the product of the signal with it is a bias term."""
         return constant
 
 
@@ -203,7 +203,7 @@ class Epsilon(_WithStrength):
 class _OfRelevance(LinearChoice):
     """Base of choices that split relevance in proportion, with an estimate of rounding: :mod:`explainers.autograd.relevance`.
 
-    ``inputs``: which inputs of a linear map share; ``keeps_total``: whether the operands of a sum are brought to its total.
+    ``inputs``: which inputs of a linear map take a share; ``keeps_total``: whether the shares of a sum's operands are scaled to its total.
     """
 
     carries = "relevance"
@@ -250,7 +250,7 @@ class _OfRelevance(LinearChoice):
 
 
 class ZPlus(_OfRelevance):
-    """Deep Taylor decomposition as Chefer et al. (2021) have it, eq. 5, 9 and 10."""
+    """Choice of deep Taylor decomposition as in Chefer et al. (2021), eq. 5, 9 and 10."""
 
     value = "z_plus"
     title = "z⁺"
@@ -260,7 +260,7 @@ class ZPlus(_OfRelevance):
 
 
 class ZPlusPositive(_OfRelevance):
-    """Choice of eq. 4 of Chefer et al. (2021). 4 of Chefer et al. (2021)."""
+    """Choice of eq. 4 of Chefer et al. (2021)."""
 
     value = "z_plus_positive"
     title = "z⁺, positive inputs"
@@ -269,7 +269,7 @@ class ZPlusPositive(_OfRelevance):
 
 
 class ZPlusEach(_OfRelevance):
-    """The LRP baseline as the code of Chefer et al. (2021) computes it."""
+    """Choice of the LRP baseline as the code of Chefer et al. (2021) computes it."""
 
     value = "z_plus_each"
     title = "z⁺, each sign"

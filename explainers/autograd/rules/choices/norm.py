@@ -12,7 +12,7 @@ from explainers.errors import ExplainerError
 
 
 class NormChoice(Choice):
-    """A way back through normalisations, and through divisions by a scale."""
+    """Base of the choices of how a signal goes back through normalisations, and through divisions by a scale."""
 
     kind = "norm"
 
@@ -52,7 +52,7 @@ class Derivative(NormChoice):
 
 
 class ConstantScale(NormChoice):
-    """The scale is a constant: Ali et al. (2022) as published, LibraGrad, AttnLRP."""
+    """Choice in which the scale is constant: Ali et al. (2022) as published, LibraGrad, AttnLRP."""
 
     value = "constant"
     title = "constant scale"

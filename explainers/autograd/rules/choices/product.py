@@ -13,7 +13,7 @@ from explainers.errors import ExplainerError
 
 
 class ProductChoice(Choice):
-    """A way back through a * b. ``part``: of the signal, what each of two paths gets."""
+    """Base of the choices of how a signal goes back through a * b. ``part`` is the share of the signal that each of two paths gets."""
 
     kind = "product"
     part: ClassVar[float]
@@ -76,7 +76,9 @@ class Half(_OfGradients):
 
 
 class HeldCurve(Half):
-    """A curve constant: CP-LRP as LXT, the code of Achtibat et al. 2024, has it in gated feed-forward layers."""
+    """Choice in which the output of a curve is constant: CP-LRP in gated feed-forward layers, as in LXT, the code of Achtibat et al.
+    2024.
+    """
 
     value = "constant_curve"
     title = "gate constant"
@@ -85,7 +87,7 @@ class HeldCurve(Half):
 
 
 class Split(ProductChoice):
-    """Half of the relevance each, whatever the factors are."""
+    """Choice in which each factor gets half of the relevance, whatever its value."""
 
     value = "relevance"
     title = "split"

@@ -15,7 +15,7 @@ from explainers.models.layout import Layout
 
 @dataclass(frozen=True)
 class BlockCall:
-    """One call of a ``block`` in a trial pass of ``batch`` samples, no two of them alike."""
+    """One call of a ``block`` in a trial pass of ``batch`` different samples."""
 
     block: nn.Module
     args: tuple[Any, ...]
@@ -35,17 +35,18 @@ class BlockCall:
 
 
 class BlockKind(ABC):
-    """A kind of block, as a frozen dataclass: its fields say how the tokens of one model lie, the rest holds for all models of the kind.
+    """A kind of block, as a frozen dataclass. Its fields describe the layout of tokens in one model; everything else is the same for all
+    models of the kind.
 
-    What is refused says why in a sentence with ``{name}`` for the name of the model; None: nothing is refused.
+    An attribute that refuses something is a sentence with the reason, with ``{name}`` for the name of the model; None: nothing is refused.
 
-    name           of the kind
-    no_attention   where no attention map over all tokens is found, why: the end of a sentence that says so
-    no_residual    where attention is not seen to be added to a residual stream, why
+    name           name of the kind
+    no_attention   the reason why there is no attention map over all tokens, as the end of a sentence
+    no_residual    the reason why attention is not added to a residual stream
     no_positions   why position embeddings cannot be told from patches
     no_removal     why patches can neither be removed nor be zeroed among the tokens, only be painted in the image
-    attention_note what a map must say that reads attention
-    falls_short    what is refused or falls short, and what is said there instead: a line of docs/families.md, its models and its sentence
+    attention_note a note for maps that read attention
+    falls_short    what does not work for the kind, and why: a line of docs/families.md with its models and its sentence
     """
 
     name: ClassVar[str]
@@ -61,15 +62,15 @@ class BlockKind(ABC):
     @classmethod
     @abstractmethod
     def find(cls, call: BlockCall) -> Self | None:
-        """Return how the tokens of a block of this kind lie, as one call shows it; None where the block is of another kind."""
+        """Return how the tokens of a block of this kind lie, as one call shows it; None if the block is of another kind."""
 
     @abstractmethod
     def streams(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Sequence[Tensor]:
-        """Return the tensors of tokens among the arguments of a block. Raises ExplainerError where there are none."""
+        """Return the tensors of tokens among the arguments of a block. Raises ExplainerError if there are none."""
 
     @abstractmethod
     def taken(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Tensor:
-        """Return the row of tokens (B, S, D) among the arguments of a block. Raises ExplainerError where there is none."""
+        """Return the row of tokens (B, S, D) among the arguments of a block. Raises ExplainerError if there is none."""
 
     @abstractmethod
     def with_taken(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], x: Tensor) -> tuple[Any, Any]:
@@ -113,7 +114,7 @@ class BlockKind(ABC):
 
     @property
     def before(self) -> int | None:
-        """The number of tokens before the patches; None where it is not known: they are then those that are the same for every image."""
+        """The number of tokens before the patches; None if unknown; they are then the tokens that are the same for every image."""
         return None
 
     @property
@@ -125,19 +126,19 @@ class BlockKind(ABC):
 
     @property
     def no_forward_decomposition(self) -> str | None:
-        """The reason why single tokens cannot be propagated forward through the blocks; None where they can."""
+        """The reason why single tokens cannot be propagated forward through the blocks; None if they can."""
         return None
 
     def map_of(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[int, int] | None:
-        """Return (height, width) of the map of tokens that a block takes; None where tokens lie in a row."""
+        """Return (height, width) of the map of tokens that a block takes; None if tokens lie in a row."""
         return None
 
     def stream_shape(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Size | None:
-        """Return the shape of the one residual stream to which a block adds its attention; None where there are several."""
+        """Return the shape of the one residual stream to which a block adds its attention; None if there are several."""
         return None
 
     def row_of(self, x: Tensor) -> Tensor:
-        """Return tokens that lie as in the block's one stream as a row (B, S, D)."""
+        """Rearrange tokens from the layout of the block's only stream to a row (B, S, D)."""
         return x
 
     def check(self, x: Tensor) -> None:
@@ -146,15 +147,15 @@ class BlockKind(ABC):
 
     def spread(self, by_token: Tensor, y: Tensor, stream: Size | None) -> Tensor | None:
         """Reshape numbers of tokens (B, S) so that they multiply a tensor ``y`` inside a block whose stream has the shape ``stream``; None
-        where ``y`` does not hold one row of values a token.
+        if ``y`` does not hold one row of values a token.
         """
         return by_token[:, :, None] if y.dim() == 3 and y.shape[:2] == by_token.shape else None
 
     # --- bias terms ---------------------------------------------------------------------------------------------------
 
     def by_token(self, term: Tensor, tokens: int, layout: Layout) -> Tensor | None:
-        """Sum a bias term (B, ...) over all axes but samples and tokens: (B, S); None where it has no axis of ``tokens``, nor height and
-        width of the map of patches.
+        """Sum a bias term (B, ...) over all axes but samples and tokens: (B, S); None if it has no axis of ``tokens``, nor height and width
+        of the map of patches.
         """
         batch, grid, around = term.shape[0], layout.grid, (layout.prefix, layout.after)
         patches = tokens - sum(around)
@@ -170,7 +171,9 @@ class BlockKind(ABC):
         return None if axis is None else term.movedim(axis, 1).reshape(batch, tokens, -1).sum(2)
 
     def by_patch(self, term: Tensor, batch: int, layout: Layout) -> Tensor | None:
-        """Sum a term whose first axis counts the patches of all samples, by patch: (B, patches); None where no block has such a tensor."""
+        """Sum a term, whose first axis runs over the patches of all samples, for each patch: (B, patches); None if no block has such a
+        tensor.
+        """
         return None
 
 

@@ -37,8 +37,8 @@ class Branches(StreamsInColumns):
 
     @classmethod
     def find(cls, call: BlockCall) -> Branches | None:
-        """Return how the tokens of such a block lie, as one call shows it; None where the block is of another kind. Tokens before the
-        patches are the same in all samples.
+        """Return how the tokens of such a block lie, as one call shows it; None if the block is of another kind. Tokens before the patches
+        are the same in all samples.
         """
         lists = [call.args[0] if call.args else None, call.output]
         if not all(isinstance(value, (tuple, list)) and len(value) > 1 for value in lists):

@@ -44,7 +44,7 @@ class InnerTokens(SeveralStreams):
 
     @classmethod
     def find(cls, call: BlockCall) -> InnerTokens | None:
-        """Return how the tokens of such a block lie, as one call shows it; None where the block is of another kind."""
+        """Return how the tokens of such a block lie, as one call shows it; None if the block is of another kind."""
         shapes, batch = [tensor.shape for tensor in call.taken[:2]], call.batch
         if len(shapes) < 2 or shapes != [tensor.shape for tensor in call.given[:2]] or any(len(shape) != 3 for shape in shapes):
             return None

@@ -17,9 +17,9 @@ from explainers.models.tokens import as_given, as_tokens, map_size, tokens_in, w
 class OneStream(BlockKind):
     """A kind of block with one stream of tokens.
 
-    channels      the axis of the width: 2, or of a map of tokens 1 or 3
-    tokens_first  whether the tokens of a row lie before the samples: (S, B, D), as torch's layers have it by default
-    in_loop       whether a loop outside of the blocks adds their residual, as vit-pytorch's
+    channels      the axis of the width: 2, or 1 or 3 for a map of tokens
+    tokens_first  whether the axis of tokens comes before that of samples: (S, B, D), the default of torch's layers
+    in_loop       whether a loop outside of the blocks adds their residual, as in vit-pytorch
     """
 
     name: ClassVar[str] = "one_stream"
@@ -33,8 +33,8 @@ class OneStream(BlockKind):
 
     @classmethod
     def of(cls, block: nn.Module, tokens: Tensor, tokens_first: bool = False, in_loop: bool = False) -> OneStream:
-        """Return how the ``tokens``, samples first, that a block takes lie. In a map, the axis of the width is the one as long as the
-        block's vectors (of normalisations, biases).
+        """Return the kind of a block with the input ``tokens``, samples first. In a map of tokens, the axis of the width is the one with
+        the length of the block's vectors (normalisations, biases).
         """
         if tokens.dim() == 3:
             return cls(2, tokens_first, in_loop)
@@ -56,7 +56,7 @@ class OneStream(BlockKind):
 
     @property
     def no_forward_decomposition(self) -> str | None:
-        """The reason why single tokens cannot be propagated forward through the blocks; None where they can."""
+        """The reason why single tokens cannot be propagated forward through the blocks; None if they can."""
         if self.in_loop:
             return (
                 "{name} adds the residual of its blocks in a loop outside of them, so that single tokens cannot be propagated through one"
@@ -68,7 +68,7 @@ class OneStream(BlockKind):
         return (tokens_in(args, kwargs),)
 
     def taken(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Tensor:
-        """Return the row of tokens (B, S, D) among the arguments of a block. Raises ExplainerError where there is none."""
+        """Return the row of tokens (B, S, D) among the arguments of a block. Raises ExplainerError if there is none."""
         return self.row_of(tokens_in(args, kwargs))
 
     def with_taken(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], x: Tensor) -> tuple[Any, Any]:
@@ -90,7 +90,7 @@ class OneStream(BlockKind):
         return streams[0].shape[self.channels]
 
     def map_of(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[int, int] | None:
-        """Return (height, width) of the map of tokens that a block takes; None where tokens lie in a row."""
+        """Return (height, width) of the map of tokens that a block takes; None if tokens lie in a row."""
         return map_size(tokens_in(args, kwargs).shape, self.channels) if self.is_map else None
 
     def stream_shape(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Size | None:
@@ -98,7 +98,7 @@ class OneStream(BlockKind):
         return tokens_in(args, kwargs).shape
 
     def row_of(self, x: Tensor) -> Tensor:
-        """Return tokens that lie as in the stream as a row (B, S, D)."""
+        """Rearrange tokens from the layout of the stream to a row (B, S, D)."""
         return as_tokens(x.transpose(0, 1) if self.tokens_first else x, self.channels)
 
     def _as_stream(self, x: Tensor, shape: Size) -> Tensor:
@@ -106,13 +106,13 @@ class OneStream(BlockKind):
         return x.transpose(0, 1) if self.tokens_first else as_given(x, shape, self.channels)
 
     def check(self, x: Tensor) -> None:
-        """Raise ExplainerError for a row (B, S, D) of which samples and tokens could not be told apart inside the model."""
+        """Raise ExplainerError for a row (B, S, D) whose samples and tokens could not be distinguished inside the model."""
         if self.tokens_first and x.shape[0] == x.shape[1]:
             raise ExplainerError("The model lays tokens before samples, and there are as many of both: explain one input less at a time.")
 
     def spread(self, by_token: Tensor, y: Tensor, stream: Size | None) -> Tensor | None:
         """Reshape numbers of tokens (B, S) so that they multiply tokens ``y`` in a row, or in a map of the stream's height and width; None
-        where ``y`` holds neither.
+        if ``y`` holds neither.
         """
         is_map = y.dim() == 4 and self.is_map and len(y) == len(by_token) and stream is not None
         if is_map and stream is not None and map_size(y.shape, self.channels) == map_size(stream, self.channels):

@@ -15,9 +15,10 @@ _Kind = TypeVar("_Kind", bound=type[BlockKind])
 
 
 def add_block_kind(kind: _Kind) -> _Kind:
-    """Add a kind of block, a frozen dataclass that derives from :class:`BlockKind`: blocks that its ``find`` knows are of it from then on.
+    """Add a kind of block, a frozen dataclass that derives from :class:`BlockKind`: from then on blocks that its ``find`` recognises have
+    this kind.
 
-    Raises ExplainerError for what is no such class, and for a name that is none or that another kind has.
+    Raises ExplainerError for any other class, and for a name that is invalid or already in use.
     """
     if not (issubclass(kind, BlockKind) and is_dataclass(kind)):
         raise ExplainerError(f"{kind.__name__} is no kind of block: derive a frozen dataclass from BlockKind.")
@@ -33,7 +34,5 @@ def add_block_kind(kind: _Kind) -> _Kind:
 
 
 def kind_of(call: BlockCall) -> BlockKind | None:
-    """Return how the tokens of a block lie, as the first kind that knows it finds; None where no kind does: the block then has one
-    stream.
-    """
+    """Return how the tokens of a block lie, as the first kind that knows it finds; None if no kind does: the block then has one stream."""
     return next((made for kind in BLOCK_KINDS.values() if (made := kind.find(call)) is not None), None)

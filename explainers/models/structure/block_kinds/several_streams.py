@@ -36,11 +36,11 @@ class SeveralStreams(BlockKind):
         """Split a row (B, S, D) back into tensors, in the shapes and order of ``streams``; the inverse of :meth:`join`."""
 
     def streams(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Sequence[Tensor]:
-        """Return the tensors of tokens among the arguments of a block. Raises ExplainerError where there are too few."""
+        """Return the tensors of tokens among the arguments of a block. Raises ExplainerError if there are too few."""
         return self._streams((args, kwargs))
 
     def taken(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Tensor:
-        """Return the row of tokens (B, S, D) among the arguments of a block. Raises ExplainerError where there are too few tensors."""
+        """Return the row of tokens (B, S, D) among the arguments of a block. Raises ExplainerError if there are too few tensors."""
         return self.join(self._streams((args, kwargs)))
 
     def with_taken(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], x: Tensor) -> tuple[Any, Any]:
@@ -66,8 +66,8 @@ class SeveralStreams(BlockKind):
 
 
 class StreamsInColumns(SeveralStreams):
-    """A kind whose streams (B, S_k, D_k) each have tokens of their own in the row (B, S, D), and columns of their own, D_1 + D_2 in all, as
-    their widths have nothing to do with each other; elsewhere a token has zeros.
+    """A kind with streams (B, S_k, D_k) of unrelated widths. In the row (B, S, D) each stream has its own tokens and its own columns, D =
+    D_1 + D_2; the other columns of a token are zero.
     """
 
     @property
@@ -122,7 +122,7 @@ class StreamsInColumns(SeveralStreams):
 
 
 def _replaced(value: Any, tensors: Iterator[Tensor]) -> Any:
-    """Return ``value`` with its first floating-point tensors replaced by ``tensors``, as long as these last."""
+    """Return ``value`` with its first floating-point tensors replaced by ``tensors``, until these are used up."""
     if isinstance(value, Tensor):
         return next(tensors, value) if value.is_floating_point() else value
     if isinstance(value, dict):

@@ -42,7 +42,7 @@ def find_place(text: str) -> Path:
     for member in _members(path) if is_folder else _companions(path):
         if not _may_be_opened(member):
             detail = f"{member.name[:100]!r} there is, or leads to, a device, a pipe, a socket, or a file of /dev, /proc or /sys."
-            raise Problem(422, "no-file", detail, send="Send the path of a folder that holds the files of a model alone.")
+            raise Problem(422, "no-file", detail, send="Send the path of a folder that holds only the files of a model.")
     return path
 
 

@@ -271,7 +271,7 @@ class ModelRegistry:
         """
         with self._lock:
             if entry.facts is None:
-                made_room = Problem(503, "model-made-room", f"{entry.name} made room for another model.", send="Ask again.")
+                made_room = Problem(503, "model-made-room", f"{entry.name} was unloaded to make room for another model.", send="Ask again.")
                 raise entry.problem or made_room
             entry.used = time.monotonic()
             return entry.facts

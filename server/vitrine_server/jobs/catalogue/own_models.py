@@ -77,7 +77,7 @@ class OwnModels:
             for upload in [u for u in self._uploads.values() if not u.is_open and time.monotonic() - u.begun > _OLD]:
                 self._remove(upload)
             if sum(not upload.is_open for upload in self._uploads.values()) >= _MOST_UPLOADS:
-                raise Problem(429, "too-many-uploads", f"{_MOST_UPLOADS} models are being brought.", send="Wait until one is opened.")
+                raise Problem(429, "too-many-uploads", f"{_MOST_UPLOADS} models are being uploaded.", send="Wait until one is opened.")
             upload = Upload(secrets.token_hex(16), self._home / secrets.token_hex(6), visitor.owner)
             upload.folder.mkdir(parents=True)
             self._uploads[upload.id] = upload

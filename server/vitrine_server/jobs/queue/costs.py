@@ -43,7 +43,7 @@ class Costs:
                     for model, rows in json.loads(path.read_text("utf-8")).items()
                 }
             except (OSError, ValueError, AttributeError, TypeError) as error:
-                log.warning("%s cannot be read (%s): costs are measured anew", path, error)
+                log.warning("%s cannot be read (%s): costs are measured again", path, error)
 
     def note(self, model: str, what: str, seconds: float, tokens: int, *, after_its_rule: bool = False) -> None:
         """Record that the method, study or answer ``what`` took ``seconds`` for an input of ``tokens`` tokens."""
@@ -66,7 +66,7 @@ class Costs:
             beside.write_text(text, "utf-8")
             beside.replace(self._path)
         except OSError as error:
-            log.warning("%s cannot be written (%s): costs are measured anew after the next start", self._path, error)
+            log.warning("%s cannot be written (%s): costs are measured again after the next start", self._path, error)
 
     def seconds(self, model: str, what: str, tokens: int) -> float | None:
         """Return the estimated seconds of the study ``what`` for so many tokens; None if it was never measured here."""

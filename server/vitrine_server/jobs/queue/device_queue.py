@@ -47,9 +47,9 @@ class DeviceQueue:
         self._used[visitor.turn] = self._used.get(visitor.turn, 0.0) + seconds
 
     def take(self, below: int = EVERYTHING) -> WorkItem | None:
-        """Remove and return the next item lighter than ``below``; None where there is none. The order is: models that somebody waits
-        for, short studies, new explanations, studies of few passes, explanations that have begun, studies of many passes, embedded models
-        that nobody has asked for. Among explanations those of the visitor come first who has used the device least.
+        """Remove and return the next item lighter than ``below``; None if there is none. The order is: models that somebody waits for,
+        short studies, new explanations, studies of few passes, explanations that have begun, studies of many passes, embedded models that
+        nobody has asked for. Among explanations those of the visitor come first who has used the device least.
 
         Below ``FEW_PASSES`` only short studies and explanations whose next map is quick are taken.
         """

@@ -63,7 +63,7 @@ class Runner(threading.Thread):
             try:
                 self._do(task)
             except Exception:
-                log.exception("a task failed as nobody foresaw, and the worker goes on")
+                log.exception("a task failed unexpectedly; the worker continues")
         self.host.close()
 
     def _do(self, task: WorkItem, quick: bool = False) -> None:
@@ -98,7 +98,7 @@ class Runner(threading.Thread):
         self.host.notice_end()
         registry, host = self._scheduler.registry, self.host
         if self._at_start and host.memory - self._at_start > self._settings.grown_mb * 1e6:
-            log.info("the process of the models (%s) holds %d MB: it is started anew", host.pid, host.memory // 1_000_000)
+            log.info("the process of the models (%s) holds %d MB: it is restarted", host.pid, host.memory // 1_000_000)
             self._scheduler.metrics.worker_ended("memory")
             host.close()
         for entry in registry.all():
@@ -182,7 +182,9 @@ class Runner(threading.Thread):
                 return interrupted()
             if silence > GRACE:
                 if is_unwanted():
-                    return Problem(409, "cancelled", "Nobody wants this any more, and the model did not stop by itself.", send="Ask again.")
+                    return Problem(
+                        409, "cancelled", "Nobody waited for this any more, and the model did not stop by itself.", send="Ask again."
+                    )
                 if (problem := limit_passed()) is not None:
                     return problem
             if silence > most:

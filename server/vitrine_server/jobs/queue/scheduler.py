@@ -81,7 +81,7 @@ class Scheduler:
         self.change.notify_all()
 
     def study(self, study: Study) -> None:
-        """Queue a study; raises Problem 429 where too many studies wait."""
+        """Queue a study; raises Problem 429 if too many studies wait."""
         with self.change:
             self._check_open()
             self._queue.studies = [study for study in self._queue.studies if not study.cancelled.is_set()]

@@ -117,7 +117,7 @@ class Measurable:
 
     def _unknown(self, name: str) -> Problem:
         if name.startswith(PREFIX):
-            return Problem(404, "data-gone", "The data set that was sent is not here any more.", send="Send the same file again.")
+            return Problem(404, "data-gone", "The data set that you sent has been deleted.", send="Send the same file again.")
         known = [listed.name for listed in self.catalogue.listed()]
         others = "One of your own: POST /api/runs/data, or vitrine evaluate."
         send = f"{suggestion(name, known)}Here: {', '.join(known)}. {others}"

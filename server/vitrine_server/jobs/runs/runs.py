@@ -103,7 +103,7 @@ class RunController:
         with self._lock:
             if run_id in self._runs and self.is_for(run_id, visitor):
                 return self._runs[run_id]
-        raise Problem(404, "no-run", f"There is no run {run_id[:100]!r}.", send="GET /api/runs lists those that were begun here.")
+        raise Problem(404, "no-run", f"There is no run {run_id[:100]!r}.", send="GET /api/runs lists the runs that were begun here.")
 
     def states_on(self, dataset: str) -> set[str]:
         """Return the states of all runs on this data set."""
@@ -126,7 +126,9 @@ class RunController:
         with self._lock:
             if (run := self._runs.get(run_id)) is None:
                 if len(self._runs) >= _MOST_KEPT:
-                    raise Problem(429, "too-many-runs", f"{len(self._runs)} runs are kept here.", send="Delete one first.")
+                    raise Problem(
+                        429, "too-many-runs", f"{len(self._runs)} runs are stored here, which is the maximum.", send="Delete one first."
+                    )
                 self.folder.mkdir(parents=True, exist_ok=True)
                 created = datetime.now(UTC).isoformat(timespec="milliseconds")
                 run = RunState(run_id, request, source.title, visitor, created, self.folder / f"{run_id}.json")
@@ -140,13 +142,13 @@ class RunController:
         registry = self.measurable.registry
         entry = registry.ask(registry.find(run.request.model, visitor).name, self.worker.load, visitor=visitor)
         if (facts := entry.facts) is None:
-            raise Problem(409, "model-loading", f"The model {entry.name} is not there yet: it loads now.", send="Ask again in a moment.")
+            raise Problem(409, "model-loading", f"The model {entry.name} is still loading.", send="Ask again in a moment.")
         source = self.measurable.source(run.request.dataset, facts)
         if folder_name(run.request, engine_digest(), facts.weights_digest, run.visitor.owner) != run_id:
             detail = (
                 "The model's weights or Vitrine have changed since this run was begun, so its other inputs would not be measured alike."
             )
-            raise Problem(409, "run-outdated", detail, send="Begin it anew with POST /api/runs, and delete this one.")
+            raise Problem(409, "run-outdated", detail, send="Begin it again with POST /api/runs, and delete this one.")
         self._refuse_second(visitor)
         run.visitor = visitor
         return self._queue(run, entry, source)
@@ -155,14 +157,14 @@ class RunController:
         for run in self.all(visitor):
             if run.ended is None:
                 send = f"Wait for it, or stop it with POST /api/runs/{run.id}/stop."
-                raise Problem(409, "run-going", f"Your run {run.id} goes on, and there is one at a time.", send=send)
+                raise Problem(409, "run-going", f"Your run {run.id} is still running; you can have one at a time.", send=send)
 
     def stop(self, run_id: str, visitor: Visitor) -> None:
         """Stop a waiting or running run; what it measured is kept. Raises Problem 409 if it is over."""
         run = self.find(run_id, visitor)
         with self._lock:
             if run.ended is not None or run.study is None:
-                raise Problem(409, "run-over", f"The run {run_id} is {run.ended}.", send="GET /api/runs tells how each run stands.")
+                raise Problem(409, "run-over", f"The run {run_id} is {run.ended}.", send="GET /api/runs shows the state of each run.")
             run.is_stopped = True
             study = run.study
         study.cancel()

@@ -79,7 +79,7 @@ class SentData:
         """
         suffix = PurePosixPath(name.replace("\\", "/")).suffix.lower()
         if suffix not in (".zip", ".csv", ".jsonl"):
-            raise Problem(415, "unknown-data", f"{name[:100]!r} is no data set that can be measured.", send=_SEND)
+            raise Problem(415, "unknown-data", f"{name[:100]!r} is not a data set that can be measured.", send=_SEND)
         self.sweep()
         folder = self._home / f".{secrets.token_hex(8)}"
         folder.mkdir(parents=True)

@@ -12,8 +12,8 @@ from torch import Tensor
 import explainers
 from explainers import ExplainerError
 from explainers.methods.implementations.kernel_shap import draw_coalitions, even_runs, fit_shapley, slic_segments
-from explainers.models.grids import halved_grid
-from explainers.models.removal.patches import painted
+from explainers.models.grids import halve_grid
+from explainers.models.removal.patches import paint_patches
 from tests.explainers.support.pair import TARGET
 from tests.explainers.support.wrapped import inputs, wrapped
 
@@ -41,14 +41,14 @@ def all_values(parts: int, part_of: Tensor) -> dict[frozenset[int], float]:
     sets = [frozenset(chosen) for size in range(parts + 1) for chosen in combinations(range(parts), size)]
     keep = torch.stack([torch.tensor([float(int(part) in chosen) for part in part_of]) for chosen in sets])
     with torch.no_grad():
-        pixels = painted(tensors["pixel_values"].expand(len(keep), -1, -1, -1), keep, GRID)
+        pixels = paint_patches(tensors["pixel_values"].expand(len(keep), -1, -1, -1), keep, GRID)
         answers = model.forward({"pixel_values": pixels})[:, TARGET]
     return dict(zip(sets, answers.tolist(), strict=True))
 
 
 @pytest.mark.parametrize("features", [4, 6])
 def test_it_is_exact_where_all_coalitions_are_asked(features: int) -> None:
-    part_of = halved_grid(GRID, features)
+    part_of = halve_grid(GRID, features)
     parts = int(part_of.max()) + 1
     expected = shapley_values(all_values(parts, part_of), parts)[part_of] / part_of.bincount()[part_of]
     one, other = (
@@ -98,9 +98,9 @@ def test_a_sum_of_parts_is_found_from_any_coalitions_that_determine_it() -> None
 
 
 def test_parts() -> None:
-    assert halved_grid((14, 14), 49).view(14, 14)[::2, ::2].flatten().tolist() == list(range(49))
-    assert halved_grid((14, 14), 8).bincount().tolist() == [28, 21] * 4  # halved in turn, to 2 rows of 4
-    assert halved_grid((2, 3), 100).tolist() == list(range(6))
+    assert halve_grid((14, 14), 49).view(14, 14)[::2, ::2].flatten().tolist() == list(range(49))
+    assert halve_grid((14, 14), 8).bincount().tolist() == [28, 21] * 4  # halved in turn, to 2 rows of 4
+    assert halve_grid((2, 3), 100).tolist() == list(range(6))
     assert even_runs(5, 2).tolist() == [0, 0, 0, 1, 1]
     assert even_runs(3, 9).tolist() == [0, 1, 2]
 

@@ -12,7 +12,7 @@ from torch import Tensor
 import explainers
 from explainers import ExplainerError, explain, find_register_neurons, without_outlier_tokens
 from explainers.models.layout import Layout
-from explainers.models.registers.moving import Moving, moved_activations
+from explainers.models.registers.moving import Moving, move_activations
 from explainers.models.removal.patches import patch_removal
 from tests.families import FAMILIES
 
@@ -34,15 +34,15 @@ def moved() -> explainers.Model:
 
 def test_values_are_moved_as_the_words_say() -> None:
     values = torch.tensor([[[9.0, 1], [0, 0], [-5, 2], [3, 4]]])  # a class token, an added one, two patches
-    (rows,) = moved_activations(values, [0], LAYOUT, Moving())
+    (rows,) = move_activations(values, [0], LAYOUT, Moving())
     assert rows.tolist() == [[9, 1], [9, 0], [0, 2], [0, 4]]  # the class token keeps its value
-    (rows,) = moved_activations(-values, [0], LAYOUT, Moving(scale=2, patches="mean"))
+    (rows,) = move_activations(-values, [0], LAYOUT, Moving(scale=2, patches="mean"))
     assert rows.tolist() == [[-9, -1], [-18, 0], [1, -2], [1, -4]]
-    (rows,) = moved_activations(values, [0], Layout(1, 0, (1, 1), after=1), Moving())
+    (rows,) = move_activations(values, [0], Layout(1, 0, (1, 1), after=1), Moving())
     assert rows.tolist() == [[9, 1], [9, 0], [0, 2], [3, 4]]  # the last token is no patch
     both = torch.tensor([[[1.0, -7], [0, 0], [6, 2]]])
-    assert moved_activations(both, [0, 1], LAYOUT, Moving())[0].tolist() == [[1, -7], [6, -7], [0, 0]]
-    assert moved_activations(both, [0, 1], LAYOUT, Moving(largest="block"))[0].tolist() == [[1, -7], [-7, -7], [0, 0]]
+    assert move_activations(both, [0, 1], LAYOUT, Moving())[0].tolist() == [[1, -7], [6, -7], [0, 0]]
+    assert move_activations(both, [0, 1], LAYOUT, Moving(largest="block"))[0].tolist() == [[1, -7], [-7, -7], [0, 0]]
 
 
 def test_every_method_of_the_model_runs_without_outlier_tokens() -> None:

@@ -68,7 +68,7 @@ def test_a_picture_draws_each_pixel_as_it_is(site: Site, document: dict) -> None
 def test_a_method_without_pixels_says_so(site: Site, document: dict, refused: Check) -> None:
     for suffix in ("npy", "png", "json"):
         problem = refused(site.client.get(path(document, COARSE, suffix), params={"at": "pixels"}), 404, "no-pixels")
-        assert "one score a patch" in problem["detail"]
+        assert "one score for each patch" in problem["detail"]
         assert "lrp" in problem["send"]
         assert FINE in problem["send"]
     assert "pixels" not in next(one for one in document["maps"] if one["method"] == COARSE)

@@ -89,8 +89,8 @@ class End:
 
 
 ENDS = [
-    End(RAISE, "explanation-failed", 500, "nobody foresaw", True),
-    End(EXIT, "explanation-failed", 500, "nobody foresaw", True),
+    End(RAISE, "explanation-failed", 500, "unexpected reason", True),
+    End(EXIT, "explanation-failed", 500, "unexpected reason", True),
     End(CRASH, "worker-ended", 503, "SIGKILL", False),
 ]
 
