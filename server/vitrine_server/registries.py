@@ -16,7 +16,7 @@ from explainers.methods.presets import PRESETS, PresetOfVariants
 from explainers.methods.specs import Option, Spec
 from explainers.methods.variants import MethodCounts, count_methods
 from explainers.records.result import OptionValue
-from vitrine_server.method_ranking import MethodRanking, Standing, ranking_for, shown_first
+from vitrine_server.method_ranking import MethodRanking, Standing, default_specs, ranking_for
 
 
 @dataclass(frozen=True)
@@ -190,7 +190,7 @@ def presets(variants: Iterable[Variant]) -> list[PresetOfVariants]:
 
 
 def _together(ranking: MethodRanking, model: str | None, variants: list[Variant]) -> TogetherMethods:
-    usual = shown_first(ranking, variants)
+    usual = default_specs(ranking, variants)
     return TogetherMethods(ranking.standing(model), usual, [spec_parts(spec) for spec in usual if Spec.parse(spec).options])
 
 

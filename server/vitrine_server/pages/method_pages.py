@@ -43,7 +43,7 @@ def mathml(tex: str, display: str = "block") -> str:
     return convert(_LARGE.sub(r"\\\1\\limits", tex), display=display)
 
 
-def linked(text: str) -> Markup:
+def link_papers(text: str) -> Markup:
     """Convert a text to HTML in which papers of arXiv are links."""
     link = r'<a href="https://arxiv.org/abs/\1" rel="noreferrer" target="_blank">arXiv \1</a>'
     return Markup(ARXIV.sub(link, str(escape(text))))  # nosec B704  # escaped before

@@ -14,7 +14,7 @@ from sqlalchemy.sql.dml import ReturningDelete
 
 from vitrine_server.http.problems import Problem
 from vitrine_server.http.visitors import NOBODY, Visitor
-from vitrine_server.json_text import NotJsonError, json_text, parsed_json
+from vitrine_server.json_text import NotJsonError, decode_json, json_text
 from vitrine_server.settings import Settings
 from vitrine_server.store.database import Database, StoreFault, open_database
 from vitrine_server.store.stored_files import DAMAGED
