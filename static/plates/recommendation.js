@@ -26,7 +26,9 @@ export function cannotSay({ class_specific: isOfClass, signed, adds_up_to: total
     signed ? null : "what speaks against the answer",
     total ? null : "how much of the answer each part makes up: trust the order, not the sizes",
   ].filter(Boolean);
-  return open.length ? open.join(", nor ") : "what the model would say without a part: the test at the foot of the page shows that";
+  return open.length
+    ? open.join(", nor ")
+    : "what the model would say without a part: the test at the foot of the page shows that";
 }
 
 /**
