@@ -31,7 +31,7 @@ from torch import Tensor, nn
 from tqdm import tqdm
 
 from explainers.analysis.depth import Estimate
-from explainers.analysis.depth.asked import Asked, Batch
+from explainers.analysis.depth.asked import Asker, Batch
 from explainers.analysis.depth.block_calls import find_parts
 from explainers.analysis.depth.findings import isolated_answers, median_agreement
 from explainers.analysis.depth.replacement import MeanOutputs
@@ -161,7 +161,7 @@ def losses(logits: Tensor, truth: Tensor) -> NDArray[np.float64]:
     return values
 
 
-def asked_of(model: Model, images: Tensor) -> Asked:
+def asked_of(model: Model, images: Tensor) -> Asker:
     """Return pictures, uint8 (N, H, W, 3), in batches that a model can be asked again and again."""
     vit: Any = model.module
     batches = []
@@ -171,7 +171,7 @@ def asked_of(model: Model, images: Tensor) -> Asked:
         content = torch.zeros(len(batch), layout.image_tokens, dtype=torch.bool)
         content[:, layout.patches] = True
         batches.append(Batch(model, tensors, len(batch), content))
-    return Asked(batches)
+    return Asker(batches)
 
 
 def part_losses(model: Model, inputs: Inputs) -> dict[str, Estimate]:

@@ -48,7 +48,7 @@ class Batch:
         return self.model.layout_of(self.tensors)
 
 
-class Asked:
+class Asker:
     """Batches of inputs that a model is asked about again and again, each time with something changed.
 
     ``before_pass`` is called with the number of inputs before each batch; it may raise Cancelled.
@@ -63,13 +63,13 @@ class Asked:
 
     def logits(self, passing: Passing = lambda batch: nullcontext()) -> list[Tensor]:
         """Return the logits (B, C) of each batch, each passed inside its context ``passing``."""
-        found = []
+        answers = []
         for batch in self.batches:
             self._before_pass(batch.size)
             with answering(batch.model.module), passing(batch):
                 logits = batch.model.forward(batch.tensors)
-            found.append(logits.float())
-        return found
+            answers.append(logits.float())
+        return answers
 
     def losses_of(self, logits: Sequence[Tensor]) -> NDArray[np.float64]:
         """Return minus the logarithm of the probability of each input's right class, in nats, from the logits of each batch."""
@@ -103,13 +103,13 @@ def own_answers(logits: Tensor, output: Output) -> Tensor:
 
 def right_of(names: Sequence[Any], model: Model) -> Tensor:
     """Return the right classes, by name or number, as :func:`loss_of` takes them. Raises ExplainerError for a class that is not there."""
-    found = []
+    indices = []
     for name in names:
         index = name if isinstance(name, int) else next((i for i, label in enumerate(model.labels) if label == name), None)
         if index is None or not 0 <= index < len(model.labels):
             raise ExplainerError(f"{model.name} has no class {name!r}: labels= takes names or numbers of its {len(model.labels)} classes.")
-        found.append(index + 1 if model.output == "sigmoid" else index)
-    return torch.tensor(found, device=model.device)
+        indices.append(index + 1 if model.output == "sigmoid" else index)
+    return torch.tensor(indices, device=model.device)
 
 
 def prepare_batches(model: Model, inputs: Iterable[Any], prompts: Sequence[str] | None, check: Callable[[], None]) -> list[Batch]:
@@ -129,10 +129,10 @@ def prepare_batches(model: Model, inputs: Iterable[Any], prompts: Sequence[str] 
         prepared = model.prepare(item)
         if len(prepared) != 1:
             raise ExplainerError("Each input is one picture or one text: send a list of them.")
-        asked = model.at(None, prepared) if model.task is not None else model
+        asker = model.at(None, prepared) if model.task is not None else model
         if waiting and (len(waiting) == BATCH or model.task is not None or _shapes(waiting[-1][0]) != _shapes(prepared)):
             flush()
-        waiting.append((prepared, asked))
+        waiting.append((prepared, asker))
     flush()
     return batches
 
@@ -157,4 +157,4 @@ def _batch_of(waiting: Sequence[tuple[Prepared, Model]], prompts: Sequence[str] 
     return Batch(model, tensors, len(waiting), torch.stack(contents).to(model.device))
 
 
-__all__ = ["BATCH", "Asked", "Batch", "loss_of", "own_answers", "prepare_batches", "right_of"]
+__all__ = ["BATCH", "Asker", "Batch", "loss_of", "own_answers", "prepare_batches", "right_of"]

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from explainers.analysis.depth.asked import Asked, Batch
+from explainers.analysis.depth.asked import Asker, Batch
 from explainers.analysis.depth.block_calls import Part
 from explainers.analysis.depth.estimate import Estimate
 from explainers.analysis.depth.isolation import IsolatedTokens, allowed_keys
@@ -85,8 +85,8 @@ def measure_parts(losses: PartLosses, parts: Sequence[Part], inputs: int) -> Par
     attention, mlps = (losses.rise(of_kind) if of_kind else None for of_kind in kinds.values())
     together = losses.rise(parts)
     idle = losses.idle(rises, together)
-    found = tuple(DepthOfPart(part.name, part.block, part.kind, rise, _verdict(rise, part in idle)) for part, rise in rises.items())
-    return PartsFinding(say_parts(found, attention, together, inputs), found, attention, mlps, together)
+    measured = tuple(DepthOfPart(part.name, part.block, part.kind, rise, _verdict(rise, part in idle)) for part, rise in rises.items())
+    return PartsFinding(say_parts(measured, attention, together, inputs), measured, attention, mlps, together)
 
 
 def _verdict(rise: Estimate, is_idle: bool) -> Verdict:
@@ -129,7 +129,7 @@ class NotMasked(Exception):
     """Raised where the attention of a block was not seen in a pass without gradients, so that nobody was kept from reading."""
 
 
-def isolated_answers(asked: Asked, readers: Callable[[Batch], Tensor | None]) -> list[Tensor]:
+def isolated_answers(asker: Asker, readers: Callable[[Batch], Tensor | None]) -> list[Tensor]:
     """Return the logits of each batch when no patch or word may read another; ``readers`` gives the token that the head reads. Raises
     NotMasked where an attention could not be masked.
     """
@@ -140,7 +140,7 @@ def isolated_answers(asked: Asked, readers: Callable[[Batch], Tensor | None]) ->
         modes.append(IsolatedTokens(batch.model, allowed_keys(batch.content, readers(batch))))
         return modes[-1].over_blocks()
 
-    logits = asked.logits(isolating)
+    logits = asker.logits(isolating)
     if any(mode.blocks != set(range(len(mode.model.blocks))) for mode in modes):
         raise NotMasked
     return logits

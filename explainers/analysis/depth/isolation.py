@@ -24,9 +24,9 @@ def allowed_keys(content: Tensor, reader: Tensor | None) -> Tensor:
     A patch or word of ``content`` (B, S) reads itself and what is no content. Everything else reads all, and so does the ``reader`` (B,),
     the token that the head reads.
     """
-    own = torch.eye(content.shape[1], dtype=torch.bool, device=content.device)
+    itself = torch.eye(content.shape[1], dtype=torch.bool, device=content.device)
     reads_all = ~content if reader is None else (~content).scatter(1, reader[:, None], value=True)
-    return reads_all[:, :, None] | ~content[:, None, :] | own
+    return reads_all[:, :, None] | ~content[:, None, :] | itself
 
 
 class IsolatedTokens(BlockCalls):

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from explainers.analysis.depth.asked import Asked, Batch, own_answers, prepare_batches, right_of
+from explainers.analysis.depth.asked import Asker, Batch, own_answers, prepare_batches, right_of
 from explainers.analysis.depth.block_calls import find_parts
 from explainers.analysis.depth.findings import (
     NotMasked,
@@ -95,12 +95,12 @@ def depth(
     """
     model, counter = model_of(model), _Progress(progress, cancelled)
     items, labels, notes = _chosen(model, inputs, labels, prompts, limit)
-    asked = Asked(prepare_batches(model, items, prompts, counter.check), counter.step)
+    asker = Asker(prepare_batches(model, items, prompts, counter.check), counter.step)
     mapped = [items[i] for i in np.linspace(0, len(items) - 1, min(MAX_MAPPED_INPUTS, len(items))).astype(int)]
     lacks = missing_requirements(model)
     methods = [spec for spec in COMPARED_METHODS if reason_against(METHODS[parse(spec).method.name], lacks) is None]
-    counter.total = 2 * len(asked) + len(mapped) * FORWARDS_OF_A_MAP * (1 + len(methods))
-    parts, reading = _ask(asked, model, labels, lacks, counter)
+    counter.total = 2 * len(asker) + len(mapped) * FORWARDS_OF_A_MAP * (1 + len(methods))
+    parts, reading = _ask(asker, model, labels, lacks, counter)
     heads = _heads(model, mapped, prompts, lacks, counter)
     agreement = _agreement(model, mapped, methods, prompts, counter)
     counter.end()
@@ -130,64 +130,64 @@ def _chosen(
 
 
 def _ask(
-    asked: Asked, model: Model, labels: Sequence[str | int] | None, lacks: Mapping[str, str], counter: _Progress
+    asker: Asker, model: Model, labels: Sequence[str | int] | None, lacks: Mapping[str, str], counter: _Progress
 ) -> tuple[PartsFinding, ReadingFinding]:
     """Ask the model all inputs: as they are, without parts, and with no patch or word reading another."""
     try:
-        parts = find_parts(asked.batches[0].model, _first_row(asked.batches[0]))
+        parts = find_parts(asker.batches[0].model, _first_row(asker.batches[0]))
         why = ""
     except ExplainerError as problem:
         parts, why = [], str(problem)
-    counter.total += (len(parts) + 3) * len(asked) if parts else 0
-    means = MeanOutputs(asked, parts)
+    counter.total += (len(parts) + 3) * len(asker) if parts else 0
+    means = MeanOutputs(asker, parts)
     try:
         logits = means.collect()
     except ExplainerError as problem:
         parts, why = [], str(problem)
-        logits = asked.logits()
-    if any(batch.model.output == "regression" for batch in asked.batches):
+        logits = asker.logits()
+    if any(batch.model.output == "regression" for batch in asker.batches):
         says = f"was not measured: {model.name} gives values, not probabilities of classes."
         return PartsFinding(f"The loss without a part {says}"), ReadingFinding(f"Reading {says}")
-    own = [own_answers(of_batch, batch.model.output) for batch, of_batch in zip(asked.batches, logits, strict=True)]
-    _set_right(asked, own, labels, model)
-    reading = _reading(asked, model, own, lacks)
+    own_classes = [own_answers(of_batch, batch.model.output) for batch, of_batch in zip(asker.batches, logits, strict=True)]
+    _set_right(asker, own_classes, labels, model)
+    reading = _reading(asker, model, own_classes, lacks)
     if not parts:
         return PartsFinding(f"The loss without a part was not measured. {why}"), reading
 
     def plan(passes: int) -> None:
-        counter.total += passes * len(asked)
+        counter.total += passes * len(asker)
 
-    losses = PartLosses(means, asked.losses_of(logits), plan)
-    return measure_parts(losses, parts, len(asked)), reading
+    losses = PartLosses(means, asker.losses_of(logits), plan)
+    return measure_parts(losses, parts, len(asker)), reading
 
 
 def _first_row(batch: Batch) -> dict[str, Tensor]:
     return {name: tensor[:1] if batch.model.is_sample(name) else tensor for name, tensor in batch.tensors.items()}
 
 
-def _set_right(asked: Asked, own: Sequence[Tensor], labels: Sequence[str | int] | None, model: Model) -> None:
+def _set_right(asker: Asker, own_classes: Sequence[Tensor], labels: Sequence[str | int] | None, model: Model) -> None:
     """Note for each batch which classes count as right."""
-    sizes = [batch.size for batch in asked.batches]
-    right = own if labels is None else right_of(labels, model).split(sizes)
-    asked.batches = [
-        Batch(batch.model, batch.tensors, batch.size, batch.content, of_batch) for batch, of_batch in zip(asked.batches, right, strict=True)
+    sizes = [batch.size for batch in asker.batches]
+    right = own_classes if labels is None else right_of(labels, model).split(sizes)
+    asker.batches = [
+        Batch(batch.model, batch.tensors, batch.size, batch.content, of_batch) for batch, of_batch in zip(asker.batches, right, strict=True)
     ]
 
 
-def _reading(asked: Asked, model: Model, own: Sequence[Tensor], lacks: Mapping[str, str]) -> ReadingFinding:
+def _reading(asker: Asker, model: Model, own_classes: Sequence[Tensor], lacks: Mapping[str, str]) -> ReadingFinding:
     unit = "atom" if model.kind == "molecule" else "word" if model.reads_text else "patch"
     why = lacks.get("attention") or lacks.get("token_order") or lacks.get("one_attention")
     if why is not None:
         return ReadingFinding(f"Whether a {unit} reads another was not measured. {why}")
     try:
-        logits = isolated_answers(asked, _readers)
+        logits = isolated_answers(asker, _readers)
     except NotMasked:
         return ReadingFinding(
             f"Whether a {unit} reads another was not measured: {model.name} computes attention where it cannot be masked."
         )
-    pairs = zip(asked.batches, logits, own, strict=True)
+    pairs = zip(asker.batches, logits, own_classes, strict=True)
     stays = torch.cat([own_answers(of_batch, batch.model.output) == before for batch, of_batch, before in pairs])
-    return measure_reading(stays.cpu().numpy(), torch.cat(list(own)).tolist(), unit)
+    return measure_reading(stays.cpu().numpy(), torch.cat(list(own_classes)).tolist(), unit)
 
 
 def _readers(batch: Batch) -> Tensor | None:
@@ -222,5 +222,5 @@ def _agreement(
         counter.step(FORWARDS_OF_A_MAP * len(methods))
         target = None if prompts is None else prompts[0]
         result = explain(model, item, target, list(methods), prompts=prompts, cancelled=counter.cancelled)
-        medians.append(median_agreement(np.stack([found.scores[found.content].double().numpy() for found in result.maps])))
+        medians.append(median_agreement(np.stack([each.scores[each.content].double().numpy() for each in result.maps])))
     return measure_agreement(methods, medians)

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from explainers.analysis.depth.asked import Asked, Batch
+from explainers.analysis.depth.asked import Asker, Batch
 from explainers.analysis.depth.block_calls import ChangedParts, Part
 from explainers.errors import ExplainerError
 
@@ -23,12 +23,12 @@ class MeanOutputs:
     that the head reads, other special ones, words.
     """
 
-    def __init__(self, asked: Asked, parts: Sequence[Part]) -> None:
-        self._asked, self.parts = asked, list(parts)
+    def __init__(self, asker: Asker, parts: Sequence[Part]) -> None:
+        self._asked, self.parts = asker, list(parts)
         self._sums: dict[Part, Tensor] = {}
         self._counts: dict[Part, Tensor] = {}
-        shapes = {tuple(tensor.shape[1:]) for batch in asked.batches for name, tensor in batch.tensors.items() if name == "pixel_values"}
-        self._by_token = not asked.batches[0].model.reads_text and len(shapes) == 1
+        shapes = {tuple(tensor.shape[1:]) for batch in asker.batches for name, tensor in batch.tensors.items() if name == "pixel_values"}
+        self._by_token = not asker.batches[0].model.reads_text and len(shapes) == 1
 
     def collect(self) -> list[Tensor]:
         """Run all inputs as they are, add up what the parts give, and return the logits of each batch."""

@@ -48,8 +48,8 @@ def run(args: argparse.Namespace) -> None:
     if (model.kind == "text") != isinstance(inputs[0], str):
         raise CommandError(f"{model.name} {'reads text: give .txt files' if model.kind == 'text' else 'looks at images: give image files'}")
     with Passes(model.name) as bar:
-        found = explainers.depth(model, inputs, prompts=args.prompt, limit=args.limit, progress=_Announced(bar))
-    print_and_save(args, found)
+        measured = explainers.depth(model, inputs, prompts=args.prompt, limit=args.limit, progress=_Announced(bar))
+    print_and_save(args, measured)
 
 
 class _Announced:

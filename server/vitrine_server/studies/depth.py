@@ -49,8 +49,8 @@ def answer(question: DepthQuestion, model: Any, cancelled: Callable[[], bool], t
         detail = f"{model.name} {'reads texts, and pictures were sent' if reads_texts else 'looks at pictures, and texts were sent'}."
         raise _bad("wrong-input", detail, f"Send {'texts' if reads_texts else 'pictures'}.")
     inputs: list[Any] = [*question.texts, *(_picture(data, question.settings, model) for data in question.images)]
-    found = explainers.depth(model, inputs, prompts=question.prompts or None, limit=question.limit, progress=tell, cancelled=cancelled)
-    return found.to_json()
+    measured = explainers.depth(model, inputs, prompts=question.prompts or None, limit=question.limit, progress=tell, cancelled=cancelled)
+    return measured.to_json()
 
 
 def _picture(data: bytes, settings: Settings, model: Any) -> Any:

@@ -11,7 +11,7 @@ from PIL import Image
 from torch import Tensor, nn
 
 import explainers
-from explainers.analysis.depth.asked import Asked, Batch
+from explainers.analysis.depth.asked import Asker, Batch
 from explainers.analysis.depth.findings import NotMasked, isolated_answers
 from explainers.analysis.depth.isolation import IsolatedTokens, allowed_keys
 from explainers.models.eval_mode import answering
@@ -128,7 +128,7 @@ def test_torch_layers_are_masked(make_vit: MakeVit, pictures: list[Image.Image])
     tensors = usual.prepare(pictures[:4]).tensors
     content = content_of(usual, tensors)
     answers = [
-        isolated_answers(Asked([Batch(model, tensors, 4, content)]), lambda batch: None)[0] for model in (usual, explainers.wrap(module))
+        isolated_answers(Asker([Batch(model, tensors, 4, content)]), lambda batch: None)[0] for model in (usual, explainers.wrap(module))
     ]
     assert torch.allclose(answers[0], answers[1], atol=1e-4)
     assert not torch.allclose(answers[0], usual.forward(tensors), atol=1e-2)
@@ -138,4 +138,4 @@ def test_attention_that_cannot_be_masked_is_said() -> None:
     model = wrapped("mixer", torch.float32)
     tensors = inputs("mixer", 2, torch.float32)
     with pytest.raises(NotMasked):
-        isolated_answers(Asked([Batch(model, tensors, 2, content_of(model, tensors))]), lambda batch: None)
+        isolated_answers(Asker([Batch(model, tensors, 2, content_of(model, tensors))]), lambda batch: None)

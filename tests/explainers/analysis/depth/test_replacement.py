@@ -13,7 +13,7 @@ import torch
 from PIL import Image
 
 import explainers
-from explainers.analysis.depth.asked import Asked, loss_of, own_answers, prepare_batches
+from explainers.analysis.depth.asked import Asker, loss_of, own_answers, prepare_batches
 from explainers.analysis.depth.block_calls import Part, find_parts
 from explainers.analysis.depth.estimate import Estimate
 from explainers.analysis.depth.findings import PartLosses, measure_parts
@@ -24,8 +24,8 @@ from tests.families import FAMILIES
 from tests.support.vocabularies import wordpiece
 
 
-def asked_of(model: explainers.Model, items: list[Any]) -> tuple[Asked, list[torch.Tensor], MeanOutputs]:
-    asked = Asked(prepare_batches(model, items, None, lambda: None))
+def asked_of(model: explainers.Model, items: list[Any]) -> tuple[Asker, list[torch.Tensor], MeanOutputs]:
+    asked = Asker(prepare_batches(model, items, None, lambda: None))
     first = asked.batches[0]
     means = MeanOutputs(asked, find_parts(model, {name: tensor[:1] for name, tensor in first.tensors.items()}))
     logits = means.collect()
