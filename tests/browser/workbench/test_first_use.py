@@ -44,7 +44,7 @@ def test_what_the_model_says_is_in_sight_at_once_and_libra_is_explained(desk: Vi
     assert bottom(rows.last) <= LOW
     assert bottom(page.get_by_text("Why not another class?")) <= LOW
     expect(page.locator(".columns")).to_have_text("the model saysside by side")  # what the ticks are for
-    explained_where_it_stands(page, "Libra", "the way back")
+    explained_where_it_stands(page, "Libra", "how the signal travels back")
 
 
 @pytest.mark.trained

@@ -49,4 +49,4 @@ def test_the_maps_are_those_of_hooks_on_the_model(cam: str) -> None:
 
 
 def test_a_model_that_makes_queries_and_keys_of_other_tokens_says_why() -> None:
-    assert "not made of one row" in lacks_of(Recording(wrapped("crossvit"), inputs("crossvit", 1)))["attention_input"]
+    assert "without a tensor" in lacks_of(Recording(wrapped("crossvit"), inputs("crossvit", 1)))["attention_input"]
