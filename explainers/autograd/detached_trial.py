@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from explainers.autograd.attention_trial import Key, key_of, trial_tensors
+from explainers.autograd.nodes import Nodes
 from explainers.models.model import Model
 
 #: The largest difference, relative to the largest logit, of answers that are the same; rounding in float64 stays far below.
@@ -26,7 +27,7 @@ class MovedPass(Protocol):
     """A recorded pass, as far as it is asked here."""
 
     logits: Tensor
-    has_moved: bool
+    nodes: Nodes
 
 
 P = TypeVar("P", bound=MovedPass)
@@ -56,4 +57,4 @@ def _changes_the_answer(model: Model, function: str, record: Callable[..., P]) -
     except Exception:  # whatever code of the model's own raises of an input that is made up
         return True
     difference = (moved.logits - plain.logits).detach().abs().max()
-    return not moved.has_moved or not bool(difference <= _SAME * plain.logits.detach().abs().max())
+    return not moved.nodes.has_moved or not bool(difference <= _SAME * plain.logits.detach().abs().max())

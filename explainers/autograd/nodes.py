@@ -123,6 +123,7 @@ class Nodes:
     class_blocks  the runs of the modules behind them in which a class token may join the tokens
     entry         how many nodes there were before x^1; None until it is reached
     detached      the functions by which numbers left the graph and met it again, whether or not the answer depends on them
+    has_moved     whether a trial pass moved such numbers
     """
 
     ran: list[Node] = field(default_factory=list)
@@ -130,6 +131,7 @@ class Nodes:
     class_blocks: list[Block] = field(default_factory=list)
     entry: int | None = None
     detached: frozenset[str] = frozenset()
+    has_moved: bool = False
     _by_tensor: dict[int, tuple[ref[Tensor], Node]] = field(default_factory=dict)
 
     @property

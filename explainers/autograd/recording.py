@@ -125,7 +125,8 @@ class Recording:
         self.forward_pass.insides.end(self)
         self.forward_pass.saved.forget()
         self.forward_pass.detached.forget()
-        self.nodes.detached, self.has_moved = frozenset(self.forward_pass.detached.functions), self.forward_pass.detached.has_moved
+        detached = self.forward_pass.detached
+        self.nodes.detached, self.nodes.has_moved = frozenset(detached.functions), detached.has_moved
         self.nodes.end()
         self._forward = None
 
