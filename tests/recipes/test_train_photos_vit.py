@@ -25,7 +25,7 @@ from recipes.data.pictures import GREY, SIDE, SMALL_SIDE, Pictures
 from recipes.data.prompts import classes
 from recipes.networks import trunk, vits, written_photos_vit
 from recipes.networks.feature_shift import Mover, rectangles
-from recipes.networks.trunk import DIRECTIONS, Seen, Teacher
+from recipes.networks.trunk import DIRECTIONS, FAST_DTYPE, Seen, Teacher
 from recipes.networks.written_photos_vit import LOGIT_SCALE, MEMORY_RIDGE
 from tests.recipes.support.made_up_data import photo
 
@@ -154,7 +154,7 @@ def said(teacher: Teacher, tokens: torch.Tensor) -> torch.Tensor:
     """What the last layer says of each patch, in its directions, without the Transformer: (B, patches, DIRECTIONS)."""
     convolution = teacher.head[0].float()
     last = F.linear(tokens, convolution.weight[:, :, 0, 0], convolution.bias).clamp(0, 6)
-    teacher.head[0].to(torch.bfloat16)
+    teacher.head[0].to(FAST_DTYPE)
     return F.linear(last - teacher.centre, teacher.basis)
 
 
@@ -249,7 +249,7 @@ def test_moved_features_are_answered_as_the_teacher_would(teacher: Teacher, phot
     row = int(moved.nonzero())
 
     def answer(tokens: torch.Tensor) -> torch.Tensor:
-        last = teacher.head(tokens.to(torch.bfloat16).T.reshape(1, 320, 14, 14)).float().mean((2, 3))
+        last = teacher.head(tokens.to(FAST_DTYPE).T.reshape(1, 320, 14, 14)).float().mean((2, 3))
         return last @ teacher.classifier.weight.T
 
     with torch.inference_mode():
