@@ -107,7 +107,7 @@ def old(sites: Sites) -> str:
         store.execute("DROP TABLE alembic_version")
         store.execute("DROP INDEX explanations_upload")
         store.execute("DROP INDEX explanations_unfinished")
-        for column in ("upload", "owner", "claimed_by", "claimed_until", "attempts", "wish"):
+        for column in ("upload", "owner", "turn", "address", "claimed_by", "claimed_until", "attempts", "wish"):
             store.execute(f"ALTER TABLE explanations DROP COLUMN {column}")
         store.execute("DROP TABLE uploads")
         store.execute("PRAGMA user_version=1")
