@@ -86,7 +86,7 @@ def test_a_model_that_cannot_be_had(site: Site) -> None:
     assert model(site, "timm/listed")["problem"]["detail"] == "There is no network."
     for name in ("hf/a/b", "hf/c/d"):  # their words are in the log alone
         problem = model(site, name)["problem"]
-        assert re.fullmatch(rf"Loading {name} failed.* the server's log tells it under [0-9a-f]{{12}}\.", problem["detail"])
+        assert re.fullmatch(rf"Loading {name} failed.* the server's log has it under [0-9a-f]{{12}}\.", problem["detail"])
         assert "another model" in problem["send"]
     assert load(site, "timm/listed")[-1] == "loaded"
     assert "problem" not in model(site, "timm/listed")

@@ -174,6 +174,8 @@ def test_every_call_answers_what_it_declares(site: Site) -> None:
     examples = "/examples?metric=mif&method=rollout"
     for path in (f"/api/leaderboard/pictures{examples}", f"/api/leaderboard/words{examples}", "/healthz", "/readyz"):
         site.get(path)
+    depth = [("model", (None, "scenes-vit")), *(("image", (f"{seed}.png", png(seed), "image/png")) for seed in range(8))]
+    assert site.client.post("/api/depth", files=depth).status_code == 200
     bring_a_model(site)
     posted(site, "/api/models", name="clip")
     measure(site)
