@@ -111,6 +111,11 @@ def bring_a_model(site: Site) -> None:
         assert answer.is_success, answer.text
 
 
+def ask_for_depth(site: Site) -> None:
+    sent = [("model", (None, "scenes-vit")), *(("image", (f"{seed}.png", png(seed), "image/png")) for seed in range(8))]
+    assert site.client.post("/api/depth", files=sent).status_code == 200
+
+
 def test_every_call_answers_what_it_declares(site: Site) -> None:
     image = asked(site, png(), methods=METHODS, target=["ant", "any:pet"])
     against = asked(site, png(1), methods=["rollout"], target="ant", against="bee", crop="0,0,30,30")
@@ -174,8 +179,7 @@ def test_every_call_answers_what_it_declares(site: Site) -> None:
     examples = "/examples?metric=mif&method=rollout"
     for path in (f"/api/leaderboard/pictures{examples}", f"/api/leaderboard/words{examples}", "/healthz", "/readyz"):
         site.get(path)
-    depth = [("model", (None, "scenes-vit")), *(("image", (f"{seed}.png", png(seed), "image/png")) for seed in range(8))]
-    assert site.client.post("/api/depth", files=depth).status_code == 200
+    ask_for_depth(site)
     bring_a_model(site)
     posted(site, "/api/models", name="clip")
     measure(site)
