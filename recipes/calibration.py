@@ -7,6 +7,7 @@ lies with the weights.
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -141,7 +142,8 @@ def _best_threshold(known: Tensor, unknown: Tensor, calibration: Calibration, st
     below = {name: float((values < lines[name]).float().mean()) for name, values in scores(unknown, calibration).items()}
     score = max(below, key=below.__getitem__)
     measured = f"{stay:.0%} of {len(known)} {what} stay above the line; {below[score]:.0%} of {len(unknown)} {others} fall below it"
-    return {"score": score, "line": round(lines[score], 4), "below": True, "measured": measured}
+    line = math.floor(lines[score] * 1e4) / 1e4  # rounded up it would cut off the answers that lie on it
+    return {"score": score, "line": line, "below": True, "measured": measured}
 
 
 def write(folder: Path, document: dict[str, Any]) -> None:
