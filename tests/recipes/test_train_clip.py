@@ -216,7 +216,8 @@ def test_scenes_are_learned_anew_and_all_else_stays(
     del config["vision_config"]["model_args"]["trunk_early"]
     (start / "config.json").write_text(json.dumps(config), "utf-8")
     for module, name, value in (
-        (data, "PHOTOS", 4), (clip_images, "MAX_PATCHES", 20), (detectors, "STEPS", 3), (clip_texts, "_read_banks", lambda *_: BANKS),
+        *((data, name, number) for name, number in (("PHOTOS", 4), ("PHOTO_BATCHES", 2), ("SCENES", 3), ("SCENE_BATCHES", 1))),
+        (clip_images, "MAX_PATCHES", 20), (detectors, "STEPS", 3), (clip_texts, "_read_banks", lambda *_: BANKS),
     ):  # fmt: skip
         monkeypatch.setattr(module, name, value)
     composed: list[dict[str, torch.Tensor]] = []
