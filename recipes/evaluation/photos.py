@@ -189,8 +189,9 @@ def compare_with(name: str, whole: PhotoAnswers, images: Tensor, size: int, note
 def calibrate_by_halves(whole: PhotoAnswers, strange: Tensor) -> tuple[Tensor, Tensor, Tensor] | None:
     """Apply to every second photo and made-up picture the calibration of the others; None if too few photos are named right for one.
 
-    strange   answers to made-up pictures, (M, classes) Returns the largest probability of each photo (N,), bool (N,) which photos stay
-              known, and bool (M,) which made-up pictures do.
+    strange   answers to made-up pictures, (M, classes)
+
+    Returns the largest probability of each photo (N,), bool (N,) which photos stay known, and bool (M,) which made-up pictures do.
     """
     shares, stay = torch.zeros(len(whole.logits)), torch.zeros(len(whole.logits), dtype=torch.bool)
     strange_stay = torch.zeros(len(strange), dtype=torch.bool)
