@@ -22,7 +22,7 @@ from explainers.autograd.recorder import BiasOf, Operator
 from explainers.autograd.recording import Recording
 from explainers.autograd.rules import Rule
 from explainers.autograd.structure.attention_kinds import OVER_TOKENS, AttentionKind
-from explainers.autograd.structure.attention_maps import mixes
+from explainers.autograd.structure.attention_products import mixes
 from explainers.autograd.structure.class_attention import class_attentions, with_tokens_of_class_block
 from explainers.autograd.structure.model_structure import ModelStructure
 from explainers.errors import ExplainerError

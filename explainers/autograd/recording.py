@@ -31,7 +31,7 @@ from explainers.autograd.rules import Rule
 from explainers.autograd.rules.without_attention import WITHOUT_ATTENTION
 from explainers.autograd.signals import ACCOUNT, ALL, AttentionParts, Fields, Signals, covers
 from explainers.autograd.structure.attention_kinds import AttentionKind
-from explainers.autograd.structure.attention_maps import softmaxes_behind
+from explainers.autograd.structure.attention_products import softmaxes_behind
 from explainers.autograd.structure.biases import BiasTerms
 from explainers.autograd.structure.class_attention import class_token_first, tokens_among
 from explainers.autograd.structure.model_structure import ModelStructure

@@ -13,7 +13,8 @@ from torch import Tensor
 from explainers.autograd.nodes import Block, Nodes, ancestors
 from explainers.autograd.operators import Add, LinearMap, Norm, Softmax
 from explainers.autograd.structure.attention import Attention, Users, meeting
-from explainers.autograd.structure.attention_maps import Product, Unreadable, maps_in, products_of
+from explainers.autograd.structure.attention_maps import maps_in
+from explainers.autograd.structure.attention_products import Product, Unreadable, products_of
 from explainers.autograd.structure.token_codes import MIXED, NO_SIGNAL, NOTHING, ONE_TOKEN, Pull, tokens_of
 
 _NO_SOFTMAX = (

@@ -21,15 +21,7 @@ from explainers.autograd.structure.around_attention import (
     sums_in,
 )
 from explainers.autograd.structure.attention_kinds import OVER_TOKENS, AttentionKind, Gradient, attention_kind_of
-from explainers.autograd.structure.attention_maps import (
-    AttentionMap,
-    Unreadable,
-    are_of_no_place,
-    as_recorded,
-    maps_in,
-    products_of,
-    sum_after_attention,
-)
+from explainers.autograd.structure.attention_maps import AttentionMap, as_recorded, maps_in
 from explainers.autograd.structure.attention_plan import (
     AttentionPlan,
     BlockPlan,
@@ -39,6 +31,7 @@ from explainers.autograd.structure.attention_plan import (
     plan_of,
     softmaxes_in,
 )
+from explainers.autograd.structure.attention_products import Unreadable, are_of_no_place, products_of, sum_after_attention
 from explainers.autograd.structure.class_attention import ClassAttention, class_attention, class_attentions
 from explainers.autograd.structure.token_codes import Pull
 from explainers.errors import ExplainerError

@@ -1,0 +1,159 @@
+"""The products by which attention weights meet values in a block: which they are, and what stands before and behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from explainers.autograd.nodes import Block, Node, Nodes, Role, Start, ancestors
+from explainers.autograd.operators import Add, LinearAttention, LinearMap, MatMul, Softmax
+from explainers.autograd.structure.attention import scores_of
+
+
+class Unreadable(Exception):
+    """Error for attention of a block that cannot be read as maps over its tokens; its text is the end of a sentence that says why."""
+
+
+@dataclass(frozen=True, eq=False)
+class Product:
+    """A product of attention weights and values; ``side`` is the index of the operand that holds the weights."""
+
+    node: Node
+    side: int
+
+    @property
+    def weights(self) -> Tensor:
+        """The weights (..., queries, keys), transposed if the values are the first factor."""
+        return self.node.operands[self.side]
+
+    @property
+    def value(self) -> Tensor:
+        """The values (..., keys, d), transposed if they are the first factor."""
+        return self.node.operands[1 - self.side]
+
+    @property
+    def is_turned(self) -> bool:
+        """Return whether values come first in the product."""
+        return self.side == 1
+
+    @property
+    def softmaxes(self) -> list[Node]:
+        """The softmaxes that made the weights."""
+        return softmaxes_behind([self.node.inputs[self.side]])
+
+
+def softmaxes_behind(starts: Iterable[Node | None], block: Block | None = None) -> list[Node]:
+    """List the softmaxes among the ancestors of ``starts``, up to the next matrix product of two paths; with ``block`` only those in the
+    block.
+    """
+    ends = [] if block is None else [block.start]
+    reached = ancestors(starts, ends, until=lambda each: each.operator is Softmax or is_product(each))
+    return [each for each in reached if each.operator is Softmax]
+
+
+def is_product(node: Node) -> bool:
+    """Return whether a node is a matrix product of two paths."""
+    return isinstance(node.operator, type) and issubclass(node.operator, MatMul | LinearAttention)
+
+
+def products_behind(starts: Iterable[Node | None], block: Block) -> list[Node]:
+    """List the nearest matrix products of two paths inside a block among the ancestors of ``starts``."""
+    return [node for node in ancestors(starts, [block.start], is_product) if is_product(node) and node.place >= block.first]
+
+
+def products_of(nodes: Nodes, block: Block) -> list[Product]:
+    """Return the products of attention weights and values that combine tokens in a block, in the order in which they ran.
+
+    Raises Unreadable if a product of two paths is not of this kind, if the result of one is used only by another, and if there is no
+    residual connection around them.
+    """
+    products = []
+    if block.start is not None and block.start not in ancestors([block.made_by], until=is_product) and not _is_added_outside(nodes, block):
+        raise Unreadable("no residual goes round their attention")
+    reached = products_behind([block.made_by], block)
+    for node in sorted(reached, key=lambda each: each.place):
+        by_role = [side for side, path in enumerate(node.inputs) if path is not None and path.role == Role.WEIGHTS]
+        sides = by_role or [side for side in (0, 1) if softmaxes_behind([node.inputs[side]], block)]
+        if len(node.operands) != 2 or node.output is None or len(sides) != 1 or not softmaxes_behind([node.inputs[sides[0]]], block):
+            raise Unreadable(_why_no_attention(node, block))
+        products.append(Product(node, sides[0]))
+    known = {id(node) for node in reached}
+    if any(id(node) not in known for each in products for node in products_behind([each.node.inputs[1 - each.side]], block)):
+        raise Unreadable("what one of their attentions gives goes into another without a residual beside it")
+    if any(node.operator is MatMul and node.role == Role.CONTEXT and id(node) not in known for node in nodes.inside(block)):
+        raise Unreadable("it is not seen where one of their attentions goes")
+    return products
+
+
+def mixes(node: Node, block: Block) -> bool:
+    """Return whether a node is a product of attention weights, made in a block, with values."""
+    return is_product(node) and bool(softmaxes_behind(node.inputs, block))
+
+
+def sum_after_attention(nodes: Nodes, block: Block, sums: Sequence[Node]) -> int:
+    """Return the index, among the residual ``sums`` of a block, of the first behind all of its attention to which the block's input also
+    goes by another way than through attention and linear maps.
+
+    Where there is no such sum it is the first behind all of its attention, and the first of all where that is in none.
+    """
+    reached = {id(node) for node in ancestors([block.made_by], [block.start])}
+    attention = {id(node) for node in nodes.inside(block) if id(node) in reached and mixes(node, block)}
+
+    def ends_straight_way(node: Node) -> bool:
+        return node is block.start or is_product(node) or node.operator is LinearMap
+
+    behind = [i for i, node in enumerate(sums) if attention and attention <= {id(each) for each in ancestors([node], [block.start])}]
+    straight = [i for i in behind if block.start in ancestors([sums[i]], until=ends_straight_way)]
+    return next(iter(straight or behind), 0)
+
+
+def are_of_no_place(nodes: Nodes) -> bool:
+    """Return whether the tokens that enter the first block are made of the picture by attention alone whose queries are no part of it, such
+    as latents of a model's own that read all patches (Perceiver). A pass that is not recorded from the pixels does not show it.
+    """
+    start = nodes.blocks[0].start
+
+    def is_picture(node: Node) -> bool:
+        return node.operator is Start and node.role == Role.PIXELS
+
+    if not any(is_picture(node) for node in ancestors([start])):
+        return False
+    waiting, seen = [start], set[int]()
+    while waiting:
+        node = waiting.pop()
+        if node is None or id(node) in seen:
+            continue
+        seen.add(id(node))
+        if is_picture(node):
+            return False
+        softmaxes = softmaxes_behind(node.inputs) if is_product(node) else []
+        scores = [scores_of(softmax) for softmax in softmaxes]
+        queries = [each.inputs[0] for each in scores if each is not None and each.operator is MatMul]
+        waiting += queries if softmaxes else node.paths
+    return True
+
+
+def _why_no_attention(product: Node, block: Block) -> str:
+    """Return the reason why a product of two paths is not read as weights that meet values, as the end of a sentence."""
+    of_weights = [path for path in product.inputs if path is not None and path.role in (Role.WEIGHTS, Role.CONTEXT)]
+    behind = [each for path in of_weights for each in products_behind([path], block)]
+    if product.operator is LinearAttention and not softmaxes_behind(product.inputs, block):
+        return "their attention is linear: keys meet values before queries do, so that no weights between tokens are made"
+    if len(of_weights) > 1 or any(each.role == Role.CONTEXT and softmaxes_behind(each.inputs, block) for each in behind):
+        return "attention weights are multiplied with others before they meet values, or again with what these gave"
+    if any(product in ancestors([softmax], [block.start]) for softmax in softmaxes_behind([block.made_by], block)):
+        return "their attention weights multiply values number by number, and meet them in no matrix product"
+    return "they bring tokens together by a product of two paths that is no attention of a softmax"
+
+
+def _is_added_outside(nodes: Nodes, block: Block) -> bool:
+    """Return whether a block's output is added to its input outside of the block, as where a block is attention alone (XLM)."""
+    later = nodes.ran[block.end :] if block.end is not None else []
+    sums = (node.paths for node in later if node.operator is Add and len(node.paths) == 2)
+    return any(
+        block.made_by in ancestors([given], [block.start]) and block.start in ancestors([taken], [block.made_by], is_product)
+        for first, second in sums
+        for given, taken in ((first, second), (second, first))
+    )
