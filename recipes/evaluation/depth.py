@@ -31,7 +31,7 @@ from torch import Tensor, nn
 from tqdm import tqdm
 
 from explainers.analysis.depth import Estimate
-from explainers.analysis.depth.asked import Asker, Batch
+from explainers.analysis.depth.asker import Asker, Batch
 from explainers.analysis.depth.block_calls import find_parts
 from explainers.analysis.depth.findings import isolated_answers, median_agreement
 from explainers.analysis.depth.replacement import MeanOutputs
@@ -50,7 +50,6 @@ METHODS = (
     "input_x_gradient:attnlrp", "fullgrad_plus:libra", "gradcam_plus", "pytorch_grad_cam", "occlusion",
 )  # fmt: skip
 CLASS_METHODS = ("transformer_attribution", "generic_attention", "fullgrad_plus:libra", "input_x_gradient:attnlrp", "pytorch_grad_cam")
-RANDOM = "random"
 PHOTOS, MOSAICS, PAIRS, MAPS = 500, 500, 60, 40  # how many inputs of each kind are measured
 STEPS = 10  # steps of a deletion curve
 BATCH = 25

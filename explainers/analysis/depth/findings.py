@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from explainers.analysis.depth.asked import Asker, Batch
+from explainers.analysis.depth.asker import Asker, Batch
 from explainers.analysis.depth.block_calls import Part
 from explainers.analysis.depth.estimate import Estimate
 from explainers.analysis.depth.isolation import IsolatedTokens, allowed_keys

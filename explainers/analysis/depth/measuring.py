@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from explainers.analysis.depth.asked import Asker, Batch, own_answers, prepare_batches, right_of
+from explainers.analysis.depth.asker import Asker, Batch, own_answers, prepare_batches, right_of
 from explainers.analysis.depth.block_calls import find_parts
 from explainers.analysis.depth.findings import (
     NotMasked,

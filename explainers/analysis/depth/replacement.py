@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from explainers.analysis.depth.asked import Asker, Batch
+from explainers.analysis.depth.asker import Asker, Batch
 from explainers.analysis.depth.block_calls import ChangedParts, Part
 from explainers.errors import ExplainerError
 
@@ -24,7 +24,7 @@ class MeanOutputs:
     """
 
     def __init__(self, asker: Asker, parts: Sequence[Part]) -> None:
-        self._asked, self.parts = asker, list(parts)
+        self._asker, self.parts = asker, list(parts)
         self._sums: dict[Part, Tensor] = {}
         self._counts: dict[Part, Tensor] = {}
         shapes = {tuple(tensor.shape[1:]) for batch in asker.batches for name, tensor in batch.tensors.items() if name == "pixel_values"}
@@ -36,7 +36,7 @@ class MeanOutputs:
         def collecting(batch: Batch) -> AbstractContextManager[Any]:
             return ChangedParts(batch.model, self.parts, lambda part, given: self._add(part, given, batch)).over_blocks()
 
-        return self._asked.logits(collecting)
+        return self._asker.logits(collecting)
 
     def logits(self, replaced: Collection[Part]) -> list[Tensor]:
         """Return the logits of each batch when these parts give their mean output in place of their own."""
@@ -44,11 +44,11 @@ class MeanOutputs:
         def replacing(batch: Batch) -> AbstractContextManager[Any]:
             return ChangedParts(batch.model, replaced, lambda part, given: self._mean(part, given, batch)).over_blocks()
 
-        return self._asked.logits(replacing)
+        return self._asker.logits(replacing)
 
     def losses(self, replaced: Collection[Part]) -> NDArray[np.float64]:
         """Return the loss of each input when these parts give their mean output in place of their own."""
-        return self._asked.losses_of(self.logits(replaced))
+        return self._asker.losses_of(self.logits(replaced))
 
     def _add(self, part: Part, given: Tensor, batch: Batch) -> None:
         rows = self._rows(given, batch)

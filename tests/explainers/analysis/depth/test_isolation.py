@@ -11,7 +11,7 @@ from PIL import Image
 from torch import Tensor, nn
 
 import explainers
-from explainers.analysis.depth.asked import Asker, Batch
+from explainers.analysis.depth.asker import Asker, Batch
 from explainers.analysis.depth.findings import NotMasked, isolated_answers
 from explainers.analysis.depth.isolation import IsolatedTokens, allowed_keys
 from explainers.models.eval_mode import answering

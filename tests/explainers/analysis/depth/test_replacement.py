@@ -13,7 +13,7 @@ import torch
 from PIL import Image
 
 import explainers
-from explainers.analysis.depth.asked import Asker, loss_of, own_answers, prepare_batches
+from explainers.analysis.depth.asker import Asker, loss_of, own_answers, prepare_batches
 from explainers.analysis.depth.block_calls import Part, find_parts
 from explainers.analysis.depth.estimate import Estimate
 from explainers.analysis.depth.findings import PartLosses, measure_parts

@@ -155,6 +155,3 @@ def _batch_of(waiting: Sequence[tuple[Prepared, Model]], prompts: Sequence[str] 
         tokens = len(record.tokens) if hasattr(record, "tokens") else layout.image_tokens
         contents.append(content_of(record, layout, tokens))
     return Batch(model, tensors, len(waiting), torch.stack(contents).to(model.device))
-
-
-__all__ = ["BATCH", "Asker", "Batch", "loss_of", "own_answers", "prepare_batches", "right_of"]
