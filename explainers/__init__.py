@@ -187,7 +187,10 @@ for_probability = requirements.for_probability  # public in 0.2
 if not TYPE_CHECKING:  # a type checker would take any name for one that is here
 
     def __getattr__(name: str) -> type[Target]:
-        """Return the kind of target of this name that a file of the engine adds. Raises AttributeError where there is none."""
+        """Return the class of target called ``name``, such as ``Contrast``, that the engine registers.
+
+        Raises AttributeError if there is none.
+        """
         kinds = (kind for kind in TARGETS.values() if kind.__name__ == name and kind.__module__.startswith("explainers."))
         if (kind := next(kinds, None)) is None:
             raise AttributeError(f"module 'explainers' has no attribute {name!r}")

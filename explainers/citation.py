@@ -43,7 +43,7 @@ class Citation(Record):
 
     @property
     def paper(self) -> Annotated[str, describe()]:
-        """The publication, followed by the note where there is one."""
+        """The title and where it was published, followed by the note if there is one."""
         return "; ".join(part for part in (self.publication, self.note) if part)
 
     @property
@@ -72,7 +72,7 @@ class Citation(Record):
 
 @dataclass(frozen=True)
 class Source(Record):
-    """The publication of a data set or a metric; the title names venue, arXiv and note too."""
+    """A publication of a data set or a metric, as in :class:`Citation`; its title includes venue, arXiv number and note."""
 
     authors: str
     year: int | None
@@ -81,7 +81,7 @@ class Source(Record):
 
 
 def short(authors: str, year: int | None) -> str:
-    """Join the authors and the year, as far as they are known, with a comma."""
+    """Join authors and year with a comma, as far as they are known."""
     return ", ".join(part for part in (authors, str(year or "")) if part)
 
 

@@ -48,7 +48,7 @@ _FISHER_Z_SPREAD = 1.03  # of Fisher's z of a rank correlation, times the root o
 
 @dataclass(frozen=True, eq=False)
 class TitledMap:
-    """A map as the sentence needs it: the name on its plate, and one score (N,) for each patch or word piece."""
+    """A map with what the agreement sentence needs: the name on its plate, and one score (N,) for each patch or word piece."""
 
     title: str
     scores: NDArray[np.float64]
@@ -56,7 +56,9 @@ class TitledMap:
 
 
 def title_map(title: str, spec: str, scores: Tensor, signed: bool) -> TitledMap:
-    """Make a :class:`TitledMap`; its name is the method's ``title``, followed by the options in ``spec``, if there are any."""
+    """Make a :class:`TitledMap` from a method's title, its spec and its scores; its name is the title, followed by the options in ``spec``,
+    if any.
+    """
     return TitledMap(Spec.parse(spec).title(title), scores.double().numpy(), signed)
 
 
@@ -202,7 +204,9 @@ def _evidence(titled_map: TitledMap) -> NDArray[np.float64]:
 
 
 def _place(maps: Sequence[TitledMap], grid: tuple[int, int]) -> str:
-    """Return a sentence on the smallest rectangle that holds half of the mean evidence; "" where that is too large to name."""
+    """Return a sentence on the smallest rectangle of patches that holds half of the mean evidence of several maps; "" if it is too large to
+    name.
+    """
     if not maps:
         return ""
     rows, columns = grid

@@ -322,14 +322,16 @@ def run_deletion(
 
 
 def notes_on(removal: TokenRemoval, counts: Sequence[int]) -> list[str]:
-    """Return notes for a person on how tokens were removed."""
+    """Return notes for a person on how the tokens of an input were removed in a deletion test."""
     notes = ["This model needs all of its patches, so removed ones are painted in the mean colour."] if removal.how == "painted" else []
     keeps_one = removal.least > 0 and max(counts, default=0) == removal.tokens - removal.least
     return notes + (["This model cannot answer an empty input, so the last step keeps one token."] if keeps_one else [])
 
 
 def _rank(deletion_curves: Sequence[DeletionCurve], baseline: float, orders: Sequence[Order]) -> tuple[Rank, ...]:
-    """Rank methods from best to worst: by the gap between the areas of both orders, or by the one area if there is one order."""
+    """Rank methods from best to worst by the gap between the areas of both orders, or by the one area if there is one order; return a list
+    of ranks.
+    """
     areas: dict[str, dict[Order, float]] = {}
     for line in deletion_curves:
         assert line.order is not None

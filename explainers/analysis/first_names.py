@@ -20,7 +20,7 @@ _TIMES_AS_OFTEN = 4  # a name belongs to a gender if that gender bears it at lea
 
 @cache
 def _rows() -> dict[str, dict[str, str]]:
-    """Return the row of the file for each name."""
+    """Return the table of first names: from each name in lower case to its row in the file."""
     with _FILE.open(encoding="utf-8", newline="") as file:
         return {row["name"]: row for row in csv.DictReader(file)}
 

@@ -103,7 +103,7 @@ HEAD_QUANTITIES = {quantity.name: quantity for quantity in _QUANTITIES}
 
 @dataclass(frozen=True)
 class HeadRow(Record):
-    """A row of the map of a head."""
+    """One row of a head's map, from one token to all others, in JSON: the scores of patches or words, and the sum of the rest."""
 
     scores: list[float]
     outside: Annotated[float, describe("The sum over the tokens that stand for no patch or word.")]
@@ -226,7 +226,7 @@ def head_maps(
 
 
 def _require(session: Session, needs: set[str]) -> None:
-    """Raise ExplainerError, with the reason, if the model lacks one of the needs."""
+    """Raise ExplainerError, with the reason, if the recorded model lacks one of the ``needs``."""
     lacks = lacks_of(session.recording)
     if (reason := next((lacks[need] for need in sorted(needs) if need in lacks), None)) is not None:
         raise ExplainerError(f"What happens inside cannot be shown block by block. {reason}")
@@ -262,7 +262,7 @@ def _origin(trace: Trace, real: Tensor, content: Tensor, token: int | None) -> t
 
 @dataclass(frozen=True)
 class Term(Record):
-    """A part of a map."""
+    """One term of a map that is a sum, in JSON: its total, and its scores by patch or word."""
 
     total: Annotated[float, describe("The sum over patches or words.")]
     scores: Annotated[list[float], describe("As those of a map, four digits each.")]
@@ -338,5 +338,5 @@ def contributions(session: Session, spec: str) -> Contributions:
 
 
 def brief(values: Tensor) -> list[float]:
-    """Return the numbers with :data:`DIGITS` significant digits."""
+    """Return the numbers of a tensor as a list, rounded to :data:`DIGITS` significant digits."""
     return [float(f"{value:.{DIGITS}g}") for value in values.tolist()]

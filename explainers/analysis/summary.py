@@ -42,7 +42,9 @@ TRUST_FRACTIONS = (0, 0.25, 0.5, 0.75, 1)  # of the tokens, at which the model i
 
 @dataclass(frozen=True)
 class SummaryRow:
-    """The result for one input: the model's answer for the target, and the map. ``problem`` says why there is no map."""
+    """The result for one input in a summary: the model's answer for the target, and the scores of the map; or the ``problem`` for which
+    there is no map.
+    """
 
     name: str
     key: str = field(repr=False)
@@ -202,7 +204,7 @@ def summarise(
 
 
 def _check(model: Model, inputs: Any, target: Any, method: Any) -> None:
-    """Raise ExplainerError for a target or a method that fits none of the inputs."""
+    """Raise ExplainerError if the inputs are no list, or if the target or the method does not suit the model."""
     if isinstance(inputs, str | bytes | Mapping | Tensor | Crop | TextPair) or not isinstance(inputs, Iterable):
         raise ExplainerError(f"inputs is a list of images, paths or texts, not a {type(inputs).__name__}; send [input] for a single one")
     if isinstance(target, list | tuple):
@@ -271,7 +273,7 @@ def _removal(model: Model, result: Explanation) -> TokenRemoval:
 
 
 def _mean(rows: Sequence[SummaryRow]) -> Tensor | None:
-    """Return the mean map of the rows that are images. Raises ExplainerError if their grids differ."""
+    """Return the mean map (rows, columns) of the summary's rows that are images. Raises ExplainerError if their grids differ."""
     grids = {row.grid for row in rows}
     if None in grids:
         return None
@@ -308,7 +310,7 @@ def _stored_rows(path: Path, settings: dict[str, Any]) -> dict[str, SummaryRow]:
 
 
 def _record(line: str) -> Any:
-    """Return the JSON of a line; None for a line that is no JSON."""
+    """Parse a line of a file as JSON and return its value; None if it is not JSON."""
     try:
         return json.loads(line)
     except ValueError:
@@ -316,7 +318,7 @@ def _record(line: str) -> Any:
 
 
 def _key(item: Any) -> str:
-    """Return the key by which an input is recognised in a stored summary."""
+    """Return a digest of an input (a file, a picture or a text), by which it is found again in a stored summary."""
     if isinstance(item, Path):
         return hashlib.sha256(item.read_bytes() if item.is_file() else str(item).encode()).hexdigest()
     if isinstance(item, Image.Image):

@@ -32,7 +32,7 @@ class TargetOutput:
 
     @property
     def kind(self) -> Output:
-        """The meaning of the logits, such as "softmax"."""
+        """The meaning of the model's logits, such as "softmax"."""
         return self.resolved.classes.output
 
     def values(self, logits: Tensor) -> dict[str, Tensor]:

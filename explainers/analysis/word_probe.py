@@ -102,7 +102,7 @@ class WordProbe(Record):
 
     @property
     def groups(self) -> Annotated[list[dict[str, Any]], describe(kind=list[ProbeMeans])]:
-        """The name of each group, how many words it has, and the mean of each number over them."""
+        """A dict for each group of words: its name, how many words it has, and the mean over them of each number."""
         members: dict[str, list[dict[str, Any]]] = {}
         for text in self.texts:
             members.setdefault(text.group, []).append(text.to_json())

@@ -81,10 +81,10 @@ def attention_plan_of(model: Model, recording: Pass, record: Record[Pass]) -> At
 
 
 def _is_short(model: Model) -> bool:
-    """Return whether the model is in a 16-bit type, in which rounding destroys codes of tokens."""
+    """Return whether the weights of a model are in a 16-bit type, which cannot hold the codes by which tokens are followed."""
     return model.dtype in (torch.float16, torch.bfloat16)
 
 
 def key_of(model: Model) -> Key:
-    """Return the key under which what a trial pass finds of a module is kept: its explained blocks, and how it is asked."""
+    """Return the key of a cache of what trial passes find about a model: its explained blocks and its side."""
     return (model.side, model.name, *(id(block) for block in model.blocks))

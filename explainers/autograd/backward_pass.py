@@ -40,7 +40,7 @@ Places = dict[str, list[Tensor | None]]
 
 
 def places_of(nodes: Nodes, structure: ModelStructure, pixels: Tensor | None, fields: Fields) -> Places:
-    """Return for each of the ``fields`` the tensors at which its signals arrive. Tensors of other fields are not looked up."""
+    """Return a dict from each of the ``fields`` of :class:`Signals` to the tensors of the recorded pass at which its signals arrive."""
     where: dict[str, Callable[[], Sequence[Tensor | None]]] = {
         "block_inputs": lambda: [block.input for block in nodes.blocks],
         "block_outputs": lambda: [block.output for block in nodes.blocks],
@@ -122,7 +122,7 @@ def missing_of(signals: Signals, x: Tensor, begun: Tensor) -> Tensor:
 
 
 def seconds_on(device: torch.device) -> float:
-    """Return the seconds of a clock after waiting for all work on the device."""
+    """Return the time of a clock in seconds, after waiting until all work on the device is done."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
     return time.perf_counter()

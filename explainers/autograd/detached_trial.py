@@ -24,7 +24,7 @@ _MATTERS: WeakKeyDictionary[nn.Module, dict[Key, bool]] = WeakKeyDictionary()
 
 
 class MovedPass(Protocol):
-    """A recorded pass, as far as it is asked here."""
+    """The part of a recording that this module reads: its logits and its record of detached numbers."""
 
     logits: Tensor
     nodes: Nodes

@@ -239,15 +239,13 @@ def active(value: Any) -> bool:
 
 
 def role(rec: Recorder, value: Any) -> Role | None:
-    """Return the role of the tensor ``value``; None if it has none, such as a constant."""
+    """Return the role of a tensor in the recorded pass, such as scores of attention; None if it has none."""
     node = rec.nodes.of(value)
     return None if node is None else node.role
 
 
 def note(rec: Recorder, out: Tensor, kind: NodeKind, given: Any, role: Role | None = None, name: str = "") -> Tensor:
-    """Append a call without an operator to the list: of the function ``name``, with the arguments ``given`` and the result ``out``; return
-    ``out``.
-    """
+    """Append a call without an operator to the list of nodes: function ``name``, arguments ``given``, result ``out``; return ``out``."""
     first = [rec.nodes.of(given[0])] if given and isinstance(given[0], Tensor) else [None]
     others = [
         rec.nodes.of(tensor) for tensor in tensors_in(given[1:] if given and isinstance(given[0], Tensor) else given) if rec.active(tensor)
@@ -257,8 +255,8 @@ def note(rec: Recorder, out: Tensor, kind: NodeKind, given: Any, role: Role | No
 
 
 def make_scale(rec: Recorder, out: Tensor, name: str, *given: Any) -> Tensor:
-    """Give ``out`` the role of a scale. If it turns out to be none, because a signal passes it although scales are constant, the recording
-    notes that.
+    """Give the tensor ``out``, the result of the function ``name``, the role of a scale, and return it. If it turns out to be none, because
+    a signal passes it although scales are constant, the recording notes that.
     """
     if active(out):
         rec.watch(out, name, lambda rule: rule.choice("norm").is_ordinary)
@@ -267,7 +265,7 @@ def make_scale(rec: Recorder, out: Tensor, name: str, *given: Any) -> Tensor:
 
 
 def writes_into_first(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Return whether a call changes its first argument."""
+    """Return whether calling the function with these arguments changes its first argument."""
     name = getattr(func, "__name__", "")
     if name in _WRITING or (name.endswith("_") and not name.endswith("__")):
         return name not in ("requires_grad_", "detach_")
@@ -293,7 +291,9 @@ def tensors_in(value: Any) -> Iterator[Tensor]:
 
 
 def call_through(rec: Recorder, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Call a function that has no handler; keep roles, and have the recording watch what has no rule."""
+    """Call a function that has no handler and return its result; keep the roles of tensors, and have the recording watch results without a
+    rule.
+    """
     out = func(*args, **kwargs)
     name = getattr(func, "__name__", str(func))
     if name not in _ROLE_KEEPING and not name.endswith("__"):

@@ -214,7 +214,9 @@ class ForwardDecomposition(Recording):
         return not any(mixes(node, running) for node in ancestors(self._taken, [running.start], until=lambda node: mixes(node, running)))
 
     def watch(self, tensor: Tensor, name: str, fits: Callable[[Rule], bool] | None = None) -> None:
-        """Note the function ``name``, unless its result is a scale or a weight, which are held constant."""
+        """Note that a tensor came from the function ``name``, which has no linear form, unless it is a scale or a weight, which are held
+        constant.
+        """
         if fits is None and self.entered:
             self.unruled.add(name)
 
@@ -249,4 +251,4 @@ class _OnPath(Operator):
 
 
 class _ReachedError(Exception):
-    """Raised to end the pass when the last block of interest is done."""
+    """Raised to end a forward pass after the last block that is needed."""

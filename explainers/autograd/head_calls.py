@@ -25,7 +25,7 @@ _UNSEEN = LEAVING | {"__bool__", "__int__", "__index__", "__contains__", "allclo
 
 @dataclass(frozen=True)
 class _Place:
-    """A placeholder for the tokens (0) or for the result of a call."""
+    """A placeholder in a recorded call: number 0 stands for the tokens, a higher number for the result of an earlier call."""
 
     number: int
 
@@ -61,7 +61,7 @@ class HeadCalls:
         self._add(tokens)
 
     def note(self, rec: Recorder, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], out: Any, position: int) -> None:
-        """Note a call that gave ``out``, if one of its arguments depends on the last block's tokens."""
+        """Record the call ``func(*args, **kwargs)`` that gave ``out``, if one of its arguments depends on the last block's tokens."""
         taken = list(tensors_in((args, tuple(kwargs.values()))))
         if not any(self._place_of(tensor) for tensor in taken):
             return
@@ -73,9 +73,9 @@ class HeadCalls:
         self._constants += constants
         self._calls.append(_Call(func, args, kwargs, tuple(self._add(tensor) for tensor in tensors_in(out)), position))
 
-    def refuse(self, taken: Any) -> None:
-        """Give up repeating the head's calls, if ``taken`` holds a tensor that depends on the last block's tokens."""
-        if any(self._place_of(tensor) for tensor in tensors_in(taken)):
+    def refuse(self, values: Any) -> None:
+        """Give up repeating the head's calls if a tensor in ``values`` depends on the last block's tokens."""
+        if any(self._place_of(tensor) for tensor in tensors_in(values)):
             self.is_whole = False
             self._calls.clear()
             self._constants.clear()

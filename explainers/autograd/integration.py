@@ -18,7 +18,7 @@ INNER_BATCH = 16  # inputs in one forward pass: bounds memory
 
 
 class Rerun(Protocol):
-    """Function that records the model again."""
+    """A function that records the model again on the same samples; see :meth:`__call__`."""
 
     def __call__(self, repeats: int = 1, **how: Any) -> Recording:
         """Record another forward pass of the same samples, each ``repeats`` times in a row; ``how`` are arguments of :class:`Recording`."""
@@ -78,13 +78,15 @@ def _weighted_sum(signals: Signals, shares: Tensor, batch: int) -> Signals:
 
 
 def _sum(parts: list[Signals]) -> Signals:
-    """Sum the signals of all batches."""
+    """Return the sum of several sets of signals, tensor by tensor."""
     signals = _combine(parts, lambda values: torch.stack(values).sum(0))
     return replace(signals, unruled=frozenset().union(*(part.unruled for part in parts)), seconds=sum(part.seconds for part in parts))
 
 
 def _combine(parts: list[Signals], combine: Callable[[list[Tensor]], Tensor]) -> Signals:
-    """Combine several sets of signals into one, tensor by tensor; fields that belong to one point of the path alone are left out."""
+    """Return one set of signals made of several by ``combine``, tensor by tensor; fields that belong to a single point of the path are left
+    out.
+    """
 
     def whole(values: list[Any]) -> Any:
         if values[0] is None:

@@ -47,7 +47,7 @@ class Role(Enum):
 
 
 class Start:
-    """Marker operator of a node where the graph starts: x^1, or the pixels."""
+    """Operator of a node at which the graph starts: x^1, or the pixels. It marks the node and computes nothing."""
 
 
 class Move:
@@ -157,12 +157,12 @@ class Nodes:
         return node
 
     def start(self, tensor: Tensor, role: Role | None = None) -> Tensor:
-        """Note that the graph starts from ``tensor``; returns it."""
+        """Add a node for ``tensor``, from which the graph starts, and return the tensor."""
         self.add(Node(Start, (), {}, tensor.shape, role=role, output=tensor), tensor)
         return tensor
 
     def move(self, out: Tensor, source: Tensor, role: Role | None = None) -> Tensor:
-        """Note that ``out`` has numbers of ``source``, moved; returns it."""
+        """Add a node which says that ``out`` has the numbers of ``source`` in other places, and return ``out``."""
         node = self.of(source)
         if out is not source and node is not None and out.requires_grad:
             self.add(Node(Move, (node,), {}, out.shape, role=role), out)

@@ -91,12 +91,12 @@ class _Nodes(Nodes):
         return node
 
     def start(self, tensor: Tensor, role: Role | None = None) -> Tensor:
-        """Note that the path starts from ``tensor``; returns it."""
+        """Add a node for ``tensor``, from which a path starts, and return the tensor."""
         self.add(Node(Start, (), {}, tensor.shape, role=role), tensor)
         return tensor
 
     def move(self, out: Tensor, source: Tensor, role: Role | None = None) -> Tensor:
-        """Note that ``out`` has numbers of ``source``, moved; returns it."""
+        """Add a node which says that ``out`` has the numbers of ``source`` in other places, and return ``out``."""
         node = self.of(source)
         if out is not source and node is not None:
             self.add(Node(Move, (node,), {}, out.shape, role=role), out)
@@ -143,7 +143,7 @@ class OwnCode:
 
     @contextmanager
     def block(self, rule: Rule) -> Iterator[RuleBlock]:
-        """Open a block whose backward passes follow ``rule``."""
+        """Open a context in which backward passes follow ``rule``; it yields the :class:`RuleBlock`."""
         block = RuleBlock(rule)
         with nullcontext() if self.blocks else OwnCodeMode(self):
             self.blocks.append(block)
@@ -233,7 +233,7 @@ class OwnCode:
         return out
 
     def _place(self, node: Node) -> None:
-        """Mark facts on earlier nodes that this node reveals, such as that a softmax belongs to attention."""
+        """Update earlier nodes with what the new ``node`` shows about them, such as that a softmax gives weights of attention."""
         softmaxes = []
         if node.operator in (MatMul, Mul) or (node.operator is LinearMap and node.role != Role.WEIGHTS):
             softmaxes = _reached(Softmax, [each for each in node.paths if each.role == Role.WEIGHTS])

@@ -12,7 +12,7 @@ from explainers.autograd.operators.arithmetic import constant_of
 
 
 def _number(node: Node) -> Any:
-    """Return the single number, not zero, by which a node multiplies; None for any other node."""
+    """Return the number by which a node multiplies its input, if it is a product with one number that is not zero; else None."""
     if node.operator is not Scale:
         return None
     by = constant_of(node)
@@ -20,7 +20,9 @@ def _number(node: Node) -> Any:
 
 
 def factor(node: Node | None) -> float:
-    """Return the number that a node's tensor was multiplied by since the last function that did more than move numbers; 1 if none."""
+    """Return the number by which the tensor of a node was multiplied since the last function that did more than move or scale numbers; 1 if
+    by none.
+    """
     numbers = []
     while node is not None:
         number = _number(node)

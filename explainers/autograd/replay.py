@@ -41,7 +41,7 @@ class Place:
 
 
 class RuleSource(Protocol):
-    """A source of the rule that a backward pass follows now."""
+    """An object that says which rule a backward pass follows at the moment."""
 
     @property
     def rule(self) -> Rule:
@@ -105,7 +105,7 @@ class Call:
     output: Tensor | None = None
 
     def run(self) -> None:
-        """Compute the value, without a graph."""
+        """Compute the output of the operator and keep it, without a graph."""
         with torch.no_grad():
             self.kept, self.output = self.once(self.arguments, ORDINARY)
 
@@ -131,7 +131,9 @@ class Call:
 
 
 def _loaded(ctx: Any) -> tuple[tuple[Any, ...], tuple[Tensor | None, ...]]:
-    """Return the arguments that :meth:`Call.save` kept, and the other tensors."""
+    """Return the arguments of an operator from the autograd context in which :meth:`Call.save` kept them, and the other tensors saved
+    there.
+    """
     saved, arguments = ctx.saved_tensors, list(ctx.settings)
     for place, tensor in zip(ctx.places, saved, strict=False):
         arguments[place] = tensor
@@ -261,7 +263,7 @@ def _at_weights(
 
 
 class _First(Function):
-    """Function that marks a gradient as depending on the input: its derivative is the ordinary gradient, or none."""
+    """An autograd function that returns its gradient unchanged and allows differentiating it under the ordinary gradient only."""
 
     @staticmethod
     def forward(ctx: Any, signal: Tensor, source: RuleSource) -> Tensor:

@@ -83,7 +83,7 @@ def _pair(value: Any, error: Any, is_signed: bool) -> Any:
 
 
 def exact(seed: Tensor) -> RelevanceWithError:
-    """Return the relevance with an error of zero."""
+    """Return the relevance ``seed`` together with an estimated rounding error of zero."""
     return RelevanceWithError(seed, torch.zeros_like(seed))
 
 
@@ -98,7 +98,7 @@ def error_of(signal: Tensor) -> Tensor:
 
 
 def _unit(x: Tensor, accumulated: float = ACCUMULATED_ROUNDING) -> float:
-    """Return the relative rounding error of an activation."""
+    """Return the relative rounding error of the numbers in an activation, from its type and the error ``accumulated`` so far."""
     return accumulated * torch.finfo(x.dtype).eps / 2
 
 
@@ -234,7 +234,7 @@ def split_product(
 
 
 def _over_product(relevance: RelevanceWithError, product: Tensor, accumulated: float) -> Tensor:
-    """Return the estimated rounding error of relevance / product."""
+    """Return the estimated rounding error of relevance divided by a matrix product, element by element."""
     size = product.abs()
     rounding = _scale_of_size(size).mul_(_unit(product, accumulated))
     size, doubt = _distance(size, rounding)

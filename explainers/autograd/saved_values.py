@@ -24,7 +24,7 @@ Compute = Callable[[], Tensor]
 
 
 class _Kept:
-    """A tensor that was kept, with its version, by which a later write is noticed."""
+    """A kept tensor and the version number it had, by which a later write into it is noticed."""
 
     __slots__ = ("__weakref__", "value", "version")
 

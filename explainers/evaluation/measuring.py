@@ -392,7 +392,7 @@ class Measurement:
         return other_masks(self.sample, self._objects(), record) if isinstance(record, ImageInput) else None
 
     def _objects(self) -> list[AnnotatedObject]:
-        """Return the objects of the explained class."""
+        """Return the objects of the sample that belong to the explained class."""
         indices = set(self.target.indices)
         return [obj for obj in self.sample.objects if obj.label is None or indices & self.setup.classes.classes_of(obj.label)]
 

@@ -24,7 +24,7 @@ RunEngine = Callable[[EvaluationSetup, Parts, TellInputs, Size], Generator[tuple
 
 
 def local(setup: EvaluationSetup, parts: Parts, tell: TellInputs, size: Size) -> Generator[tuple[int, list[EvaluationRow]]]:
-    """Measure the missing parts in this process, and yield the number and rows of each."""
+    """Measure the missing parts of a run in this process; yield the number and the rows of each part."""
     if parts:
         device = setup.model.device
         yield from one_by_one(size(device.type, free_memory(device)), parts, tell)

@@ -41,13 +41,13 @@ def encoder(model: Model, side: Side | None = None, example: Mapping[str, Tensor
 
 
 def _plain(features: Any) -> Tensor:
-    """Return the features as a tensor: the library returns one, or an output with ``pooler_output``."""
+    """Return a library's features as a tensor: they are one already, or an output with ``pooler_output``."""
     pooled: Tensor = getattr(features, "pooler_output", features)
     return pooled
 
 
 def _head(model: Model, example: Mapping[str, Tensor]) -> nn.Linear:
-    """Return the linear layer that gives the logits."""
+    """Return the linear layer of a classifier that computes the logits."""
     outputs: list[tuple[nn.Linear, Tensor]] = []
     layers = [module for module in model.module.modules() if isinstance(module, nn.Linear)]
 
@@ -73,7 +73,7 @@ def _head(model: Model, example: Mapping[str, Tensor]) -> nn.Linear:
 
 
 def _before(model: Model, head: nn.Linear) -> Forward:
-    """Return the pass from tensors to the input of the ``head``."""
+    """Return a forward pass from input tensors to the input of the layer ``head``."""
 
     def features(tensors: Mapping[str, Tensor]) -> Tensor:
         taken: list[Tensor] = []

@@ -18,10 +18,10 @@ from explainers.models.tasks.features import without_reference
 
 
 class FirstPass:
-    """The forward pass of a module whose task is not known yet; the first call, with one sample, shows it.
+    """The forward pass of a module whose task is unknown until its first call, which is made with one sample.
 
-    task  what the module gives besides one row of logits a sample; None where it gives that
-    raw   from tensors to what places are read from; None where there is no task
+    task  task that interprets the module's output; None if the output is one row of logits for each sample
+    raw   function from tensors to the output from which places are read; None if there is no task
     """
 
     def __init__(self, module: nn.Module, library: Library, own_forward: Forward, name: str | None, tokenizer: Any) -> None:
@@ -33,11 +33,11 @@ class FirstPass:
 
     @property
     def first_row(self) -> bool:
-        """Return whether the task reads what follows the blocks that are explained."""
+        """Return whether the task reads the output of what follows the explained blocks."""
         return self.task is not None and self.task.first_row
 
     def __call__(self, tensors: Mapping[str, Tensor]) -> Tensor:
-        """Return logits of a trial, (B, C)."""
+        """Run the module on tensors and return logits (B, C) for a trial."""
         if self._is_settled:
             return self.run(tensors)
         _refuse_two_rows(self._module)
@@ -48,7 +48,7 @@ class FirstPass:
         return self.task.trial(self.task.raw_forward(lambda given: output)(tensors))
 
     def try_one(self, sample: Mapping[str, Tensor]) -> None:
-        """Find the task in a pass with one sample. Where that fails there is none, which the search for the blocks then says."""
+        """Run the module on one sample and find its task; if the pass fails, no task is set, and the search for blocks reports it."""
         _refuse_two_rows(self._module)
         try:
             with torch.no_grad(), evaluating(self._module):
@@ -61,7 +61,7 @@ class FirstPass:
             self.settle(task_of(self._module, self._library, output, self._name))
 
     def settle(self, task: Task | None) -> None:
-        """Go on with the forward pass of a task, or with the module's own."""
+        """Set the task; later calls use its forward pass, or the module's own if the task is None."""
         self.task, self._is_settled = task, True
         if task is not None:
             task.tokenizer = self._tokenizer
@@ -70,7 +70,7 @@ class FirstPass:
 
 
 def _refuse_two_rows(module: nn.Module) -> None:
-    """Raise ExplainerError for an encoder-decoder that writes."""
+    """Raise ExplainerError for an encoder-decoder that generates text."""
     config = getattr(module, "config", None)
     if type(module).__name__.endswith(("ForConditionalGeneration", "MTModel")) and getattr(config, "is_encoder_decoder", False):
         raise ExplainerError(
@@ -80,7 +80,7 @@ def _refuse_two_rows(module: nn.Module) -> None:
 
 
 def _without_reference(forward: calls.RawForward) -> calls.RawForward:
-    """Return the same forward pass for tensors that include the one that features are compared with."""
+    """Return a forward pass that drops the reference input, with which features are compared, before calling ``forward``."""
     return lambda tensors: forward(without_reference(tensors))
 
 

@@ -152,7 +152,7 @@ def like_probabilities(out: Tensor, forward: Forward, tensors: Mapping[str, Tens
 
 
 def _explains(logits: Tensor, out: Tensor, kind: FinalActivation) -> bool:
-    """Return whether ``out`` holds the probabilities of these logits, or their logarithms. A part of a softmax's row does not."""
+    """Return whether ``out`` holds the probabilities, or log-probabilities, of these ``logits``. A part of a softmax's row does not."""
     if logits.shape != out.shape:
         return False
     p, rounding = probabilities(logits.double(), kind), 16 * max(torch.finfo(logits.dtype).eps, torch.finfo(out.dtype).eps)

@@ -99,7 +99,9 @@ def _asked(name: str, title: str, ask: Callable[[], Outcome]) -> Check:
 
 
 def _compared(ours: Tensor, theirs: Tensor, tolerance: float, of: str) -> Outcome:
-    """Compare two tensors: are they equal, relative to the largest number in them?"""
+    """Compare two tensors and return whether they agree, relative to the largest number in ``theirs``, and a phrase on the difference;
+    ``of`` names them.
+    """
     if ours.shape != theirs.shape:
         return "failed", f"{of} have the shape {tuple(theirs.shape)} there and {tuple(ours.shape)} here"
     off = float((ours.double() - theirs.double()).abs().max())
@@ -117,8 +119,8 @@ def _tolerance(model: Model) -> float:
 
 @dataclass(frozen=True, eq=False)
 class _Plain:
-    """One pass of the plain module and torch's own backward pass. ``gradient`` is that of the explained number at the pixels or at the
-    embedded tokens; None if torch cannot compute it, for the ``reason``.
+    """The logits of one pass of the plain module, and the gradient by torch's own backward pass. ``gradient`` is that of the explained
+    number at the pixels or at the embedded tokens; None if torch cannot compute it, for the ``reason``.
     """
 
     logits: Tensor
@@ -180,7 +182,7 @@ def _logits(session: Session, plain: _Plain, twin: nn.Module | None) -> Outcome:
 
 
 def _returned(model: Model, tensors: dict[str, Tensor]) -> Tensor:
-    """Return the module's own output for these tensors, with its final activation."""
+    """Run the plain module on these tensors and return its own output, after its final activation."""
     forward = calls.forward_of(model.module, model.details["library"], model.side, model.made_with.get("head"))
     with torch.no_grad(), evaluating(model.module):
         return forward(tensors)

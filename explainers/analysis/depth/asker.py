@@ -31,7 +31,7 @@ Passing = Callable[["Batch"], AbstractContextManager[Any]]
 class Batch:
     """Inputs of one shape, which pass the model together.
 
-    model    as it is asked: at its place, where it gives an answer for several
+    model    the model, set to one place of its output if it gives an answer for several
     content  bool (B, S): the tokens that stand for patches or words; None where only whole passes are asked for
     right    (B,): the class that counts as right for each input
     """
@@ -49,7 +49,7 @@ class Batch:
 
 
 class Asker:
-    """Batches of inputs that a model is asked about again and again, each time with something changed.
+    """A model together with batches of inputs, on which it is run again and again, each time with something in it changed.
 
     ``before_pass`` is called with the number of inputs before each batch; it may raise Cancelled.
     """
@@ -62,7 +62,7 @@ class Asker:
         return sum(batch.size for batch in self.batches)
 
     def logits(self, passing: Passing = lambda batch: nullcontext()) -> list[Tensor]:
-        """Return the logits (B, C) of each batch, each passed inside its context ``passing``."""
+        """Run the model on all batches and return the logits (B, C) of each; ``passing`` makes the context in which a batch is run."""
         answers = []
         for batch in self.batches:
             self._before_pass(batch.size)
@@ -72,7 +72,9 @@ class Asker:
         return answers
 
     def losses_of(self, logits: Sequence[Tensor]) -> NDArray[np.float64]:
-        """Return minus the logarithm of the probability of each input's right class, in nats, from the logits of each batch."""
+        """Return the loss of each input, from the logits (B, C) of each batch: minus the logarithm of its right class's probability, in
+        nats.
+        """
         losses = []
         for batch, of_batch in zip(self.batches, logits, strict=True):
             assert batch.right is not None
@@ -81,9 +83,9 @@ class Asker:
 
 
 def loss_of(logits: Tensor, right: Tensor, output: Output) -> Tensor:
-    """Return minus the logarithm of the probability of the right class, (B,).
+    """Return the loss (B,) of logits (B, C): minus the logarithm of the probability of the class ``right`` (B,), in nats.
 
-    Of labels that are each yes or no, ``right`` is index + 1 for yes and -(index + 1) for no.
+    If the labels are each yes or no (a sigmoid), ``right`` is index + 1 for yes and -(index + 1) for no.
     """
     index = right.abs() - 1 if output == "sigmoid" else right
     chosen = logits.gather(1, index[:, None])[:, 0]
@@ -93,7 +95,9 @@ def loss_of(logits: Tensor, right: Tensor, output: Output) -> Tensor:
 
 
 def own_answers(logits: Tensor, output: Output) -> Tensor:
-    """Return the model's own answer for each input as :func:`loss_of` takes it: the top class, or the top label with yes or no."""
+    """Return the model's answers (B,) to logits (B, C), in the form of ``right`` in :func:`loss_of`: the top class, or the top label with
+    yes or no.
+    """
     top = logits.argmax(1)
     if output != "sigmoid":
         return top
@@ -102,7 +106,10 @@ def own_answers(logits: Tensor, output: Output) -> Tensor:
 
 
 def right_of(names: Sequence[Any], model: Model) -> Tensor:
-    """Return the right classes, by name or number, as :func:`loss_of` takes them. Raises ExplainerError for a class that is not there."""
+    """Convert the names or numbers of right classes to a tensor in the form of ``right`` in :func:`loss_of`.
+
+    Raises ExplainerError for an unknown class.
+    """
     indices = []
     for name in names:
         index = name if isinstance(name, int) else next((i for i, label in enumerate(model.labels) if label == name), None)
@@ -113,9 +120,10 @@ def right_of(names: Sequence[Any], model: Model) -> Tensor:
 
 
 def prepare_batches(model: Model, inputs: Iterable[Any], prompts: Sequence[str] | None, check: Callable[[], None]) -> list[Batch]:
-    """Prepare inputs one by one, and put up to :data:`BATCH` that follow each other and have one shape into a batch.
+    """Prepare inputs for the model one by one, and return them as batches of up to :data:`BATCH` neighbours of one shape.
 
-    Texts are never padded: what a part gives to padding would be among its mean. Raises ExplainerError for an input that cannot be read.
+    Texts are never padded, because the output of a part at padding would enter its mean. Raises ExplainerError for an input that cannot be
+    read.
     """
     batches, waiting = list[Batch](), list[tuple[Prepared, Model]]()
 

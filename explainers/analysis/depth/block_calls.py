@@ -32,9 +32,9 @@ class Part:
     """A part of a block that is added to the residual stream.
 
     block    the run of a block, counted from 0
-    call     which of the block's sums of two tensors like the stream adds it, counted from 0
-    operand  which of that sum's two operands it is
-    number   which of the block's parts of its kind it is, counted from 0
+    call     number of the sum that adds it, among the block's sums of two tensors in the shape of the stream, counted from 0
+    operand  index, 0 or 1, of the part among that sum's two operands
+    number   number of the part among the block's parts of its kind, counted from 0
     """
 
     block: int
@@ -45,7 +45,7 @@ class Part:
 
     @property
     def name(self) -> str:
-        """The name of the part, with its block counted from 1."""
+        """The name of the part for people, such as "block 1 attention"; blocks are counted from 1."""
         return f"block {self.block + 1} {KIND_WORDS[self.kind]}{f' {self.number + 1}' if self.number else ''}"
 
 
@@ -60,11 +60,11 @@ class BlockCalls(TorchFunctionMode):
         self._is_running = False
 
     def call(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Make a torch call inside a block."""
+        """Make the torch call ``func(*args, **kwargs)`` inside a block and return its result; subclasses change it here."""
         return func(*args, **kwargs)
 
     def sums_like_stream(self, func: Any, args: tuple[Any, ...]) -> bool:
-        """Return whether a call adds two tensors of as many numbers as the block's residual stream has."""
+        """Return whether the call ``func(*args)`` adds two tensors with as many numbers as the block's residual stream."""
         if func not in _SUMS or len(args) < 2 or self._stream is None:
             return False
         first, second = args[:2]
@@ -73,7 +73,7 @@ class BlockCalls(TorchFunctionMode):
 
     @contextmanager
     def over_blocks(self) -> Iterator[None]:
-        """Watch the passes that the current thread makes inside this context; each starts again at the first block."""
+        """Observe the forward passes of the current thread inside this context; blocks are counted from 0 again in each."""
         blocks = list(dict.fromkeys(self.model.blocks))  # a shared block runs several times
         handles = [block.register_forward_pre_hook(in_this_thread(self._begin), with_kwargs=True) for block in blocks]
         handles += [block.register_forward_hook(in_this_thread(self._end)) for block in blocks]
@@ -92,14 +92,14 @@ class BlockCalls(TorchFunctionMode):
 
 
 class _Totals(BlockCalls):
-    """Keeps the total of every sum of two tensors like the stream, by block."""
+    """A function mode that keeps, by block, the result of every sum of two tensors in the shape of the residual stream."""
 
     def __init__(self, model: Model) -> None:
         super().__init__(model)
         self.totals: dict[int, list[Tensor]] = {}
 
     def call(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Make a torch call, and keep what it gave where it is such a sum."""
+        """Make a torch call and return its result; keep a copy if the call is a sum in the shape of the residual stream."""
         total = func(*args, **kwargs)
         if self.sums_like_stream(func, args):
             self.totals.setdefault(self.block, []).append(total.detach().clone())  # the model may write into it
@@ -107,8 +107,8 @@ class _Totals(BlockCalls):
 
 
 def find_parts(model: Model, tensors: Mapping[str, Tensor]) -> list[Part]:
-    """Find the parts that each block adds to the residual stream: those that a recorded pass shows, in the calls of a pass without
-    gradients. Raises ExplainerError where a block has none that can be found.
+    """Return the parts that each block of a model adds to its residual stream, found in one recorded and one plain pass over ``tensors``.
+    Raises ExplainerError where a block has none that can be found.
     """
     recording = Recording(model, tensors)
     watch = _Totals(model)
@@ -137,7 +137,7 @@ def _is_close(first: Tensor, second: Tensor) -> bool:
 
 
 class ChangedParts(BlockCalls):
-    """Hands what some parts add to ``change``, and goes on with what that returns; where it returns None the part stays as it is."""
+    """A function mode that replaces the output of some parts by ``change(part, output)``; where that is None the output stays."""
 
     def __init__(self, model: Model, parts: Iterable[Part], change: Callable[[Part, Tensor], Tensor | None]) -> None:
         super().__init__(model)
@@ -145,7 +145,7 @@ class ChangedParts(BlockCalls):
         self._change = change
 
     def call(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Make a torch call, with the part changed where it is the sum that adds one."""
+        """Make a torch call and return its result; if it is the sum that adds one of the parts, with that part replaced."""
         if not self.sums_like_stream(func, args):
             return func(*args, **kwargs)
         part = self._parts.get((self.block, self.sums))

@@ -26,7 +26,9 @@ class Estimate(Record):
 
     @classmethod
     def of(cls, values: Sequence[float] | NDArray[np.float64]) -> Estimate:
-        """Estimate the mean of the values that are finite; not a number where there are fewer than two."""
+        """Estimate the mean of ``values`` with its 95 % interval by Student's t; values that are not finite are left out, and fewer than
+        two give NaN.
+        """
         from scipy.stats import t  # takes a second to import
 
         array = np.asarray(values, dtype=np.float64)
@@ -38,7 +40,7 @@ class Estimate(Record):
 
     @classmethod
     def of_share(cls, hits: int, count: int) -> Estimate:
-        """Estimate a share by Wilson's interval, which stays between 0 and 1 and does not end where all or none are hits."""
+        """Estimate the share ``hits / count`` with Wilson's 95 % interval, which stays between 0 and 1."""
         from scipy.stats import norm
 
         z = float(norm.ppf((1 + LEVEL) / 2))

@@ -36,25 +36,28 @@ Losses = NDArray[np.float64]
 
 
 class PartLosses:
-    """The losses of all inputs with parts replaced, each set of parts once. ``plan`` is told how many passes more are to come."""
+    """The losses of all inputs with parts of the model replaced; each set of parts is measured once.
+
+    ``plan`` is told how many passes will follow.
+    """
 
     def __init__(self, means: MeanOutputs, intact: Losses, plan: Callable[[int], None] = lambda passes: None) -> None:
         self._means, self.intact, self._plan = means, intact, plan
         self._known: dict[frozenset[Part], Losses] = {frozenset(): intact}
 
     def without(self, parts: Collection[Part]) -> Losses:
-        """Return the loss of each input without these parts."""
+        """Return the loss of each input when these parts are replaced by their mean output."""
         key = frozenset(parts)
         if key not in self._known:
             self._known[key] = self._means.losses(key)
         return self._known[key]
 
-    def rise(self, parts: Collection[Part], beside: Collection[Part] = ()) -> Estimate:
-        """Estimate how much the loss rises without these parts, where those ``beside`` them are replaced already."""
-        return Estimate.of(self.without({*parts, *beside}) - self.without(beside))
+    def rise(self, parts: Collection[Part], also: Collection[Part] = ()) -> Estimate:
+        """Estimate how much the loss rises when ``parts`` are replaced, compared with ``also`` alone replaced."""
+        return Estimate.of(self.without({*parts, *also}) - self.without(also))
 
     def idle(self, rises: dict[Part, Estimate], together: Estimate) -> list[Part]:
-        """Return the parts without which the loss stays the same: each alone, with all other such parts replaced, and with its neighbour
+        """Return the parts whose replacement never raises the loss: neither alone, nor with all other such parts, nor with the neighbour
         replaced.
 
         A large model survives the loss of almost any one part, since others stand in for it. So that the interval of a part holds 0 is not
@@ -65,10 +68,10 @@ class PartLosses:
         most = NEGLIGIBLE_SHARE * together.value
         quiet = [part for part, rise in rises.items() if rise.low <= ROUNDING_NATS and -most < rise.low and rise.high < most]
         self._plan(2 * len(quiet) + 1)
-        return [part for part in quiet if not any(self._is_at_work(part, beside) for beside in (quiet, _neighbour(part, rises)))]
+        return [part for part in quiet if not any(self._is_at_work(part, group) for group in (quiet, _neighbour(part, rises)))]
 
-    def _is_at_work(self, part: Part, beside: Sequence[Part]) -> bool:
-        others = [other for other in beside if other is not part]
+    def _is_at_work(self, part: Part, group: Sequence[Part]) -> bool:
+        others = [other for other in group if other is not part]
         return bool(others) and self.rise([part], others).low > ROUNDING_NATS
 
 
@@ -79,7 +82,9 @@ def _neighbour(part: Part, parts: Collection[Part]) -> list[Part]:
 
 
 def measure_parts(losses: PartLosses, parts: Sequence[Part], inputs: int) -> PartsFinding:
-    """Measure how much the loss rises without each part, without all attention, all MLPs, and all parts."""
+    """Measure how much the loss rises without each of ``parts``, without all attention, without all MLPs and without all parts, as a
+    finding.
+    """
     rises = {part: losses.rise([part]) for part in parts}
     kinds = {kind: [part for part in parts if part.kind == kind] for kind in ("attention", "mlp")}
     attention, mlps = (losses.rise(of_kind) if of_kind else None for of_kind in kinds.values())
@@ -98,9 +103,10 @@ def _verdict(rise: Estimate, is_idle: bool) -> Verdict:
 
 
 def head_similarities(attention: Tensor) -> float:
-    """Return the mean correlation of two heads' weights of the same query, over queries and pairs of heads, of weights (H, S, S).
+    """Return how alike the heads with attention weights (H, S, S) are: the correlation of two heads' rows, averaged over rows and pairs of
+    heads.
 
-    Keys that no head may read, as those after a word in a causal model, are left out.
+    Keys that no head may read, such as later words in a causal model, are left out.
     """
     weights = attention.double()
     is_read = (weights > 0).any(0)  # (S, S)
@@ -116,7 +122,7 @@ def head_similarities(attention: Tensor) -> float:
 
 
 def measure_heads(attentions: Sequence[Sequence[Tensor]]) -> HeadsFinding:
-    """Compare the heads of each block, from the weights (H, S, S) of every block for each input."""
+    """Measure how alike the heads of each block are, from the attention weights (H, S, S) of every block for each input."""
     blocks = []
     for block, of_block in enumerate(zip(*attentions, strict=True)):
         heads = len(of_block[0])
@@ -126,12 +132,12 @@ def measure_heads(attentions: Sequence[Sequence[Tensor]]) -> HeadsFinding:
 
 
 class NotMasked(Exception):
-    """Raised where the attention of a block was not seen in a pass without gradients, so that nobody was kept from reading."""
+    """Raised if a pass computed the attention of some block in a way that could not be masked."""
 
 
 def isolated_answers(asker: Asker, readers: Callable[[Batch], Tensor | None]) -> list[Tensor]:
-    """Return the logits of each batch when no patch or word may read another; ``readers`` gives the token that the head reads. Raises
-    NotMasked where an attention could not be masked.
+    """Return the logits of each batch when no patch or word may read another; ``readers`` returns the index (B,) of the token that the head
+    reads. Raises NotMasked where an attention could not be masked.
     """
     modes = list[IsolatedTokens]()
 
@@ -147,20 +153,22 @@ def isolated_answers(asker: Asker, readers: Callable[[Batch], Tensor | None]) ->
 
 
 def measure_reading(stays: NDArray[np.bool_], answers: Sequence[Any], unit: str) -> ReadingFinding:
-    """Return the share of inputs whose answer stays when no patch or word reads another, from that and the intact answer of each."""
+    """Measure in which share of inputs the answer ``stays`` the same when no patch or word reads another; ``answers`` are the intact
+    answers.
+    """
     stay = Estimate.of_share(int(stays.sum()), len(stays))
     chance = max(Counter(answers).values()) / len(answers)
     return ReadingFinding(say_reading(stay, chance, unit), stay, chance)
 
 
 def median_agreement(maps: NDArray[np.float64]) -> float:
-    """Return the median rank correlation of two of several maps (methods, tokens); not a number where all are constant."""
+    """Return the median rank correlation over the pairs of several maps (methods, tokens); NaN if all maps are constant."""
     values = rank_correlations(maps)[np.triu_indices(len(maps), 1)]
     return float(np.median(values[np.isfinite(values)])) if np.isfinite(values).any() else float("nan")
 
 
 def measure_agreement(methods: Sequence[str], medians: Sequence[float]) -> AgreementFinding:
-    """Return how alike the maps of different methods are, from the median of each input."""
+    """Measure how alike the maps of these methods are, from the median rank correlation of each input."""
     correlation = Estimate.of(medians)
     if correlation.count < 2:
         return AgreementFinding("Agreement was not measured: the maps have one score throughout.", tuple(methods))

@@ -21,8 +21,8 @@ _OF_MODULE = tuple(inspect.signature(F.multi_head_attention_forward).parameters)
 def allowed_keys(content: Tensor, reader: Tensor | None) -> Tensor:
     """Return which keys each query may read, bool (B, S, S).
 
-    A patch or word of ``content`` (B, S) reads itself and what is no content. Everything else reads all, and so does the ``reader`` (B,),
-    the token that the head reads.
+    A patch or word, marked in ``content`` (B, S), reads itself and the special tokens. Special tokens read all, and so does ``reader``
+    (B,), the token that the head reads.
     """
     itself = torch.eye(content.shape[1], dtype=torch.bool, device=content.device)
     reads_all = ~content if reader is None else (~content).scatter(1, reader[:, None], value=True)
@@ -30,9 +30,9 @@ def allowed_keys(content: Tensor, reader: Tensor | None) -> Tensor:
 
 
 class IsolatedTokens(BlockCalls):
-    """A pass in which each attention inside the blocks gives no weight but to ``allowed`` keys, bool (B, S, S).
+    """A function mode in which attention inside the blocks gives weight only to ``allowed`` keys, bool (B, S, S).
 
-    blocks  the blocks in which an attention was masked: the caller checks that none is missing
+    blocks  numbers of the blocks whose attention was masked; the caller checks that none is missing
     """
 
     def __init__(self, model: Model, allowed: Tensor) -> None:
@@ -41,7 +41,7 @@ class IsolatedTokens(BlockCalls):
         self.blocks: set[int] = set()
 
     def call(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Make a torch call, with the scores masked where it is attention."""
+        """Make a torch call and return its result; if it computes attention, with the forbidden keys masked."""
         if func is F.scaled_dot_product_attention:
             return self._fused(func, {**dict(zip(_SDPA, args, strict=False)), **kwargs})
         if func is F.multi_head_attention_forward:
@@ -82,7 +82,9 @@ class IsolatedTokens(BlockCalls):
         return func(**named)
 
     def _bias(self, shape: torch.Size, like: Tensor) -> Tensor | None:
-        """Return what is added to scores of a ``shape`` (..., queries, keys); None where they are not over the tokens."""
+        """Return the numbers to add to attention scores of this ``shape`` (..., queries, keys): 0 or minus infinity; None if they are not
+        over the tokens.
+        """
         batch, tokens = self._allowed.shape[:2]
         if shape[-2:] != (tokens, tokens) or len(shape) < 3 or (shape[0] != batch if len(shape) > 3 else shape[0] % batch):
             return None
@@ -94,7 +96,7 @@ class IsolatedTokens(BlockCalls):
 
 
 def _as_bias(mask: Tensor, like: Tensor) -> Tensor:
-    """Return a mask as numbers added to scores: 0 where a bool mask is true, else minus infinity; numbers as they are."""
+    """Convert a mask to numbers that are added to attention scores: a bool mask to 0 where true, else minus infinity; other masks stay."""
     if mask.dtype != torch.bool:
         return mask.to(like.dtype)
     return torch.zeros(mask.shape, dtype=like.dtype, device=like.device).masked_fill(~mask, -math.inf)

@@ -44,26 +44,26 @@ COMPARED_METHODS = (
 
 
 class _Progress:
-    """Counts the inputs that the model was asked, of all that it will be."""
+    """A counter of how many inputs the model has been asked, out of all that will be, for reports of progress."""
 
     def __init__(self, progress: Callable[[int, int], None] | None, cancelled: Callable[[], bool] | None) -> None:
         self._progress, self.cancelled = progress, cancelled
         self.done = self.total = 0
 
     def check(self) -> None:
-        """Raise Cancelled where the caller wants no more."""
+        """Raise Cancelled if the caller's ``cancelled`` returns true."""
         if self.cancelled is not None and self.cancelled():
             raise Cancelled
 
     def step(self, inputs: int) -> None:
-        """Count inputs that are asked now, before the pass."""
+        """Report the progress, and count ``inputs`` more, before they are asked."""
         self.check()
         if self._progress is not None:
             self._progress(self.done, max(self.total, self.done + inputs))
         self.done += inputs
 
     def end(self) -> None:
-        """Say that the model has answered all."""
+        """Report that all inputs are done."""
         if self._progress is not None:
             self._progress(self.done, self.done)
 
@@ -110,7 +110,10 @@ def depth(
 def _chosen(
     model: Model, inputs: Iterable[Any], labels: Sequence[str | int] | None, prompts: Sequence[str] | None, limit: int
 ) -> tuple[list[Any], Sequence[str | int] | None, list[str]]:
-    """Return at most ``limit`` inputs, their labels, and notes on the choice. Raises ExplainerError for what cannot be measured."""
+    """Choose at most ``limit`` of the inputs, evenly; return them, their labels, and notes.
+
+    Raises ExplainerError for inputs that cannot be measured.
+    """
     if isinstance(inputs, str | bytes | Mapping | Tensor | Crop | TextPair | PicturePrompt) or not isinstance(inputs, Iterable):
         raise ExplainerError(f"inputs is a list of pictures, paths or texts, not a {type(inputs).__name__}: send at least {MIN_INPUTS}.")
     items = list(inputs)
@@ -132,7 +135,7 @@ def _chosen(
 def _ask(
     asker: Asker, model: Model, labels: Sequence[str | int] | None, lacks: Mapping[str, str], counter: _Progress
 ) -> tuple[PartsFinding, ReadingFinding]:
-    """Ask the model all inputs: as they are, without parts, and with no patch or word reading another."""
+    """Run the model on all inputs, unchanged, without parts and with isolated tokens; return the findings on parts and on reading."""
     try:
         parts = find_parts(asker.batches[0].model, _first_row(asker.batches[0]))
         why = ""
@@ -166,7 +169,8 @@ def _first_row(batch: Batch) -> dict[str, Tensor]:
 
 
 def _set_right(asker: Asker, own_classes: Sequence[Tensor], labels: Sequence[str | int] | None, model: Model) -> None:
-    """Note for each batch which classes count as right."""
+    """Set in each batch the class that counts as right for each input: from the labels, or from the model's own answers if there are none.
+    """
     sizes = [batch.size for batch in asker.batches]
     right = own_classes if labels is None else right_of(labels, model).split(sizes)
     asker.batches = [
@@ -191,7 +195,7 @@ def _reading(asker: Asker, model: Model, own_classes: Sequence[Tensor], lacks: M
 
 
 def _readers(batch: Batch) -> Tensor | None:
-    """Return the token (B,) that the head reads; None where it pools. Where it depends on the text, it is the last one."""
+    """Return the index (B,) of the token that the head reads, for each input of a batch; None if the head pools."""
     token = batch.layout.class_token
     if token is None or batch.content is None:
         return None

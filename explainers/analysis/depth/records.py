@@ -26,7 +26,7 @@ VERDICT_WORDS: dict[Verdict, str] = {
 
 @dataclass(frozen=True)
 class DepthOfPart(Record):
-    """The change of the loss when one part gives its mean output in place of its own."""
+    """The rise of the loss when one part of the model is replaced by its mean output."""
 
     name: str
     block: Annotated[int, describe("Counted from 0.")]
@@ -43,7 +43,7 @@ class DepthOfPart(Record):
 
 @dataclass(frozen=True)
 class PartsFinding(Record):
-    """How much the loss changes when parts of the model give their mean output in place of their own."""
+    """The rise of the loss when parts of the model are replaced by their mean output: each part, all attention, all MLPs, all parts."""
 
     says: Annotated[str, describe("What was found, and what it means for methods that read attention; or why it was not measured.")]
     parts: tuple[DepthOfPart, ...] = ()
@@ -56,7 +56,7 @@ class PartsFinding(Record):
 
 @dataclass(frozen=True)
 class HeadsOfBlock(Record):
-    """How alike the attention of a block's heads is."""
+    """The similarity of the attention heads of one block."""
 
     block: Annotated[int, describe("Counted from 0.")]
     heads: int
@@ -65,7 +65,7 @@ class HeadsOfBlock(Record):
 
 @dataclass(frozen=True)
 class HeadsFinding(Record):
-    """How alike the rows of attention of different heads are."""
+    """The similarity of the attention heads of each block, and a sentence on it."""
 
     says: Annotated[str, describe("What was found, and what it means for methods that read attention; or why it was not measured.")]
     blocks: tuple[HeadsOfBlock, ...] = ()
@@ -73,7 +73,7 @@ class HeadsFinding(Record):
 
 @dataclass(frozen=True)
 class ReadingFinding(Record):
-    """How many answers stay when no patch or word may read another."""
+    """The share of answers that stay the same when no patch or word may read another."""
 
     says: Annotated[str, describe("What was found, and what it means for methods that read attention; or why it was not measured.")]
     stay: Annotated[Estimate | None, describe("The share of inputs whose answer stays; null where it was not measured.")] = None
@@ -84,7 +84,7 @@ class ReadingFinding(Record):
 
 @dataclass(frozen=True)
 class AgreementFinding(Record):
-    """How alike the maps of methods of different families are."""
+    """The rank correlation between the maps of methods of different families."""
 
     says: Annotated[str, describe("What was found, and what it means for methods that read attention; or why it was not measured.")]
     methods: Annotated[tuple[str, ...], describe("Specs of the methods that were compared.")] = ()
@@ -95,7 +95,7 @@ class AgreementFinding(Record):
 
 @dataclass(frozen=True)
 class Depth(Record):
-    """How much of the work of a model its Transformer does, on the inputs that were sent."""
+    """The findings on how much of a model's work its Transformer does, measured on the inputs that were sent."""
 
     model: str
     inputs: Annotated[int, describe("How many inputs were measured.")]
@@ -132,7 +132,7 @@ class Depth(Record):
         path.write_text(json.dumps(self.to_json(), ensure_ascii=False, indent=1) + "\n", "utf-8")
 
     def _repr_html_(self) -> str:
-        """The tables and sentences: what a notebook shows."""
+        """Return the tables and sentences as HTML: what a notebook shows."""
         from explainers.rendering.notebook import text_html
 
         return text_html(str(self))

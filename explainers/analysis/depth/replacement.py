@@ -19,7 +19,7 @@ _READ, _OTHER, _CONTENT, _GROUPS = 0, 1, 2, 3  # kinds of tokens of a text: the 
 
 
 class MeanOutputs:
-    """What each part gives on average over the inputs, by token; over texts, whose tokens do not go together, by kind of token: the one
+    """The mean output of each part over the inputs: for pictures by token; for texts by kind of token: the one
     that the head reads, other special ones, words.
     """
 
@@ -31,7 +31,7 @@ class MeanOutputs:
         self._by_token = not asker.batches[0].model.reads_text and len(shapes) == 1
 
     def collect(self) -> list[Tensor]:
-        """Run all inputs as they are, add up what the parts give, and return the logits of each batch."""
+        """Run the unchanged model on all inputs, sum the outputs of each part, and return the logits of each batch."""
 
         def collecting(batch: Batch) -> AbstractContextManager[Any]:
             return ChangedParts(batch.model, self.parts, lambda part, given: self._add(part, given, batch)).over_blocks()
@@ -39,7 +39,7 @@ class MeanOutputs:
         return self._asker.logits(collecting)
 
     def logits(self, replaced: Collection[Part]) -> list[Tensor]:
-        """Return the logits of each batch when these parts give their mean output in place of their own."""
+        """Return the logits of each batch when the parts ``replaced`` return their mean output."""
 
         def replacing(batch: Batch) -> AbstractContextManager[Any]:
             return ChangedParts(batch.model, replaced, lambda part, given: self._mean(part, given, batch)).over_blocks()
@@ -47,7 +47,7 @@ class MeanOutputs:
         return self._asker.logits(replacing)
 
     def losses(self, replaced: Collection[Part]) -> NDArray[np.float64]:
-        """Return the loss of each input when these parts give their mean output in place of their own."""
+        """Return the loss of each input when the parts ``replaced`` return their mean output."""
         return self._asker.losses_of(self.logits(replaced))
 
     def _add(self, part: Part, given: Tensor, batch: Batch) -> None:
@@ -73,12 +73,12 @@ class MeanOutputs:
 
     @staticmethod
     def _rows(given: Tensor, batch: Batch) -> Tensor:
-        """Return what a part gives with the samples first."""
+        """Return the output of a part with samples along the first axis."""
         return given.transpose(0, 1) if batch.model.block_kind.tokens_first else given
 
     @staticmethod
     def _groups(rows: Tensor, batch: Batch) -> Tensor:
-        """Return the kind of each token of a batch, (B * S,)."""
+        """Return the kind of each token of a batch (read by the head, other special token, word) as a number, (B * S,)."""
         if rows.dim() != 3 or batch.content is None:
             raise ExplainerError(
                 "The pictures have several sizes, so that what a part gives has no mean by patch: send pictures of one size."

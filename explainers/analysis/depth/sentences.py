@@ -17,22 +17,22 @@ NAMES_SHOWN = 4
 
 
 def number(value: float) -> str:
-    """Format a rise of the loss, or a correlation."""
+    """Format a number, such as a rise of the loss or a correlation, with two decimals, or three if it is small."""
     return f"{value:.2f}" if abs(value) >= 0.01 else f"{value:.3f}"
 
 
 def percent(value: float) -> str:
-    """Format a share."""
+    """Format a share from 0 to 1 in per cent."""
     return f"{100 * value:.0f} %"
 
 
 def between(estimate: Estimate) -> str:
-    """Format an estimate of a loss or a correlation with its interval."""
+    """Format an estimate as its value and interval, such as "0.12 (0.08 to 0.16)"."""
     return f"{number(estimate.value)} ({number(estimate.low)} to {number(estimate.high)})"
 
 
 def say_parts(parts: Sequence[DepthOfPart], attention: Estimate | None, together: Estimate, inputs: int) -> str:
-    """Say what the parts are worth: whether one decides, whether attention is needed, and which are idle."""
+    """Return sentences on how much the parts of a model matter: whether one decides, whether attention is needed, and which are idle."""
     if not any(part.verdict == "needed" for part in parts) and together.low <= 0:
         return (
             f"The answers hardly depend on the blocks: with all parts replaced the loss changes by {between(together)}. "
@@ -82,7 +82,7 @@ def _say_idle(parts: Sequence[DepthOfPart], inputs: int) -> list[str]:
 
 
 def say_heads(blocks: Sequence[HeadsOfBlock]) -> str:
-    """Say how alike the heads are, and what a mean over them loses."""
+    """Return sentences on how alike the heads of each block are, and what is lost by averaging over them."""
     values = sorted(block.similarity.value for block in blocks if block.similarity is not None)
     if not values:
         return "No block has two heads that could be compared."
@@ -98,7 +98,9 @@ def say_heads(blocks: Sequence[HeadsOfBlock]) -> str:
 
 
 def say_reading(stay: Estimate, chance: float, unit: str) -> str:
-    """Say whether the answers need patches or words that read each other."""
+    """Return sentences on whether the answers need patches or words (``unit``) to read each other, from the share of answers that stay
+    without.
+    """
     interval = f"{percent(stay.low)} to {percent(stay.high)}; chance: {percent(chance)}"
     first = f"When no {unit} reads another, {percent(stay.value)} of the answers stay ({interval})."
     if chance > ONE_ANSWER:
@@ -111,7 +113,7 @@ def say_reading(stay: Estimate, chance: float, unit: str) -> str:
 
 
 def say_agreement(correlation: Estimate, methods: int) -> str:
-    """Say whether it matters which method is read."""
+    """Return sentences on whether the choice of a method matters, from the rank correlation between the maps of different methods."""
     first = f"The maps of two of {methods} methods of different families correlate by {between(correlation)} in rank."
     if correlation.value >= ALIKE_MAPS:
         return f"{first} They say nearly the same, so it matters little which one you read."

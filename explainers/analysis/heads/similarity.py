@@ -220,7 +220,7 @@ def save_json(data: dict[str, Any], path: Path | str) -> None:
 
 
 def words_of(model: Model) -> tuple[HeadWords | None, tuple[str, ...]]:
-    """Return what each head of a model looks for (None if unknown), and notes for the reader of these words."""
+    """Return the texts that describe each head of a model (None if there are none for its weights), and notes on them."""
     words = model.head_words
     if words is None:
         return None, (f"What the heads of {model.name} look for has no words yet: run vitrine head-words once.",)
@@ -230,7 +230,7 @@ def words_of(model: Model) -> tuple[HeadWords | None, tuple[str, ...]]:
 
 
 def _target(session: Session) -> ResolvedTarget:
-    """Return the target of the first input. Raises ExplainerError if the target's number is not a sum over heads."""
+    """Return the target of a session's first input. Raises ExplainerError if the target's number is not a sum over heads."""
     lacks = lacks_of(session.recording)
     for need in ("patch_features", "residual"):
         if need in lacks:
@@ -244,5 +244,5 @@ def _target(session: Session) -> ResolvedTarget:
 
 
 def _weights(target: ResolvedTarget, prompts: int, like: Tensor) -> Tensor:
-    """Return the weight (prompts,) of each prompt's cosine in the target."""
+    """Return the weight (prompts,) with which the cosine of each prompt enters the target's number."""
     return target.target.output_gradient(target.named(torch.zeros(1, prompts, dtype=like.dtype, device=like.device)))[0]

@@ -83,7 +83,7 @@ def head_words(
 
 
 def _heads_of(model: Model, pictures: Iterable[Any], progress: Callable[[int], None] | None) -> Tensor:
-    """Return each head's part of the embedding of each picture, (pictures, blocks, heads, P) in float64."""
+    """Return the part that each head adds to the embedding of each picture, (pictures, blocks, heads, P) in float64."""
     images, rows, seen = encoder(model, "image"), list[Tensor](), 0
     for batch in _batches(pictures, _PICTURES_AT_ONCE):
         rows.append(EmbeddingParts(Recording(images, model.tensors(batch))).of_heads().double().cpu())

@@ -274,7 +274,9 @@ def faithful_interaction(
 
 
 def _other_coalitions(game: Game, fit: Fit, p: float, generator: torch.Generator, empty: float) -> tuple[Tensor, Tensor]:
-    """Return the values of new random coalitions, each player in with probability p, and the values that the terms predict for them."""
+    """Draw new random coalitions, each player in with probability p; return the model's values for them (K,), and the values that ``fit``
+    predicts.
+    """
     keep = torch.rand(HELD_OUT_COALITIONS, sum(game.players), generator=generator) < p
     return game.cosines(keep) - empty, fit.values(keep)
 
@@ -318,7 +320,9 @@ def measure_interactions(
 
 
 def _terms(outcome: PairedInputs, game: Game) -> Fit:
-    """Return the terms of an interaction with the terms of patches summed over each part of the game."""
+    """Return the terms of an interaction as a fit over the players of the game; the terms of patches are summed over each part of the
+    picture.
+    """
     words, pieces = game.players
     if outcome.pairs.shape != (words, len(game.part_of)):
         raise ExplainerError("These interactions are of another prompt or another picture: measure those of the same two inputs.")

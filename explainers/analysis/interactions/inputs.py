@@ -92,13 +92,13 @@ def encode(model: Model, prepared: Prepared, baseline: Baseline = "zero", block:
 
 
 def _check(value: object, choices: object, name: str) -> None:
-    """Raise ExplainerError for a value that is none of the choices."""
+    """Raise ExplainerError if ``value`` is none of the ``choices``; ``name`` is the argument's name."""
     if value not in get_args(choices):
         raise ExplainerError(f"{name}={value!r}: choose one of {', '.join(get_args(choices))}.")
 
 
 def _from_block(model: Model, block: EntryBlock) -> Model:
-    """Return the model with the given block as the place where its tokens enter."""
+    """Return the model cut so that its tokens enter at the first or the last block."""
     blocks = model.blocks if block == "first" else model.blocks[-1:]
     if block == "last" and list(model.blocks).count(blocks[0]) > 1:
         raise ExplainerError(f"{model.name} runs one block several times, so the last cannot be told from the others: choose block=first.")

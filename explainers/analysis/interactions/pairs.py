@@ -186,7 +186,7 @@ def _check_settings(rule: str, steps: int, baseline: Baseline, block: EntryBlock
 
 
 def _interaction(a: Encoded, b: Encoded, settings: _Settings) -> Interaction:
-    """Compute an interaction with these settings."""
+    """Compute the interaction of two encoded inputs with these settings."""
     start = time.perf_counter()
     if len(b.units) < len(a.units):
         return _exchange(_interaction(b, a, settings))
@@ -213,7 +213,7 @@ def _interaction(a: Encoded, b: Encoded, settings: _Settings) -> Interaction:
 
 
 def _notes_on_rest(result: Interaction) -> tuple[str, ...]:
-    """Return a note on the part of the cosine that the pairs leave out, if it is large; else no note."""
+    """Return a tuple with a note on the part of the cosine that the pairs of an interaction leave out; empty if that part is small."""
     if abs(result.cosine - result.total) <= INTERACTION_TOLERANCE * max(abs(result.cosine), abs(result.total)):
         return ()
     baseline_in_words = "where their tokens are zero" if result.baseline == "zero" else "of an empty input"

@@ -80,7 +80,7 @@ def _weighs(rec: Recorder, *tensors: Tensor) -> Tensor | None:
 
 
 def _labels_of_one_only(output: Labels, labels: Labels, others: Labels) -> Labels:
-    """Return the labels of the output that one tensor has and the other has not."""
+    """Return the labels of the ``output`` that are among ``labels`` but not among ``others``."""
     return tuple(label for label in output if label in labels and label not in others)
 
 
@@ -152,12 +152,13 @@ def _matrix_product(
 
 
 def _last(free: Labels, output: Labels) -> Labels:
-    """Return the last of the labels of one operand, or none if the output begins with it, as with the samples."""
+    """Return the last of the ``free`` labels of an operand in a tuple; empty if the output begins with that label, as it does for samples.
+    """
     return free[-1:] if free and free[-1] != output[0] else ()
 
 
 def _move(rec: Recorder, x: Tensor, move: Callable[[Tensor], Tensor]) -> Tensor:
-    """Apply a function that only moves numbers, and keep their role."""
+    """Apply ``move``, a function that only rearranges the numbers of ``x``, and return its result with the role of ``x``."""
     kept = role(rec, x)
     return rec.nodes.move(move(x), x, None if kept == Role.TRANSPOSED else kept)
 
@@ -223,12 +224,14 @@ def _terms(args: tuple[Any, ...]) -> tuple[list[Tensor], list[Labels], Labels] |
 
 
 def _spelled(names: Sequence[int | EllipsisType], missing: int) -> Labels:
-    """Replace an ellipsis among names by ``missing`` labels below zero, the last of them -1."""
+    """Replace an ellipsis among ``names`` by ``missing`` negative labels, ending in -1; return the labels."""
     return tuple(label for name in names for label in (range(-missing, 0) if isinstance(name, EllipsisType) else (name,)))
 
 
 def _fit(operands: Sequence[Tensor], labels: Sequence[Labels]) -> bool:
-    """Return whether dimensions with one label have one size, or 1."""
+    """Return whether tensors can be contracted under these labels: dimensions with one label have the same size or 1, and all are floating
+    point.
+    """
     sizes: dict[int, int] = {}
     for x, of in zip(operands, labels, strict=True):
         sizes_here: dict[int, int] = {}

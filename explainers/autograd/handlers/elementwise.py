@@ -80,8 +80,8 @@ def _odd_gate(rec: Recorder, func: TorchFunction, input: Tensor) -> Tensor:
 
 @handles(torch.clamp, Tensor.clamp, torch.clip, Tensor.clip, torch.clamp_min, Tensor.clamp_min, torch.clamp_max, Tensor.clamp_max)
 def _clamp(rec: Recorder, func: TorchFunction, input: Tensor, *args: Any, **kwargs: Any) -> Any:
-    """Record a clamp. If its bounds include zero it is an activation, such as a rectifier written out; a scale or a gate is only
-    bounded."""
+    """Compute and record a clamp. If its bounds include zero it is an activation, such as a rectifier written out; a scale or a gate is
+    only bounded."""
     bounds = [bound for bound in (*args, *kwargs.values()) if bound is not None]
     plain = (
         rec.active(input)
@@ -98,7 +98,7 @@ handles(F.hardtanh)(may_write(_clamp))
 
 @handles(torch.sigmoid, Tensor.sigmoid, F.sigmoid)
 def bounded_gate(rec: Recorder, func: TorchFunction, input: Tensor) -> Tensor:
-    """Record a sigmoid, smooth or hard, which is a gate if a path is multiplied by it."""
+    """Compute and record a sigmoid, smooth or hard; it counts as a gate if a path is multiplied by it."""
     if not rec.active(input):
         return func(input)
     curved = _role_after_curve(rec, input)
@@ -122,7 +122,7 @@ def _glu(rec: Recorder, func: TorchFunction, input: Tensor, dim: int = -1) -> Te
 
 @handles(torch.add, Tensor.add, Tensor.__add__, Tensor.__radd__)
 def add(rec: Recorder, func: TorchFunction, input: Any, other: Any, *, alpha: float = 1) -> Tensor:
-    """Record the sum a + alpha b."""
+    """Compute and record the sum a + alpha b, of which either may be a constant."""
     if alpha != 1:
         other = mul(rec, torch.mul, other, alpha)
     if not (rec.active(input) or rec.active(other)):
@@ -140,7 +140,7 @@ def add(rec: Recorder, func: TorchFunction, input: Any, other: Any, *, alpha: fl
 
 @handles(torch.sub, Tensor.sub, Tensor.__sub__, torch.subtract, Tensor.subtract)
 def sub(rec: Recorder, func: TorchFunction, input: Any, other: Any, *, alpha: float = 1) -> Tensor:
-    """Record the difference a - alpha b."""
+    """Compute and record the difference a - alpha b, of which either may be a constant."""
     if not (rec.active(input) or rec.active(other)):
         plain: Tensor = input - alpha * other
         return plain
@@ -156,7 +156,9 @@ def _rsub(rec: Recorder, func: TorchFunction, input: Any, other: Any, *, alpha: 
 
 
 def _role_as_factor(rec: Recorder, x: Tensor) -> Role | None:
-    """Return the role of a factor; it is that of a curve for an activation's output, even one written out as x times a gate."""
+    """Return the role of a tensor as a factor of a product: its own, or that of a curve if an activation made it, even one written as x
+    times a gate.
+    """
     known, node = role(rec, x), rec.nodes.of(x)
     while known is None and node is not None and node.operator is op.Scale:
         (node,) = node.paths
@@ -168,7 +170,7 @@ def _role_as_factor(rec: Recorder, x: Tensor) -> Role | None:
 
 @handles(torch.mul, Tensor.mul, Tensor.__mul__, Tensor.__rmul__, torch.multiply, Tensor.multiply)
 def mul(rec: Recorder, func: TorchFunction, input: Any, other: Any) -> Any:
-    """Record the element-wise product a b."""
+    """Compute and record the element-wise product a b, of which either may be a constant."""
     if rec.active(input) and rec.active(other):
         return rec.run(op.Mul, input, other, (_role_as_factor(rec, input), _role_as_factor(rec, other)))
     if not (rec.active(input) or rec.active(other)):
@@ -184,7 +186,7 @@ def _neg(rec: Recorder, func: TorchFunction, input: Tensor) -> Any:
 
 @handles(torch.div, Tensor.div, Tensor.__truediv__, torch.divide, Tensor.divide, torch.true_divide, Tensor.true_divide)
 def div(rec: Recorder, func: TorchFunction, input: Any, other: Any, *, rounding_mode: str | None = None) -> Any:
-    """Record the element-wise quotient a / b."""
+    """Compute and record the element-wise quotient a / b, of which either may be a constant."""
     if rounding_mode is not None or not (rec.active(input) or rec.active(other)):
         return torch.div(input, other, rounding_mode=rounding_mode)
     if not rec.active(other):

@@ -24,13 +24,13 @@ _LINEAR_MAPS: dict[Role | None, LinearMapRole] = {Role.PIXELS: "pixels", Role.CO
 
 
 def role_of(rec: Recorder, x: Tensor) -> LinearMapRole:
-    """Return the role of a linear map with input ``x``, such as "attention"."""
+    """Return the role of a linear map from the role of its input ``x``: "attention" if attention gave ``x``; None if it has no role."""
     return _LINEAR_MAPS.get(role(rec, x))
 
 
 @handles(F.linear)
 def linear(rec: Recorder, func: TorchFunction, input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """Record the linear map x W^T + b."""
+    """Compute and record the linear map x W^T + b, whose weight may depend on the input."""
     if rec.active(weight):
         out = rec.run(op.DynamicLinear, input, rec.nodes.move(weight.mT, weight))
         return out if bias is None else add(rec, torch.add, out, bias)

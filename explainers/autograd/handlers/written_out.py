@@ -17,7 +17,9 @@ Written = Callable[..., Any]
 
 
 def _written_as(*functions: TorchFunction | None, in_place: tuple[TorchFunction, ...] = ()) -> Callable[[Written], Written]:
-    """Declare how functions are written out; ``in_place`` are those that write what these give into their first argument."""
+    """Return a decorator: torch's ``functions`` are recorded as the torch calls that the decorated function makes; ``in_place`` are their
+    writing forms.
+    """
 
     def declare(written: Written) -> Written:
         def handle(rec: Recorder, func: TorchFunction, *args: Any, **kwargs: Any) -> Any:

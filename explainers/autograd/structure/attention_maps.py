@@ -118,7 +118,7 @@ class _Part:
 
 
 def _matrices(tensor: Tensor) -> Tensor:
-    """Flatten all leading dimensions of a tensor: (L, rows, columns)."""
+    """Return a tensor with all leading dimensions flattened: (L, rows, columns)."""
     return tensor.reshape(-1, *tensor.shape[-2:])
 
 

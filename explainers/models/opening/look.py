@@ -19,7 +19,7 @@ _HEADS = ("head.weight", "head.fc.weight", "fc.weight", "classifier.weight", "sc
 
 @dataclass(frozen=True)
 class Look(Record, name="ModelLook"):
-    """The first facts about a file or folder, before it is opened."""
+    """The facts about a file or folder with a model that can be read before the model is opened."""
 
     what: Annotated[str, describe("In words: a folder of transformers, a file of weights, ...")]
     name: Annotated[str, describe("A name for the model.")]

@@ -287,8 +287,8 @@ def _from_first(runs: list[BlockCalls]) -> list[BlockCalls]:
 
 
 def _last_map(module: nn.Module, run: Callable[[], Any], batch: int) -> BlockCalls:
-    """Return the call of the last layer with weights that keeps the shape of its map: for a convolutional network without a row of blocks
-    (VGG, DenseNet).
+    """Return, in a list, the call of the last layer that has weights and keeps the shape of its map, for a convolutional network without
+    blocks (VGG, DenseNet).
     """
     layers = [m for m in module.modules() if list(m.parameters(recurse=False))]
     kept = [c for c in _watch(module, {"": layers}, run, batch) if c.keeps and c.tokens is not None and c.tokens.dim() == 4]
@@ -305,7 +305,7 @@ _NO_BLOCKS = (
 
 
 def _no_blocks(module: nn.Module) -> str:
-    """Return the sentence that says why no row of blocks was found."""
+    """Return a sentence that says why no row of blocks was found in a module."""
     for name, part in module.named_modules():
         children = list(part.children())
         if isinstance(part, nn.ModuleList) and children and all(isinstance(child, nn.ModuleList | nn.ModuleDict) for child in children):

@@ -14,7 +14,7 @@ Hook = Callable[..., Any]
 
 @contextmanager
 def hooked(handles: Iterable[RemovableHandle]) -> Iterator[None]:
-    """Remove the hooks of ``handles`` when the context ends, also where the code raises."""
+    """Remove the hooks of ``handles`` when this context ends, even if its code raises."""
     handles = list(handles)
     try:
         yield
@@ -24,6 +24,6 @@ def hooked(handles: Iterable[RemovableHandle]) -> Iterator[None]:
 
 
 def in_this_thread(hook: Hook) -> Hook:
-    """Return ``hook`` made silent in every thread but the current one: threads may run the same modules."""
+    """Return a hook that calls ``hook`` in the current thread and does nothing in others, as several threads may run the same modules."""
     thread = threading.get_ident()
     return lambda *args: hook(*args) if threading.get_ident() == thread else None
