@@ -81,7 +81,10 @@ class AnswerTable(Record):
         return text_html(str(self), figure_html(self.figure(), f"words of the answer by words of the prompt, {self.title}"))
 
     def save(self, path: Path | str) -> None:
-        """Write the numbers as ``.json``, or the figure as ``.png``, ``.pdf`` or ``.svg``. Raises ExplainerError for another ending."""
+        """Write to the file ``path`` the numbers, if it ends in ``.json``, or the figure as ``.png``, ``.pdf`` or ``.svg``.
+
+        Raises ExplainerError for another ending.
+        """
         path = Path(path)
         if path.suffix == ".json":
             path.write_text(json.dumps(self.to_json(), ensure_ascii=False, indent=1) + "\n", "utf-8")

@@ -175,7 +175,10 @@ class DeletionTest(Record, name="DeletionCurves"):
         return deletion_figure(self.to_json())
 
     def save(self, path: Path | str) -> None:
-        """Write the numbers as ``.json``, or the figure as ``.png``, ``.svg`` or ``.pdf``. Raises ExplainerError for another ending."""
+        """Write to the file ``path`` the numbers, if it ends in ``.json``, or the figure as ``.png``, ``.svg`` or ``.pdf``.
+
+        Raises ExplainerError for another ending.
+        """
         path = Path(path)
         if path.suffix == ".json":
             path.write_text(json.dumps({**self.to_json(), "notes": list(self.notes)}, indent=1) + "\n", "utf-8")

@@ -53,8 +53,8 @@ class TokenActivationMaps(Record, name="TokenMaps"):
     ] = ()
 
     def save(self, path: Path | str, picture: Any = None) -> None:
-        """Write the numbers as ``.json``, or the figure over ``picture`` as ``.png``, ``.pdf`` or ``.svg``. Raises ExplainerError for
-        another ending.
+        """Write to the file ``path`` the numbers, if it ends in ``.json``, or the figure over ``picture`` as ``.png``, ``.pdf`` or
+        ``.svg``. Raises ExplainerError for another ending.
         """
         path = Path(path)
         if path.suffix == ".json":

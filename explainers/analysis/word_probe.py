@@ -139,7 +139,7 @@ class WordProbe(Record):
         return text_html(str(self), map_html(self.attribution, None))
 
     def save(self, path: Path | str) -> None:
-        """Write the numbers as ``.json``. Raises ExplainerError for another ending."""
+        """Write the numbers to the file ``path``, which ends in ``.json``. Raises ExplainerError for another ending."""
         path = Path(path)
         if path.suffix != ".json":
             raise ExplainerError(f"{path} ends in nothing that a word probe is saved as: end it in .json")

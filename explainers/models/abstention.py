@@ -74,35 +74,35 @@ class Evidence:
 
 
 def max_probability(evidence: Evidence) -> float:
-    """Return the largest probability of the answer."""
+    """Return the largest probability in the evidence of an answer."""
     return float(_probabilities(evidence).max())
 
 
 def max_logit(evidence: Evidence) -> float:
-    """Return the largest logit of the answer."""
+    """Return the largest logit in the evidence of an answer."""
     return float(_logits(evidence).max())
 
 
 def energy(evidence: Evidence) -> float:
-    """Return the energy score T logsumexp(logits / T), with T the temperature; it is large for familiar inputs."""
+    """Return the energy score T logsumexp(logits / T) of an answer, with T the temperature; it is large for familiar inputs."""
     temperature = evidence.calibration.temperature
     return float(temperature * (_logits(evidence) / temperature).logsumexp(-1))
 
 
 def prominence(evidence: Evidence) -> float:
-    """Return how far the largest logit stands out: `explainers.models.companion_files.calibration.prominence_of`."""
+    """Return how far the largest logit of an answer stands out: `explainers.models.companion_files.calibration.prominence_of`."""
     return float(prominence_of(_logits(evidence)))
 
 
 def opinion_evidence(evidence: Evidence) -> float:
-    """Return how strongly the model's last tokens speak for a text with an opinion."""
+    """Return how strongly the tokens after the last block, in the evidence of an answer, speak for a text with an opinion."""
     if evidence.features is None:
         raise ExplainerError("opinion_evidence is a score of text classifiers, made from the tokens that they end with")
     return feature_score("opinion_evidence", evidence.directions, evidence.features)
 
 
 def neutral_probability(evidence: Evidence) -> float:
-    """Return the probability of the class called neutral. Raises ExplainerError if there is none."""
+    """Return the probability of the class called neutral in an answer. Raises ExplainerError if there is none."""
     labels = [label.casefold() for label in evidence.labels]
     if NEUTRAL not in labels:
         raise ExplainerError(f"neutral_probability needs a class called {NEUTRAL}; there are {', '.join(evidence.labels[:6])}")
@@ -110,13 +110,13 @@ def neutral_probability(evidence: Evidence) -> float:
 
 
 def probability_gap(evidence: Evidence) -> float:
-    """Return the largest probability minus the second largest; 1 where there is one class."""
+    """Return the largest probability of an answer minus the second largest; 1 if there is one class."""
     best = _probabilities(evidence).topk(min(2, len(_logits(evidence)))).values
     return float(best[0] - best[1]) if len(best) > 1 else 1.0
 
 
 def share_unknown(evidence: Evidence) -> float:
-    """Return the share of the words with an unknown token among their pieces; 1 where no word is left."""
+    """Return the share of the words of the input that have an unknown token among their pieces; 1 if there are no words."""
     text = _text(evidence)
     if evidence.unknown_id is None or not text.words:
         return 0.0 if text.words else 1.0
@@ -125,7 +125,7 @@ def share_unknown(evidence: Evidence) -> float:
 
 
 def strange_words(evidence: Evidence) -> float:
-    """Return how strongly the words speak for another language than English: `explainers.models.inputs.languages.strange_words`."""
+    """Return how strongly the words of the input suggest another language than English: `explainers.models.inputs.languages.strange_words`."""
     return languages.strange_words(_text(evidence))
 
 

@@ -125,7 +125,7 @@ class Depth(Record):
         return "\n".join([*lines, "", *says, *(f"note: {note}" for note in self.notes)])
 
     def save(self, path: Path | str) -> None:
-        """Write the numbers as ``.json``. Raises ExplainerError for another ending."""
+        """Write the numbers to the file ``path``, which ends in ``.json``. Raises ExplainerError for another ending."""
         path = Path(path)
         if path.suffix != ".json":
             raise ExplainerError(f"{path} ends in nothing that this is saved as: end it in .json")

@@ -113,7 +113,10 @@ class PairedInputs(Record):
         return drawn
 
     def save(self, path: Path | str) -> None:
-        """Write the numbers as ``.json``, or the pairs alone as ``.npy``. Raises ExplainerError for another ending."""
+        """Write to the file ``path`` the numbers, if it ends in ``.json``, or the pairs alone as ``.npy``.
+
+        Raises ExplainerError for another ending.
+        """
         path = Path(path)
         if path.suffix == ".json":
             path.write_text(json.dumps(self.to_json(), ensure_ascii=False, indent=1) + "\n", "utf-8")

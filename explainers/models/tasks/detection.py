@@ -79,19 +79,19 @@ class ObjectDetection(Task):
         return run
 
     def trial(self, output: Any) -> Tensor:
-        """Return the mean logits (B, C) over all boxes."""
+        """Return the mean logits (B, C) over all boxes of the module's output."""
         return logits_in(output).mean(1)
 
     def class_count(self, logits: Tensor) -> int:
-        """Return the model's labels, "no object" left out."""
+        """Return the number of the model's labels, "no object" left out, from logits (B, C)."""
         return logits.shape[-1] - (self.output_of_boxes == "softmax")
 
     def _labels(self, task_input: TaskInput) -> list[str]:
         return [*task_input.labels, NO_OBJECT] if self.output_of_boxes == "softmax" else list(task_input.labels)
 
     def places(self, task_input: TaskInput) -> list[Place]:
-        """Return the boxes, most probable object first. ``says`` and ``score`` of a place are the most probable class other than "no
-        object", and its probability.
+        """Return the boxes that the model found in an input as places, the most probable object first. ``says`` and ``score`` of a place
+        are the most probable class other than "no object", and its probability.
         """
         logits, labels = logits_in(task_input.output)[0], self._labels(task_input)
         corners = corners_of(self._boxes(task_input.output)[0]).clamp(0, 1).tolist()
@@ -102,7 +102,7 @@ class ObjectDetection(Task):
         return sorted(places, key=lambda place: -(place.score or 0.0))[:MOST_BOXES]
 
     def _top(self, row: Tensor, labels: Sequence[str]) -> tuple[str, float]:
-        """Return the likeliest class other than "no object", and its probability."""
+        """Return the likeliest class of a box other than "no object", and its probability, from its row of logits."""
         p = row.detach().double().softmax(-1) if self.output_of_boxes == "softmax" else row.detach().double().sigmoid()
         index = int(p[: len(labels) - (labels[-1] == NO_OBJECT)].argmax())
         return labels[index], float(p[index])
@@ -123,7 +123,7 @@ class ObjectDetection(Task):
         return Place(f"box:{index}", f"box {index}, {says}", box=(x0, y0, x1, y1), says=says, score=score)
 
     def reading(self, place: Place, task_input: TaskInput) -> Reading:
-        """Return the function that reads the logits of a box, or one of its sides as a share of the picture."""
+        """Return a reading of a place: the logits of a box, or one of its sides as a share of the picture."""
         named = _BOX.fullmatch(place.at)
         assert named is not None
         index, side = int(named[1]), named[2]
@@ -138,7 +138,9 @@ class ObjectDetection(Task):
         labels = [f"{side} side, as a share of the {'width' if centre == 0 else 'height'}"]
 
         def read(output: Any) -> Tensor:
-            """Return the side (B, 1) as a linear function of the sigmoid's input: the input times the slope, plus a constant."""
+            """Return one side of a box (B, 1), from the module's output, as a linear function of the sigmoid's input: the input times the
+            slope, plus a constant.
+            """
             box = self._boxes(output)[:, index]
             before: Tensor = output[BEFORE][:, index]
             # the tangent at this very place: nothing of the gradient is lost by holding it, so no recording need follow it

@@ -67,7 +67,7 @@ class Features(Task):
         return lambda tensors: module.forward_features(tensors["pixel_values"])
 
     def hidden(self, output: Any) -> Tensor:
-        """Return the last hidden states (B, S, D)."""
+        """Return the last hidden states (B, S, D) in a backbone's output."""
         tokens = output if isinstance(output, Tensor) else tensor_of(output, "last_hidden_state")
         if tokens is None:
             raise ExplainerError(f"{type(self._module).__name__} gives its hidden states in another form: {type(output).__name__}")
@@ -76,7 +76,7 @@ class Features(Task):
         return tokens
 
     def pooled(self, output: Any) -> Tensor:
-        """Return the vector (B, D) of features of the whole input."""
+        """Return the vector (B, D) of features of the whole input, from a backbone's output."""
         module: Any = self._module
         if self._library == "timm":
             pooled: Tensor = module.forward_head(output, pre_logits=True)
@@ -97,7 +97,7 @@ class Features(Task):
         return tokens[:, 0] if self._class_token else tokens.mean(1)
 
     def trial(self, output: Any) -> Tensor:
-        """Return the vector (B, D) of features of the whole input."""
+        """Return the vector (B, D) of features of the whole input, from a backbone's output."""
         return self.pooled(output)
 
     def class_count(self, logits: Tensor) -> int:
@@ -110,8 +110,8 @@ class Features(Task):
         return "features of each token, and of the whole"
 
     def places(self, task_input: TaskInput) -> list[Place]:
-        """Return the places to choose from: the whole vector, its similarity to the reference, and the principal components; a patch is
-        chosen by a click.
+        """Return the places of an input that can be chosen: the whole vector, its similarity to the reference, and the principal
+        components; a patch is chosen by a click.
         """
         similar = [Place("similar", "similarity to the reference")] if REFERENCE in task_input.tensors else []
         patches = [self._farthest_patch(task_input)] if task_input.layout.grid else []
@@ -140,7 +140,7 @@ class Features(Task):
         return super().find(at, task_input, places)
 
     def _farthest_patch(self, task_input: TaskInput) -> Place:
-        """Return the patch that lies farthest on the first principal component."""
+        """Return the place of the patch whose features lie farthest along the first principal component of an input."""
         patches = self._patches(task_input.output, task_input.layout.prefix)[0]
         mean, axes = principal_components(patches, 1)
         rows, columns = task_input.layout.grid or (1, 1)
@@ -161,7 +161,7 @@ class Features(Task):
         return Place(f"patch:{first},{column}", f"patch in row {first + 1}, column {column + 1}", (token, token), (first, column))
 
     def reading(self, place: Place, task_input: TaskInput) -> Reading:
-        """Return the function that reads a place: a cosine with a constant vector, projections, or the features themselves."""
+        """Return a reading of a place: a cosine with a constant vector, projections, or the features themselves."""
         read_class_token = 0 if self._class_token and self._reads_class_token(task_input.output) else None
         if place.at == "features":
             width = self.pooled(task_input.output).shape[-1]
@@ -187,7 +187,7 @@ class Features(Task):
         return self._component(place, task_input)
 
     def _component(self, place: Place, task_input: TaskInput) -> Reading:
-        """Return the function that reads a principal component: the mean projection of the patches on its positive side, when the mean of
+        """Return a reading of a principal component: the mean projection of the patches on its positive side, when the mean of
         all patches is zero.
         """
         start = task_input.layout.prefix
@@ -208,7 +208,7 @@ class Features(Task):
         return self.hidden(output)[:, start:]
 
     def _reads_class_token(self, output: Any) -> bool:
-        """Return whether the features of the whole are made of the class token."""
+        """Return whether a backbone computes its features of the whole input from the class token."""
         if self._library == "timm":
             return getattr(self._module, "global_pool", "token") in ("token", "")
         return self._embedding is None or bool(self._embedding.reads_first)

@@ -46,7 +46,7 @@ class GeneratedAnswer(VocabularyTask):
         return cls() if writes and logits is not None and logits.dim() == 3 else None
 
     def trial(self, output: Any) -> Tensor:
-        """Return the logits of the token that would come next."""
+        """Return from the module's output the logits (B, V) of the token that would come next."""
         return self.logits(output)[:, -1]
 
     def sample(self, text: str) -> Any:
@@ -73,13 +73,13 @@ class GeneratedAnswer(VocabularyTask):
 
     @staticmethod
     def _room(module: nn.Module, tokens: int) -> int:
-        """Return how many tokens may be written after ``tokens``."""
+        """Return how many tokens the model may still write after a prompt of so many ``tokens``."""
         declared = getattr(getattr(module, "generation_config", None), "max_new_tokens", None) or MAX_NEW_TOKENS
         limit = getattr(text_config(module), "max_position_embeddings", None)
         return min(declared, limit - tokens) if isinstance(limit, int) and limit > 0 else declared
 
     def _join(self, answer: Sequence[int], prepared: Prepared) -> Prepared:
-        """Append the tokens of an answer to the prompt."""
+        """Return the prepared prompt with the tokens of an answer appended."""
         record, length = prepared.inputs[0], prepared.tensors["input_ids"].shape[1]
         assert isinstance(record, TextInput)
         tensors = {}
@@ -117,7 +117,7 @@ class GeneratedAnswer(VocabularyTask):
         return "the next word, at each token; what is explained is its answer"
 
     def places(self, task_input: TaskInput) -> list[Place]:
-        """Return the places to ask about: the whole answer, its words, and all words as classes."""
+        """Return the places of an answer that can be asked about: the whole answer, its words, and all words as classes."""
         record, answer = task_input.record, self._answer(task_input)
         assert isinstance(record, TextInput)
         whole = answer[0], answer[-1]
@@ -132,14 +132,14 @@ class GeneratedAnswer(VocabularyTask):
 
     @staticmethod
     def _answer(task_input: TaskInput) -> range:
-        """Return the tokens of the answer."""
+        """Return the range of an input's tokens that belong to the answer."""
         assert isinstance(task_input.record, TextInput)
         inside = [i for i, token in enumerate(task_input.record.tokens) if token.part == ANSWER]
         return range(inside[0], inside[-1] + 1)
 
     def _words(self, task_input: TaskInput) -> list[tuple[int, int]]:
-        """Return the first and the last token of each word of the answer. A token after white space begins a word; white space that is a
-        token itself belongs to the word after it.
+        """Return the indices of the first and the last token of each word of the answer. A token after white space begins a word; white
+        space that is a token itself belongs to the word after it.
         """
         record = task_input.record
         assert isinstance(record, TextInput)
@@ -152,7 +152,7 @@ class GeneratedAnswer(VocabularyTask):
 
     @staticmethod
     def _is_blank(record: TextInput, first: int, last: int) -> bool:
-        """Return whether tokens are white space alone."""
+        """Return whether the tokens from ``first`` to ``last`` of a text are white space alone."""
         return all(token.start == token.end for token in record.tokens[first : last + 1])
 
     def _probability(self, task_input: TaskInput, first: int, last: int) -> float:
@@ -162,7 +162,7 @@ class GeneratedAnswer(VocabularyTask):
         return float(p.sum().exp())
 
     def usual(self, task_input: TaskInput, places: Sequence[Place]) -> Place:
-        """Return the place of the whole answer."""
+        """Return the default place: the whole answer."""
         return places[0]
 
     def find(self, at: str, task_input: TaskInput, places: Sequence[Place]) -> Place:

@@ -40,7 +40,7 @@ class MaskedWord(VocabularyTask):
         return cls() if transformers_class_ends(module, library, "ForMaskedLM") else None
 
     def sample(self, text: str) -> Any:
-        """Return the text with its last word masked."""
+        """Return the sentence ``text`` with its last word masked, as a sample input."""
         return re.sub(r"\w+(?=\W*$)", lambda _: self._mask(), text)
 
     def _mask(self) -> str:
@@ -51,7 +51,7 @@ class MaskedWord(VocabularyTask):
         return str(mask)
 
     def trial(self, output: Any) -> Tensor:
-        """Return the logits of one token, which stand for those of a mask."""
+        """Return from the module's output the logits (B, V) of one token, which stand for those of a mask."""
         return self.logits(output)[:, 0]
 
     @property
@@ -60,7 +60,7 @@ class MaskedWord(VocabularyTask):
         return "a word of the vocabulary, at each token"
 
     def places(self, task_input: TaskInput) -> list[Place]:
-        """Return the masks, each with its likeliest word."""
+        """Return the masks in an input as places, each with its likeliest word."""
         logits, ids = self.logits(task_input.output)[0], task_input.tensors["input_ids"][0]
         mask = self._mask()
         indices = (ids == self.tokenizer.mask_token_id).nonzero().flatten().tolist()
@@ -85,7 +85,7 @@ class MaskedWord(VocabularyTask):
         return super().find("mask" if at.strip() == "mask#1" else at, task_input, places)
 
     def reading(self, place: Place, task_input: TaskInput) -> Reading:
-        """Return the logits of the vocabulary at the mask."""
+        """Return a reading of a place: the logits of the vocabulary at the mask."""
         assert place.tokens is not None
         token = place.tokens[0]
         labels = self.labels(self.logits(task_input.output).shape[-1])

@@ -40,7 +40,7 @@ class QuestionAnswering(Task):
         return TextPair("What is it?", text)
 
     def trial(self, output: Any) -> Tensor:
-        """Return the means (B, 2) over tokens of the logits of start and end."""
+        """Return from the module's output the means (B, 2) over tokens of the logits of start and end."""
         return torch.stack(self._ends(output), -1).mean(1)
 
     def class_count(self, logits: Tensor) -> int:
@@ -56,7 +56,7 @@ class QuestionAnswering(Task):
 
     @staticmethod
     def _context(record: Any) -> range:
-        """Return the tokens of the context. Raises ExplainerError if only one text was sent."""
+        """Return the range of tokens of the context in the record of an input. Raises ExplainerError if only one text was sent."""
         assert isinstance(record, TextInput)
         inside = [i for i, token in enumerate(record.tokens) if token.part == 1 and not token.special]
         if not inside:
@@ -69,7 +69,7 @@ class QuestionAnswering(Task):
         return "where an answer starts and ends, at each token"
 
     def places(self, task_input: TaskInput) -> list[Place]:
-        """Return the best span, its start and its end."""
+        """Return the places of an input: the best span as the answer, its start and its end."""
         record, context = task_input.record, self._context(task_input.record)
         assert isinstance(record, TextInput)
         ends = [logits[0, context.start : context.stop] for logits in self._ends(task_input.output)]
@@ -85,7 +85,7 @@ class QuestionAnswering(Task):
         return places
 
     def usual(self, task_input: TaskInput, places: Sequence[Place]) -> Place:
-        """Return the place of the answer."""
+        """Return the default place: the answer."""
         return places[0]
 
     def find(self, at: str, task_input: TaskInput, places: Sequence[Place]) -> Place:
@@ -101,7 +101,7 @@ class QuestionAnswering(Task):
         return place
 
     def reading(self, place: Place, task_input: TaskInput) -> Reading:
-        """Return the function that reads the logits of the context's tokens, or the sum of the two logits of a span."""
+        """Return a reading of a place: the logits of the context's tokens, or the sum of the two logits of a span."""
         record, context = task_input.record, self._context(task_input.record)
         assert isinstance(record, TextInput)
         start, end = (logits[0] for logits in self._ends(task_input.output))

@@ -46,12 +46,12 @@ class ImageSegmentation(Task):
         return cls() if transformers_class_ends(module, library, "ForSemanticSegmentation") else None
 
     def trial(self, output: Any) -> Tensor:
-        """Return the mean logits (B, C) over the picture."""
+        """Return the mean logits (B, C) over the picture, from the module's output."""
         return logits_in(output).flatten(2).mean(-1)
 
     def places(self, task_input: TaskInput) -> list[Place]:
-        """Return the classes that the model sees, the largest area first, and the whole picture. ``score`` is the mean probability in the
-        area.
+        """Return the places of an input: the classes that the model sees in it, the largest area first, and the whole picture. ``score`` is
+        the mean probability in the area.
         """
         logits = logits_in(task_input.output)[0]
         p = logits.double().softmax(0)
@@ -67,7 +67,7 @@ class ImageSegmentation(Task):
         return [*places, self._rectangle(WHOLE, "the whole picture", (0.0, 0.0, 1.0, 1.0), task_input)]
 
     def usual(self, task_input: TaskInput, places: Sequence[Place]) -> Place:
-        """Return the largest area that is not background, or if all is background the largest."""
+        """Return the default place: the largest area that is not background, or if all is background the largest."""
         areas = [place for place in places if place.area is not None]
         return next((place for place in areas if (place.says or "").casefold() not in _BACKGROUND), areas[0])
 
@@ -97,7 +97,7 @@ class ImageSegmentation(Task):
         return Place(at, label, box=box, says=says, score=score)
 
     def reading(self, place: Place, task_input: TaskInput) -> Reading:
-        """Return the function that reads the mean logits of the pixels of a region."""
+        """Return a reading of a place: the mean logits of the pixels of a region."""
         logits = logits_in(task_input.output)[0]
         if place.area is not None:
             inside = logits.argmax(0) == list(task_input.labels).index(place.says or "")

@@ -66,7 +66,7 @@ class SeveralHeads(Task):
         return lambda tensors: dict(zip((GIVEN, BEFORE), run(tensors), strict=True))
 
     def trial(self, output: Any) -> Tensor:
-        """Return the logits of all heads, concatenated."""
+        """Return the logits of all heads in the module's output, concatenated."""
         self._widths = {name: output[GIVEN][name].shape[-1] for name in self.names}
         return torch.cat([output[GIVEN][name] for name in self.names], -1)
 
@@ -92,7 +92,7 @@ class SeveralHeads(Task):
         return (GIVEN if activation is None else BEFORE), meaning, labels
 
     def places(self, task_input: TaskInput) -> list[Place]:
-        """Return the heads, in the order in which the model gives them."""
+        """Return the heads as places, in the order in which the model returns them."""
         places = []
         for name in self.names:
             key, meaning, labels = self._head(name, task_input.output)
@@ -101,11 +101,11 @@ class SeveralHeads(Task):
         return places
 
     def usual(self, task_input: TaskInput, places: Sequence[Place]) -> Place:
-        """Return the first of the places."""
+        """Return the default place: the first of ``places``."""
         return places[0]
 
     def reading(self, place: Place, task_input: TaskInput) -> Reading:
-        """Return the function that reads the logits of a head."""
+        """Return a reading of a place: the logits of a head."""
         key, meaning, labels = self._head(place.at, task_input.output)
         others = ", ".join(name for name in self.names if name != place.at)
         note = f"The model has several outputs. This is {place.at}; the others are {others}."

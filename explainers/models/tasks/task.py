@@ -169,7 +169,7 @@ class Task(ABC):
 
     @abstractmethod
     def reading(self, place: Place, task_input: TaskInput) -> Reading:
-        """Return the function that reads the logits at a place."""
+        """Return a reading of ``place``: a function from the module's output to the logits there."""
 
 
 #: Every task by its name, in the order in which they are asked whether a module is theirs.

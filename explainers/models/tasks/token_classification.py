@@ -42,11 +42,11 @@ class TokenClassification(Task):
         return cls() if transformers_class_ends(module, library, "ForTokenClassification") else None
 
     def trial(self, output: Any) -> Tensor:
-        """Return the logits of the first token."""
+        """Return the logits (B, C) of the first token, from the module's output."""
         return logits_in(output)[:, 0]
 
     def places(self, task_input: TaskInput) -> list[Place]:
-        """Return the words, each with its label."""
+        """Return the words of an input as places, each with the label that the model gives it."""
         logits, record = logits_in(task_input.output)[0], task_input.record
         assert isinstance(record, TextInput)
         places = []
@@ -58,7 +58,7 @@ class TokenClassification(Task):
         return places
 
     def usual(self, task_input: TaskInput, places: Sequence[Place]) -> Place:
-        """Return the word with the most certain label, among the words that have one."""
+        """Return the default place: the word with the most certain label, among the ``places`` that have one."""
         named = [place for place in places if (place.says or "").casefold() not in _OUTSIDE]
         return super().usual(task_input, named or places)
 
@@ -71,7 +71,7 @@ class TokenClassification(Task):
         return next((known for known in places if known.at == place.at), place)
 
     def reading(self, place: Place, task_input: TaskInput) -> Reading:
-        """Return the function that reads the logits of a word's first piece; for several words their mean."""
+        """Return a reading of a place: the logits of a word's first piece; for several words their mean."""
         assert place.tokens is not None
         assert isinstance(task_input.record, TextInput)
         first, last = place.tokens

@@ -27,7 +27,7 @@ class VocabularyTask(Task):
 
     @staticmethod
     def logits(output: Any) -> Tensor:
-        """Return the logits (B, S, V)."""
+        """Return the logits (B, S, V) of the vocabulary at each token, from the module's output."""
         return logits_in(output)
 
     def labels(self, count: int) -> list[str]:

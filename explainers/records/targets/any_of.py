@@ -38,7 +38,7 @@ class AnyOf(ClassSet):
         return find_group(self.group, classes.groups, classes.labels)
 
     def label(self, name_of: NameOf) -> str:
-        """Return the label, such as ``any dog``."""
+        """Return the label of this target for people, such as ``any dog``."""
         return f"any {self.group.casefold()}"
 
     def text(self, name_of: NameOf) -> str:

@@ -43,7 +43,7 @@ class Contrast(Target):
         return (*towards.names(), *against.names())
 
     def value(self, logits: NamedLogits) -> Tensor:
-        """Return the difference of the two logits (B,)."""
+        """Return the logit of ``towards`` minus the logit of ``against``, (B,), from the logits of a batch."""
         towards, against = self.sides
         return towards.value(logits) - against.value(logits)
 
@@ -75,7 +75,7 @@ class Contrast(Target):
             raise ExplainerError(f"The contrast of {str(self.towards)!r} with itself is zero: name two different classes.")
 
     def label(self, name_of: NameOf) -> str:
-        """Return the label, such as ``zebra − dog``."""
+        """Return the label of this target for people, such as ``zebra − dog``."""
         towards, against = self.sides
         return f"{towards.label(name_of)} − {against.label(name_of)}"
 

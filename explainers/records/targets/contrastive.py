@@ -28,17 +28,17 @@ class OfOneClass(Target):
         return f"{self.kind}:{'' if self.name is None else self.name}"
 
     def names(self) -> tuple[Any, ...]:
-        """Return the name of the class, in a tuple. Raises ExplainerError if it is no single class."""
+        """Return the name of the class that the target is about, in a tuple. Raises ExplainerError if it is no single class."""
         if isinstance(self.name, Target):
             raise ExplainerError(f"{self.kind.upper()} is about one class, and {self.name!r} is none: name one.")
         return (self.name,)
 
     def probability(self, logits: NamedLogits) -> Tensor:
-        """Return the probability (B,) of the class."""
+        """Return the probability (B,) of the named class, from the logits of a batch."""
         return logits.probability(self.name)
 
     def index(self, logits: NamedLogits) -> Tensor:
-        """Return the index (B,) of the class."""
+        """Return the index (B,) of the named class, for each sample of a batch."""
         return logits.indices(self.name)[..., 0]
 
     def value(self, logits: NamedLogits) -> Tensor:
@@ -46,7 +46,7 @@ class OfOneClass(Target):
         return (self.output_gradient(logits) * logits.logits).sum(-1)
 
     def check(self, logits: NamedLogits) -> None:
-        """Raise ExplainerError for a model with a single class."""
+        """Raise ExplainerError if these logits belong to a model with a single class."""
         if logits.logits.shape[-1] < 2:
             raise ExplainerError(f"{self.kind.upper()} sets a class against the others, and this model has one: explain its logit.")
 
@@ -55,11 +55,11 @@ class OfOneClass(Target):
         return replace(self, name=TopClass(index)) if self.name is None else self
 
     def label(self, name_of: NameOf) -> str:
-        """Return the label, such as ``zebra (CLRP)``."""
+        """Return the label of this target for people, such as ``zebra (CLRP)``."""
         return f"{name_of(self.name)} ({self.kind.upper()})"
 
     def text(self, name_of: NameOf) -> str:
-        """Return the label of the class."""
+        """Return the label of the class, as it is written after the kind of target and a colon."""
         return name_of(self.name)
 
     @classmethod
@@ -132,7 +132,7 @@ class SGLRP(OfOneClass):
         return of_class * (torch.zeros_like(p).scatter(-1, logits.indices(self.name), 1.0) - p)
 
     def check(self, logits: NamedLogits) -> None:
-        """Raise ExplainerError for a model without softmax, or with a single class."""
+        """Raise ExplainerError if these logits belong to a model without softmax, or with a single class."""
         super().check(logits)
         if logits.classes.output != "softmax":
             raise ExplainerError("SGLRP starts from a softmax, and the classes of this model exclude nothing: explain clrp, or a class.")

@@ -89,17 +89,17 @@ class Finer(OfOneClass):
         return replace(super().parse(name, read_name), **settings)  # type: ignore[type-var]
 
     def value(self, logits: NamedLogits) -> Tensor:
-        """Return z_c - gamma * mean of z_t over the nearest classes t, (B,)."""
+        """Return z_c - gamma * mean of z_t over the nearest classes t, (B,), from the logits z of a batch."""
         references = logits.logits.gather(-1, nearest(logits, self.index(logits), self.references))
         return logits.logit(self.name) - self.gamma * references.mean(-1)
 
     def check(self, logits: NamedLogits) -> None:
-        """Raise ExplainerError for a model with a single class."""
+        """Raise ExplainerError if these logits belong to a model with a single class."""
         if logits.logits.shape[-1] < 2:
             raise ExplainerError("FinerCAM sets a class against its nearest ones, and this model has one class: explain its logit.")
 
     def label(self, name_of: NameOf) -> str:
-        """Return the label, such as ``zebra (against its nearest kinds)``."""
+        """Return the label of this target for people, such as ``zebra (against its nearest kinds)``."""
         said = self._settings().removeprefix("?").replace("&", ", ")
         return f"{name_of(self.name)} (against {self.words}{f'; {said}' if said else ''})"
 

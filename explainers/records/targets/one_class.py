@@ -28,11 +28,11 @@ class OneClass(Target):
         return repr(self.name)
 
     def names(self) -> tuple[Any, ...]:
-        """Return the name of the class, in a tuple."""
+        """Return the name of the class that the target is about, in a tuple."""
         return (self.name,)
 
     def value(self, logits: NamedLogits) -> Tensor:
-        """Return the logit (B,) of the class."""
+        """Return the logit (B,) of the named class, from the logits of a batch."""
         return logits.logit(self.name)
 
     def output_gradient(self, logits: NamedLogits) -> Tensor:
@@ -40,11 +40,11 @@ class OneClass(Target):
         return logits.shares(self.name)
 
     def probability(self, logits: NamedLogits) -> Tensor:
-        """Return the probability (B,) of the class."""
+        """Return the probability (B,) of the named class, from the logits of a batch."""
         return logits.probability(self.name)
 
     def index(self, logits: NamedLogits) -> Tensor:
-        """Return the index (B,) of the class."""
+        """Return the index (B,) of the named class, for each sample of a batch."""
         return logits.indices(self.name)[..., 0]
 
     def with_top_class(self, index: int) -> OneClass:
@@ -52,7 +52,7 @@ class OneClass(Target):
         return OneClass(TopClass(index)) if self.name is None else self
 
     def spelling(self, name_of: NameOf) -> str:
-        """Return the label of the class."""
+        """Return the label of the class, as it is written after the kind of target and a colon."""
         return name_of(self.name)
 
     def to_json(self, name_of: NameOf) -> dict[str, Any]:

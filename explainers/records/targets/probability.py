@@ -41,7 +41,7 @@ class Probability(Target):
         return self._class.names()
 
     def value(self, logits: NamedLogits) -> Tensor:
-        """Return the probability (B,) of the class or group."""
+        """Return the probability (B,) of the class or group, from the logits of a batch."""
         return self._class.probability(logits)
 
     def output_gradient(self, logits: NamedLogits) -> Tensor:
@@ -65,7 +65,7 @@ class Probability(Target):
         return self._class.index(logits)
 
     def check(self, logits: NamedLogits) -> None:
-        """Raise ExplainerError for a model that gives no probabilities."""
+        """Raise ExplainerError if these logits belong to a model that gives no probabilities."""
         if logits.classes.output == "regression":
             raise ExplainerError("This model gives values, not probabilities: explain the value itself.")
 
@@ -74,7 +74,7 @@ class Probability(Target):
         return Probability(TopClass(index)) if self.of is None else self
 
     def label(self, name_of: NameOf) -> str:
-        """Return the label, such as ``p(zebra)``."""
+        """Return the label of this target for people, such as ``p(zebra)``."""
         return f"p({self._class.label(name_of)})"
 
     def to_json(self, name_of: NameOf) -> dict[str, Any]:

@@ -178,7 +178,7 @@ class ClassSet(Target):
         return (self,)
 
     def value(self, logits: NamedLogits) -> Tensor:
-        """Return the log-sum-exp of the logits of the classes, (B,)."""
+        """Return the log-sum-exp (B,) of the logits of the classes."""
         return logits.logit(self)
 
     def output_gradient(self, logits: NamedLogits) -> Tensor:
@@ -186,5 +186,5 @@ class ClassSet(Target):
         return logits.shares(self)
 
     def probability(self, logits: NamedLogits) -> Tensor:
-        """Return the probability (B,) of all the classes together."""
+        """Return the probability (B,) of all the classes together, from the logits of a batch."""
         return logits.probability(self)

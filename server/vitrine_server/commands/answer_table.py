@@ -11,7 +11,7 @@ from vitrine_server.commands.model import add_model, open_model
 
 
 def add(commands: Commands) -> None:
-    """Add the command ``vitrine answer-table``."""
+    """Add to ``commands``, the subparsers of ``vitrine``, the command ``vitrine answer-table``."""
     parser = commands.add_parser(
         "answer-table",
         help="score the words of a prompt for each word of a language model's answer",
@@ -32,7 +32,9 @@ def add(commands: Commands) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Run the command: have the model answer a prompt, and print or write the table of prompt words by answer words."""
+    """Run the command with its parsed arguments: have the model answer a prompt, and print or write the table of prompt words by answer
+    words.
+    """
     check_out_file(args.out, [".json", ".png", ".pdf", ".svg"])
     import explainers
     from explainers.analysis.answer_table import TABLE_METHOD

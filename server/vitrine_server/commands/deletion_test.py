@@ -16,7 +16,7 @@ FIGURES = (".png", ".svg", ".pdf", ".json")
 
 
 def add(commands: Commands) -> None:
-    """Add the command ``vitrine deletion-test``."""
+    """Add to ``commands``, the subparsers of ``vitrine``, the command ``vitrine deletion-test``."""
     parser = commands.add_parser(
         "deletion-test",
         help="rank methods by the deletion test on an image or a text",
@@ -38,7 +38,7 @@ def add(commands: Commands) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Run the command: explain one input, test its maps by deletion, and print or write the ranking of methods."""
+    """Run the command with its parsed arguments: explain one input, test its maps by deletion, and print or write the ranking of methods."""
     check_out_file(args.out, FIGURES)
     from explainers.analysis.deletion_test import check_draws, deletion_test, even_shares
     from explainers.models.removal.ways import REMOVAL_WAYS, check_how

@@ -18,7 +18,7 @@ WARM_UP_SHARE = 0.01  # of the passes, after which the time that the rest takes 
 
 
 def add(commands: Commands) -> None:
-    """Add the command ``vitrine depth``."""
+    """Add to ``commands``, the subparsers of ``vitrine``, the command ``vitrine depth``."""
     parser = commands.add_parser(
         "depth",
         help="measure whether the Transformer matters: parts, heads, reading, agreement of methods",
@@ -39,7 +39,7 @@ def add(commands: Commands) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Run the command: measure the depth of a model, and print or write it."""
+    """Run the command with its parsed arguments: measure the depth of a model, and print or write it."""
     check_out_file(args.out, [".json"])
     inputs = read_inputs(args.inputs)
     import explainers

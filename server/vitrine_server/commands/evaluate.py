@@ -41,7 +41,7 @@ DEFAULTS: dict[str, Any] = {
 
 
 def add(commands: Commands) -> None:
-    """Add the command ``vitrine evaluate``."""
+    """Add to ``commands``, the subparsers of ``vitrine``, the command ``vitrine evaluate``."""
     parser = commands.add_parser(
         "evaluate",
         help="measure attribution methods on a data set: faithfulness, localisation, sanity",
@@ -138,7 +138,7 @@ def add_protocol(parser: argparse._ActionsContainer) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Run the command: measure methods on a data set, write the reports, and print the table."""
+    """Run the command with its parsed arguments: measure methods on a data set, write the reports, and print the table."""
     args = apply_experiment(args)
     if args.list:
         print(json.dumps(listed(), indent=1, ensure_ascii=False) if args.json else listing())

@@ -26,7 +26,7 @@ STRONGEST_WORDS = 5  # words a method that are named in the table
 
 
 def add(commands: Commands) -> None:
-    """Add the command ``vitrine explain``."""
+    """Add to ``commands``, the subparsers of ``vitrine``, the command ``vitrine explain``."""
     parser = commands.add_parser(
         "explain",
         help="explain what a model says about an image, a text or a molecule",
@@ -124,7 +124,7 @@ def _add_texts(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Run the command: explain one input, print the table or JSON, and write the maps to ``--out``."""
+    """Run the command with its parsed arguments: explain one input, print the table or JSON, and write the maps to ``--out``."""
     check_out_folder(args.out)
     former = [] if args.out is None else files_of_former_run(args.out)
     _, result = make_explanation(args)

@@ -16,7 +16,7 @@ MOST = 300  # pictures of each of --pictures
 
 
 def add(commands: Commands) -> None:
-    """Add the commands ``vitrine heads`` and ``vitrine head-words``."""
+    """Add to ``commands``, the subparsers of ``vitrine``, the commands ``vitrine heads`` and ``vitrine head-words``."""
     parser = commands.add_parser(
         "heads",
         help="what each head adds to the cosine of a picture and a prompt",
@@ -66,7 +66,9 @@ def _head(text: str) -> tuple[int, int]:
 
 
 def run_heads(args: argparse.Namespace) -> None:
-    """Run ``vitrine heads``: print the contribution of each head to a cosine, or compare the cosine with one head ablated."""
+    """Run ``vitrine heads`` with its parsed arguments: print the contribution of each head to a cosine, or compare the cosine with one head
+    ablated.
+    """
     check_out_file(args.out, [".json"])
     if not args.image.is_file():
         raise CommandError(f"there is no file {args.image}")
@@ -84,7 +86,7 @@ def run_heads(args: argparse.Namespace) -> None:
 
 
 def run_words(args: argparse.Namespace) -> None:
-    """Run ``vitrine head-words``: choose the words that describe each head of a model."""
+    """Run ``vitrine head-words`` with its parsed arguments: choose the words that describe each head of a model."""
     check_out_file(args.out, [".json"])
     texts = None if args.texts is None else [line.strip() for line in read_text_file(args.texts).splitlines() if line.strip()]
     import explainers

@@ -20,7 +20,7 @@ OF_FIXLIP = ("variant", "p", "budget", "parts", "seed")
 
 
 def add(commands: Commands) -> None:
-    """Add the commands ``vitrine interaction`` and ``vitrine alike``."""
+    """Add to ``commands``, the subparsers of ``vitrine``, the commands ``vitrine interaction`` and ``vitrine alike``."""
     parser = commands.add_parser(
         "interaction",
         help="which words of a prompt go with which patches of a picture",
@@ -80,7 +80,7 @@ def _add_settings(parser: argparse.ArgumentParser, about: str, default: str | No
 
 
 def run_interaction(args: argparse.Namespace) -> None:
-    """Run ``vitrine interaction``: compute which words of a prompt go with which patches of a picture."""
+    """Run ``vitrine interaction`` with its parsed arguments: compute which words of a prompt go with which patches of a picture."""
     check_out_file(args.out, ENDINGS)
     if not args.image.is_file():
         raise CommandError(f"there is no file {args.image}")
@@ -100,7 +100,7 @@ def run_interaction(args: argparse.Namespace) -> None:
 
 
 def run_alike(args: argparse.Namespace) -> None:
-    """Run ``vitrine alike``: compute which parts make two pictures, or two texts, similar to a model."""
+    """Run ``vitrine alike`` with its parsed arguments: compute which parts make two pictures, or two texts, similar to a model."""
     check_out_file(args.out, ENDINGS)
     are_files = [Path(text).is_file() for text in args.inputs]
     if are_files[0] != are_files[1]:

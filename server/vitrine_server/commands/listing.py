@@ -17,7 +17,7 @@ TEXT_WIDTH = 120  # columns of a text for reading
 
 
 def add(commands: Commands) -> None:
-    """Add the commands ``vitrine models`` and ``vitrine methods``."""
+    """Add to ``commands``, the subparsers of ``vitrine``, the commands ``vitrine models`` and ``vitrine methods``."""
     parser = commands.add_parser("models", help="list the models that ship with Vitrine and a few from the hub")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.set_defaults(run=run_models)
@@ -32,7 +32,7 @@ def add(commands: Commands) -> None:
 
 
 def run_models(args: argparse.Namespace) -> None:
-    """Run ``vitrine models``: print the catalogue of models."""
+    """Run ``vitrine models`` with its parsed arguments: print the catalogue of models."""
     from explainers.models.catalogue import CATALOGUE
     from explainers.models.loading import calibration_of
 
@@ -56,7 +56,7 @@ def run_models(args: argparse.Namespace) -> None:
 
 
 def run_methods(args: argparse.Namespace) -> None:
-    """Run ``vitrine methods``: print every method with each rule that it can use."""
+    """Run ``vitrine methods`` with its parsed arguments: print every method with each rule that it can use."""
     import explainers
     from explainers.methods import count_methods
 

@@ -13,7 +13,7 @@ from vitrine_server.commands.listing import text_table
 
 
 def add(commands: Commands) -> None:
-    """Add the command ``vitrine metrics-on-truth``."""
+    """Add to ``commands``, the subparsers of ``vitrine``, the command ``vitrine metrics-on-truth``."""
     parser = commands.add_parser(
         "metrics-on-truth",
         help="compare metrics with the truth, on runs where it is known what answers come from",
@@ -30,7 +30,7 @@ def add(commands: Commands) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Run the command: compare metrics with the truth, write the figures, and print the tables and conclusions."""
+    """Run the command with its parsed arguments: compare metrics with the truth, write the figures, and print the tables and conclusions."""
     from explainers.evaluation.known_truth.metrics_on_truth import FILE, write_truth
     from explainers.evaluation.known_truth.truth_in_words import advice, conclusions
 

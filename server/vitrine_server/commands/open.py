@@ -12,7 +12,7 @@ from vitrine_server.commands.model import add_open_options, open_model
 
 
 def add(commands: Commands) -> None:
-    """Add the command ``vitrine open``."""
+    """Add to ``commands``, the subparsers of ``vitrine``, the command ``vitrine open``."""
     parser = commands.add_parser(
         "open",
         help="open your own model, say what it is, and check it",
@@ -35,7 +35,7 @@ def add(commands: Commands) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Run the command: open a model and print its report. Raises CommandError after that if a check failed."""
+    """Run the command with its parsed arguments: open a model and print its report. Raises CommandError after that if a check failed."""
     import explainers
 
     anything = args.anything[0] if len(args.anything) == 1 else args.anything

@@ -12,7 +12,7 @@ from vitrine_server.commands.progress import Passes
 
 
 def add(commands: Commands) -> None:
-    """Add the command ``vitrine probe``."""
+    """Add to ``commands``, the subparsers of ``vitrine``, the command ``vitrine probe``."""
     parser = commands.add_parser(
         "probe",
         help="swap one word of a sentence and compare the answers",
@@ -47,7 +47,7 @@ def parse_group(text: str) -> tuple[str, list[str]]:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Run the command: put the words of each group into the sentence, and print or write the model's answers."""
+    """Run the command with its parsed arguments: put the words of each group into the sentence, and print or write the model's answers."""
     groups = dict(args.group)
     if len(groups) < len(args.group):
         raise CommandError("two groups have the same name: give each group a name of its own")

@@ -14,7 +14,7 @@ REGIONS_METHOD = "fullgrad_plus:libra"  # unless another is asked for
 
 
 def add(commands: Commands) -> None:
-    """Add the command ``vitrine regions``."""
+    """Add to ``commands``, the subparsers of ``vitrine``, the command ``vitrine regions``."""
     parser = commands.add_parser(
         "regions",
         help="paint a picture by the prompt, or class, that wins each patch",
@@ -29,7 +29,9 @@ def add(commands: Commands) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Run the command: explain one picture for several prompts or classes, and print or write which wins each patch."""
+    """Run the command with its parsed arguments: explain one picture for several prompts or classes, and print or write which wins each
+    patch.
+    """
     check_out_file(args.out, ENDINGS)
     if args.methods is not None and len(args.methods) > 1:
         raise CommandError("give one method: the regions are those of its maps")

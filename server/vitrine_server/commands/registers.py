@@ -13,7 +13,7 @@ from vitrine_server.pictures import read_sources
 
 
 def add(commands: Commands) -> None:
-    """Add the command ``vitrine registers``."""
+    """Add to ``commands``, the subparsers of ``vitrine``, the command ``vitrine registers``."""
     parser = commands.add_parser(
         "registers",
         help="find once the neurons that make a model's outlier tokens",
@@ -37,7 +37,7 @@ def add(commands: Commands) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Run the command: find the register neurons of a model, and print or write them."""
+    """Run the command with its parsed arguments: find the register neurons of a model, and print or write them."""
     check_out_file(args.out, [".json"])
     import explainers
 

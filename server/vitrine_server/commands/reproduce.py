@@ -22,7 +22,7 @@ FIGURE = "figure.svg"
 
 
 def add(commands: Commands) -> None:
-    """Add the command ``vitrine reproduce``."""
+    """Add to ``commands``, the subparsers of ``vitrine``, the command ``vitrine reproduce``."""
     parser = commands.add_parser(
         "reproduce",
         help="measure a table of a paper under its own protocol",
@@ -57,7 +57,7 @@ def add(commands: Commands) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Run the command: measure a table of a paper, write the result, and print it."""
+    """Run the command with its parsed arguments: measure a table of a paper, write the result, and print it."""
     if args.list:
         print(listing())
         return

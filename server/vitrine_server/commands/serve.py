@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 
 def add(commands: Commands) -> None:
-    """Add the command ``vitrine serve``."""
+    """Add to ``commands``, the subparsers of ``vitrine``, the command ``vitrine serve``."""
     parser = commands.add_parser(
         "serve",
         help="start the server",
@@ -39,7 +39,7 @@ def add(commands: Commands) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Run the command: start the server, and stop when it is interrupted."""
+    """Run the command with its parsed arguments: start the server, and stop when it is interrupted."""
     try:
         settings = load_settings({name: getattr(args, name) for name in Settings.model_fields})
     except ValueError as problem:

@@ -10,7 +10,7 @@ from vitrine_server.settings import Settings, load_settings
 
 
 def add(commands: Commands) -> None:
-    """Add the commands for the store: ``vitrine backup``, ``restore`` and ``recover``."""
+    """Add to ``commands``, the subparsers of ``vitrine``, those for the store: ``vitrine backup``, ``restore`` and ``recover``."""
     parser = commands.add_parser("backup", help="copy a server's store to a folder, also while the server works")
     parser.add_argument("folder", type=Path, help="where to; an older backup in it is replaced once this one is whole")
     _add_home(parser)
@@ -48,7 +48,7 @@ def _home(args: argparse.Namespace) -> Path:
 
 
 def run_backup(args: argparse.Namespace) -> None:
-    """Run ``vitrine backup``: copy the store of the server to a folder."""
+    """Run ``vitrine backup`` with its parsed arguments: copy the store of the server to a folder."""
     from vitrine_server.store.copies import back_up
 
     back_up(_home(args), args.folder)
@@ -56,7 +56,7 @@ def run_backup(args: argparse.Namespace) -> None:
 
 
 def run_restore(args: argparse.Namespace) -> None:
-    """Run ``vitrine restore``: replace the store by a backup."""
+    """Run ``vitrine restore`` with its parsed arguments: replace the store by a backup."""
     from vitrine_server.store.copies import restore
 
     before = restore(args.folder, _home(args))
@@ -64,7 +64,7 @@ def run_restore(args: argparse.Namespace) -> None:
 
 
 def run_recover(args: argparse.Namespace) -> None:
-    """Run ``vitrine recover``: add to the store whatever can be read of a damaged one."""
+    """Run ``vitrine recover`` with its parsed arguments: add to the store whatever can be read of a damaged one."""
     from vitrine_server.store.copies import recover
 
     explanations, lost = recover(args.file, _settings(args))

@@ -25,7 +25,7 @@ WORDS_SHOWN = 20  # words in the table
 
 
 def add(commands: Commands) -> None:
-    """Add the command ``vitrine summarise``."""
+    """Add to ``commands``, the subparsers of ``vitrine``, the command ``vitrine summarise``."""
     parser = commands.add_parser(
         "summarise",
         help="sum up what a model looks at over many pictures or texts",
@@ -52,8 +52,8 @@ def add(commands: Commands) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Run the command: explain many inputs by one method, write the summary, and print it. If some inputs cannot be explained, they are
-    named and the exit code is 1.
+    """Run the command with its parsed arguments: explain many inputs by one method, write the summary, and print it. If some inputs cannot
+    be explained, they are named and the exit code is 1.
     """
     check_out_folder(args.out)
     inputs = read_inputs(args)

@@ -18,7 +18,7 @@ FORMATS = {"csv": "a line a cell, all digits", "markdown": "a table of Markdown"
 
 
 def add(commands: Commands) -> None:
-    """Add the command ``vitrine tables``."""
+    """Add to ``commands``, the subparsers of ``vitrine``, the command ``vitrine tables``."""
     parser = commands.add_parser(
         "tables",
         help="put runs of vitrine evaluate into one table: methods, models, data sets, metrics",
@@ -58,7 +58,7 @@ def add(commands: Commands) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Run the command: combine the results of runs in one table, and write or print it."""
+    """Run the command with its parsed arguments: combine the results of runs in one table, and write or print it."""
     from explainers.evaluation.tables.over_runs import AXES, Selection, pairs_over_runs, table_over_runs
     from explainers.evaluation.tables.writing import to_csv, to_html, to_latex, to_markdown
 

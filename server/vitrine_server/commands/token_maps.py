@@ -13,7 +13,7 @@ from vitrine_server.commands.model import add_model, open_model
 
 
 def add(commands: Commands) -> None:
-    """Add the command ``vitrine token-maps``."""
+    """Add to ``commands``, the subparsers of ``vitrine``, the command ``vitrine token-maps``."""
     parser = commands.add_parser(
         "token-maps",
         help="say where in a picture each token of a vision-language model's answer was",
@@ -31,7 +31,9 @@ def add(commands: Commands) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Run the command: have a model answer a question about a picture, and print or write a map for each token of the answer."""
+    """Run the command with its parsed arguments: have a model answer a question about a picture, and print or write a map for each token of
+    the answer.
+    """
     check_out_file(args.out, [".json", ".png", ".pdf", ".svg"])
     if args.model is None:
         raise CommandError("name a model that writes about pictures: --model")

@@ -9,6 +9,6 @@ revision, down_revision = "6", "5"
 
 
 def upgrade() -> None:
-    """Migrate the store from schema 5."""
+    """Migrate a store of schema 5: add the columns ``turn`` and ``address`` to its explanations."""
     for name in ("turn", "address"):
         op.add_column("explanations", sa.Column(name, sa.Text, nullable=False, server_default=""))

@@ -9,7 +9,7 @@ revision, down_revision = "5", "4"
 
 
 def upgrade() -> None:
-    """Migrate the store from schema 4."""
+    """Migrate a store of schema 4: add the columns with which processes of a cluster claim explanations."""
     op.add_column("explanations", sa.Column("claimed_by", sa.Text))
     op.add_column("explanations", sa.Column("claimed_until", sa.Double))
     op.add_column("explanations", sa.Column("attempts", sa.Integer, nullable=False, server_default="0"))

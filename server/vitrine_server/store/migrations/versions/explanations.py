@@ -9,7 +9,7 @@ revision, down_revision = "1", None
 
 
 def upgrade() -> None:
-    """Create the tables of schema 1."""
+    """Create the tables of schema 1 in an empty store: explanations and their images."""
     op.create_table(
         "explanations",
         sa.Column("id", sa.Text, primary_key=True),

@@ -8,6 +8,6 @@ revision, down_revision = "4", "3"
 
 
 def upgrade() -> None:
-    """Migrate the store from schema 3."""
+    """Migrate a store of schema 3: drop the trigger that deleted uploads in SQLite."""
     if op.get_bind().dialect.name == "sqlite":
         op.execute("DROP TRIGGER IF EXISTS forget_upload")

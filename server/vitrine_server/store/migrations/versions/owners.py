@@ -9,5 +9,5 @@ revision, down_revision = "3", "2"
 
 
 def upgrade() -> None:
-    """Migrate the store from schema 2."""
+    """Migrate a store of schema 2: add the column ``owner`` to its explanations."""
     op.add_column("explanations", sa.Column("owner", sa.Text, nullable=False, server_default=""))
