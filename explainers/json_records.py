@@ -120,7 +120,7 @@ def finite_or_none(value: float | None) -> float | None:
 
 
 def as_it_is(value: Any) -> Any:
-    """Return plain data as it is, without conversion of its parts."""
+    """Return plain data unchanged, without conversion of its parts."""
     return value
 
 
@@ -139,14 +139,16 @@ def plain(value: Any) -> Any:
 
 @cache
 def written_fields(record: Any) -> tuple[tuple[str, str, JsonField], ...]:
-    """Return attribute, key and mark of each field that is in JSON: first the fields as they are declared, then properties."""
+    """Return attribute, key and :class:`JsonField` of each field of a record that is in JSON: first fields in the order of declaration,
+    then properties.
+    """
     hints = _hints(record)
     marks = {name: _mark(hint) for name, hint in hints.items()}
     return tuple((name, mark.key or name, mark) for name, mark in marks.items() if not mark.is_hidden)
 
 
 def _hints(record: Any) -> dict[str, Any]:
-    """Return the annotated type of each field and of each property that is a field in JSON, by name."""
+    """Return the annotated types of a record's fields, and of those of its properties that are written to JSON, by name."""
     declared = get_type_hints(record, include_extras=True)
     hints = {field.name: declared[field.name] for field in fields(record)}
     for base in reversed(record.__mro__):
@@ -162,7 +164,7 @@ def _mark(hint: Any) -> JsonField:
 
 
 def _json_type(hint: Any, mark: JsonField) -> Any:
-    """Return the type of a field in JSON."""
+    """Return the type that a field of a record has in JSON."""
     kind = get_args(hint)[0] if get_origin(hint) is Annotated else hint
     kind = kind if mark.kind is None else mark.kind
     if mark.is_optional and get_origin(kind) in (Union, UnionType):  # where it is None it is not there

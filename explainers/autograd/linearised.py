@@ -25,7 +25,7 @@ class Linearised:
         self._way_back: tuple[Tensor, Tensor] | None = None
 
     def pull(self, output_gradient: Tensor) -> Tensor:
-        """Apply L^T to a signal at the logits (B, C); return the signal at x^1 (B, S, D)."""
+        """Apply L^T, the backward pass, to a signal at the logits (B, C); return the signal at x^1 (B, S, D)."""
         return self._pull(output_gradient, differentiable=False)
 
     def push(self, tangent: Tensor) -> Tensor:

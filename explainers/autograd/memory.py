@@ -28,7 +28,7 @@ _OF_WIDTH, _OF_WEIGHTS = 48, 6
 
 
 def rows_of(model: Model, tensors: Mapping[str, Tensor]) -> int:
-    """Return the number of samples in a batch."""
+    """Return the number of samples in a batch of input tensors."""
     return max(len(tensor) for name, tensor in tensors.items() if model.is_sample(name))
 
 
@@ -40,7 +40,7 @@ def estimate_of_one(model: Model, tensors: Mapping[str, Tensor]) -> int:
 
 
 def measure_one(model: Model, tensors: Mapping[str, Tensor]) -> int:
-    """Measure the bytes that a recording of one of the samples keeps, once for each shape of input."""
+    """Run the model on one sample of the tensors, and return the bytes that its recording keeps; measured once for each shape of input."""
     first = {name: tensor[:1] if model.is_sample(name) else tensor for name, tensor in tensors.items()}
     key = ("bytes of a recording", tuple(sorted((name, tuple(tensor.shape)) for name, tensor in first.items())))
     return model.cached(key, lambda: _measure(model, first))
@@ -125,7 +125,7 @@ def _bytes_of_a_row(model: Model, tensors: Mapping[str, Tensor], propagated: boo
 
 
 def _shape(model: Model, tensors: Mapping[str, Tensor]) -> tuple[int, int]:
-    """Return the number of tokens and the width of a model for these tensors."""
+    """Return the number of tokens and their width in a model that is given these tensors."""
     layout = model.layout_of(tensors)
     length = row_length(tensors, layout.prefix) if layout.grid is None else layout.image_tokens
     return int(length), int(model.details.get("width") or 1024)

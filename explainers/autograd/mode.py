@@ -146,7 +146,7 @@ def call_in_float64(call: Callable[[Any, tuple[Any, ...], dict[str, Any]], Any],
 
 
 def doubled(value: Any) -> Any:
-    """Convert floating-point tensors and data types, also in lists and tuples, to float64."""
+    """Return a value with its floating-point tensors and data types converted to float64, also inside lists and tuples."""
     if isinstance(value, Tensor):
         return value.double() if value.is_floating_point() and value.dtype != torch.float64 else value
     if isinstance(value, torch.dtype):

@@ -46,7 +46,7 @@ class Insides:
         return bare
 
     def beside(self, value: Tensor) -> Inside | None:
-        """Return the recorded tensor for a plain tensor; None if there is none."""
+        """Return the tensor that was recorded for a plain tensor; None if there is none."""
         known: Inside | None = self._beside.get(value) if len(self._beside) else None
         return known
 
@@ -83,7 +83,10 @@ class Insides:
         return bool(self._checkpoints)
 
     def end(self, rec: Recorder) -> None:
-        """Forget everything about the forward pass. Raises ExplainerError for a function inside a checkpoint with a backward of its own."""
+        """Forget everything about the forward pass of the recording.
+
+        Raises ExplainerError for a function inside a checkpoint with a backward of its own.
+        """
         for value, inside in self._unasked:
             if not _has_its_gradient(rec, value, inside):
                 raise ExplainerError(

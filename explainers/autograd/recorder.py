@@ -40,7 +40,7 @@ class Operator(Function):
 
 
 def saved_of(ctx: Any) -> Sequence[Any]:
-    """Return the tensors that :meth:`Recorder.keep` kept; each is read, or computed again, when it is accessed."""
+    """Return the tensors that :meth:`Recorder.keep` kept in an autograd context; each is read, or computed again, when it is accessed."""
     return SavedTensors(ctx.kept_tensors) if hasattr(ctx, "kept_tensors") else ctx.saved_tensors
 
 
@@ -93,7 +93,7 @@ class Recorder(Protocol):
         """Note that ``tensor`` is about to be overwritten."""
 
     def keep(self, ctx: Any, *tensors: Tensor | None) -> None:
-        """Keep tensors for the backward pass, in which :func:`saved_of` returns them one by one."""
+        """Keep tensors in an autograd context ``ctx`` for the backward pass, in which :func:`saved_of` returns them one by one."""
 
     def recorded(self) -> AbstractContextManager[Any]:
         """Return a context in which torch calls are recorded, for a handler that replaces a function by several others."""

@@ -380,7 +380,7 @@ class Recording:
         self.forward_pass.saved.before_write(tensor)
 
     def keep(self, ctx: Any, *tensors: Tensor | None) -> None:
-        """Keep tensors for the backward pass."""
+        """Keep tensors in an autograd context ``ctx`` for the backward pass."""
         ctx.kept_tensors = [None if each is None else self.forward_pass.saved.keep(each) for each in tensors]
 
     def recompute(self, value: Tensor, function: Callable[..., Tensor], *arguments: Any) -> None:
@@ -440,7 +440,7 @@ class Recording:
             self.backward_pass.biases.add(signal, bias)
 
     def cached_backward(self, rule: Rule, output_gradient: Tensor, fields: Fields = ALL) -> Signals:
-        """Return the signals of :meth:`backward`, cached, so that the same pass runs only once."""
+        """Run :meth:`backward` with these arguments and return its signals; they are cached, so that the same pass runs only once."""
         key = (rule, output_gradient.detach().cpu().to(torch.float64).numpy().tobytes())
         known = self._cache.get(key)
         if known is None or not covers(known.fields, fields):

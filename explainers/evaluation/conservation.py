@@ -71,5 +71,5 @@ def block_sums(model: Model, tensors: Mapping[str, Tensor], target: TargetLike, 
 
 
 def without_prompts(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return the tensors of an input without the prompts that a CLIP model compares it with."""
+    """Return the input tensors of a model without those of the prompts that a CLIP model compares the input with."""
     return {"pixel_values": tensors["pixel_values"]} if "pixel_values" in tensors else dict(tensors)

@@ -70,7 +70,7 @@ def inputs_in_words(report: dict[str, Any]) -> str:
 
 
 def broken_in_words(broken: list[dict[str, Any]]) -> str:
-    """Return how many inputs could not be read and which, the first of them with the first line of the reason."""
+    """Return a sentence part on the inputs that could not be read: how many, which, and the reason for the first of them."""
     reasons = [row["broken"].partition("\n")[0].rstrip(".") for row in broken[:_MAX_NAMED_BROKEN]]
     named = "; ".join(f"{row['input'] or 'number'} ({row['index']}): {reason}" for row, reason in zip(broken, reasons, strict=False))
     more = "; ..." if len(broken) > _MAX_NAMED_BROKEN else ""
@@ -96,12 +96,12 @@ def count_in_words(report: dict[str, Any], metric: dict[str, Any], spec: str) ->
 
 
 def has_counts(report: dict[str, Any]) -> bool:
-    """Return whether a method has values of fewer inputs than others."""
+    """Return whether some method of a report has values of fewer inputs than others."""
     return any(count_in_words(report, metric, method["spec"]) for metric in report["metrics"] for method in report["methods"])
 
 
 def lacks_values(report: dict[str, Any]) -> bool:
-    """Return whether a method has no value by some metric."""
+    """Return whether some method of a report has no value by some metric."""
     return any(figure["value"] is None for figures in report["results"].values() for figure in figures.values())
 
 
@@ -117,8 +117,8 @@ def format_value(value: float | None, unit: str, decimals: int | None = None) ->
 
 
 def _bars(report: dict[str, Any], metric: dict[str, Any]) -> list[dict[str, str]]:
-    """Return for each method that has a value, best first, the start of its interval, the value and the end, as positions in pixels from
-    230 to 650.
+    """Return the bar of each method of a report that has a value of a metric, best first: the ends of its interval and the value, in pixels
+    from 230 to 650.
     """
     results, order = report["results"][metric["name"]], rank_methods(report, metric)
     low = min((results[spec]["low"] for spec in order), default=0)
@@ -135,8 +135,8 @@ def _bars(report: dict[str, Any], metric: dict[str, Any]) -> list[dict[str, str]
 
 
 def _lines(report: dict[str, Any], name: str) -> list[dict[str, str]]:
-    """Return the curves to draw: those of the best methods and that of random scores. The best have the lowest curves, or the highest if
-    the metric asks whether few tokens are enough.
+    """Return the curves of a report to draw for a metric: those of the best methods and that of random scores. The best have the lowest
+    curves, or the highest if the metric asks whether few tokens are enough.
     """
     curve = report["curves"][name]
     order = sorted(curve["methods"], key=lambda spec: sum(curve["methods"][spec]) * (1 if name == "most" else -1))
@@ -154,7 +154,7 @@ def _lines(report: dict[str, Any], name: str) -> list[dict[str, str]]:
 
 
 def _cases(report: dict[str, Any], examples: dict[str, Any]) -> Iterator[tuple[dict[str, Any], str, list[dict[str, Any]]]]:
-    """Yield metrics, the best method of each, and the inputs on which it is best and worst by it."""
+    """Yield metrics of a report, each with its best method and the example inputs on which that method is best and worst."""
     families: dict[str, dict[str, Any]] = {}
     for metric in report["metrics"]:
         families.setdefault(metric["family"], metric)

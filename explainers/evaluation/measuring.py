@@ -120,7 +120,7 @@ class EvaluationSetup:
         return replace(self, prompt_indices=tuple(sorted(indices)))
 
     def read(self, index: int) -> Sample:
-        """Read one input of the data set. Raises BrokenInput if the data set or the model cannot read it."""
+        """Read the input number ``index`` of the data set. Raises BrokenInput if the data set or the model cannot read it."""
         sample = read_sample(self.data, index)
         try:
             self.model.prepare(sample.model_input)
@@ -290,7 +290,7 @@ class Measurement:
         return {column: None if sums.isnan().any() else of.tolist() for column, of in zip(BLOCK_COLUMNS, sums, strict=True)}
 
     def _scores_to_draw(self, attribution: Attribution) -> list[float]:
-        """Return the scores, one for each patch or each word, from which a picture of the map is drawn."""
+        """Return the scores of a map from which a picture of it is drawn: one for each patch or each word."""
         return (
             attribution.scores[attribution.content].tolist()
             if attribution.patches is not None
@@ -409,7 +409,7 @@ class Measurement:
 
 
 def _content_scores(maps: Sequence[Attribution]) -> Tensor:
-    """Return the scores (M, N) of patches or word pieces."""
+    """Return the scores (M, N) of M maps of one input, special tokens left out."""
     return torch.stack([attribution.scores[attribution.content] for attribution in maps])
 
 

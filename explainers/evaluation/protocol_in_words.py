@@ -41,7 +41,7 @@ def protocol_in_words(plan: Mapping[str, Any], kind: str, removal: str | None = 
 
 
 def _removal(plan: Mapping[str, Any], removal: str | None) -> str:
-    """Describe how tokens are removed, and in how many steps."""
+    """Return a sentence on how tokens are removed, and in how many steps."""
     way = plan.get("how") or (f"{removal}, as suits the model" if removal else "as suits the model")
     steps = plan.get("steps") or TENTHS_OF_ALL
     return f"Tokens are taken away: {way}; where a metric goes by equal steps, of 1/{steps} each."

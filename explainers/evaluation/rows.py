@@ -152,7 +152,7 @@ class RowFile:
             return _arrow().parquet.read_table(path)
 
     def _tables(self, path: Path) -> Iterator[Any]:
-        """Yield the contents of a file, some thousand rows at a time."""
+        """Yield the contents of a file of rows as tables of some thousand rows."""
         pa = _arrow()
         with _report_damage(path), pa.parquet.ParquetFile(path) as file:
             for batch in file.iter_batches(_MAX_ROWS_AT_ONCE):

@@ -31,7 +31,7 @@ def local(setup: EvaluationSetup, parts: Parts, tell: TellInputs, size: Size) ->
 
 
 def one_by_one(setup: EvaluationSetup, parts: Parts, tell: TellInputs) -> Generator[tuple[int, list[EvaluationRow]]]:
-    """Measure one input after the other, and yield the number and rows of each part.
+    """Measure the inputs of the missing parts one after the other, and yield the number and rows of each part.
 
     Raises BrokenInput for an input that cannot be read, unless the setup says to skip it; then one row gives the reason
     (:data:`explainers.evaluation.broken_inputs.BROKEN`).

@@ -38,8 +38,8 @@ NOTE = "The classification token joins the patches behind the blocks: its row is
 
 
 def lacks_behind(recording: Recording) -> dict[str, str]:
-    """Return the needs that class attention behind a model's blocks does not meet, each with the reason. For models whose blocks have no
-    classification token.
+    """Return the needs of methods that the class attention after a recorded model's blocks does not meet, each with the reason. For models
+    whose blocks have no classification token.
     """
     name, behind = recording.model.name, recording.structure.class_attention
     if not behind.attentions:
@@ -56,7 +56,7 @@ def lacks_behind(recording: Recording) -> dict[str, str]:
 
 
 def needs_behind(use: ClassAttentionUse, needs: frozenset[str]) -> frozenset[str]:
-    """Return ``needs`` as they apply to class attention behind the blocks, for a method that reads it in the way ``use``."""
+    """Return a method's ``needs`` as they apply to class attention after the blocks, which the method reads in the way ``use``."""
     return (needs - _SPARED[use]) | {_BEHIND[need] for need in needs if need in _BEHIND}
 
 

@@ -86,7 +86,7 @@ class Request:
 
 
 def _note_attention(trace: Trace) -> None:
-    """Add notes to a trace on attention that the method leaves out or reads in an unusual way."""
+    """Add notes to a trace on attention of the model that the method leaves out or reads in an unusual way."""
     if (note := trace.recording.model.block_kind.attention_note) is not None:
         trace.note(note)
     plan = trace.recording.structure.plan
@@ -110,7 +110,7 @@ def _note_attention(trace: Trace) -> None:
 
 
 def _note_other_tokens(trace: Trace) -> None:
-    """Say where the head reads more than the token whose row is read."""
+    """Add a note to a trace if the head reads more tokens than the one whose row is read."""
     token, others = trace.layout.class_token, trace.layout.other_tokens
     if token is None or not others:
         return

@@ -111,7 +111,9 @@ def _lacks_of_order(name: str, plan: AttentionPlan, has_detached: bool) -> dict[
 
 
 def _no_patch_features(recording: Recording) -> str | None:
-    """Return why a model's patches cannot be compared with a prompt instead of its classification token; None if they can."""
+    """Return why the patches of a recorded model cannot be compared with a prompt in place of its classification token; None if they
+    can.
+    """
     model = recording.model
     if model.kind != "clip" or model.reads_text or "logit_scale" not in model.details:
         return f"{model.name} does not compare an image with prompts here: this is for the image's side of models such as CLIP."

@@ -125,7 +125,9 @@ def share_unknown(evidence: Evidence) -> float:
 
 
 def strange_words(evidence: Evidence) -> float:
-    """Return how strongly the words of the input suggest another language than English: `explainers.models.inputs.languages.strange_words`."""
+    """Return how strongly the words of the input suggest another language than English:
+    `explainers.models.inputs.languages.strange_words`.
+    """
     return languages.strange_words(_text(evidence))
 
 

@@ -70,7 +70,7 @@ class FirstPass:
 
 
 def _refuse_two_rows(module: nn.Module) -> None:
-    """Raise ExplainerError for an encoder-decoder that generates text."""
+    """Raise ExplainerError if a module is an encoder-decoder that generates text."""
     config = getattr(module, "config", None)
     if type(module).__name__.endswith(("ForConditionalGeneration", "MTModel")) and getattr(config, "is_encoder_decoder", False):
         raise ExplainerError(

@@ -46,7 +46,7 @@ class InputReaders:
 
     @property
     def first(self) -> dict[str, Tensor]:
-        """The first input of the sample."""
+        """The tensors of the first input of the sample."""
         return {name: tensor[:1] for name, tensor in self.sample.items()}
 
     def preparer(self, kind: ModelKind, prefix: int, takes_positions: bool) -> Callable[[Input], Prepared]:
@@ -106,8 +106,8 @@ def _text_reader(module: nn.Module, passed: Any, picture_token: int | None) -> T
 
 
 def _size(module: nn.Module, library: lib.Library, recipe: AnyPreprocessing | None) -> tuple[int, int] | None:
-    """Return (height, width) of the images for trial passes. If the model takes any proportions it is a square; for a model of clips it is
-    the size of the strip of frames.
+    """Return (height, width) of the images with which trial passes of a module are made. If the model takes any proportions it is a square;
+    for a model of clips it is the size of the strip of frames.
     """
     declared = lib.image_size(module, library)
     size = declared if recipe is None else recipe.size or declared or recipe.resize
@@ -128,7 +128,7 @@ def _words_of_own(module: nn.Module, tokenizer: Any) -> int:
 
 
 def _sample(module: nn.Module, reads_images: bool, size: tuple[int, int] | None, reader: TextReader | None) -> dict[str, Tensor]:
-    """Return the tensors for trial passes: two random images, or two short texts of ordinary tokens, or both."""
+    """Return the tensors with which trial passes are made: two random images, or two short texts of ordinary tokens, or both."""
     generator = torch.Generator().manual_seed(0)
     tensors: dict[str, Tensor] = {}
     if reads_images:

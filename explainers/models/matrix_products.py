@@ -43,7 +43,7 @@ class FasterProducts(TorchFunctionMode):
 
 
 def _fits(x: Tensor, weight: Tensor, bias: Tensor | None) -> bool:
-    """Return whether oneDNN should compute this product: large enough tensors of float32 on a CPU, without gradient."""
+    """Return whether oneDNN should compute the product of x with a weight: large tensors of float32 on a CPU, without gradient."""
     tensors = (x, weight) if bias is None else (x, weight, bias)
     return (
         weight.dim() == 2

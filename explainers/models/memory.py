@@ -49,7 +49,7 @@ def bytes_of_pass(model: Model, tensors: Mapping[str, Tensor]) -> int:
 
 
 class _Counting(TorchDispatchMode):
-    """Counts the bytes of the storages that operators give and that something still holds."""
+    """A torch mode that counts the bytes of the storages that operators return and that something still holds."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]

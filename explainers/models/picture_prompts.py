@@ -78,14 +78,12 @@ class PicturePromptReader:
         if not taken:
             how = f" Write {written} where it shall be." if written else ""
             notes.append(f"The prompt does not say where the picture stands: it is read before it.{how}")
-        laid = self._laid(record, picture, place, taken)
+        laid = self._insert_picture(record, picture, place, taken)
         return Prepared({**tensors, "pixel_values": pixels[None]}, (laid,), (tuple(notes),))
 
-    def _laid(self, record: TextInput, picture: ImageInput, place: int, taken: int) -> PicturePromptInput:
-        """Return the record of the text with the tokens of the picture inserted at ``place``, instead of ``taken`` tokens that stood for
-        them.
-        """
-        shift = self.count - taken
+    def _insert_picture(self, record: TextInput, picture: ImageInput, place: int, placeholders: int) -> PicturePromptInput:
+        """Return the record of a text with the tokens of the picture inserted at ``place``, where they replace ``placeholders`` tokens."""
+        shift = self.count - placeholders
 
         def moved_word(word: Word) -> Word:
             return replace(word, tokens=tuple(i if i < place else i + shift for i in word.tokens))
@@ -93,8 +91,8 @@ class PicturePromptReader:
         patch = Token("", 0, 0, False, PICTURE)
         return PicturePromptInput(
             record.text,
-            (*record.tokens[:place], *[patch] * self.count, *record.tokens[place + taken :]),
-            tuple(moved_word(word) for word in record.words if not (taken and place in word.tokens)),
+            (*record.tokens[:place], *[patch] * self.count, *record.tokens[place + placeholders :]),
+            tuple(moved_word(word) for word in record.words if not (placeholders and place in word.tokens)),
             picture=picture,
             grid=self.grid,
             first=place,
@@ -123,16 +121,16 @@ class PicturePromptReader:
         (record,) = self.words.read_tensors(of_text)
         height, width = pixels.shape[-2:]
         picture = ImageInput(width, height, (0, 0, width, height), (width, height))
-        return Prepared(dict(tensors), (self._laid(record, picture, first, 0),), ((),))
+        return Prepared(dict(tensors), (self._insert_picture(record, picture, first, 0),), ((),))
 
 
 def _behind_special(tokens: Sequence[Token]) -> int:
-    """Return the index of the first token after the special ones with which a text begins."""
+    """Return the index of the first token of a text after the special ones at its beginning."""
     return next((i for i, token in enumerate(tokens) if not token.special), len(tokens))
 
 
 def _filling(name: str) -> int:
-    """Return the value that a tensor of a text has at the tokens of a picture: 1 for masks and types, 0 for positions."""
+    """Return the value that the text tensor called ``name`` has at the tokens of a picture: 1 for masks and types, 0 for positions."""
     return 0 if name == "position_ids" else 1
 
 

@@ -230,8 +230,7 @@ def _find_text_layout(
     in_order: bool,
     answers: Tensor | None,
 ) -> LayoutOf:
-    """The layout of a model's words. ``other`` is a sample of other words, by which a second reading is found, where that is looked for;
-    ``in_order`` says whether tokens have to lie in the order of the words. ``answers`` are the logits of ``first``; None: not known yet.
+    """Return the function that gives the layout of any batch of a model's texts; ``first`` is a sample text, ``answers`` its logits.
 
     ``other`` is a sample of other words, to find out whether the model reads the words in a second way; None: that is not checked.
     ``in_order``: whether the tokens must lie in the order of the words. Raises ExplainerError if they do not, or if words are read twice.
@@ -259,7 +258,7 @@ _READ_TWICE = (
 
 
 def _plain_labels(task: Task | None, labels: Sequence[str] | Mapping[str, Sequence[str]] | None) -> Sequence[str] | None:
-    """Return the names of the classes of a model with one output; those of a model with several go to its task."""
+    """Return the class names of a model with one output; the names of a model with several outputs go to its task."""
     if isinstance(task, SeveralHeads):
         task.name_classes(labels)
         return None
@@ -314,7 +313,7 @@ def _explored(
 
 
 def _tokens_of(sample: Mapping[str, Tensor]) -> int | None:
-    """Return the number of tokens of a text or a molecule; None if unknown."""
+    """Return the number of tokens in a sample of a text or a molecule; None if unknown."""
     row = sample.get("input_ids", sample.get("attention_mask"))
     return None if row is None else row.shape[1]
 

@@ -363,7 +363,7 @@ def _make_explanations(session: Session, requests: list[Request], spellings: dic
 
 
 def _warnings(model: Model) -> tuple[str, ...]:
-    """Return the warnings of the checks that failed when the model was opened."""
+    """Return, as notes, the warnings of the checks that failed when a model was opened."""
     return () if model.report is None else model.report.warnings
 
 

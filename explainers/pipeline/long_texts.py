@@ -33,10 +33,10 @@ class WindowObserver(Protocol):
     """An object whose methods :func:`explainers.pipeline.explain.explain` calls during its work."""
 
     def on_prediction(self, explanation: Explanation) -> None:
-        """Receive the explanation when the answer is known."""
+        """Receive the explanation of a window when its answer is known."""
 
     def on_map(self, explanation: Explanation, attribution: Attribution) -> None:
-        """Receive a map when it is done."""
+        """Receive one map of a window's explanation when it is done."""
 
 
 def read_windows(model: Model, inputs: Any) -> list[Windows | None]:

@@ -71,5 +71,5 @@ def runnable_specs(specs: Sequence[str], model: Model, prepared: Prepared) -> tu
 
 
 def notes_of_place(model: Model) -> tuple[str, ...]:
-    """Return notes for people on the number that is explained."""
+    """Return notes for people on the number that is explained at the place about which a model is asked."""
     return () if model.reading is None else model.reading.notes

@@ -91,5 +91,5 @@ def deletion_figure(test: Mapping[str, Any]) -> Figure:
 
 
 def axis_label(read: str, target: str) -> str:
-    """Return the label of the axis of values."""
+    """Return the label of an axis with values of ``target``; ``read`` says which: "probability", "logit" or "value"."""
     return target if read == "value" else f"{read} of {target}"

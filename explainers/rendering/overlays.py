@@ -137,7 +137,7 @@ def _grey(image: Image.Image) -> NDArray[np.float64]:
 
 @cache
 def _font(size: int) -> ImageFont.FreeTypeFont:
-    """Return a serif font that comes with matplotlib, so that no system font is needed."""
+    """Return a serif font of this size that comes with matplotlib, so that no system font is needed."""
     from matplotlib import font_manager  # as late as it is needed: analyses import this module
 
     return ImageFont.truetype(font_manager.findfont("DejaVu Serif"), size)

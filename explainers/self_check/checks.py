@@ -76,7 +76,7 @@ def quick_checks(session: Session, sample: Sample, twin: nn.Module | None) -> li
 
 
 def all_checks(session: Session) -> Iterator[Check]:
-    """Run the further checks, and yield the result of each: relevance in float64, and every method once."""
+    """Run the slower checks on one recording, and yield the result of each: relevance in float64, and every method once."""
     lacks = lacks_of(session.recording)
     requests = {name: parse(f"{name}?{FEW_RUNS[name]}" if name in FEW_RUNS else name) for name in METHODS}
     session.plan(read for request in requests.values() for read in request.fields.items())
@@ -189,7 +189,7 @@ def _returned(model: Model, tensors: dict[str, Tensor]) -> Tensor:
 
 
 def _library(session: Session, sample: Sample) -> Outcome:
-    """Compare probabilities with those of transformers' pipeline, or with those after timm's own eval transform."""
+    """Compare the probabilities of a recorded model with those of transformers' pipeline, or with those after timm's own eval transform."""
     model = session.model
     library = model.details["library"]
     if sample.source is None:
@@ -366,7 +366,7 @@ def _reach(session: Session, gradient: Tensor) -> float:
 
 
 def _completeness(session: Session) -> Outcome:
-    """Compare the sum of Libra's terms of tokens and biases with the logit that they account for."""
+    """Check that Libra's terms of tokens and biases, in a recorded pass, add up to the logit that they account for."""
     trace = session.trace(session.targets_and_rows()[0][0], RULES["libra"])
     terms = METHODS["fullgrad"].read(trace).scores.sum(1) + trace.unplaced
     whole = trace.account()
@@ -390,7 +390,9 @@ def _strange_weights(module: nn.Module) -> str:
 
 
 def _conservation(session: Session) -> Outcome:
-    """Check that Deep Taylor's relevance at the embedded tokens and constants sums to the 1 that starts at the logit."""
+    """Check that Deep Taylor's relevance at the embedded tokens and constants, in a recorded pass, sums to the 1 that starts at the
+    logit.
+    """
     signals = session.trace(session.targets_and_rows()[0][0], RULES["deep_taylor"], session.double).signals_with("bias")
     assert signals.bias is not None
     assert signals.unplaced is not None

@@ -23,7 +23,7 @@ class OneLineFormatter(logging.Formatter):
     """
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the name is the library's
-        """Format the message of a record, with the id of the request."""
+        """Return the message of a log record as one line, with the id of the request."""
         request, text = REQUEST.get(), super().formatMessage(record)
         lines = text.splitlines() if record.name.startswith("uvicorn") else [text]  # where a start fails, its message is a traceback
         return "\n    ".join(map(escape_control, lines)) + (f" {request}" if request else "")
@@ -39,7 +39,7 @@ class JsonFormatter(logging.Formatter):
     """
 
     def format(self, record: logging.LogRecord) -> str:
-        """Format a record as one line of JSON."""
+        """Return a log record as one line of JSON."""
         line: dict[str, Any] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),

@@ -145,7 +145,7 @@ _BEST, _THIRDS, _CHANCE, _WORSE = 0, 1, 4, 5  # places of these
 
 
 def _level(ranking: MethodRanking, spec: str) -> int:
-    """Return the index in ``_LEVELS`` of a method that has a value."""
+    """Return the level of a method by a run, as an index in ``_LEVELS``."""
     report = ranking.run.report
     order = rank_methods(report, ranking.metric)
     if not ranking.apart(spec, CONTROL, SIGNIFICANCE):

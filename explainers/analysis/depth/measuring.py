@@ -169,7 +169,9 @@ def _first_row(batch: Batch) -> dict[str, Tensor]:
 
 
 def _set_right(asker: Asker, own_classes: Sequence[Tensor], labels: Sequence[str | int] | None, model: Model) -> None:
-    """Set in each batch the class that counts as right for each input: from the labels, or from the model's own answers if there are none."""
+    """Set in each batch the class that counts as right for each input: from the labels, or from the model's own answers if there are
+    none.
+    """
     sizes = [batch.size for batch in asker.batches]
     right = own_classes if labels is None else right_of(labels, model).split(sizes)
     asker.batches = [

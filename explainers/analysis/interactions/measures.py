@@ -18,7 +18,7 @@ Value = Callable[[Tensor], Tensor]
 
 
 def extreme_sets(fit: Fit) -> tuple[Tensor, Tensor]:
-    """Find greedily, for each size n to 0, the set of players with the smallest and the one with the largest predicted value g; each result
+    """Find greedily, for each size n to 0, the sets of players for which a fit predicts the smallest and the largest value; each result
     is bool (n + 1, n).
     """
     players = len(fit.first)
@@ -32,7 +32,9 @@ def extreme_sets(fit: Fit) -> tuple[Tensor, Tensor]:
 
 
 def _grow(fit: Fit, *, largest: bool) -> Tensor:
-    """Grow a set greedily from each player; return bool (n, n, n): for each first player the sets of 1 to n members."""
+    """Grow a set of players greedily from each player, by the value that a fit predicts; return bool (n, n, n): for each first player the
+    sets of 1 to n members.
+    """
     players = len(fit.first)
     members = torch.eye(players, dtype=torch.bool)
     gains = fit.first + fit.second  # of each player together with the first one

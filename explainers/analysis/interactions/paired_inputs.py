@@ -73,7 +73,7 @@ class PairedInputs(Record):
         return float(self.pairs.double().sum())
 
     def strongest(self, count: int = 10) -> list[tuple[int, int, float]]:
-        """Return the pairs with the largest scores by magnitude: (unit of the first, unit of the second, score)."""
+        """Return the ``count`` pairs with the largest scores by magnitude, each as (unit of the first input, unit of the second, score)."""
         order = self.pairs.abs().flatten().argsort(descending=True)[:count].tolist()
         width = self.pairs.shape[1]
         return [(index // width, index % width, float(self.pairs[index // width, index % width])) for index in order]
@@ -87,7 +87,7 @@ class PairedInputs(Record):
         return f"row {row + 1}, column {column + 1}"
 
     def _head(self) -> str:
-        """Return the lines above the strongest pairs in the printed table."""
+        """Return the lines of text that stand above the strongest pairs in the printed table."""
         raise NotImplementedError
 
     def __str__(self) -> str:

@@ -152,7 +152,9 @@ def _matrix_product(
 
 
 def _last(free: Labels, output: Labels) -> Labels:
-    """Return the last of the ``free`` labels of an operand in a tuple; empty if the output begins with that label, as it does for samples."""
+    """Return the last of the ``free`` labels of an operand in a tuple; empty if the output begins with that label, as it does for
+    samples.
+    """
     return free[-1:] if free and free[-1] != output[0] else ()
 
 

@@ -37,7 +37,7 @@ def sums_in(nodes: Nodes, block: Block) -> list[Node]:
 
 
 def _sums_of_paths(nodes: Nodes, block: Block) -> list[Node]:
-    """List the sums of two paths in a block that keep what they gave."""
+    """List the nodes in a block that add two paths and still hold their operands and result."""
     return [node for node in nodes.inside(block) if node.operator is Add and node.output is not None and len(node.paths) == 2]
 
 
@@ -62,20 +62,22 @@ def additions_in(nodes: Nodes, block: Block) -> list[Addition]:
 
 
 def _is_dense(node: Node) -> bool:
-    """Return whether a node is a linear map of whole tokens, and no convolution, whose weights have a dimension more."""
+    """Return whether a node is a linear map of whole tokens; convolutions, whose weights have more dimensions, are none."""
     return node.operator is LinearMap and weight_and_bias_of(node)[0].dim() == 2
 
 
 def _unmoved(node: Node, start: Node | None) -> Node:
-    """Return the node whose numbers a node has where it only moves them, as far back as the ``start`` of a block."""
+    """Follow a node back through operators that only move numbers, no further than the ``start`` of a block, and return the node
+    reached.
+    """
     while node is not start and node.operator is Move and len(node.paths) == 1:
         (node,) = node.paths
     return node
 
 
 def added_before(nodes: Nodes, layout: Layout) -> tuple[Tensor, Tensor] | None:
-    """Return the constant that was added last before x^1 to all tokens, or to the patches alone, and differs from token to token: the
-    position embeddings; and the tokens with them added. None if there is none.
+    """Return the position embeddings (the last constant before x^1 that was added to all tokens or patches and differs from token to
+    token), and the tokens with them added. None if there is none.
     """
     tokens = math.prod(layout.grid or (0,))
     for node in reversed(nodes.ran[: nodes.entry]):
@@ -107,7 +109,7 @@ def is_added_and_normalised(nodes: Nodes, block: Block) -> bool:
 
 
 def _takers(nodes: Nodes, start: Node) -> list[Node]:
-    """Return the nodes that compute with the result of a node, directly or after operators that only move numbers."""
+    """Return the nodes that use the result of a node in a computation, directly or after operators that only move numbers."""
     users, waiting, takers = users_of(nodes.ran), [start], list[Node]()
     while waiting:
         for user in users.get(id(waiting.pop()), ()):

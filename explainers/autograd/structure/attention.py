@@ -83,7 +83,9 @@ def scores_of(softmax: Node) -> Node | None:
 
 
 def meeting(softmax: Node, users: Users) -> Node | None:
-    """Return the matrix product of the weights from a softmax, possibly mixed between heads, with values; None if there is none."""
+    """Return the matrix product in which the weights of a ``softmax``, possibly mixed between heads, multiply values; None if there is
+    none.
+    """
     waiting = [softmax]
     while waiting:
         node = waiting.pop(0)

@@ -106,7 +106,7 @@ def _stream_after(nodes: Nodes, block: Block, attention: Attention) -> Tensor | 
 
 
 def tokens_among(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Tensor]:
-    """List the one or two tensors of tokens among the arguments of a block of class attention."""
+    """List the tensors of tokens, one or two, among the arguments of a block of class attention."""
     return [value for value in (*args, *kwargs.values()) if isinstance(value, Tensor) and value.is_floating_point()]
 
 

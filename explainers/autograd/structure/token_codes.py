@@ -35,16 +35,16 @@ def digits_of(count: int) -> int:
 
 
 def codes(count: int, like: Tensor) -> Tensor:
-    """Return factors (digits, count) from 1 to 2 by which the signals of tokens are multiplied: one for each digit of the token's
-    number.
-    """
+    """Return the factors (digits, count) from 1 to 2 that mark the signals of ``count`` tokens: one for each digit of a token's number."""
     numbers = torch.arange(count, device=like.device)
     digits = [numbers // DIGIT**place % DIGIT for place in range(digits_of(count))]
     return 1 + torch.stack(digits).to(like.dtype) / DIGIT
 
 
 def decode(plain: Tensor, coded: Sequence[Tensor], count: int) -> Tensor:
-    """Return the token (R,) that each row belongs to, from signals (R, F) without a code and with each digit; else NOTHING or MIXED."""
+    """Return the number (R,) of the token that each row belongs to, from the signals (R, F) ``plain`` and ``coded`` by each digit; else
+    NOTHING or MIXED.
+    """
     plain = plain.double()
     size = plain.square().sum(-1)
     has_signal = size > NO_SIGNAL**2 * size.max().clamp_min(torch.finfo(plain.dtype).tiny)
@@ -83,8 +83,8 @@ def tokens_of(pull: Pull, output: Tensor, labels: Tensor, count: int, at: Sequen
 
 
 def _direction(output: Tensor) -> Tensor:
-    """Return random numbers in the shape of ``output``: were they the same for all tokens, what comes back of a mean of tokens would be a
-    multiple of what comes back of one.
+    """Return random numbers in the shape of ``output``. They differ between tokens, because equal signals would make a mean of tokens look
+    like a single token.
     """
     generator = torch.Generator().manual_seed(0)
     return torch.randn(output.shape, generator=generator, dtype=torch.float64).to(output)

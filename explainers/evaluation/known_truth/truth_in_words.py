@@ -24,7 +24,7 @@ def metrics_without_marks(document: dict[str, Any], kind: str) -> list[dict[str,
 
 
 def conclusions(document: dict[str, Any]) -> list[str]:
-    """Return sentences on the worlds, and on each kind of input."""
+    """Return sentences on the comparison of metrics with the truth: on its worlds, and on each kind of input."""
     sentences = [_of_world(world) for world in document["worlds"]]
     for kind in KINDS:
         if metrics := metrics_without_marks(document, kind):
@@ -126,7 +126,7 @@ def _name_with_least(document: dict[str, Any], metrics: Iterable[dict[str, Any]]
 
 
 def _least(document: dict[str, Any], metric: dict[str, Any], kinds: Sequence[str]) -> float:
-    """Return the lowest agreement of a metric in any world of these kinds."""
+    """Return the lowest agreement of a metric with the truth in any world of these kinds."""
     return min(float(metric["worlds"][world["name"]]["tau"]) for world in document["worlds"] if world["kind"] in kinds)
 
 
@@ -140,7 +140,9 @@ def _of_world(world: dict[str, Any]) -> str:
 
 
 def _of_kind(metrics: Sequence[dict[str, Any]], kind: str, worlds: Sequence[str]) -> list[str]:
-    """Return sentences on which metrics follow the truth best, which are not above chance, which go against it, and which do both."""
+    """Return sentences on which metrics follow the truth best on a kind of input, which are not above chance, which go against it, and
+    which do both.
+    """
     of_most = [metric for metric in metrics if _is_of_most(metric["kinds"][kind])]
     nearest = [f"{metric['title']} {agreement_in_words(metric['kinds'][kind])}" for metric in of_most[:MAX_NAMED_METRICS]]
     on = f"On {KINDS[kind]} ({len(worlds)} {'world' if len(worlds) == 1 else 'worlds'})"
@@ -160,7 +162,7 @@ def _of_kind(metrics: Sequence[dict[str, Any]], kind: str, worlds: Sequence[str]
 
 
 def _of_controls(document: dict[str, Any], metrics: Sequence[dict[str, Any]], kind: str) -> list[str]:
-    """Return sentences on where metrics rank the controls, and which are in doubt; none if no world has controls."""
+    """Return sentences on where metrics rank the controls, and on which metrics are in doubt; none if no world has controls."""
     compared = [metric for metric in metrics if metric["controls"]["kinds"].get(kind) is not None]
     alone = sum(world["kind"] == kind and world["marks_alone"] and bool(world["controls"]) for world in document["worlds"])
     sentences = []

@@ -44,7 +44,9 @@ def curves_of(table: Table, x: str, y: str) -> str:
 
 
 def _panel(title: str, numbers: list[float], lines: list[list[tuple[float, float]]]) -> dict[str, object]:
-    """Return a pair of axes: its ticks and the points of its curves, in pixels from the top left of the axes.
+    """Return the data for one pair of axes: its ticks and the points of its curves, in pixels from its top left corner.
+
+    The y axis begins at 0, or below.
 
     The y axis begins at 0, or below.
     """

@@ -31,7 +31,9 @@ _LAST_EPSILON = "Here the head reads one token, which the others reach through t
 
 
 def _note_epsilon(trace: Trace, method: str) -> None:
-    """Add a note if the scores of all tokens except the class token come only from the epsilon of the last block's normalisation."""
+    """Add a note to a trace if the scores of all tokens but the class token come only from the epsilon of the last block's
+    normalisation.
+    """
     assert trace.rule is not None
     recording = trace.recording
     if not trace.rule.choice("norm").is_ordinary or trace.integrated or recording.class_tokens is None or trace.layout.other_tokens:

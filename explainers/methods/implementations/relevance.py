@@ -15,7 +15,7 @@ from explainers.records.trace import MethodOutput, Trace, from_pixels
 
 
 def _gradient_times_relevance(trace: Trace) -> list[Tensor]:
-    """Return for each block mean_h (grad A * R)^+ (B, S, S): the M of eq. 13."""
+    """Return for each block of a trace mean_h (grad A * R)^+ (B, S, S): the M of eq. 13."""
     gradients = trace.under("gradient").attention_grads
     return [(g * r).clamp_(min=0).mean(1) for g, r in zip(gradients, trace.attention_grads, strict=True)]
 

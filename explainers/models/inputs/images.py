@@ -258,7 +258,7 @@ class Preprocessing(PicturePreparation):
         return pixels, replace(record, width=image.width, height=image.height, crop=placed, frame=crop.box, window=window)
 
     def _size_after_resizing(self, width: int, height: int) -> tuple[int, int]:
-        """Return the width and height after resizing."""
+        """Return the width and height that a picture of this size has after resizing."""
         if self.patches is not None:
             return _whole_patches(width, height, *self.patches)
         if self.longest is not None and self.resize is not None:
@@ -278,7 +278,7 @@ class Preprocessing(PicturePreparation):
         return max(1, round(width / ratio)), max(1, round(height / ratio))
 
     def _margin(self, size: int, kept: int) -> int:
-        """Return the offset at which the kept part begins, negative where padding is needed."""
+        """Return the offset at which the part of a resized picture that is kept begins, negative where padding is needed."""
         if self.round == "down":
             return (size - kept) // 2
         return -((kept - size) // 2) if kept > size else round((size - kept) / 2)

@@ -118,7 +118,7 @@ def _from_rdkit(source: object) -> Molecule:
 
 
 def _from_block(text: str) -> Molecule:
-    """Return a .mol file, or the first molecule of an .sdf file."""
+    """Read the molecule in the text of a .mol file, or the first one of an .sdf file."""
     from rdkit import Chem, rdBase
 
     blocks = [block for block in text.replace("\r\n", "\n").split("$$$$\n") if block.strip()]

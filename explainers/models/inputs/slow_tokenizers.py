@@ -25,11 +25,11 @@ class Encoding(UserDict[str, Any]):
     parts: list[list[int | None]]
 
     def word_ids(self, batch_index: int = 0) -> list[int | None]:
-        """Return the number of the word that each token belongs to; None for a special token."""
+        """Return for each token of a row the number of the word that it belongs to; None for a special token."""
         return self.words[batch_index]
 
     def sequence_ids(self, batch_index: int = 0) -> list[int | None]:
-        """Return the text of a pair that each token belongs to; None for a special token."""
+        """Return for each token of a row the text of the pair, 0 or 1, that it belongs to; None for a special token."""
         return self.parts[batch_index]
 
 
@@ -93,7 +93,7 @@ class OffsetTokenizer:
         return offsets, words, parts
 
     def _letters(self, piece: str) -> str:
-        """Return the text that a piece stands for."""
+        """Return the text that a piece of the vocabulary stands for."""
         if piece == self.slow.unk_token:
             return ""
         if piece.startswith(_CONTINUES) and self._marks == "continues":

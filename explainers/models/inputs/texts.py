@@ -136,7 +136,7 @@ class TextReader:
         return tuple(notes)
 
     def _check(self, texts: Sequence[Any]) -> None:
-        """Raise ExplainerError for what is no text."""
+        """Raise ExplainerError if one of the inputs is no text."""
         for text in texts:
             check_text(text)
             if not text.strip():

@@ -34,7 +34,7 @@ def encodes(module: nn.Module) -> bool:
 
 
 def logits(module: Any, tensors: Mapping[str, Tensor]) -> Tensor:
-    """Return the logits (images, prompts): the scaled cosines of their features, plus a bias if the model has one."""
+    """Run a module on tensors and return the logits (images, prompts): the scaled cosines of their features, plus a bias if it has one."""
     images = module.encode_image(tensors["pixel_values"], normalize=True)
     texts = module.encode_text(tensors["input_ids"], normalize=True)
     scores: Tensor = module.logit_scale.exp() * images @ texts.T

@@ -155,7 +155,7 @@ def clip_shape(module: nn.Module) -> ClipShape | None:
 
 
 def text_length(module: nn.Module) -> int | None:
-    """Return the number of tokens that every text must have, padding included; None if any number up to a limit will do."""
+    """Return the number of tokens that every text must have for a module, padding included; None if any number up to a limit will do."""
     return int(module.context_length) if openclip.encodes(module) else None  # type: ignore[arg-type]
 
 
@@ -170,19 +170,19 @@ def vocabulary_of(module: nn.Module) -> int | None:
 
 
 def vision_config(module: nn.Module) -> Any:
-    """Return the configuration of the image tower, or of the model; None without one."""
+    """Return the configuration of a module's image tower, or of the module itself; None without one."""
     config = getattr(module, "config", None)
     return getattr(config, "vision_config", None) or config
 
 
 def text_config(module: nn.Module) -> Any:
-    """Return the configuration of the text tower, or of the model; None without one."""
+    """Return the configuration of a module's text tower, or of the module itself; None without one."""
     config = getattr(module, "config", None)
     return getattr(config, "text_config", None) or config
 
 
 def channels_of(module: nn.Module) -> int:
-    """Return the number of channels of the model's images: as declared, else that of its first convolution; 3 where neither is known."""
+    """Return the number of channels of a module's images: as declared, else that of its first convolution; 3 if neither is known."""
     declared = getattr(vision_config(module), "num_channels", None)
     if isinstance(declared, int):
         return declared
@@ -191,7 +191,7 @@ def channels_of(module: nn.Module) -> int:
 
 
 def image_size(module: nn.Module, library: Library) -> tuple[int, int] | None:
-    """Return the (height, width) of images that the model declares."""
+    """Return the (height, width) of images that a module declares; None if it declares none."""
     if library == "transformers" and isinstance(inner := getattr(module, "timm_model", None), nn.Module):
         return image_size(inner, "timm")
     if library == "transformers":
@@ -209,7 +209,7 @@ def image_size(module: nn.Module, library: Library) -> tuple[int, int] | None:
 
 
 def timm_config(module: nn.Module) -> dict[str, Any]:
-    """Return timm's data configuration: input_size, mean, std, interpolation, crop_pct, crop_mode."""
+    """Return the data configuration of a timm module: input_size, mean, std, interpolation, crop_pct, crop_mode."""
     from timm.data.config import resolve_model_data_config
 
     return dict(resolve_model_data_config(module))
@@ -329,7 +329,10 @@ def heads_of(block: nn.Module, config: Any, width: int) -> int | None:
 
 
 def title_of(module: nn.Module, library: Library) -> str:
-    """Return a default name for a model. The tag of pretrained weights in timm's modules is left out, as their weights may be others."""
+    """Return a default name for a module, from its class and configuration.
+
+    The tag of pretrained weights in timm's modules is left out, as their weights may be others.
+    """
     if library == "timm" and (architecture := (getattr(module, "pretrained_cfg", None) or {}).get("architecture")):
         return str(architecture)
     return getattr(getattr(module, "config", None), "_name_or_path", "") or type(module).__name__
@@ -342,10 +345,10 @@ def has_class_token(module: nn.Module) -> bool:
 
 
 def dtype_of(module: nn.Module) -> torch.dtype:
-    """Return the floating-point type of the weights."""
+    """Return the floating-point type of a module's weights."""
     return next((p.dtype for p in module.parameters() if p.is_floating_point()), torch.float32)
 
 
 def device_of(module: nn.Module) -> torch.device:
-    """Return the device of the weights."""
+    """Return the device of a module's weights."""
     return next((p.device for p in module.parameters()), torch.device("cpu"))

@@ -177,7 +177,7 @@ def find_prefixes(weights: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -
 
 
 def _known_prefixes(weights: Mapping[str, Tensor]) -> tuple[str, tuple[str, ...]]:
-    """Return the prefix that wrappers put before the names, and the prefixes of other copies of a model."""
+    """Return the prefix that wrappers such as DataParallel put before the names of weights, and the prefixes of other copies of a model."""
     best, others = "", list[str]()
     while True:
         keys = [key for key in weights if key.startswith(best)]

@@ -127,7 +127,7 @@ def neuron_scores(
 
 
 def strongest(scores: Sequence[Tensor], count: int) -> list[tuple[int, int]]:
-    """Return Return (block, neuron) of the ``count`` largest scores, the largest first."""
+    """Return (block, neuron) of the ``count`` largest scores, the largest first."""
     places = [(block, neuron) for block, row in enumerate(scores) for neuron in range(len(row))]
     order = torch.cat(list(scores)).argsort(descending=True, stable=True)[:count].tolist() if places else []
     return [places[place] for place in order]

@@ -52,13 +52,15 @@ def patch_removal(
     stem, whole = _shared_stem(model, tensors)
 
     def ask(rows: int, hooks: Sequence[tuple[nn.Module, Hook]]) -> Tensor:
-        """Return the logits of ``rows`` inputs that differ only from x^1 on; everything before x^1 is computed once if the model allows
+        """Return the logits of ``rows`` inputs that differ only from x^1 on; what comes before x^1 is computed once if the model allows
         it.
         """
         return answer(model, repeat_sample(model, tensors, rows) if stem is None else tensors, hooks, stem)
 
     def drop(keep: Tensor) -> Tensor:
-        """Return the logits without the tokens of the patches that ``keep`` leaves out; each row must keep the same number."""
+        """Return the logits (K, C) without the tokens of the patches that ``keep``, bool (K, N), leaves out; all rows keep the same
+        number.
+        """
         kept_places = torch.nonzero(keep)[:, 1].view(len(keep), -1) + prefix
         index = torch.cat([torch.arange(prefix).expand(len(keep), -1), kept_places, behind.expand(len(keep), -1)], dim=1)
         return ask(len(keep), _picker(model, index, prefix, count, layout.after))
@@ -69,7 +71,7 @@ def patch_removal(
         return ask(1, _picker(model, index, prefix, count, layout.after))
 
     def zero(keep: Tensor) -> Tensor:
-        """Return logits with the other patches' embedded tokens at zero."""
+        """Return the logits (K, C) with the embedded tokens at zero for patches that ``keep``, bool (K, N), leaves out."""
         factor = torch.cat([torch.ones(len(keep), prefix), keep.float(), torch.ones(len(keep), len(behind))], dim=1)
         return ask(len(keep), [multiply_at_entry(model, factor)])
 
@@ -128,7 +130,7 @@ def _shared_stem(model: Model, tensors: Mapping[str, Tensor]) -> tuple[Stem | No
 
 
 def first_time(model: Model, change: Callable[[Tensor], Tensor]) -> Hook:
-    """Return a hook that changes the tokens (B, S, D) the first time that its module runs."""
+    """Return a hook that applies ``change`` to the tokens (B, S, D) only the first time that its module runs."""
     waiting = True
 
     def hook(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any] | None:

@@ -29,7 +29,7 @@ REFUSALS = (RuntimeError, ValueError, IndexError, TypeError, AssertionError)
 
 
 def _nothing(done: int, total: int) -> None:
-    """Ignore the progress: the default where no progress is to be shown."""
+    """Do nothing: the default callback for progress."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class TokenRemoval:
 
 
 def most_tokens(model: Model) -> int | None:
-    """Return the most tokens of one forward pass; None for no limit."""
+    """Return the largest number of tokens in one forward pass of a model on its device; None for no limit."""
     return TOKENS if model.device.type == "cpu" else None
 
 
@@ -98,7 +98,7 @@ def answer(model: Model, tensors: Mapping[str, Tensor], hooks: Sequence[tuple[nn
 
 
 def agree(first: Tensor, second: Tensor) -> bool:
-    """Return whether logits are the same but for rounding."""
+    """Return whether two tensors of logits are the same except for rounding."""
     error = max(1e-3, 4 * torch.finfo(first.dtype).eps)
     return bool((first - second).abs().max() <= error * first.abs().max())
 

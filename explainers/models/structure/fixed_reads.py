@@ -29,7 +29,7 @@ class FixedReads(TorchFunctionMode):
         self._read: dict[int, Tensor] = {}  # tensors made of tokens that were taken by a fixed index
 
     def begin(self, tokens: Tensor) -> None:
-        """Start with the tokens that the head is given."""
+        """Start to follow these tokens, which the head is given."""
         self.hold = True
         self._tokens[id(tokens)] = tokens
 
@@ -41,7 +41,7 @@ class FixedReads(TorchFunctionMode):
         return out
 
     def _follow(self, name: str, args: tuple[Any, ...], given: list[Tensor], out: Any) -> bool:
-        """Note what a call gave, and return whether it is one that can be judged."""
+        """Note the output of a torch call on the followed tokens, and return whether this call can be judged."""
         if name in _LEAVING:
             return False
         followed = [value for value in given if not value.is_leaf or id(value) in self._tokens]  # weights are leaves too

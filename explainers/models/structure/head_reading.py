@@ -89,7 +89,7 @@ def read_tokens(
 
 
 def _heard(gradients: Tensor) -> frozenset[int]:
-    """Return the places of the tokens that have a gradient, of all (S, D)."""
+    """Return the places of the tokens that have a gradient, from the gradients (S, D) of all tokens."""
     sizes = gradients.abs().amax(-1)
     return frozenset((sizes > _READ_SHARE * sizes.max()).nonzero()[:, 0].tolist())
 

@@ -174,20 +174,20 @@ class RayWorker:
             await asyncio.sleep(_POLL_SECONDS)
 
     def find(self, explanation_id: str) -> Job | None:
-        """Return None: explanations of a cluster are in the store only."""
+        """Return None for any explanation, since those of a cluster are in the store only."""
         return None
 
     def asked_about(self, explanation_id: str) -> None:
         """Do nothing: an explanation that nobody follows is made in any case."""
 
     def forget(self, explanation_id: str) -> bool:
-        """Return False: this process keeps no explanations."""
+        """Return False for any explanation, since this process keeps none."""
         return False
 
     # --- models and studies ------------------------------------------------------------------------------------------------
 
     def load(self, entry: ModelEntry) -> None:
-        """Start to load a model."""
+        """Start to load a model in a replica."""
         self._begin(self._load, entry)
 
     async def _load(self, entry: ModelEntry) -> None:

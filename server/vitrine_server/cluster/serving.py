@@ -228,7 +228,7 @@ def check_reachable(address: str) -> None:
 
 
 def check_free(host: str, port: int) -> None:
-    """Raise OSError if this machine cannot listen at an address."""
+    """Raise OSError if this machine cannot listen at the address ``host:port``."""
     socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET).close()
 
 
@@ -256,7 +256,7 @@ def reason_of(error: Exception) -> str:
 
 
 def _web(settings: Settings) -> FastAPI:
-    """Make the application of a process that answers requests."""
+    """Make the application of a web process, which answers requests, from the settings."""
     serve = _ray().serve
 
     def open_work(registry: ModelRegistry) -> tuple[SharedStore, RayWorker]:

@@ -38,7 +38,9 @@ def add(commands: Commands) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Run the command with its parsed arguments: explain one input, test its maps by deletion, and print or write the ranking of methods."""
+    """Run the command with its parsed arguments: explain one input, test its maps by deletion, and print or write the ranking of
+    methods.
+    """
     check_out_file(args.out, FIGURES)
     from explainers.analysis.deletion_test import check_draws, deletion_test, even_shares
     from explainers.models.removal.ways import REMOVAL_WAYS, check_how

@@ -192,7 +192,7 @@ def read_input(args: argparse.Namespace) -> Input:
 
 
 def picture_prompt(args: argparse.Namespace) -> Input:
-    """Return the picture and the question about it, for a vision-language model."""
+    """Return the picture and the question about it that the arguments name, for a vision-language model."""
     if not args.image.is_file():
         raise CommandError(f"there is no file {args.image}")
     from explainers import PicturePrompt
@@ -383,7 +383,7 @@ def strongest_patch(attribution: Attribution, frames: int | None = None) -> str:
 
 
 def strongest_words(attribution: Attribution) -> str:
-    """List the words with the largest scores by magnitude, with their signs."""
+    """Return the words of a map with the largest scores by magnitude as text, with their signs."""
     words = sorted(attribution.words(), key=lambda word: -abs(word.score))[:STRONGEST_WORDS]
     signs = ["" if not attribution.signed else "+" if word.score > 0 else "-" for word in words]
     named = " ".join(f"{sign}{word.text}" for sign, word in zip(signs, words, strict=True))

@@ -22,7 +22,7 @@ class Outcome(Protocol):
         """Return the result as plain data for JSON."""
 
     def save(self, path: Path) -> None:
-        """Write the result to a file, in the format of its ending."""
+        """Write the result to the file ``path``, in the format of its ending."""
 
 
 def print_and_save(args: argparse.Namespace, outcome: Outcome) -> None:

@@ -30,7 +30,9 @@ def add(commands: Commands) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Run the command with its parsed arguments: compare metrics with the truth, write the figures, and print the tables and conclusions."""
+    """Run the command with its parsed arguments: compare metrics with the truth, write the figures, and print the tables and
+    conclusions.
+    """
     from explainers.evaluation.known_truth.metrics_on_truth import FILE, write_truth
     from explainers.evaluation.known_truth.truth_in_words import advice, conclusions
 

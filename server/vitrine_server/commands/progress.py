@@ -61,5 +61,5 @@ class MapsBar(Bar):
         self.bar.set_description(", ".join(target.label for target in explanation.targets)[:40])
 
     def on_map(self, explanation: Explanation, attribution: Attribution) -> None:
-        """Advance the bar by one map."""
+        """Advance the bar by one map, whatever map it is."""
         self.bar.update()

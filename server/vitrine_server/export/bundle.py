@@ -103,7 +103,7 @@ class _Pipe(io.RawIOBase):
 
 
 def _input(document: Document, stored: Mapping[str, bytes]) -> str:
-    """Describe the explained input, and the files that contain it."""
+    """Return text for the bundle's description: what input was explained, and which files contain it."""
     source = document["input"]
     if "picture" in source:
         about = _input({"input": source["picture"]}, stored)

@@ -30,7 +30,7 @@ _GZIP_LEVEL = 6  # of gzip: each is packed once and sent often
 
 @dataclass
 class _Kept:
-    """A cached answer; it is valid as long as the objects ``of`` which it was made are the same."""
+    """A cached answer, and the objects ``of`` which it was made; it is valid as long as these are the same."""
 
     of: list[weakref.ref[object]]
     versions: frozenset[str]
@@ -110,7 +110,7 @@ class KeptAnswers:
                 self._drop(name)
 
     def _find(self, key: Hashable, of: Sequence[object], versions: Collection[str]) -> Any:
-        """Return the cached answer; None if it is not made yet or no longer valid."""
+        """Return the answer that is cached under ``key``; None if there is none or it is no longer valid."""
         name = _name(key, versions)
         with self._lock:
             kept = self._kept.get(name)

@@ -51,7 +51,7 @@ class Metrics:
         self._reused.inc()
 
     def refused(self, reason: str) -> None:
-        """Count one refused request by the slug of its problem."""
+        """Count one refused request; ``reason`` is the slug of its problem."""
         self._refusals.labels(reason).inc()
 
     def worker_ended(self, reason: str) -> None:

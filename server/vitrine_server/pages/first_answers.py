@@ -64,5 +64,5 @@ def _first_model(kind: str, query: Mapping[str, str], sample: SampleInput | None
 
 
 def _placed(paths: list[str], services: Services) -> list[str]:
-    """Prepend the path prefix of a reverse proxy to these paths."""
+    """Return these API paths with the path prefix of a reverse proxy before them."""
     return [services.settings.address(path) for path in paths]

@@ -131,7 +131,7 @@ def exports_of(script: str, text: str) -> list[str]:
 
 
 def _resolve(script: str, path: str) -> str:
-    """Resolve a relative path in ``script`` to a path below the folder of the pages."""
+    """Convert a relative path in ``script`` to a path below the folder of the pages."""
     return posixpath.normpath(posixpath.join(posixpath.dirname(script), path))
 
 
@@ -142,5 +142,5 @@ def _relative(script: str, place: str) -> str:
 
 
 def _object(script: str) -> str:
-    """Return the name of the object that has the exports of a script."""
+    """Return the name of the object that holds the exports of a script in a joined file."""
     return "$" + re.sub(r"\W", "_", script.removesuffix(".js"))

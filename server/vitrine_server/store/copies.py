@@ -152,12 +152,12 @@ def _is_sound(table: str, row: dict[str, Any]) -> bool:
 
 
 def _opened(path: Path) -> sqlite3.Connection:
-    """Open an existing SQLite file; no new one is created."""
+    """Open an existing SQLite file and return the connection; no new file is created."""
     return sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", uri=True)
 
 
 def _check(path: Path) -> int:
-    """Return the schema version of a store file. Raises sqlite3.DatabaseError if it is damaged."""
+    """Return the schema version of the store in the file ``path``. Raises sqlite3.DatabaseError if it is damaged."""
     with closing(_opened(path)) as db:
         verdict = db.execute("PRAGMA integrity_check(1)").fetchone()[0]
         if verdict != "ok":
@@ -166,7 +166,7 @@ def _check(path: Path) -> int:
 
 
 def _alone(home: Path) -> FileLock:
-    """Take the lock of ``home`` and return it. Raises StoreError if a server has it."""
+    """Take the lock of the folder ``home`` and return it. Raises StoreError if a server has it."""
     lock = FileLock(home / LOCK)
     try:
         lock.acquire(blocking=False)

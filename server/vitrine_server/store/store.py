@@ -362,7 +362,7 @@ def document_of(explanation_id: str, stored: bytes | None) -> dict[str, Any] | N
 
 
 def _document(stored: bytes) -> dict[str, Any]:
-    """Parse a stored document. Raises NotJsonError if it is no explanation."""
+    """Parse the stored text of an explanation and return the document. Raises NotJsonError if it is no explanation."""
     document = decode_json(stored, mend=True)
     if not isinstance(document, dict) or not {"id", "state"} <= set(document):
         raise NotJsonError("it is no explanation")

@@ -67,7 +67,7 @@ def _removal(subject: Subject, label: str, how: How | None) -> TokenRemoval:
 
 
 def _windows(subject: Subject, text: str) -> Windows:
-    """Return the windows in which a long text was read."""
+    """Return the windows in which the model reads a long text."""
     windows: Windows | None = subject.model.windows(text)
     assert windows is not None
     return windows
@@ -216,7 +216,7 @@ def _removed_indices(subject: Subject, output: TargetOutput, edit: Edit) -> list
 
 
 def _without(removed: Sequence[int], indices: Sequence[int]) -> Tensor:
-    """Return a bool mask (N,) over the tokens at ``indices``, False at those in ``removed``."""
+    """Return a mask of the tokens to keep, bool (N,), over the tokens at ``indices``: False for those in ``removed``."""
     absent = set(removed)
     return torch.tensor([index not in absent for index in indices])
 

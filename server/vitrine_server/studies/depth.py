@@ -17,7 +17,7 @@ from vitrine_server.settings import Settings
 
 @dataclass(frozen=True)
 class DepthQuestion:
-    """What is asked: the bytes of pictures, or texts; for a CLIP model the prompts too."""
+    """The inputs on which to measure a model's depth: the bytes of pictures, or texts; for a CLIP model the prompts too."""
 
     images: tuple[bytes, ...]
     texts: tuple[str, ...]
@@ -27,12 +27,12 @@ class DepthQuestion:
 
     @property
     def count(self) -> int:
-        """How many inputs are measured."""
+        """The number of inputs that are measured."""
         return min(self.limit, len(self.images) + len(self.texts))
 
 
 def check(question: DepthQuestion) -> None:
-    """Raise Problem 422 for mistakes that do not depend on the model."""
+    """Raise Problem 422 for mistakes in a question that do not depend on the model, such as too few inputs."""
     if bool(question.images) == bool(question.texts):
         what = "both pictures and texts" if question.images else "neither a picture nor a text"
         raise _bad("one-input", f"The form has {what}.", "Send image files, or texts, one a line.")

@@ -53,7 +53,7 @@ def alike(subject: Subject, other: PastInput, **how: Any) -> dict[str, Any]:
 
 
 def _input(document: Mapping[str, Any], subject: Subject) -> Any:
-    """Return the input of an explanation as ``input_interaction`` takes it."""
+    """Return the input of an explanation in the form that ``input_interaction`` takes."""
     source = document["input"]
     if source["kind"] == "image":
         return {"pixel_values": subject.tensors["pixel_values"]}

@@ -57,7 +57,9 @@ class LinearChoice(Choice):
 
     @abstractmethod
     def beside(self, constant: Tensor, signal: Tensor) -> Tensor:
-        """Return the factor by which the signal at a concatenated constant is multiplied in the account."""
+        """Return the factor by which the signal at a ``constant`` that is concatenated with tokens is multiplied in the account of the
+        answer.
+        """
 
     def linear_attention(self, attention: LinearAttentionOperand, signal: Tensor, weighs: bool) -> Triple:
         """Propagate a signal through Q (K V) by the derivative of each: to queries and keys unless the weights are constants (``weighs``),
@@ -103,13 +105,13 @@ class Derivative(LinearChoice):
         return linear.pull(signal)
 
     def sum(self, total: Sum, signal: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the signal for both summands."""
+        """Return the signal at a sum twice, for both summands."""
         if not total.both:
             total.account(signal)
         return signal, signal
 
     def scale(self, factor: Tensor | float, signal: Tensor) -> Tensor:
-        """Return the signal times the constant factor."""
+        """Return the signal at a product with a constant, multiplied by that constant."""
         return signal * factor
 
     def pool(self, pool: PoolOperand, signal: Tensor) -> Tensor:
@@ -131,7 +133,7 @@ class _WithStrength(Derivative):
     strength: Strength = Strength()  # noqa: RUF009  it is frozen
 
     def with_strength(self, strength: Strength) -> Self:
-        """Return a choice of this kind with these numbers."""
+        """Return a choice of this kind with the numbers of a rule's ``strength``."""
         return type(self)(strength)
 
 
@@ -237,7 +239,7 @@ class _OfRelevance(LinearChoice):
         return rounding.split_sum(total.a, total.b, signal, self.keeps_total, total.accumulated_rounding())
 
     def scale(self, factor: Tensor | float, signal: Tensor) -> Tensor:
-        """Return the relevance unchanged by a constant factor."""
+        """Return the relevance of a product with a constant unchanged."""
         return signal
 
     def pool(self, pool: PoolOperand, signal: Tensor) -> Tensor:
@@ -245,7 +247,7 @@ class _OfRelevance(LinearChoice):
         return rounding.split_pool(pool.x, signal, pool.forward, pool.backward)
 
     def beside(self, constant: Tensor, signal: Tensor) -> Tensor:
-        """Return ones: a constant's share of relevance counts as it is."""
+        """Return ones in the shape of the signal: a constant's share of relevance counts as it is."""
         return torch.ones_like(signal)
 
 

@@ -46,7 +46,7 @@ class Derivative(NormChoice):
         return (out - unit * (signal * unit).mean(norm.over, keepdim=True)) * norm.inverse
 
     def divide(self, quotient: Quotient, signal: Tensor) -> tuple[Tensor | None, Tensor | None]:
-        """Return the signals at a, as if b were constant, and at b."""
+        """Return the signals at the dividend a of a / b, as if b were constant, and at b."""
         of_b = -signal * quotient.a / quotient.b.square() if quotient.paths[1] else None
         return super().divide(quotient, signal)[0], of_b
 
@@ -100,7 +100,7 @@ class Unchanged(NormChoice):
         return signal
 
     def divide(self, quotient: Quotient, signal: Tensor) -> tuple[Tensor | None, Tensor | None]:
-        """Return the signal for the dividend, and None for the divisor."""
+        """Return the signal at a quotient for its dividend, and None for its divisor."""
         return signal if quotient.paths[0] else None, None
 
 

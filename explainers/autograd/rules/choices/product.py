@@ -96,12 +96,12 @@ class Split(ProductChoice):
     part = 0.5
 
     def both(self, product: Product, signal: Tensor, part: float) -> tuple[Tensor, Tensor]:
-        """Return half of the signal for each factor."""
+        """Return half of the relevance of a product for each of its two factors."""
         half = signal / 2
         return half, half
 
     def alone(self, other: Tensor, signal: Tensor) -> Tensor:
-        """Return all of the relevance."""
+        """Return the relevance of a product unchanged, for its only factor that is a path."""
         return signal
 
 

@@ -15,7 +15,7 @@ from explainers.models.layout import Layout
 
 @dataclass(frozen=True)
 class BlockCall:
-    """One call of a ``block`` in a trial pass of ``batch`` different samples."""
+    """A recorded call of a ``block`` in a trial pass over ``batch`` different samples: its arguments and its output."""
 
     block: nn.Module
     args: tuple[Any, ...]

@@ -86,7 +86,7 @@ class OneStream(BlockKind):
         return shown if isinstance(output, Tensor) else (shown, *output[1:])
 
     def patch_width(self, streams: Sequence[Tensor]) -> int:
-        """Return the width of a token."""
+        """Return the width of a token in the stream that a block takes."""
         return streams[0].shape[self.channels]
 
     def map_of(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[int, int] | None:
@@ -94,11 +94,11 @@ class OneStream(BlockKind):
         return map_size(tokens_in(args, kwargs).shape, self.channels) if self.is_map else None
 
     def stream_shape(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Size | None:
-        """Return the shape of the residual stream to which a block adds its attention."""
+        """Return the shape of the residual stream, from the arguments of a block."""
         return tokens_in(args, kwargs).shape
 
     def row_of(self, x: Tensor) -> Tensor:
-        """Rearrange tokens from the layout of the stream to a row (B, S, D)."""
+        """Rearrange tokens ``x`` from the layout of the stream to a row (B, S, D)."""
         return as_tokens(x.transpose(0, 1) if self.tokens_first else x, self.channels)
 
     def _as_stream(self, x: Tensor, shape: Size) -> Tensor:

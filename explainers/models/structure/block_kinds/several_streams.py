@@ -29,7 +29,7 @@ class SeveralStreams(BlockKind):
 
     @abstractmethod
     def join(self, streams: Sequence[Tensor]) -> Tensor:
-        """Join the tokens of all streams to one row (B, S, D)."""
+        """Join the tokens of all ``streams`` to one row (B, S, D)."""
 
     @abstractmethod
     def apart(self, x: Tensor, streams: Sequence[Tensor]) -> Sequence[Tensor]:
