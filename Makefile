@@ -91,7 +91,7 @@ lint: $(VENV)/installed-test node_modules/.package-lock.json
 # at most two servers, of tiny and of embedded models, and a Chromium for each typeface, for all its browser tests.
 PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-# mypy from nothing takes as long as many tests: it runs beside them.
+# mypy from nothing takes as long as many tests: it runs at the same time.
 test: chromium
 	@$(MAKE) --no-print-directory -j 2 lint all-tests
 

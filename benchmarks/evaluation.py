@@ -1,6 +1,6 @@
 """Time of measuring all methods of an input together against one by one: ``python -m benchmarks.evaluation``.
 
-CPU seconds for the default methods in one run, beside those of a run for each method alone, on the same inputs. Together they share the
+CPU seconds for the default methods in one run, and in a run for each method alone, on the same inputs. Together they share the
 recordings of the model and the forward passes of the deletion curves. Exits with 1 where the figures differ by more than 1e-5.
 """
 

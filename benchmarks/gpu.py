@@ -4,7 +4,7 @@
    TF32, and in bfloat16. Of each method the largest difference, as a share of the largest score, and the rank correlation.
 2. *server*: how many panels a second clients get of ``vitrine serve``.
 3. *speed*: rules alone, the default panel, Transformer Attribution, Integrated Gradients and a deletion test, of four models in three sizes
-   of batch; beside them forward and backward, and Captum where it is installed. Seconds, inputs a second, memory, launches.
+   of batch; for comparison forward and backward, and Captum where it is installed. Seconds, inputs a second, memory, launches.
 
 It needs torch, timm, transformers and what ``explainers`` imports; the second part also what the server needs. What does
 not run is named with its reason, and what the time does not reach, too. ``gpu.json`` has everything, ``gpu.md`` the tables.

@@ -1,10 +1,10 @@
-"""How much slower an explanation is beside a neighbour that burns all cores: ``python -m benchmarks.neighbour``.
+"""How much slower an explanation is while another program uses all cores: ``python -m benchmarks.neighbour``.
 
-Prints the median seconds of the usual methods of a model, quiet and beside as many busy processes as there are cores, with the threads
-that ``explainers.Threads`` chooses and, with ``--fixed``, with one thread a core. Exits with 1 where the chosen threads are more than
-``--most`` times slower beside the neighbour. Only ratios within one run say something on a machine that others use too, and these only
+Prints the median seconds of the usual methods of a model, on a quiet machine and with as many busy processes as there are cores, with the
+threads that ``explainers.Threads`` chooses and, with ``--fixed``, with one thread a core. Exits with 1 where the chosen threads are more
+than ``--most`` times slower with the neighbour. Only ratios within one run say something on a machine that others use too, and these only
 where it is quiet: with n busy processes on c cores and a fair scheduler, one thread takes (n + 1)/c times its quiet time, and more where
-yet others compute. The CPU seconds beside it do not grow with that; they do where threads wait for each other.
+yet others compute. The CPU seconds next to it do not grow with that; they do where threads wait for each other.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def seconds(model: explainers.Model, fit: Callable[[], bool], runs: int) -> tupl
 
 def main() -> None:
     """Measure explanations quiet and with busy neighbours, print both, and exit with 1 where they slow down too much."""
-    parser = argparse.ArgumentParser(description="An explanation beside a busy neighbour.")
+    parser = argparse.ArgumentParser(description="An explanation next to a busy process.")
     parser.add_argument("--model", default="scenes-vit")
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--most", type=float, default=2.5)

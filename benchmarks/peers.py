@@ -46,7 +46,7 @@ NOT_MEASURED = {
     "Quantus: MPRT": "it draws weights for each of some 75 layers in turn, our `randomisation` for each block: neither the maps nor the "
     "work are the same",
     "Chefer et al.: Transformer Attribution": "their code is no package and is not among what is installed; tests/golden/chefer-* hold its "
-    "numbers, to float32's rounding, and the issue had 5.7 plain passes of it beside 3.4 of ours",
+    "numbers, to float32's rounding, and the issue had 5.7 plain passes of it to 3.4 of ours",
 }
 MakeMap = Callable[[], Tensor]
 

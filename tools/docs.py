@@ -113,7 +113,7 @@ def protocols_markdown() -> str:
         )
         for protocol in protocols
     ]
-    return markdown_table(("table", "command", "what", "models of the paper", "data sets", "inputs", "printed figures beside it"), rows)
+    return markdown_table(("table", "command", "what", "models of the paper", "data sets", "inputs", "printed figures next to it"), rows)
 
 
 def settings_markdown() -> str:

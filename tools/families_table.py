@@ -40,7 +40,7 @@ NEEDS = {
     "parts": "attention whose queries, keys, values and output projection can be read in the last block",
     "attention_input": "attention whose queries, keys and values are linear maps of one row of tokens, in every block",
     "image": "an image",
-    "patch_features": "of images beside prompts, a head that reads a class token, in whose place a patch can be put",
+    "patch_features": "of images compared with prompts, a head that reads a class token, in whose place a patch can be put",
 }
 #: The models that are not explained, or not fully, and what happens with them.
 SHORTCOMINGS = (
@@ -69,7 +69,7 @@ SHORTCOMINGS = (
     (
         "attention in another order of axes or tokens",
         "Found in a trial pass, and read in the order of the tokens: keys or values first, tokens sorted or shuffled inside attention, "
-        "heads in a loop or beside the samples, queries in chunks, windows.",
+        "heads in a loop or next to the samples, queries in chunks, windows.",
     ),
     (
         "attention weights that are changed after their softmax, or shared (talking heads, DeepViT, ConViT)",
@@ -111,7 +111,7 @@ SHORTCOMINGS = (
     ),
     *(kind.falls_short for kind in BLOCK_KINDS.values() if kind.falls_short is not None),
     (
-        "other streams beside the blocks",
+        "other streams around the blocks",
         "Refused: a model that sees the image on a way round its blocks, for then no map of their tokens accounts for the answer.",
     ),
     (
@@ -119,7 +119,7 @@ SHORTCOMINGS = (
         "RegNet's blocks have names of their own and are found; of the others, the last layer that keeps the shape of its map.",
     ),
     (
-        "class token beside a map of patches (PiT, CoaT)",
+        "class token next to a map of patches (PiT, CoaT)",
         "Refused: the tokens do not fill the image.",
     ),
 )

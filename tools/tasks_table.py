@@ -180,8 +180,8 @@ def row_of(model: Model, asked: TaskCase) -> tuple[str, str, str, str]:
     grid, frames = model.details["grid"], model.details["frames"]
     times = "" if frames is None else f" of {frames} frames"
     pictures = model.details["picture_grid"]
-    beside = "" if pictures is None else f" and {pictures[0]} x {pictures[1]} patches"
-    tokens = f"word pieces{beside}" if grid is None else f"{grid[0]} x {grid[1]} patches{times}"
+    and_patches = "" if pictures is None else f" and {pictures[0]} x {pictures[1]} patches"
+    tokens = f"word pieces{and_patches}" if grid is None else f"{grid[0]} x {grid[1]} patches{times}"
     return model.task.name if model.task is not None else "video-classification", f"`{asked.name}`", tokens, ", ".join(shown)
 
 

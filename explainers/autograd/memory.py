@@ -19,9 +19,7 @@ from explainers.models.tokens import row_length
 
 MAX_FREE_MEMORY_SHARE = 0.9  # of the free memory that a request may take
 OVERHEAD_FACTOR = 1.8  # what signals, kernels and the allocator take beyond what is kept: 1.1 to 1.65 measured on vit_base_patch16_224
-FLOAT64_OVERHEAD = (
-    1.5  # so many times more again where relevance is followed in float64, beside what float32 gave: measured on the same model
-)
+FLOAT64_OVERHEAD = 1.5  # so many times more again where relevance is followed in float64, than in float32: measured on the same model
 SAFETY_FACTOR = 3  # so many times as much free memory as the generous estimate says is no reason to measure
 #: Tensors of the width of the tokens, and of the size of the attention weights, that a block keeps at most.
 _OF_WIDTH, _OF_WEIGHTS = 48, 6

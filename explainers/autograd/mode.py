@@ -22,7 +22,7 @@ from explainers.autograd.dispatch import (
 )
 from explainers.autograd.forward_pass import ForwardPass
 from explainers.autograd.nodes import Move, Role, Unruled
-from explainers.autograd.opaque import keep_beside, needs_gradient, on_path, without_gradient
+from explainers.autograd.opaque import keep_recorded, needs_gradient, on_path, without_gradient
 from explainers.autograd.recorder import Recorder
 from explainers.errors import ExplainerError
 
@@ -81,7 +81,7 @@ class RecordingMode(TorchFunctionMode):
             return without_gradient(self.recording, call, args, kwargs, writes)
         out = call(args, kwargs)
         self._head.note(self.recording, func, args, kwargs, out, position)
-        return keep_beside(self.recording, out) if insides.in_checkpoint else out
+        return keep_recorded(self.recording, out) if insides.in_checkpoint else out
 
     def _note(self, name: str, given: tuple[Any, ...], out: Any) -> None:
         """Append a call without a handler to the list of nodes."""

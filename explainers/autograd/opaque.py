@@ -1,7 +1,7 @@
 """Code that a recording cannot follow: its torch calls are recorded separately where that is exact, else it is watched and named.
 
 A ``torch.autograd.Function`` runs its ``forward`` without gradient and has a backward of its own, and so does a checkpoint that computes
-its part again. Their torch calls are seen all the same. So while gradients are off, calls on what depends on the input are recorded beside
+its part again. Their torch calls are seen all the same. So while gradients are off, calls on what depends on the input are recorded next to
 the plain ones, and what the function gives is replaced by what was recorded, if both have the same gradient: a function whose backward is
 no derivative of its forward (a reversed gradient, a straight-through estimate) is left as it is. Scripted functions and ``torch.vmap`` are
 not seen at all. Whatever reaches a torch call, needs a gradient and is on no node of the list is such code.
@@ -35,19 +35,19 @@ class Insides:
     """Record of what ran inside opaque code during one forward pass."""
 
     def __init__(self) -> None:
-        self._beside = WeakTensorKeyDictionary()  # by plain tensors, what was recorded beside them
+        self._by_plain_tensor = WeakTensorKeyDictionary()  # by plain tensors, what was recorded for them
         self._replaced: dict[int, Tensor] = {}  # by the id of what was recorded, what it stands for
         self._unasked: list[tuple[Tensor, Inside]] = []
         self._checkpoints: set[int] = set()  # the calls of checkpointed functions in which gradients were switched on
 
     def keep(self, bare: Tensor, inside: Inside) -> Tensor:
         """Store the recorded tensor ``inside`` for a plain tensor ``bare``, and return the plain one."""
-        self._beside[bare] = inside
+        self._by_plain_tensor[bare] = inside
         return bare
 
-    def beside(self, value: Tensor) -> Inside | None:
+    def recorded_for(self, value: Tensor) -> Inside | None:
         """Return the tensor that was recorded for a plain tensor; None if there is none."""
-        known: Inside | None = self._beside.get(value) if len(self._beside) else None
+        known: Inside | None = self._by_plain_tensor.get(value) if len(self._by_plain_tensor) else None
         return known
 
     def replace(self, value: Tensor, inside: Inside) -> Tensor:
@@ -93,7 +93,7 @@ class Insides:
                     f"{title_of(value)} stands in a checkpoint, where it cannot be explained: switch checkpointing off, for instance with "
                     "model.set_grad_checkpointing(False)."
                 )
-        self._beside.clear()
+        self._by_plain_tensor.clear()
         self._replaced.clear()
         self._unasked.clear()
         self._checkpoints.clear()
@@ -141,14 +141,14 @@ def needs_gradient(values: Any) -> bool:
 
 def record_of(rec: Recorder, value: Tensor) -> Tensor:
     """Return the recorded node of a tensor at a module's input or output, also while gradients are off."""
-    inside: Inside | None = rec.insides.beside(value)
+    inside: Inside | None = rec.insides.recorded_for(value)
     return inside.recorded if inside is not None and not torch.is_grad_enabled() else on_path(rec, value)
 
 
-def keep_beside(rec: Recorder, value: Any) -> Any:
+def keep_recorded(rec: Recorder, value: Any) -> Any:
     """Store the recorded twin of each tensor that a checkpointed function returns, because torch gives the final ones its own backward."""
     for tensor in tensors_in(value):
-        if tensor.requires_grad and tensor.grad_fn is not None and rec.insides.beside(tensor) is None:
+        if tensor.requires_grad and tensor.grad_fn is not None and rec.insides.recorded_for(tensor) is None:
             rec.insides.keep(tensor, Inside(rec.nodes.move(tensor.clone(), tensor, role(rec, tensor)), ()))
     return value
 
@@ -159,7 +159,7 @@ def without_gradient(rec: Recorder, call: Callable[..., Any], args: tuple[Any, .
     ``writes``: whether the call changes its first argument.
     """
     given = tuple(tensors_in((args, tuple(kwargs.values()))))
-    insides = {id(t): inside for t in given if not t.requires_grad and (inside := rec.insides.beside(t)) is not None}
+    insides = {id(t): inside for t in given if not t.requires_grad and (inside := rec.insides.recorded_for(t)) is not None}
     paths = [t for t in given if t.requires_grad]
     if not (insides or paths) or (writes and id(args[0]) not in insides):
         return call(args, kwargs)
@@ -187,7 +187,7 @@ def _look_into(rec: Recorder, value: Tensor) -> Tensor:
     """Return the recorded tensor for a value that no recorded call made but that needs a gradient; the value itself if it cannot be
     followed.
     """
-    inside: Inside | None = rec.insides.beside(value)
+    inside: Inside | None = rec.insides.recorded_for(value)
     if inside is not None:
         if inside.exact is None:
             inside.exact = _is_exact(rec, value, inside)

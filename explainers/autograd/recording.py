@@ -206,7 +206,7 @@ class Recording:
         if len(self.nodes.blocks) == len(self.model.blocks):
             forward_pass.head.begin(self, shown)
         if block_kind.in_loop and len(self.nodes.blocks) < len(self.model.blocks):
-            return None  # the residual beside the next block's first part is not in reach
+            return None  # the residual around the next block's first part is not in reach
         if isinstance(output, Tensor) or type(output) in (tuple, list) or shown is not block.output or not block_kind.is_row:
             return block_kind.with_given(output, shown.clone())
         return None

@@ -27,8 +27,8 @@ def photos_of_synsets(data: Folder, folder: Path, wnids: Sequence[str]) -> tuple
     files = [path for path in inside if path.is_file() and is_picture_name(path)]
     if not files:
         raise data.error_for(folder, "its folders of synsets hold no picture")
-    beside = [path for path in folder.iterdir() if path.name not in wnids]
-    return files, data.relative_names([*(path for path in inside if path not in set(files)), *beside])
+    outside = [path for path in folder.iterdir() if path.name not in wnids]
+    return files, data.relative_names([*(path for path in inside if path not in set(files)), *outside])
 
 
 def file_names(folder: Path, files: Sequence[Path]) -> list[str]:

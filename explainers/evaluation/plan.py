@@ -99,7 +99,7 @@ class Plan(Record, name="RunPlan"):
     seed: int = 0
     long_texts: Annotated[LongTexts, describe(kind=str, is_required=False)] = "windows"
     controls: Annotated[
-        tuple[str, ...], describe("Maps whose place is known, which were measured beside the methods.", is_required=False)
+        tuple[str, ...], describe("Maps whose place is known, which were measured besides the methods.", is_required=False)
     ] = ()
 
     @property

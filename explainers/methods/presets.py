@@ -47,7 +47,7 @@ PRESETS = (
     Preset(
         "chefer",
         "Chefer et al.",
-        "Both methods of Chefer et al. beside the baselines of their tables.",
+        "Both methods of Chefer et al. with the baselines of their tables.",
         lambda variant: variant.spec in _CHEFER,
     ),
     Preset(

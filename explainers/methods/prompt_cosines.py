@@ -24,7 +24,7 @@ LESS = Option(
     "what is taken away from the cosine: nothing, or its mean over the prompts of the question",
     choices=("nothing", "prompts"),
 )
-AMONG_PROMPTS = "What all prompts of this question have in common is taken away: with other prompts beside it the map would be another."
+AMONG_PROMPTS = "This map shows what sets this prompt apart from the others. Ask for something else with it and it changes."
 SHARE_ALREADY = "A probability is the prompt's share among the prompts at each patch: nothing that they have in common is taken away."
 #: Logits (patches, prompts) of each sample of a recording, by method and options: all prompts come from the same passes.
 _LOGITS: WeakKeyDictionary[Recording, dict[Hashable, list[Tensor]]] = WeakKeyDictionary()

@@ -37,9 +37,13 @@ class Abstention(Record):
     score: Annotated[float, describe("The number that crossed the threshold.")]
     line: Annotated[float, describe("The threshold.")]
 
-    def beside(self, answer: str) -> str:
+    def qualify(self, answer: str) -> str:
         """Return the answer followed by the doubt; if the abstention is more than a doubt, only its statement."""
         return f"{answer}? {self.says}" if self.kind in DOUBTS else self.says
+
+    def beside(self, answer: str) -> str:
+        """The old name of :meth:`qualify`, from version 0.2."""
+        return self.qualify(answer)
 
 
 @dataclass(frozen=True)
@@ -134,7 +138,7 @@ def strange_words(evidence: Evidence) -> float:
 def word_familiarity(evidence: Evidence) -> float:
     """Return the cosine of the prompt's strangest word with the nearest word of the model's training data."""
     if evidence.prompt is None:
-        raise ExplainerError("word_familiarity is a score of models with prompt_words.safetensors beside their weights")
+        raise ExplainerError("word_familiarity is a score of models with prompt_words.safetensors next to their weights")
     return evidence.prompt.familiarity
 
 
@@ -155,7 +159,7 @@ def patch_cosine(evidence: Evidence) -> float:
 def fingerprint_similarity(evidence: Evidence) -> float:
     """Return the similarity of the molecule to the nearest one of the training."""
     if evidence.similarity is None:
-        raise ExplainerError("fingerprint_similarity is a score of models of molecules with fingerprints.safetensors beside their weights")
+        raise ExplainerError("fingerprint_similarity is a score of models of molecules with fingerprints.safetensors next to their weights")
     return evidence.similarity
 
 

@@ -20,18 +20,18 @@ def has_chat_template(tokenizer: Any) -> bool:
     return bool(getattr(tokenizer, "chat_template", None))
 
 
-def read_chat(reader: TextReader, text: Any, device: torch.device, beside: Sequence[dict[str, Any]] = ()) -> Prepared:
+def read_chat(reader: TextReader, text: Any, device: torch.device, further_content: Sequence[dict[str, Any]] = ()) -> Prepared:
     """Tokenize a text by the tokenizer's chat template, as a person's first turn followed by the beginning of the model's turn.
 
-    ``beside`` is further content of the turn, such as ``{"type": "image"}``. The record holds the person's text; tokens of the template are
-    special and have the part :data:`TEMPLATE`. Raises ExplainerError if there is no template, if it changes the text, and for a text that
-    is too long.
+    ``further_content`` is further content of the turn, such as ``{"type": "image"}``. The record holds the person's text; tokens of the
+    template are special and have the part :data:`TEMPLATE`. Raises ExplainerError if there is no template, if it changes the text, and for
+    a text that is too long.
     """
     if not isinstance(text, str) or not text.strip():
         raise ExplainerError("a chat template is laid around one text: send a text of at least one word")
     if not has_chat_template(reader.tokenizer):
         raise ExplainerError("the tokenizer of this model has no chat template: leave chat= out")
-    content: Any = [*beside, {"type": "text", "text": text}] if beside else text
+    content: Any = [*further_content, {"type": "text", "text": text}] if further_content else text
     try:
         whole = reader.tokenizer.apply_chat_template([{"role": "user", "content": content}], tokenize=False, add_generation_prompt=True)
     except Exception as problem:  # a template raises errors of its own

@@ -45,7 +45,7 @@ def feature_score(name: str, directions: Mapping[str, Tensor], features: Tensor)
     there is no such direction, or if its length differs.
     """
     if name not in directions:
-        raise ExplainerError(f"{name} is a score of models with a direction of that name in {FEATURE_SCORES_FILE} beside their weights")
+        raise ExplainerError(f"{name} is a score of models with a direction of that name in {FEATURE_SCORES_FILE} next to their weights")
     direction = directions[name].to(features)
     if direction.shape != (len(features) + 1,):
         wanted = len(features) + 1

@@ -323,17 +323,17 @@ def _transformers_from_folder(folder: Path, config: dict[str, Any], name: str, h
     takes = argument_names(module)
     shown = {"pixel_values", VIDEO_PIXELS} & takes
     reads_images = dual or module.main_input_name == "pixel_values" or bool(shown and "input_ids" not in takes)
-    beside: dict[str, Any] = {}
+    companions: dict[str, Any] = {}
     if reads_images and "preprocess" not in how:
-        beside["preprocess"] = _frame_processor(folder) or load_saved(folder, "AutoImageProcessor")
+        companions["preprocess"] = _frame_processor(folder) or load_saved(folder, "AutoImageProcessor")
     if (dual or not reads_images) and "tokenizer" not in how:
-        beside["tokenizer"] = load_saved(folder, "AutoTokenizer")
+        companions["tokenizer"] = load_saved(folder, "AutoTokenizer")
     if not reads_images and (embedding := sentence_embedding_of(folder)) is not None:
         module.add_module(ATTRIBUTE, embedding)
-        tokenizer, most = beside.get("tokenizer"), max_length_of(folder)
+        tokenizer, most = companions.get("tokenizer"), max_length_of(folder)
         if tokenizer is not None and most is not None:
             tokenizer.model_max_length = min(tokenizer.model_max_length, most)
-    return wrap(module.eval(), name=name, **beside, **how)
+    return wrap(module.eval(), name=name, **companions, **how)
 
 
 def _frame_processor(folder: Path) -> Any:

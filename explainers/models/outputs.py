@@ -61,7 +61,7 @@ class _Watch(TorchFunctionMode):
         self.kind: FinalActivation | None = None
         self.activations: list[tuple[Any, Tensor]] = []  # what the final activation gave, what it was given
         self.linear: tuple[Tensor, Tensor, Tensor | None] | None = None  # input, weight and bias of the last linear layer
-        self.linear_outputs: list[tuple[Any, Tensor]] = []  # what it gave and where that was moved, each beside what it gave
+        self.linear_outputs: list[tuple[Any, Tensor]] = []  # what it gave and where that was moved, each with what it gave
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}

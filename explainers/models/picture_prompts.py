@@ -55,8 +55,8 @@ class PicturePromptReader:
             raise ExplainerError("how this model's images are prepared is not known; pass preprocess= to wrap, or send tensors")
         pixels, picture = self.recipe.of(prompt.picture)
         written = None if self.words.tokenizer is None else self.words.tokenizer.convert_ids_to_tokens(self.token)
-        beside = [] if written and written in prompt.text else [{"type": "image"}]
-        read = read_chat(self.words, prompt.text, device, beside) if chat else self.words.read([prompt.text], device)
+        further_content = [] if written and written in prompt.text else [{"type": "image"}]
+        read = read_chat(self.words, prompt.text, device, further_content) if chat else self.words.read([prompt.text], device)
         record = read.inputs[0]
         assert isinstance(record, TextInput)
         ids = read.tensors["input_ids"][0].tolist()

@@ -28,13 +28,18 @@ class MapBatch:
     maps     spec -> float32 map: (batch, rows, columns) for pictures, (batch, tokens) for texts, padded with NaN
     logits   (batch, classes)
     targets  for each sample the label of what is explained
-    beside   further data from the loader, such as the classes of the samples
+    extra    further data from the loader, such as the classes of the samples
     """
 
     maps: dict[str, NDArray[np.float32]]
     logits: NDArray[np.float32]
     targets: list[str]
-    beside: Any = None
+    extra: Any = None
+
+    @property
+    def beside(self) -> Any:
+        """The old name of ``extra``, from version 0.2."""
+        return self.extra
 
     def __len__(self) -> int:
         return len(self.targets)
@@ -50,9 +55,9 @@ def explain_batches(explain: Explain, model: Model, loader: DataLoader[Any]) -> 
     total = len(loader) if hasattr(loader.dataset, "__len__") else None
     with tqdm(loader, total=total, unit="batch", leave=False, disable=False if is_notebook else None) as bar:
         for batch in bar:
-            tensors, beside = _parts(batch, model)
+            tensors, extra = _parts(batch, model)
             results = explain(tensors)
-            yield MapBatch(_maps(results), _array([r.logits for r in results]), [r.target.label for r in results], beside)
+            yield MapBatch(_maps(results), _array([r.logits for r in results]), [r.target.label for r in results], extra)
 
 
 def _parts(batch: Any, model: Model) -> tuple[dict[str, Tensor], Any]:

@@ -303,7 +303,7 @@ class Explanation(Record):
         from explainers.rendering.notebook import map_html, panel_html
 
         answers = [info.label if info.probability is None else f"{info.label} {info.probability:.1%}" for info in self.top(3)]
-        doubt = [] if self.abstention is None else [f"{self.abstention.beside(answers[0])}. {self.abstention.detail}"]
+        doubt = [] if self.abstention is None else [f"{self.abstention.qualify(answers[0])}. {self.abstention.detail}"]
         maps = (map_html(attribution, attribution.image) for attribution in self.maps)
         return panel_html(f"{self.model}: {', '.join(answers)}", [*doubt, *self.notes], maps)
 

@@ -63,9 +63,9 @@ def panel_html(heading: str, lines: Iterable[str], maps: Iterable[str]) -> str:
     return f"<div><h4>{escape(heading)}</h4>{paragraphs}<div>{''.join(maps)}</div></div>"
 
 
-def text_html(text: str, *beside: str) -> str:
+def text_html(text: str, *below: str) -> str:
     """Return the HTML of a text as ``print`` shows it, with pictures or maps (HTML) under it."""
-    return f'<div><pre style="white-space:pre-wrap">{escape(text)}</pre><div>{"".join(beside)}</div></div>'
+    return f'<div><pre style="white-space:pre-wrap">{escape(text)}</pre><div>{"".join(below)}</div></div>'
 
 
 def page_html(title: str, body: str) -> str:

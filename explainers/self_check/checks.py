@@ -291,7 +291,7 @@ def _pipeline(session: Session, source: Image.Image | str) -> Outcome:
     import transformers
 
     model = session.model
-    auto, argument, beside = (
+    auto, argument, processor_name = (
         ("AutoTokenizer", "tokenizer", "tokenizer") if model.kind == "text" else ("AutoImageProcessor", "preprocess", "image_processor")
     )
     prepares = model.made_with.get(argument)
@@ -308,7 +308,7 @@ def _pipeline(session: Session, source: Image.Image | str) -> Outcome:
     if model.output == "sigmoid" and count == 1:
         return "not asked", "a pipeline has no second class of one logit"
     with torch.no_grad(), evaluating(model.module):
-        pipe: Any = transformers.pipeline(task, model=model.module, device=model.device, **{beside: prepares})
+        pipe: Any = transformers.pipeline(task, model=model.module, device=model.device, **{processor_name: prepares})
         rows = pipe(source, top_k=count, function_to_apply=function, **({"truncation": True} if model.kind == "text" else {}))
     names: dict[int, str] = dict(config.id2label)
     if len(set(names.values())) < count:

@@ -2,7 +2,7 @@
 
 Every method with each of its own rules explains one sample photo to ``photos-vit``, and the quick ones a prompt to ``clip`` and a
 sentence to ``reviews-bert``; what is kept are the scores of the patches or words, in 127 steps. The photo itself is not copied: the
-page shows the sample, cut as the model saw it. Beside them stands what happens to a signal on its way back through one block, under
+page shows the sample, cut as the model saw it. Next to them stands what happens to a signal on its way back through one block, under
 every rule (:func:`way_back`), on the same photo. Slow methods make this take some minutes.
 """
 

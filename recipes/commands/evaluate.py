@@ -22,7 +22,7 @@ def add(commands: Commands) -> None:
     parser = commands.add_parser(
         "evaluate",
         help="measure the embedded models and their maps on data they never saw",
-        description="Measure the embedded models and their maps on data they never saw, beside what was set out to be reached.",
+        description="Measure the embedded models and their maps on data they never saw, and compare the figures with their goals.",
         epilog="Example:  python -m recipes evaluate --only scenes-vit --limit 50",
     )
     parser.add_argument(

@@ -180,14 +180,14 @@ def map_figures(name: str, setting: Setting, photos: LabelledPhotos, methods: Se
         return [Figure(name, what, None, BARS[what], note=why) for what in (OWN_OBJECT, PRECISION)]
     model = load_cached(setting.folder)
     outlined, two, every = localise(model, known_things(setting.data, setting.limited(COCO_PHOTOS)), methods)
-    beside, pairs, _ = localise(model, list(side_by_side(photos, setting.limited(PAIRS))), methods)
-    tables[f"Maps of {name}, {every} things in COCO's photos, {two} of them beside others"] = outlined
-    tables[f"Maps of {name}, {pairs} photos beside another"] = {
-        method: {OWN_OBJECT: row[OWN_OBJECT]} for method, row in beside.items() if OWN_OBJECT in row
+    paired, pairs, _ = localise(model, list(side_by_side(photos, setting.limited(PAIRS))), methods)
+    tables[f"Maps of {name}, {every} things in COCO's photos, {two} of them next to others"] = outlined
+    tables[f"Maps of {name}, {pairs} photos next to another"] = {
+        method: {OWN_OBJECT: row[OWN_OBJECT]} for method, row in paired.items() if OWN_OBJECT in row
     }
     both = {}
     for method in methods:
-        parts = [(table[method][OWN_OBJECT], count) for table, count in ((outlined, two), (beside, pairs)) if OWN_OBJECT in table[method]]
+        parts = [(table[method][OWN_OBJECT], count) for table, count in ((outlined, two), (paired, pairs)) if OWN_OBJECT in table[method]]
         if parts:  # else none of its maps has a positive score
             both[method] = sum(value * count for value, count in parts) / sum(count for _, count in parts)
     precise = {method: row[PRECISION] for method, row in outlined.items()}

@@ -40,10 +40,10 @@ def _marks(name: str, setting: Setting) -> list[Figure]:
 
     note = f"{number} scenes, chance 12.5 %"
     return [
-        Figure(name, "the thing is named, its own mark beside it", shares("same")[0], 0.98, note=note),
+        Figure(name, "the thing is named, its own mark next to it", shares("same")[0], 0.98, note=note),
         Figure(name, "the thing is named, without a mark", shares("nothing")[0], 0.4, at_most=True, note=note),
-        Figure(name, "the kind of the mark is named, another thing beside it", shares("other")[1], 0.98, note=note),
-        Figure(name, "the thing is named, the mark of another kind beside it", shares("other")[0], 0.02, at_most=True, note=note),
+        Figure(name, "the kind of the mark is named, another thing next to it", shares("other")[1], 0.98, note=note),
+        Figure(name, "the thing is named, the mark of another kind next to it", shares("other")[0], 0.02, at_most=True, note=note),
     ]
 
 

@@ -1,4 +1,4 @@
-// What the model says, and the way to any other class: a list of the top classes, which can be set beside each other, a
+// What the model says, and the way to any other class: a list of the top classes, which can be compared side by side, a
 // type-ahead over all labels, why it was not another one, and which number of a class is explained.
 
 import { more } from "../core/controls.js";

@@ -1,4 +1,4 @@
-// Which model answers, and why that one, beside the input.
+// Which model answers, and why that one, next to the input.
 
 import { follow, getJSON, loadModel, Problem } from "../core/api.js";
 import { byId, el, whole } from "../core/dom.js";

@@ -58,7 +58,7 @@ const EXACT = 0,
   MEMBER = 7; // where each kind of match begins in the order of the list
 
 /**
- * The place of a class in the list, and what to say beside its label; undefined where it does not match.
+ * The place of a class in the list, and what to say next to its label; undefined where it does not match.
  * @param {ClassEntry} entry
  * @param {string} text
  * @returns {[number, string | undefined] | undefined}

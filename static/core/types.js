@@ -113,7 +113,7 @@
  * @property {string | null} model
  * @property {string[]} targets
  * @property {string[]} prompts
- * @property {string | null} compare the explanation by another model that stands beside it
+ * @property {string | null} compare the explanation by another model that is shown with it
  * @property {string | null} sample
  * @property {string} side whose tokens get the scores, "image" or "text"
  * @property {string[]} methods specs

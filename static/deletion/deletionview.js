@@ -76,7 +76,7 @@ export class DeletionView {
     this.bar = bar;
     this.workbench = workbench;
     bar.over.append(this.asking.node);
-    // the bar beside the curves tells it to screen readers, when they ask
+    // the bar next to the curves tells it to screen readers, when they ask
     this.count = el("span", { "aria-hidden": "true" });
     this.figure = new Curves(byId("curves"), bar.tool, {
       onPick: (spec) => this.#pick(spec),

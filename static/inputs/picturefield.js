@@ -1,4 +1,4 @@
-// The picture that a vision-language model is asked about, beside the text of its prompt. Fetched where such a model is
+// The picture that a vision-language model is asked about, with the text of its prompt. Fetched where such a model is
 // chosen for the first time.
 
 import { explanationPath } from "../core/api.js";

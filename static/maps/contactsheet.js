@@ -1,4 +1,4 @@
-// A clip as it is shown: its frames beside each other, some in a row, as a photographer's contact sheet has them. The
+// A clip as it is shown: its frames side by side, some in a row, as a photographer's contact sheet has them. The
 // model was given them below each other, and its patches are counted so. Fetched where a clip is shown.
 
 import { context2d, el, percent } from "../core/dom.js";

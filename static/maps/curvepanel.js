@@ -11,7 +11,7 @@ const BOX = { width: 600, height: 270, left: 52, right: 158, top: 30, bottom: 40
 /** The number of methods that are named. */
 export const NAMED = 3; // the best methods, which have a colour and a name
 const LINE = 14; // between two names
-const LONGEST = 24; // characters of a name beside a line
+const LONGEST = 24; // characters of a name next to a line
 /** @type {{[order: string]: string}} */
 export const TITLES = { most: "Most relevant first", least: "Least relevant first" };
 /** @type {{[order: string]: string}} */

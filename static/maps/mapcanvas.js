@@ -2,7 +2,7 @@
 
 import { strengths } from "../core/colour.js";
 import { el, signedNumber, number } from "../core/dom.js";
-import { beside, layOverPatch, layoutOf } from "./patches.js";
+import { neighbour, layOverPatch, layoutOf } from "./patches.js";
 import { ValueTag, ranksByStrength, rankName } from "./valuetag.js";
 import { paint } from "./heatmap.js";
 
@@ -220,7 +220,7 @@ export class MapCanvas {
     let next = at;
     if (event.key === "Escape") return void this.focus.set({ at: -1, locked: false });
     if (event.key === "Home" || (event.key in STEPS && at < 0)) next = strongest(this.map.scores, this.map.sided);
-    else if (event.key in STEPS) next = beside(at, STEPS[event.key], layoutOf(this.map.grid, this.sheet));
+    else if (event.key in STEPS) next = neighbour(at, STEPS[event.key], layoutOf(this.map.grid, this.sheet));
     else return;
     event.preventDefault();
     this.focus.set({ at: next, locked: true });

@@ -53,7 +53,7 @@ export const layoutOf = ([rows, columns], sheet) =>
  * @param {PatchLayout} layout
  * @returns {number}
  */
-export function beside(at, [down, right], layout) {
+export function neighbour(at, [down, right], layout) {
   const [row, column] = layout.place(at);
   const next = layout.at(row + down, column + right);
   return next < 0 ? at : next;

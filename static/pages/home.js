@@ -18,7 +18,7 @@ import { greyBase, paint } from "../maps/heatmap.js";
  * @import { Drawable } from "../maps/types.js"
  */
 
-const BASELINE = "raw_attention"; // what FEATURED_METHOD is set beside
+const BASELINE = "raw_attention"; // what FEATURED_METHOD is compared with
 const [PHOTOS, REVIEWS] = [9, 3]; // samples on the strip
 const SIDE = 672; // pixels of the live plate
 const VIEW = { evidence: "both", grid: "smooth", opacity: 85 };

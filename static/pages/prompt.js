@@ -128,7 +128,7 @@ const stores = {
   onRead: (/** @type {string} */ text) => say("reading", text),
 };
 const versus = new Versus(byId("plates"), stores);
-// one prompt has the plates of a picture: nothing is there to stand beside its maps
+// one prompt has the plates of a picture: nothing is there to compare its maps with
 const single = new PlateSet(byId("plates"), {
   ...stores,
   makePlate: (variant, stores, target) =>

@@ -1,4 +1,4 @@
-// A map beside those of the page: a plate as on the page, that follows the same focus and the same controls.
+// A map next to those of the page: a plate as on the page, that follows the same focus and the same controls.
 
 import { say } from "../core/dom.js";
 import { MoleculePlate } from "./molecule.js";

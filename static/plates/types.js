@@ -51,7 +51,7 @@
  * @property {Store<View>} view
  * @property {Store<Focus>} focus
  * @property {Store<Subject>} subject the explanation on show
- * @property {Store<Subject>} compared that of another model beside it
+ * @property {Store<Subject>} compared that of another model, shown with it
  * @property {Store<{order: string, removed: number}>} removal what the deletion bar removes
  * @property {{of: (tool: string) => Store<{[name: string]: any}>}} toolStates
  * @property {PageModels} models

@@ -1,4 +1,4 @@
-// Which methods agree: the rank correlation of every two maps as a table, like beside like, computed by the server.
+// Which methods agree: the rank correlation of every two maps as a table, like next to like, computed by the server.
 
 import { explanationPath, getJSON } from "../core/api.js";
 import { el } from "../core/dom.js";
@@ -198,11 +198,11 @@ class Agreement {
     const { row, column } = event.target.dataset;
     if (!step || row === undefined || event.ctrlKey || event.metaKey || event.altKey) return;
     event.preventDefault();
-    let [next, beside] = [Number(row) + step[0], Number(column) + step[1]];
+    let [nextRow, nextColumn] = [Number(row) + step[0], Number(column) + step[1]];
     // nothing to open where a method meets itself
-    if (next === beside) [next, beside] = [next + step[0], beside + step[1]];
+    if (nextRow === nextColumn) [nextRow, nextColumn] = [nextRow + step[0], nextColumn + step[1]];
     /** @type {HTMLElement | null} */
-    const button = this.table.querySelector(`[data-row="${next}"][data-column="${beside}"]`);
+    const button = this.table.querySelector(`[data-row="${nextRow}"][data-column="${nextColumn}"]`);
     if (!button) return;
     event.target.tabIndex = -1;
     button.tabIndex = 0;

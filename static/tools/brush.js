@@ -7,7 +7,7 @@ import { context2d, count, el, number, percent, styled } from "../core/dom.js";
 import { Store } from "../core/state.js";
 import { aloneOf } from "../core/targets.js";
 import { outline, patchName } from "../maps/mapcanvas.js";
-import { beside, layoutOf, sheetOf } from "../maps/patches.js";
+import { neighbour, layoutOf, sheetOf } from "../maps/patches.js";
 import { ChangeTable } from "./answerchange.js";
 
 /**
@@ -270,7 +270,7 @@ class Brush {
     if (event.key === "Escape") return void focus.set({ at: -1, locked: false });
     if (event.key in STEPS) {
       const step = focus.value.at < 0 ? [0, 0] : STEPS[event.key];
-      focus.set({ at: beside(at, step, this.#layout), locked: true });
+      focus.set({ at: neighbour(at, step, this.#layout), locked: true });
     } else if (event.key === " " || event.key === "Enter") {
       focus.set({ at, locked: true });
       const next = new Set(this.hidden);

@@ -1,5 +1,5 @@
-// The interaction of two inputs, or why the model finds them alike: the input on show beside another one: an earlier
-// one of this browser, or one that is given here. The same model reads both.
+// The interaction of two inputs, or why the model finds them alike: the input on show compared with an earlier one of
+// this browser, or with one that is given here. The same model reads both.
 
 import { createExplanation, explanationPath, getJSON } from "../core/api.js";
 import { el, number, styled } from "../core/dom.js";

@@ -125,7 +125,7 @@ class Layers {
         "div",
         { class: "inside" },
         el("div", { class: "scroll" }, this.grid.node),
-        el("div", { class: "beside" }, this.large, this.outside, this.similarity),
+        el("div", { class: "side-by-side" }, this.large, this.outside, this.similarity),
       ),
       this.shares.node,
       this.sums.node,

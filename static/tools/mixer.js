@@ -1,4 +1,4 @@
-// The rule mixer: one method under a rule that is put together operator by operator, beside the known rule that it
+// The rule mixer: one method under a rule that is put together operator by operator, next to the known rule that it
 // started from.
 
 import { explanationPath, getJSON } from "../core/api.js";

@@ -1,4 +1,4 @@
-// A like molecule beside the one on show, by the same method: what changes where one group does (an activity cliff)?
+// A like molecule next to the one on show, by the same method: what changes where one group does (an activity cliff)?
 
 import { createExplanation, explanationPath, getJSON } from "../core/api.js";
 import { el, percent, refill } from "../core/dom.js";
@@ -58,12 +58,12 @@ class Pair {
             (event.preventDefault(), this.#ask()),
         },
       },
-      el("label", { for: "pair-smiles" }, "The molecule on show beside"),
+      el("label", { for: "pair-smiles" }, "Compare the molecule on show with"),
       this.field,
       this.method,
       el("button", { type: "submit", class: "act plain" }, "Compare"),
     );
-    root.append(el("div", { class: "pair-beside" }, form, this.says, this.two));
+    root.append(el("div", { class: "pair-columns" }, form, this.says, this.two));
   }
 
   /** @param {Finished} subject */

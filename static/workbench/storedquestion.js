@@ -20,7 +20,7 @@ export function questionOf(stored, kind) {
     input: new Input({ source: stored.id, isOwn: !isExample(keyOf(stored.input, stored.id)) }),
     targets: { [field]: stored.targets?.map(classOf) ?? null, against: first?.against, read: first?.read },
     at: stored.at ?? null,
-    reference: null, // the server keeps it beside the input
+    reference: null, // the server keeps it with the input
     methods: stored.methods ?? [],
   };
 }

@@ -75,7 +75,7 @@ export class Workbench {
     /** @type {string[]} */
     this.specs = []; // the methods on the page
     this.side = address.side; // whose tokens get the scores
-    this.otherIds = {}; // those in the address of explanations beside the one on show
+    this.otherIds = {}; // those in the address of explanations shown with this one
     /** @type {ScoreMap[]} */
     this.received = [];
     const { model, side, methods } = address;
@@ -94,7 +94,7 @@ export class Workbench {
     this.view = new Store(address.view);
     this.focus = new Store({ at: address.focus, locked: address.focus >= 0 });
     this.subject = new Store(NOTHING); // the explanation on show; `info` is what the model said
-    this.compared = new Store(NOTHING); // that of another model beside it, see Compare
+    this.compared = new Store(NOTHING); // that of another model, shown with it: see Compare
     this.removal = new Store({ order: address.view.order, removed: address.view.removed }); // by the deletion bar
     this.toolStates = new ToolStates(() => this.write()); // what is open, and how it stands
     this.models = new ModelChoice(kind, (name) =>

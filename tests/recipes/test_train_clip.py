@@ -324,7 +324,7 @@ def test_a_trained_clip_has_lines_and_is_measured(
     figures = {one["what"]: one for one in report["figures"]}
     assert {what for what, one in figures.items() if one["bar"] is not None} >= set(on_clip.BARS)
     assert figures[on_clip.OWN_OBJECT]["value"] is not None
-    tables = [table for title, table in report["tables"].items() if "COCO" in title or "beside another" in title]
+    tables = [table for title, table in report["tables"].items() if "COCO" in title or "next to another" in title]
     assert [list(table) for table in tables] == [[JUDGED_METHOD, CONTROL]] * 2
     first = tables[0][JUDGED_METHOD][on_clip.PRECISION]
     assert figures[on_clip.PRECISION]["value"] == pytest.approx(first)

@@ -36,11 +36,11 @@ def _role_after_curve(rec: Recorder, input: Tensor) -> Role | None:
     return Role.CURVED if role(rec, input) in (Role.SCORES, Role.CURVED) else None
 
 
-def may_write(handler: Handler, beside: TorchFunction | None = None) -> Handler:
+def may_write(handler: Handler, without_writing: TorchFunction | None = None) -> Handler:
     """Make the handler of a function that can write into its first argument: by its name, as ``x.add_(y)``, or by ``inplace=True``.
 
     ``handler`` computes the result without writing and without ``inplace``; the result is then written, so that everything else that holds
-    the argument sees the new value. ``beside`` is the function with another name that computes the same without writing.
+    the argument sees the new value. ``without_writing`` is the function with another name that computes the same without writing.
     """
 
     def handle(rec: Recorder, func: TorchFunction, input: Tensor, *args: Any, **kwargs: Any) -> Any:
@@ -52,7 +52,7 @@ def may_write(handler: Handler, beside: TorchFunction | None = None) -> Handler:
         if not writes:
             return handler(rec, func, input, *args, **kwargs)
         before = rec.nodes.move(input.clone(), input, role(rec, input))
-        out = handler(rec, beside or func, before, *args, **kwargs)
+        out = handler(rec, without_writing or func, before, *args, **kwargs)
         rec.before_write(input)  # it may be another operand, too
         return rec.nodes.move(input.copy_(out), out, role(rec, out))
 

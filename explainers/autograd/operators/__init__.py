@@ -2,7 +2,7 @@
 
 Each computes what torch computes. In ``backward`` it asks the recording which :class:`~explainers.autograd.rules.Rule` is in
 force, and hands what it kept to the choices of that rule. A signal of None means "nothing arrives", and is passed on as None, so
-that a branch cut by a rule (queries and keys under constant attention) costs nothing. Beside it stands ``propagate``, its linear form,
+that a branch cut by a rule (queries and keys under constant attention) costs nothing. Next to it is ``propagate``, its linear form,
 by which contributions are sent forward.
 
 Every additive constant ``b`` of an operator with output ``y`` reports ``signal * b`` to the recording: FullGrad's bias terms

@@ -120,7 +120,7 @@ class Constant(Operator):
     the constant a node of the graph.
     """
 
-    title = "a constant beside the tokens"
+    title = "a constant among the tokens"
 
     @staticmethod
     def forward(ctx: Any, constant: Tensor, path: Tensor, rec: Recorder) -> Tensor:
@@ -134,7 +134,7 @@ class Constant(Operator):
         (g,) = signals
         if g is not None:
             signal = rounding.value_of(g)
-            ctx.rec.add_bias(signal, ctx.rec.rule.choice("linear").beside(ctx.saved_tensors[0], signal))
+            ctx.rec.add_bias(signal, ctx.rec.rule.choice("linear").factor_of_constant(ctx.saved_tensors[0], signal))
         return None, None, None
 
     @staticmethod

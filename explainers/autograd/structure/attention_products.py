@@ -81,7 +81,7 @@ def products_of(nodes: Nodes, block: Block) -> list[Product]:
         products.append(Product(node, sides[0]))
     known = {id(node) for node in reached}
     if any(id(node) not in known for each in products for node in products_behind([each.node.inputs[1 - each.side]], block)):
-        raise Unreadable("what one of their attentions gives goes into another without a residual beside it")
+        raise Unreadable("what one of their attentions gives goes into another without a residual around it")
     if any(node.operator is MatMul and node.role == Role.CONTEXT and id(node) not in known for node in nodes.inside(block)):
         raise Unreadable("it is not seen where one of their attentions goes")
     return products

@@ -104,7 +104,7 @@ def dataset_titles(runs: Sequence[NamedReport]) -> list[str]:
     ways = [{**_DEFAULT_OPTIONS, **run.report["plan"], "limit": run.report["inputs"]} for run in runs]
     titles = []
     for run, way in zip(runs, ways, strict=True):
-        others = [other for other, beside in zip(ways, runs, strict=True) if beside.setting == run.setting]
+        others = [other for other, other_run in zip(ways, runs, strict=True) if other_run.setting == run.setting]
         differing = [
             name for name in _DEFAULT_OPTIONS if any(other[name] != way[name] for other in others) and way[name] != _DEFAULT_OPTIONS[name]
         ]

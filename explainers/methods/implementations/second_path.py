@@ -50,7 +50,7 @@ LAST_BLOCKS = Option(int, 6, "how many of the last blocks take part, or all wher
             r"A^l = \text{mean} \, \text{softmax}\left(T u u'\right)",
         ),
         words=(
-            "Beside the model's own path through its last blocks runs a second one, on which patches with like queries, keys or values u "
+            "Next to the model's own path through its last blocks runs a second one, on which patches with like queries, keys or values u "
             "are drawn together; T says how sharply."
         ),
         trust="Where things are large and of one kind: it groups patches.",

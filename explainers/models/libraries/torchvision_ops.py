@@ -1,7 +1,7 @@
 """Declarations that let timm and transformers be imported with a torchvision that was built for another torch.
 
 timm imports torchvision, and transformers' model classes do too. When torchvision's compiled extension cannot be loaded (a CUDA
-build beside a CPU torch, the usual outcome of ``pip install`` on a machine without a GPU), its Python side still registers
+build with a CPU torch, the usual outcome of ``pip install`` on a machine without a GPU), its Python side still registers
 fake kernels for ``torchvision::nms`` and ``torchvision::qnms``, and dies because nobody declared these operators. We
 declare the two missing
 schemas, and nothing else: no model that Vitrine runs calls them. With a matching torchvision this module does nothing.

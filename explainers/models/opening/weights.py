@@ -47,7 +47,7 @@ _MOST = 0.6  # of the names in a file begin with what a wrapper put there
 _LEAST_OF_COPY = 0.2  # of the names in a file belong to a copy of the model
 #: Under which names a wrapper keeps several copies of one model.
 _COPIES = frozenset((*_KEYS, "online", "target", "momentum", "encoder_q", "encoder_k", "base_encoder", "momentum_encoder"))
-#: Plain data that checkpoints hold besides weights; torch reads no other objects than tensors and these.
+#: Plain data that checkpoints hold outsides weights; torch reads no other objects than tensors and these.
 _PLAIN = [
     *(argparse.Namespace, pathlib.PosixPath, pathlib.WindowsPath, pathlib.PurePosixPath, pathlib.PureWindowsPath),
     *(np.dtype, np.ndarray, *(getattr(multiarray, name) for name in ("scalar", "_reconstruct"))),
@@ -153,8 +153,8 @@ def rename_weights(weights: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) 
     """
     best, others = find_prefixes(weights, wanted)
     inside = {key[len(best) :]: tensor for key, tensor in weights.items() if key.startswith(best)}
-    beside = {key: tensor for key, tensor in weights.items() if not key.startswith((best, *others)) and key not in inside}
-    return {**beside, **inside}
+    outside = {key: tensor for key, tensor in weights.items() if not key.startswith((best, *others)) and key not in inside}
+    return {**outside, **inside}
 
 
 def find_prefixes(weights: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> tuple[str, tuple[str, ...]]:

@@ -388,7 +388,7 @@ def _entry(names: Mapping[str, nn.Module], first: _Call, entry: Any) -> nn.Modul
     if isinstance(entry, nn.Module):
         return entry
     if first.norm is not None:
-        # A norm beside the blocks (norm_pre, pre_layrnorm) takes x^1; one that belongs to the embeddings (BERT) makes it.
+        # A norm outside of the blocks (norm_pre, pre_layrnorm) takes x^1; one that belongs to the embeddings (BERT) makes it.
         path = {id(m): name for name, m in names.items()}
         parent = path[id(first.norm)].rpartition(".")[0]
         if path[id(first.block)].startswith(f"{parent}." if parent else ""):

@@ -95,8 +95,8 @@ def summary(explanation_id: ExplanationId, services: Use) -> DocumentResponse:
     short["specs"] = list(specs)
     if text:
         short["excerpt"] = textwrap.shorten(source["text"], EXCERPT_CHARACTERS, placeholder=" …")
-        beside = stored_file(explanation_id, PICTURE, services) if "picture" in source else None
-        short["about"] = _digest(source["text"].encode("utf-8", "replace") + (beside or b""))
+        picture = stored_file(explanation_id, PICTURE, services) if "picture" in source else None
+        short["about"] = _digest(source["text"].encode("utf-8", "replace") + (picture or b""))
         if best is not None:
             short["words"] = _scored_words(document, best)
     elif (picture := stored_file(explanation_id, PICTURE, services)) is not None:

@@ -193,9 +193,9 @@ def _adapters_of(path: Path) -> Iterator[Path]:
     and in folders that it links to, each folder once.
     """
     if not path.is_dir():
-        beside = path.parent / ADAPTER_CONFIG
-        if beside.is_file():
-            yield beside
+        adapter_config = path.parent / ADAPTER_CONFIG
+        if adapter_config.is_file():
+            yield adapter_config
         return
     known = set()
     for place, inner, files in os.walk(path, followlinks=True):

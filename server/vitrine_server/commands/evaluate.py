@@ -76,7 +76,7 @@ def add(commands: Commands) -> None:
         metavar="NAME",
         nargs="+",
         action=Listed,
-        help="maps whose place is known, measured beside the methods where the data set marks what answers come from: names, or all "
+        help="maps whose place is known, measured besides the methods where the data set marks what answers come from: names, or all "
         "(default: none)",
     )
     parser.add_argument("--limit", metavar="N", type=int, help="measure N inputs, drawn with --seed (default: all)")

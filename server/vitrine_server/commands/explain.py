@@ -134,7 +134,7 @@ def run(args: argparse.Namespace) -> None:
         return
     written = {args.out / name for names in files.values() for name in names}
     if not args.json:
-        print(f"\nwrote {args.out / RESULT} and {count_of(len(written), 'file')} of maps beside it")
+        print(f"\nwrote {args.out / RESULT} and {count_of(len(written), 'file')} of maps next to it")
     if removed := remove_files((file for file in former if file not in written), args.out):
         print(f"removed {count_of(removed, 'file')} of maps that an earlier run left there", file=sys.stderr if args.json else sys.stdout)
 
@@ -335,7 +335,7 @@ def table(result: Explanation) -> str:
     top, is_value = result.top(5), result.output == "regression"
     numbers = ("value",) if is_value else ("probability", "logit")
     says = [(target.label, *([] if is_value else [f"{target.probability:.1%}"]), f"{target.logit:+.3f}") for target in top]
-    doubt = [] if result.abstention is None else [f"{result.abstention.beside(says[0][0])} ({result.abstention.detail})\n"]
+    doubt = [] if result.abstention is None else [f"{result.abstention.qualify(says[0][0])} ({result.abstention.detail})\n"]
     where = "" if result.place is None else f" of {result.place.label} ({result.place.at})"
     parts = [*doubt, f"{result.model} says{where}", text_table(("class", *numbers), says)]
     if result.prompted and all(target.abstention for target in result.targets):

@@ -33,7 +33,7 @@ def add(commands: Commands) -> None:
         "head-words",
         help="find once what each head of a model looks for, in words",
         description="Choose for each head the texts along which what it adds differs most from picture to picture (TextSpan). With --out "
-        "head_words.json beside its weights, every later answer about the model's heads has them.",
+        "head_words.json next to its weights, every later answer about the model's heads has them.",
         epilog="Example:  vitrine head-words --model ./my-clip --pictures photos/ scenes --out my-clip/head_words.json",
     )
     parser.add_argument("--pictures", metavar="WHICH", nargs="+", required=True, help="folders of pictures, or data sets such as scenes")

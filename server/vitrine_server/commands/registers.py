@@ -18,7 +18,7 @@ def add(commands: Commands) -> None:
         "registers",
         help="find once the neurons that make a model's outlier tokens",
         description="Find the neurons whose activations are large where tokens have outlying norms (test-time registers). With --out "
-        "register_neurons.json beside its weights, 'vitrine explain --outlier-tokens move' explains the model without such tokens.",
+        "register_neurons.json next to its weights, 'vitrine explain --outlier-tokens move' explains the model without such tokens.",
         epilog="Example:  vitrine registers --model ./my-vit --pictures photos/ --out my-vit/register_neurons.json",
     )
     add_model(parser, "a model of images (default: %(default)s)", "photos-vit")

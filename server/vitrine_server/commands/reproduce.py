@@ -27,7 +27,7 @@ def add(commands: Commands) -> None:
         "reproduce",
         help="measure a table of a paper under its own protocol",
         description="Measure a table or figure of a paper under its own protocol: on its models and data where they are at hand, else on "
-        "those that ship. The table comes out as the paper prints it, with intervals, and the printed figures beside it. What was stopped "
+        "those that ship. The table comes out as the paper prints it, with intervals, and the printed figures next to it. What was stopped "
         "goes on where it was.",
         epilog="Example:  vitrine reproduce chefer-table1 --models timm/vit_base_patch16_224.orig_in21k_ft_in1k --data DIR --limit 500",
     )

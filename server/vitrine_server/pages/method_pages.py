@@ -39,7 +39,7 @@ def symbols(tex: str) -> set[str]:
 
 def mathml(tex: str, display: str = "block") -> str:
     """Convert a TeX formula to a ``<math>`` element."""
-    # inside brackets latex2mathml puts the limits of a sum beside it unless they are asked for
+    # inside brackets latex2mathml puts the limits of a sum at its side unless they are asked for
     return convert(_LARGE.sub(r"\\\1\\limits", tex), display=display)
 
 

@@ -45,7 +45,7 @@ def _folder(name: str) -> Path:
     for folder in (here / name, here.parents[1] / name):
         if folder.is_dir():
             return folder
-    raise FileNotFoundError(f"the folder '{name}' of the pages is missing beside {here}; install Vitrine again")
+    raise FileNotFoundError(f"the folder '{name}' of the pages is missing next to {here}; install Vitrine again")
 
 
 @cache  # it caches compiled templates, and compiles a template again when its file changes

@@ -183,7 +183,7 @@ class ExplanationSummary(Schema):
     page: Literal["/image", "/prompt", "/text", "/molecule"] = Field(description="Where it can be looked at.")
     maps: int
     methods: int
-    controls: int = Field(description="The random maps beside the methods.")
+    controls: int = Field(description="The number of random maps, which are shown with the methods.")
     specs: list[str]
     excerpt: str = absent("Of a text.")
     about: str = absent("The same for all explanations of one picture or text.")

@@ -147,7 +147,7 @@ class QuestionFields(ExplainOptions):
     model: _Word = Field(description="A name from /api/models.")
     text: _Text | None = Field(
         None,
-        description="A text; or send image, or source. Beside image, what a model that writes about pictures is asked; beside source, "
+        description="A text; or send image, or source. With image, the question to a model that writes about pictures; with source, "
         "another prompt for the same picture.",
     )
     text_pair: _Text | None = Field(None, description="A second text that is read with the first: a hypothesis.")

@@ -63,7 +63,7 @@ def find_again(removed: Sequence[int], written: Rewritten, tokens: Sequence[Any]
                 422, "both-edits", f"Token {i} belongs to a word that is replaced.", send="Remove it or replace its word, not both."
             )
         if not tokens_at[span]:
-            detail = f"Beside the new word, token {i} is cut in another way, so it cannot be removed."
+            detail = f"Next to the new word, token {i} is cut in another way, so it cannot be removed."
             raise Problem(422, "cut-otherwise", detail, send="Remove the whole word, or leave it.")
         places.append(tokens_at[span].pop(0))
     return places

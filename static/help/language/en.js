@@ -1,4 +1,4 @@
-// The words of the guided visit in English. A translation is a file beside this one, with the same keys, named by its
+// The words of the guided visit in English. A translation is a file next to this one, with the same keys, named by its
 // language: fr.js.
 
 /** @type {{[key: string]: string}} */

@@ -142,7 +142,7 @@ def test_a_line_for_a_kind_of_prompts_is_about_these_alone() -> None:
     ("kind", "stays"), [("something_else", True), ("perhaps_in_picture", True), ("no_opinion", False), ("not_in_picture", False)]
 )
 def test_a_doubt_stands_beside_the_answer_and_the_others_in_its_place(kind: str, stays: bool) -> None:
-    said = Abstention(kind, ABSTENTION_KINDS[kind], "", 0.1, 0.2).beside("cocker spaniel")
+    said = Abstention(kind, ABSTENTION_KINDS[kind], "", 0.1, 0.2).qualify("cocker spaniel")
     assert said == (f"cocker spaniel? {ABSTENTION_KINDS[kind]}" if stays else ABSTENTION_KINDS[kind])
 
 

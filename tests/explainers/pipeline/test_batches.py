@@ -24,7 +24,8 @@ def test_pictures_come_in_batches_with_what_is_beside_them() -> None:
     assert not isinstance(batches, list)
     listed = list(batches)
     assert [len(batch) for batch in listed] == [2, 2, 1]
-    assert torch.cat([batch.beside for batch in listed]).tolist() == classes.tolist()
+    assert torch.cat([batch.extra for batch in listed]).tolist() == classes.tolist()
+    assert all(batch.beside is batch.extra for batch in listed)  # the name of version 0.2
     for number in range(5):
         alone = explainers.explain(module, {"pixel_values": pixels[number : number + 1]}, methods=SPECS)
         batch, place = listed[number // 2], number % 2

@@ -278,7 +278,7 @@ def test_maps_of_an_earlier_run_do_not_stay_beside_the_new_result(tmp_path: Path
     assert "removed" not in capsys.readouterr().out
     assert main([*command, "--methods", "rollout"]) == 0
     printed = capsys.readouterr().out
-    assert "2 files of maps beside it" in printed
+    assert "2 files of maps next to it" in printed
     assert "removed 8 files of maps that an earlier run left there" in printed
     there = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
     assert there == {"result.json", "rollout.png", "rollout.npy", "negative/note.txt"}

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from tests.support.node import compute
 
-SHEET = """([grid, frames]) => script('maps/patches.js').then(async ({ beside, layoutOf, sheetOf }) => {
+SHEET = """([grid, frames]) => script('maps/patches.js').then(async ({ neighbour, layoutOf, sheetOf }) => {
   const layout = layoutOf(grid, await sheetOf(frames));
   const { rows, columns, place, at } = layout;
   const places = Array.from({ length: grid[0] * grid[1] }, (_, i) => place(i));
   return { size: [rows, columns], places, back: places.map(([row, column]) => at(row, column)),
-    none: [at(-1, 0), at(rows, 0), at(rows - 1, columns - 1)], beside: [beside(0, [1, 0], layout), beside(1, [0, 1], layout)] };
+    none: [at(-1, 0), at(rows, 0), at(rows - 1, columns - 1)], neighbour: [neighbour(0, [1, 0], layout), neighbour(1, [0, 1], layout)] };
 })"""
 FRAMES = "([weights, grid, frames]) => script('maps/summary.js').then(({ ninths }) => ninths(weights, grid, frames))"
 
@@ -21,7 +21,7 @@ def test_the_patches_of_a_picture_lie_in_raster_order() -> None:
         "places": [[row, column] for row in range(2) for column in range(3)],
         "back": [0, 1, 2, 3, 4, 5],
         "none": [-1, -1, 5],
-        "beside": [3, 2],
+        "neighbour": [3, 2],
     }
 
 
@@ -33,7 +33,7 @@ def test_frames_stand_beside_each_other_four_in_a_row() -> None:
     ]
     assert found["back"] == list(range(30))
     assert found["none"] == [-1, -1, -1]  # the last place of the second row has no frame
-    assert found["beside"] == [2, 6]  # down in the same frame, to the right in the next
+    assert found["neighbour"] == [2, 6]  # down in the same frame, to the right in the next
 
 
 def test_the_ninths_of_a_clip_are_those_of_its_frames() -> None:

@@ -249,7 +249,7 @@ FILES: list[Case] = [
     Case("apart", "backbone and head in two files (DINOv2)", "a list of both files", _apart),
     Case("DINOv2", "DINOv2 of torch.hub: backbone and linear head apart", f"a list of both files, {HOW}", _dinov2),
     Case("own class", "weights of a class of one's own", "`architecture=MyNet()`, an instance of it", _own_class),
-    Case("beside config", "`last.pth` beside a `config.json`", "alone", _beside_config),
+    Case("beside config", "`last.pth` next to a `config.json`", "alone", _beside_config),
     Case("text file", "`.pt` of a BERT", "`architecture=` the folder or hub name of its base", _text_file, kind="text"),
     Case(
         "openclip file",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor
@@ -39,6 +39,11 @@ class LinearChoice(Choice):
     kind = "linear"
     counts_biases: ClassVar[bool]
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "beside" in vars(cls):  # the name of version 0.2, in choices of other packages
+            cls.factor_of_constant = vars(cls)["beside"]  # type: ignore[method-assign]
+
     @abstractmethod
     def map(self, linear: LinearMapOperand, signal: Tensor) -> Tensor:
         """Return the signal at the input of a linear map."""
@@ -56,7 +61,7 @@ class LinearChoice(Choice):
         """Propagate a signal through a sum, a mean or a pool."""
 
     @abstractmethod
-    def beside(self, constant: Tensor, signal: Tensor) -> Tensor:
+    def factor_of_constant(self, constant: Tensor, signal: Tensor) -> Tensor:
         """Return the factor by which the signal at a ``constant`` that is concatenated with tokens is multiplied in the account of the
         answer.
         """
@@ -118,7 +123,7 @@ class Derivative(LinearChoice):
         """Return the signal at the pooled places, each times its weight."""
         return pool.backward(signal if pool.scale == 1 else signal * pool.scale)
 
-    def beside(self, constant: Tensor, signal: Tensor) -> Tensor:
+    def factor_of_constant(self, constant: Tensor, signal: Tensor) -> Tensor:
         """Return the constant itself: the product of the signal with it is a bias term."""
         return constant
 
@@ -246,7 +251,7 @@ class _OfRelevance(LinearChoice):
         """Split relevance over a pool in proportion, between the terms of the sum's sign."""
         return rounding.split_pool(pool.x, signal, pool.forward, pool.backward)
 
-    def beside(self, constant: Tensor, signal: Tensor) -> Tensor:
+    def factor_of_constant(self, constant: Tensor, signal: Tensor) -> Tensor:
         """Return ones in the shape of the signal: a constant's share of relevance counts as it is."""
         return torch.ones_like(signal)
 

@@ -2,7 +2,7 @@
 
 They take and give two tensors: the tokens of the patches, (B, S, D), and for each patch those of the pixels in it, (B N, n, d). Each block
 adds to a patch's token what its pixels' tokens say, and passes both on, so that neither of the two alone accounts for the answer. A row is
-a patch's token with the tokens of its pixels beside it, D + n d numbers; tokens before the patches have zeros there, which nothing reads.
+a patch's token with the tokens of its pixels appended, D + n d numbers; tokens before the patches have zeros there, which nothing reads.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class InnerTokens(SeveralStreams):
     attention_note: ClassVar[str | None] = "Attention is read between patches; that between the tokens inside a patch is not in this map."
     falls_short: ClassVar[tuple[str, str] | None] = (
         "tokens inside patches (TNT)",
-        "A row of the residual stream is a patch's token with the tokens inside the patch beside it, so that every account is whole; "
+        "A row of the residual stream is a patch's token with the tokens inside the patch appended, so that every account is whole; "
         "biases inside a patch are the patch's. Attention is read between patches, and a note on the map says so. TokenTM, GlobEnc and "
         "ALTI are refused, for what attention alone adds cannot be read; so is PA-LRP, since positions are added at both levels.",
     )

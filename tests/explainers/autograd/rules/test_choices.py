@@ -14,7 +14,7 @@ from torch.nn import functional as F
 import explainers
 from explainers import ExplainerError
 from explainers.autograd.rules import OPERATOR_KINDS, RULES, Choice, Rule, Strength, add_choice, operands, rule_of
-from explainers.autograd.rules.choices import ActivationChoice
+from explainers.autograd.rules.choices import ActivationChoice, LinearChoice
 from explainers.autograd.rules.operands import ActivationCurve
 from tests.conftest import ROOT
 from tests.explainers.support.formulas import Twin
@@ -189,3 +189,14 @@ def test_what_a_rule_chose_is_read_by_no_other_module() -> None:
     others = [path for path in (ROOT / "explainers").rglob("*.py") if not path.is_relative_to(folder)]
     assert others
     assert not [str(path.relative_to(ROOT)) for path in others if reads.search(path.read_text("utf-8"))]
+
+
+def test_a_linear_choice_that_uses_the_old_name_of_a_method_still_works() -> None:
+    """``beside``, by which version 0.2 called ``factor_of_constant``."""
+
+    class OfAnotherPackage(LinearChoice):
+        def beside(self, constant: Tensor, signal: Tensor) -> Tensor:
+            return 2 * constant
+
+    assert OfAnotherPackage.factor_of_constant is OfAnotherPackage.beside
+    assert "factor_of_constant" not in OfAnotherPackage.__abstractmethods__

@@ -54,7 +54,7 @@ def test_a_clip_is_explained_kept_and_exported(site: Site) -> None:
     seen = Image.open(io.BytesIO(site.client.get(f"{path}/input.png").content))
     assert seen.size == (64, 4 * 64)
     drawn = Image.open(io.BytesIO(site.client.get(f"{path}/maps/fullgrad_plus:libra.png").content))
-    assert drawn.width > 3 * drawn.height  # frames beside each other
+    assert drawn.width > 3 * drawn.height  # frames side by side
     again = site.ask(wait=True, source=document["id"], methods=["input_x_gradient"]).json()
     assert again["top"] == document["top"]
     assert again["input"]["sha256"] == document["input"]["sha256"]
