@@ -7,9 +7,9 @@
 #   make check                          ruff, mypy, import-linter, bandit, oxlint, oxfmt, tsc and the quick tests
 #   make system-test                    attack servers; SECONDS=180 CLIENTS=32 KILLS=20 MUTATIONS=10000
 #   make cluster-test                   the store in PostgreSQL and a cluster of Ray, both begun by the tests
-#   make screenshots                    the pictures in docs/screenshots, anew
-#   make results                        what docs/results holds of scenes and samples, measured anew (over two hours on one core)
-#   make truth                          metrics against the truth, where it is known, measured anew
+#   make screenshots                    the pictures in docs/screenshots, taken again
+#   make results                        what docs/results holds of scenes and samples, measured again (over two hours on one core)
+#   make truth                          metrics against the truth, where it is known, measured again
 #   make results-data DATA=DIR          the rest of it, where the data is at hand
 #   make pins                           constraints.txt completed and deploy/requirements made again: versions and hashes
 #   make sbom                           build/sbom.cdx.json: all packages of .venv and the licences they state (CycloneDX); ENVIRONMENT=DIR of another

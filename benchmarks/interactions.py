@@ -1,7 +1,7 @@
 """Faithfulness of the interactions of FIxLIP and exCLIP: ``python -m benchmarks.interactions [--photos N] [--parts N] [--budget N]``.
 
 ``clip`` is asked about photos that ship. FIxLIP and exCLIP (rule Libra) are held against the same coalitions of words and parts, drawn
-anew: deletion of the sets that their terms call most and least important, R^2 and rank correlation (``explainers.measure_interactions``).
+again: deletion of the sets that their terms call most and least important, R^2 and rank correlation (``explainers.measure_interactions``).
 Where the cosine with everything is lower than with nothing, the sign of the deletion score is turned: smaller is then better.
 """
 
@@ -41,11 +41,11 @@ MEASURES = ("insertion_deletion", "r2", "spearman")
 
 def main() -> None:
     """Measure both methods on each photo, then print how often FIxLIP is ahead."""
-    parser = argparse.ArgumentParser(description="FIxLIP and exCLIP held against coalitions drawn anew.")
+    parser = argparse.ArgumentParser(description="FIxLIP and exCLIP compared on held-out coalitions.")
     parser.add_argument("--photos", type=int, default=len(QUESTIONS))
     parser.add_argument("--parts", type=int, default=16, help="of the picture that are hidden on their own, at most")
     parser.add_argument("--budget", type=int, default=512, help="coalitions to which FIxLIP is fitted, at most")
-    parser.add_argument("--coalitions", type=int, default=64, help="that are drawn anew")
+    parser.add_argument("--coalitions", type=int, default=64, help="held-out coalitions to draw")
     args = parser.parse_args()
     model = explainers.load("clip", "cpu")
     values: dict[str, dict[str, list[float]]] = {way: {name: [] for name in MEASURES} for way in WAYS}

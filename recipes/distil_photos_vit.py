@@ -293,7 +293,7 @@ def prepare_basis(teachers: Teachers, pictures: Pictures, seed: int, path: Path)
 def load_state(args: argparse.Namespace) -> dict[str, Any] | None:
     """Return the checkpoint in ``args.out``, or the small one at ``args.start``; None if there is neither.
 
-    Raises ExplainerError if it is behind another stage of the trunk.
+    Raises ExplainerError if it is after another stage of the trunk.
     """
     path = args.out / "checkpoint.pt"
     if path.exists():
@@ -304,7 +304,7 @@ def load_state(args: argparse.Namespace) -> dict[str, Any] | None:
     else:
         return None
     if state["stages"] != args.stages:
-        raise ExplainerError(f"{path} is behind stage {state['stages']}: give --stages {state['stages']}, or another --out")
+        raise ExplainerError(f"{path} is after stage {state['stages']}: give --stages {state['stages']}, or another --out")
     return state
 
 

@@ -1,8 +1,8 @@
 """``photos-vit``: a Vision Transformer that names what a photo shows, one of ImageNet's 1,000 classes.
 
 Its patches are the places of a pretrained convolutional trunk, which stays as it is (a hybrid, as in Dosovitskiy et al., "An Image is Worth
-16x16 Words", ICLR 2021). Behind the whole trunk the Transformer is written (``networks.written_photos_vit``) from the weights of its own
-network. Behind fewer stages, or with ``--minutes``, it learns from what that network says of photos without labels (Hinton et al.,
+16x16 Words", ICLR 2021). After the whole trunk the Transformer is written (``networks.written_photos_vit``) from the weights of its own
+network. After fewer stages, or with ``--minutes``, it learns from what that network says of photos without labels (Hinton et al.,
 "Distilling the Knowledge in a Neural Network", 2015): a separate process makes the pictures and shows them to the trunk; the
 training sees batches again, with other patches left out, until the next is ready.
 """
@@ -163,7 +163,7 @@ def train(args: argparse.Namespace) -> None:
     """
     learns = bool(args.steps or args.minutes)
     if args.stages != STAGES and not learns:
-        raise ExplainerError(f"behind {args.stages} of the trunk's {STAGES} stages it has to learn: give --minutes or --steps")
+        raise ExplainerError(f"after {args.stages} of the trunk's {STAGES} stages it has to learn: give --minutes or --steps")
     if args.resume and not learns:
         raise ExplainerError("--resume goes on with a training: give the --minutes or --steps that it began with")
     torch.manual_seed(args.seed)

@@ -1,6 +1,6 @@
 """``votes-vit``: a small Vision Transformer that reads 16 of its 64 patches, and is blind to the others by its construction.
 
-Behind the embedding of patches all but the named ones are multiplied by zero (``vitrine_named_patches`` of
+After the embedding of patches all but the named ones are multiplied by zero (``vitrine_named_patches`` of
 ``explainers.embedded.architectures``), so their pixels cannot change an answer by one bit. It learns which of four signs most of the named
 patches show (``data.votes``).
 """

@@ -31,7 +31,7 @@ COMMANDS = [line.removeprefix("$ ") for line in CODE.splitlines() if re.match(r"
 
 @pytest.mark.parametrize("page", docs.GENERATED_PAGES)
 def test_tables_are_there_and_fresh(page: str) -> None:
-    """``python -m tools.docs`` writes them anew."""
+    """``python -m tools.docs`` writes them again."""
     text = (ROOT / page).read_text("utf-8")
     assert re.findall(r"<!-- table: (\w+) -->", text) == sorted(
         docs.GENERATED_PAGES[page], key=lambda name: text.index(f"<!-- table: {name} -->")
@@ -44,7 +44,7 @@ def test_every_table_is_on_a_page() -> None:
 
 
 def test_the_reference_of_the_library_is_fresh() -> None:
-    """``python -m tools.docs`` writes it anew."""
+    """``python -m tools.docs`` writes it again."""
     assert (ROOT / "docs" / "api.md").read_text("utf-8") == api_reference.page()
 
 

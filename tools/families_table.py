@@ -1,4 +1,4 @@
-"""The table of families, made by running each: ``python -m tools.families_table`` writes ``docs/families.md`` anew.
+"""The table of families, made by running each: ``python -m tools.families_table`` writes ``docs/families.md`` again.
 
 Models are tiny, with random weights; what is measured is whether the account is right, not whether the map is good.
 """
@@ -46,7 +46,7 @@ NEEDS = {
 SHORTCOMINGS = (
     (
         "class token joined after the blocks (CaiT, XCiT, VOLO)",
-        "The row is read in the class attention behind the blocks: raw attention, Grad-CAM on attention, Partial LRP, Grad-ECLIP and "
+        "The row is read in the class attention after the blocks: raw attention, Grad-CAM on attention, Partial LRP, Grad-ECLIP and "
         "Transformer Attribution's last block there; rollout, attention flow, Generic Attention, TokenTM and Transformer Attribution "
         "through all blocks, of XCiT refused, whose own attention is over channels; GlobEnc and ALTI through all blocks, of XCiT too, "
         "where convolutions bring patches together. Transformer Attribution from the second block is refused: the token is not yet "
@@ -91,7 +91,7 @@ SHORTCOMINGS = (
     (
         "tokens out of the order of the picture or the text",
         "Refused when the model is opened, by noise laid over the picture and words changed one by one. Where layers before the blocks "
-        "bring patches together, a few of them out of order may be missed, and nothing is seen behind many layers of random weights.",
+        "bring patches together, a few of them out of order may be missed, and nothing is seen after many layers of random weights.",
     ),
     (
         "position biases of attention (Swin, BEiT, DeBERTa)",

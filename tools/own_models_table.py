@@ -1,4 +1,4 @@
-"""The table of what opens and how, made of the cases: ``python -m tools.own_models_table`` writes it into ``docs/models.md`` anew."""
+"""The table of what opens and how, made of the cases: ``python -m tools.own_models_table`` writes it into ``docs/models.md`` again."""
 
 from __future__ import annotations
 

@@ -265,7 +265,7 @@ class Term(Record):
     """One term of a map that is a sum, in JSON: its total, and its scores by patch or word."""
 
     total: Annotated[float, describe("The sum over patches or words.")]
-    scores: Annotated[list[float], describe("As those of a map, four digits each.")]
+    scores: Annotated[list[float], describe("One for each patch or word, four digits each.")]
 
 
 @dataclass(frozen=True)

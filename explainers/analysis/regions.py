@@ -61,7 +61,7 @@ class Regions(Record):
 
     labels     the prompts or classes
     winners    int (rows, columns): the index of the winner among ``labels``, NOBODY where no score passes
-    regions    those of each label, its largest first
+    regions    the regions of each label, its largest first
     """
 
     method: Annotated[str, describe("The spec of the maps that were compared.")]
@@ -181,7 +181,8 @@ def regions_of(
 
     The first of equal ones wins.
 
-    scores     (labels, rows, columns). Those of a signed method are compared as they are; the maps of an unsigned one are first divided by
+    scores     (labels, rows, columns). The scores of a signed method are compared as they are; the maps of an unsigned one are first
+    divided by
                the sum of their absolute values, as their size means nothing across maps
     size       width and height of the upright original, in whose pixels ``crop`` and the boxes are
     threshold  0 to 1

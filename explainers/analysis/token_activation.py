@@ -107,7 +107,7 @@ def token_activation_maps(
 
     Forward passes alone: those that write the answer, and one over prompt and answer, of which the logits of all positions are kept:
     (positions, vocabulary). A token's map is its logits at the image tokens, 0 where negative; from it the interference of earlier text
-    tokens is subtracted: the weighted mean of the maps of all other text tokens behind the picture's first token, each weighted by how much
+    tokens is subtracted: the weighted mean of the maps of all other text tokens after the picture's first token, each weighted by how much
     it raises the explained token's logit, scaled to fit best (:func:`clean_map`). Then :func:`scale_map` and :func:`rank_filter` are
     applied.
 

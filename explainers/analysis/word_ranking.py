@@ -15,7 +15,7 @@ from explainers.analysis.first_names import is_first_name
 
 #: After these a capital says nothing: a sentence, a quotation or what a colon announces begins there.
 _BEGINNINGS = frozenset('.!?…:;"“„«')
-#: A full stop behind these ends no sentence; nor does it behind the initial of a name.
+#: A full stop after these ends no sentence; nor does it after the initial of a name.
 _TITLES = frozenset({"mr", "mrs", "ms", "dr", "st", "prof", "jr", "sr"})
 _ABBREVIATION = 5  # letters of the longest, such as NAACP
 _PRONOUN = "i"  # English: in capitals wherever it stands, also in I'm and I've

@@ -34,7 +34,7 @@ class ForwardDecomposition(Recording):
 
     ``tensors`` are those of the samples, each already repeated that often; ``sources`` (K,) are token indices. If ``block`` is None the
     sources are tokens of x^1, and ``logits`` holds the contribution of each. Otherwise the sources are the tokens at the input of that
-    block, which is the last one to run; with ``class_attention_stage`` it is counted among the blocks of class attention behind the others.
+    block, which is the last one to run; with ``class_attention_stage`` it is counted among the blocks of class attention after the others.
     ``attention_kind`` says over what the blocks attend; finding it out may take a backward pass. ``rule`` must have a linear form: hold
     attention and scales and gates constant. ``shares_biases``: biases are divided among the sources, which must all be in one pass, by the
     size of the product of each one's vector with the bias (DecompX's ``absdot``): those of norms and linear maps at once, those in

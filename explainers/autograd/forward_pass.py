@@ -25,7 +25,7 @@ class ForwardPass:
               in a recording that starts at the pixels and in one that starts at x^1; accumulated rounding is measured on one and looked up
               for the other
     x1        the explained tokens, once they are reached
-    head      the calls behind the blocks
+    head      the calls after the blocks
     """
 
     entry: Change | None = None

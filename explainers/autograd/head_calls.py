@@ -1,6 +1,6 @@
-"""The head of a model run again on other tokens than the last block's output: the torch calls behind the blocks are kept and repeated.
+"""The head of a model run again on other tokens than the last block's output: the torch calls after the blocks are kept and repeated.
 
-Little runs behind the blocks. So the calls that lead to the logits are kept while the forward pass runs, each with its weights and
+Little runs after the blocks. So the calls that lead to the logits are kept while the forward pass runs, each with its weights and
 constants and with a place for the result of an earlier one. They are then made again, recorded, of whatever else the head is to read.
 """
 
@@ -42,7 +42,7 @@ class _Call:
 
 
 class HeadCalls:
-    """The calls behind the blocks of one forward pass that depend on the tokens which the head reads.
+    """The calls after the blocks of one forward pass that depend on the tokens which the head reads.
 
     is_whole  whether they can be repeated: all were seen, none writes into a tensor or runs without gradient, and the logits are their
               result
@@ -115,6 +115,6 @@ class HeadCalls:
         return place
 
     def _is_unseen(self, rec: Recorder, tensor: Tensor) -> bool:
-        """Return whether a tensor behind the blocks comes from code that no function mode sees."""
+        """Return whether a tensor after the blocks comes from code that no function mode sees."""
         node = rec.nodes.of(tensor)
         return node is None or node.place >= self._first

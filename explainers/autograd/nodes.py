@@ -120,7 +120,7 @@ class Nodes:
     """The nodes of one forward pass in the order in which they ran, and the blocks among them.
 
     blocks        the runs of the model's blocks
-    class_blocks  the runs of the modules behind them in which a class token may join the tokens
+    class_blocks  the runs of the modules after them in which a class token may join the tokens
     entry         how many nodes there were before x^1; None until it is reached
     detached      the functions by which numbers left the graph and met it again, whether or not the answer depends on them
     has_moved     whether a trial pass moved such numbers

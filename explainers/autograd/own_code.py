@@ -68,7 +68,7 @@ _OF_DATA = frozenset(
         F.multi_head_attention_forward,
     ]
 )
-#: Those of them whose other tensors are weights, whatever they are.
+#: Functions among these whose other tensors are weights, whatever they are.
 _WEIGHING = _OF_DATA - {
     *(torch.matmul, Tensor.matmul, Tensor.__matmul__, torch.bmm, torch.mm, torch.linalg.matmul, torch.mv, torch.inner, torch.tensordot),
     *(torch.einsum, F.bilinear, F.multi_head_attention_forward),
@@ -219,7 +219,7 @@ class OwnCode:
         inputs = tuple(self.nodes.of(a) if path else None for a, path in tensors)
         names = argument_names(operator)
         settings = {name: a for name, a, path in zip(names, arguments, is_path, strict=True) if not path}
-        # What lies behind a linear map is asked for no more, and would be held as long as what came of it.
+        # What lies after a linear map is asked for no more, and would be held as long as what came of it.
         node = _PlacedNode(operator, inputs, settings, out.shape, role=role, mark=place)
         if operator.keeps_operands and role == Role.SCORES:
             node.operands = tuple(a for a, _ in tensors)

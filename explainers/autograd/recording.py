@@ -57,7 +57,7 @@ class Recording:
     exit_block    the head reads ``exit_through`` of that block's output instead of the last block's: LeGrad
     single_head   the last block attends with one head over its whole width: Grad-ECLIP's published code
     double        everything in float64 whatever the weights are in, converted on the way: for rules that amplify rounding
-    moved         a function of which the numbers are moved a little that it takes out of the gradient, to see whether they matter
+    moved         a function whose detached numbers are moved a little, to see whether they matter
 
     The model runs as it is written, not compiled. Afterwards, also after an error, it is unchanged: hooks are removed, modes restored, and
     ``requires_grad`` is never touched.

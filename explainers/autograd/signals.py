@@ -59,7 +59,7 @@ class Signals:
     pixels        (B, C, height, width), or None if the recording did not start at the pixels
     unruled       names of functions without a rule that the signal passed by ordinary gradient
     seconds       how long the pass took
-    class_attentions  (B, H, 1, 1 + S) each: signal at the attention of class-attention blocks behind the others, as recorded
+    class_attentions  (B, H, 1, 1 + S) each: signal at the attention of class-attention blocks after the others, as recorded
     class_contexts  (B, H, 1, d) each: signal at the output of that attention, before its projection; None if it was not seen
     placed        (B, tokens, D): signal where position embeddings were just added to the tokens; None if none were seen being added
     missing       (B,): for a rule that accounts for the answer, the part of <output gradient, logits> that tokens and biases lack, 0 if it

@@ -1,9 +1,9 @@
 """Architectures of our own recipes, registered with timm under names of their own: import this module before ``timm.create_model``.
 
-``vitrine_hybrid`` is timm's plain Vision Transformer behind residual convolutions: they learn from few photos what a Transformer
+``vitrine_hybrid`` is timm's plain Vision Transformer after residual convolutions: they learn from few photos what a Transformer
 would need many for (Xiao et al., "Early Convolutions Help Transformers See Better", NeurIPS 2021).
 
-``vitrine_efficient`` is timm's plain Vision Transformer behind EfficientNet-Lite0 (M. Tan, R. Liu, 2020), whose features are its
+``vitrine_efficient`` is timm's plain Vision Transformer after EfficientNet-Lite0 (M. Tan, R. Liu, 2020), whose features are its
 patches: the hybrid of Dosovitskiy et al., "An Image is Worth 16x16 Words", ICLR 2021, on a trunk that is small.
 
 ``vitrine_named_patches`` is timm's plain Vision Transformer that is blind to all patches but the named ones: its answers are known to come

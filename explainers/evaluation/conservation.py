@@ -1,4 +1,4 @@
-"""Conservation: at the input of each block, what a rule's signal and the bias terms behind it add up to, next to the explained number.
+"""Conservation: at the input of each block, what a rule's signal and the bias terms after it add up to, next to the explained number.
 
 A rule that hands the explained number out in shares loses none of it on the way, so that the sums of all blocks are that number (Ali et al.
 2022, who look at the first of them alone). Where they part, the blocks between lose something or make it up.

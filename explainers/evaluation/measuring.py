@@ -176,7 +176,7 @@ def rows_of(setup: EvaluationSetup, index: int) -> list[EvaluationRow]:
         return []
     if setup.plan.long_texts == "windows" and asks_again(setup.metrics) and setup.model.windows(sample.model_input) is not None:
         raise ExplainerError(
-            f"{sample.name} is longer than {setup.model.name} takes and is read in windows, and some of the metrics ask the model anew "
+            f"{sample.name} is longer than {setup.model.name} takes and is read in windows, and some of the metrics ask the model again "
             "with a part of its input: choose long_texts=cut (--long-texts cut)."
         )
     logits = setup.answers(sample.model_input)

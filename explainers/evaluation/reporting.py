@@ -134,7 +134,7 @@ class EvaluationReport(Record):
     tokens_at_once: Annotated[int, describe(key=AT_ONCE_FIELD, is_required=False)]
     removal: Annotated[str | None, optional("In which way tokens were taken away, where the plan names none.", key=REMOVAL)]
     broken: Annotated[Any, optional("Inputs that could not be read and were left out.", key=BROKEN, kind=list[BrokenRow])]
-    left_out: Annotated[int, describe("Inputs of which the model knows no class.", is_required=False)]
+    left_out: Annotated[int, describe("Inputs whose class the model does not know.", is_required=False)]
     unknown: Annotated[
         dict[str, int],
         describe("Of how many inputs each class was left out, as the model knows nothing of its name.", is_required=False),

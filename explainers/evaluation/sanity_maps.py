@@ -18,10 +18,10 @@ DISTURBED_DRAWS = 4
 
 
 def layers_of(model: Model) -> list[list[nn.Parameter]]:
-    """Return the groups of weights that are randomised together, from the output down: the modules behind the blocks, then each block from
+    """Return the groups of weights that are randomised together, from the output down: the modules after the blocks, then each block from
     the last.
 
-    The modules behind the blocks are those that the module registers after its last block. In a CLIP model these may be the other tower,
+    The modules after the blocks are those that the module registers after its last block. In a CLIP model these may be the other tower,
     which is left out.
     """
     blocks = list(dict.fromkeys(model.blocks))

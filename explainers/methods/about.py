@@ -56,7 +56,7 @@ SYMBOLS = {
     "L": "how many blocks there are; block L is the last",
     "E": "what a patch shows: its embedding before its position is added",
     "P": "where a patch is: its position embedding",
-    "z": "a token as it enters the model: what the patch shows plus where it is; of Grad-CAM, behind the first norm of a block",
+    "z": "a token as it enters the model: what the patch shows plus where it is; of Grad-CAM, after the first norm of a block",
     "p": "a pixel of the patch; of masks, the probability of the answer with a mask",
     "n": "how many pixels a patch has; of RefineCAM, a map stretched to the range from 0 to 1",
     "b": "a bias of the model, where it acts on a token",
@@ -97,6 +97,6 @@ CANCELS = (
 
 PATCHES_ALONE = (
     "Its scores are cosines of patches with the prompt, not shares of the model's score: it says how like the prompt a patch is, and the "
-    "answer is read from another token, behind the attention that is replaced here. Cosines of this kind differ little, so only their "
+    "answer is read from another token, after the attention that is replaced here. Cosines of this kind differ little, so only their "
     "order can be compared."
 )

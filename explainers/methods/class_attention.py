@@ -1,4 +1,4 @@
-"""Class attention behind the blocks: the row of a classification token that joins the patches there, as in CaiT, XCiT and VOLO.
+"""Class attention after the blocks: the row of a classification token that joins the patches there, as in CaiT, XCiT and VOLO.
 
 The last blocks of such a model, of class attention, have one query: the token itself, over itself and the patches. Together with the blocks
 before them they are attention over S + 1 tokens. A token that attends to nothing in a block, the classification token among the patches'
@@ -30,11 +30,11 @@ _SPARED: dict[ClassAttentionUse, set[str]] = {
     "last": {"class_token", "parts", "attention", "residual"},
     "streams": {"class_token", "parts", "attention"},
 }
-#: For a model with class attention behind its blocks: the needs that are not met there, with the reasons.
+#: For a model with class attention after its blocks: the needs that are not met there, with the reasons.
 _BEHIND = {"residual": "class_residual", "parts": "class_parts"}
-#: The need that a model without a classification token in its blocks lacks if it has none behind them either. No method needs only this.
+#: The need that a model without a classification token in its blocks lacks if it has none after them either. No method needs only this.
 CLASS_ATTENTION = "class_attention"
-NOTE = "The classification token joins the patches behind the blocks: its row is read in the class attention there."
+NOTE = "The classification token joins the patches after the blocks: its row is read in the class attention there."
 
 
 def lacks_behind(recording: Recording) -> dict[str, str]:
@@ -43,9 +43,9 @@ def lacks_behind(recording: Recording) -> dict[str, str]:
     """
     name, behind = recording.model.name, recording.structure.class_attention
     if not behind.attentions:
-        return {CLASS_ATTENTION: f"{name} has no class attention behind its blocks."}
+        return {CLASS_ATTENTION: f"{name} has no class attention after its blocks."}
     lacks = {
-        "class_token": f"The classification token of {name} joins behind its blocks, in class attention: it is not yet in the block whose "
+        "class_token": f"The classification token of {name} joins after its blocks, in class attention: it is not yet in the block whose "
         "row is read here. row=mean starts from all patches there."
     }
     if not behind.is_whole:
@@ -75,7 +75,7 @@ class ClassAttentionTrace(Trace):
 
     def __init__(self, trace: Trace, last: bool) -> None:
         if not trace.recording.class_attentions:
-            raise ExplainerError("This model has no class attention behind its blocks.")
+            raise ExplainerError("This model has no class attention after its blocks.")
         self.__dict__.update(trace.__dict__)
         self._trace, self._last = trace, last
         self.note(NOTE)

@@ -1,4 +1,4 @@
-"""The contribution of each source token behind a block, or to the answer: every token is propagated through the model on its own."""
+"""The contribution of each source token after a block, or to the answer: every token is propagated through the model on its own."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def _shares(parts: list[tuple[Tensor, Tensor]]) -> Shares:
 
 
 def _last_mixing_sum(trace: Trace, block: int) -> int:
-    """Return the index of the sum in a block that last brings tokens together: the one behind attention over tokens, unless attention is
+    """Return the index of the sum in a block that last brings tokens together: the one after attention over tokens, unless attention is
     over channels (XCiT's), and convolutions after it reach further.
     """
     recording = trace.recording
@@ -135,7 +135,7 @@ def after_class_attention(trace: Trace, block: int) -> Shares:
 def measure_blocks(trace: Trace, norms: int, measure: Callable[[Shares], Tensor]) -> list[Tensor]:
     """Return for each block the matrix (B, S to, S from) that ``measure`` makes of its contributions after attention.
 
-    Where the classification token joins behind the blocks, S counts it, and it has a row of its own before it has joined. ``norms`` is as
+    Where the classification token joins after the blocks, S counts it, and it has a row of its own before it has joined. ``norms`` is as
     in :func:`after_attention`.
     """
     blocks = [measure(after_attention(trace, block, norms)) for block in range(len(trace.recording.block_inputs))]

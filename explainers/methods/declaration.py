@@ -61,7 +61,7 @@ class Method(Record):
     family    what kind of method it is: a key of :data:`explainers.methods.families.METHOD_FAMILIES`
     classic   whether it is a baseline with which other methods are compared
     refuses   function from a rule to the reason why it makes no sense for this method, or None
-    class_attention  how it reads the classification token's row in class attention behind the blocks; None: it cannot
+    class_attention  how it reads the classification token's row in class attention after the blocks; None: it cannot
     reads     the fields of the signals that it reads, such as ``attentions[-1]``, of the last block: the backward pass goes no further. At
               the pixels those of the pixels, and along a path all, are read instead
     reads_under  name of another rule -> the fields that it reads of a trace under that rule

@@ -34,7 +34,7 @@ SOURCE = Citation(
 CLOSE = 1e-3
 _SAME_COSINE = 1e-4
 _OTHER_HEAD = (
-    "behind its last LayerNorm its embedding is not made by one linear map of the classification token: a curve such as a pooler's tanh, "
+    "after its last LayerNorm its embedding is not made by one linear map of the classification token: a curve such as a pooler's tanh, "
     "or more than one layer, stands between, and no part of what these give is any head's own. Methods that go back, such as "
     "fullgrad_plus:libra, explain the cosine through them"
 )
@@ -104,14 +104,14 @@ class EmbeddingParts:
         return ExplainerError(f"The similarity of {self._name} is no sum over its heads: {reason}.")
 
     def _read_head(self, recording: Recording, place: int) -> tuple[Tensor, Tensor | None, Tensor]:
-        """Return weight and bias of the projection behind the blocks, and the normalised classification tokens (B, D) that it takes; keep
+        """Return weight and bias of the projection after the blocks, and the normalised classification tokens (B, D) that it takes; keep
         the whole head as one linear map.
         """
         nodes = recording.nodes.ran[recording.nodes.blocks[-1].end :]
         norm = next((node for node in nodes if node.operator is Norm), None)
         projection = None if norm is None else _first_linear(norm, nodes)
         if norm is None or projection is None or norm.settings["dims"] != 1 or not norm.settings["centred"]:
-            raise self._refusal("behind its blocks there is not one LayerNorm and one linear map")
+            raise self._refusal("after its blocks there is not one LayerNorm and one linear map")
         weight, bias = (None if tensor is None else tensor.detach() for tensor in weight_and_bias_of(projection))
         gamma, eps = norm.settings["weight"], norm.settings["eps"]
         x = recording.block_outputs[-1][:, place].detach()
@@ -119,7 +119,7 @@ class EmbeddingParts:
         if projection.settings["forward"] is not matrix_products.linear:
             weight = weight.mT  # x @ weight
         if weight.dim() != 2 or weight.shape[1] != x.shape[-1]:
-            raise self._refusal("behind its blocks there is not one LayerNorm and one linear map")
+            raise self._refusal("after its blocks there is not one LayerNorm and one linear map")
         scale = (x.var(-1, keepdim=True, correction=0) + eps).rsqrt()
         scale = scale if gamma is None else scale * gamma.detach()
         self._head = weight * scale[:, None]  # (B, P, D)

@@ -1,4 +1,4 @@
-"""The cosine of every patch with a prompt, where patches take the place of the classification token behind the last blocks.
+"""The cosine of every patch with a prompt, where patches take the place of the classification token after the last blocks.
 
 What MaskCLIP, SCLIP, ClearCLIP, NACLIP, GEM and CLIP Surgery share: they differ in the attention of the last blocks.
 """
@@ -101,7 +101,7 @@ def likeness(a: Tensor, b: Tensor, factor: float | Tensor | None = None) -> Tens
 
 
 def reweigh_last_block(weights: Callable[[AttentionParts], Tensor], after: str) -> Tokens:
-    """Return a function from patch features to the tokens (1, S, D) behind the last block, with attention ``weights`` there; ``after``
+    """Return a function from patch features to the tokens (1, S, D) after the last block, with attention ``weights`` there; ``after``
     "attention" leaves out residual and MLP.
     """
 

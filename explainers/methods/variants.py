@@ -31,7 +31,7 @@ class Variant(Record):
     names_rule: Annotated[bool, describe("Whether the title says the rule.")] = False
     adds_up_to: Annotated[str | None, describe("The number that its scores promise to add up to; null where they promise nothing.")] = None
     reason: Annotated[str | None, describe("Why it makes no sense, or cannot run for the model asked about; null where it can.")] = None
-    remedies: Annotated[tuple[str, ...], describe("Options with one of which it can run for that model, as a spec spells them.")] = ()
+    remedies: Annotated[tuple[str, ...], describe("Options, as a spec spells them: with any one of these it can run for that model.")] = ()
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Variant:

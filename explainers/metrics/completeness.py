@@ -49,7 +49,7 @@ def missed_share(sums: NDArray[Any]) -> NDArray[Any]:
     combine=missed_share,
 )
 def conservation(block_sums: Tensor) -> Tensor:
-    """Distance of what arrives at the inputs of the blocks under a method's rule, bias terms behind them included, from the explained
+    """Distance of what arrives at the inputs of the blocks under a method's rule, bias terms after them included, from the explained
     number: the mean over blocks, summed over inputs, over the sizes of the explained numbers.
 
     ``block_sums`` (B, 3, L): at the input of each block the explained number, the tokens' sum and the bias terms. Returns (B, 2): what is

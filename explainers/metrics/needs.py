@@ -167,7 +167,7 @@ def error(measured: Measured) -> Tensor | None:
 
 @need(
     "block_sums",
-    "(B, 3, L): at the input of each block the explained number, what the tokens hold of it, and the bias terms behind it; "
+    "(B, 3, L): at the input of each block the explained number, what the tokens hold of it, and the bias terms after it; "
     "not a number where a method follows no rule",
 )
 def block_sums(measured: Measured) -> Tensor | None:

@@ -13,7 +13,7 @@ class OtherTokens:
     """The tokens that the head reads next to the one that a layout calls ``class_token``.
 
     in_front  the number of them among the prefix tokens
-    rest      how many of the tokens behind the prefix are among them
+    rest      how many of the tokens after the prefix are among them
     """
 
     in_front: int = 0
@@ -40,7 +40,7 @@ class Layout:
                  of a causal classifier, the end of a prompt), when a recording knows it; None if the head pools
     grid         (rows, columns) of the patches; None for text
     coarser      (rows, columns) of further, larger patches of the same image, whose tokens follow those of the grid
-    after        tokens behind all patches, such as one for each box of a detector
+    after        tokens after all patches, such as one for each box of a detector
     added        how many of the prefix tokens, the last of them, were added to take outliers: :mod:`explainers.models.registers`
     other_tokens the tokens that the head reads next to the class token; none where it pools
     """

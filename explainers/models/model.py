@@ -53,7 +53,7 @@ class Model:
     output        what the logits mean: one class of several (``softmax``), a label each, yes or no (``sigmoid``), values (``regression``)
     head_activation  the softmax or sigmoid that ends the module's own head, if there is one
     block_kind    how the blocks take and give tokens, and what follows from it
-    class_blocks  modules behind the blocks in which a class token may join their tokens, in the order they run
+    class_blocks  modules after the blocks in which a class token may join their tokens, in the order they run
     classes       facts about each class besides its label, in the same order; empty if there are none
     calibration   the calibration of its probabilities, and thresholds beyond which the model does not know
     directions    text classifiers only: directions of features that scores of the calibration use
@@ -113,9 +113,9 @@ class Model:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Model:
         """Copy the module, and make a model of the copy whose blocks and other parts are those of the copy."""
-        return self.made_anew(**copy.deepcopy({"module": self.module, **self.made_with}, memo))
+        return self.rebuild(**copy.deepcopy({"module": self.module, **self.made_with}, memo))
 
-    def made_anew(self, **changes: Any) -> Model:
+    def rebuild(self, **changes: Any) -> Model:
         """Return a model made with the same arguments, except for these ``changes``. Raises ExplainerError for a model that was put
         together by hand.
         """

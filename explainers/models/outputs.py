@@ -229,7 +229,7 @@ def notes_on_outputs(logits: Tensor, output: Output, head_activation: HeadActiva
         ]
     if head_activation.is_curved:
         return [
-            "The number of this model is made by a curve behind its last linear layer, such as an exponential or a softmax over bins. That "
+            "The number of this model is made by a curve after its last linear layer, such as an exponential or a softmax over bins. That "
             "is taken by its tangent here, under every rule: what the tangent is at zero belongs to no token."
         ]
     # of one logit there are yes and no, the second being the negative of the first

@@ -23,7 +23,7 @@ from explainers.models.preparing import move_tensors
 
 _NO_TYPES = (
     "This model can be told by token_type_ids which tokens are of the picture, and its own processor may tell it (Gemma 3 and PaliGemma "
-    "let some attend to those behind them): that is not done here, and every token attends to those before it alone."
+    "let some attend to those after them): that is not done here, and every token attends to those before it alone."
 )
 
 
@@ -113,7 +113,7 @@ class PicturePromptReader:
         if seen != list(range(first, first + self.count)):
             raise ExplainerError(
                 f"input_ids hold {len(seen)} tokens of a picture, the id {self.token}, and the model makes {self.count} of one, which "
-                "stand behind each other: send what its processor gives"
+                "follow each other:  send what its processor gives"
             )
         outside = torch.ones(ids.shape[1], dtype=torch.bool)
         outside[seen] = False

@@ -37,7 +37,7 @@ def with_resize(model: Model, resize: Resize) -> Model:
     if resize not in RESIZES:
         raise ExplainerError(f"resize={resize!r}: choose one of {', '.join(RESIZES)}.")
     recipe = _recipe_of(model)
-    return model.made_anew(
+    return model.rebuild(
         preprocess=replace(recipe, resize=recipe.size, fit="squash" if resize == "squashed" else "cover", crop=recipe.size)
     )
 

@@ -193,7 +193,7 @@ class Attribution(Record, name="Map"):
         self,
     ) -> Annotated[
         Tensor,
-        describe("Of an image those of the patches in raster order, of a text one for each token.", key="scores", kind=list[float]),
+        describe("For an image one for each patch in raster order, for a text one for each token.", key="scores", kind=list[float]),
     ]:
         """The scores that are drawn: for an image those of the patches in raster order, for a text one for each token."""
         return self.scores if self.patches is None else self.scores.masked_select(self.content)

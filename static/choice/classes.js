@@ -6,7 +6,7 @@ import { answered, el, whole } from "../core/dom.js";
 import { most } from "../core/limits.js";
 import { groupsOf, named, suggestions } from "../core/search.js";
 import { aloneOf } from "../core/targets.js";
-import { likewise, readChoice, readOf, sent, setAgainst } from "./targetoptions.js";
+import { sameKindOfTarget, readChoice, readOf, sent, setAgainst } from "./targetoptions.js";
 import { typeAhead } from "./typeahead.js";
 import { WhyNot } from "./whynot.js";
 
@@ -168,7 +168,7 @@ export class Classes {
    * @param {string} label
    */
   #selectOnly(label) {
-    this.explain([label], likewise(this.targets[0], label));
+    this.explain([label], sameKindOfTarget(this.targets[0], label));
   }
 
   /**

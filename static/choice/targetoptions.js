@@ -41,7 +41,7 @@ export const setAgainst = (target, label) => ({ against: label, read: label === 
  * @param {string} [label]
  * @returns {Wish}
  */
-export const likewise = (target, label) => ({
+export const sameKindOfTarget = (target, label) => ({
   against: target?.against === label ? null : target?.against,
   read: readOf(target),
 });

@@ -114,7 +114,7 @@ export const answered = ({ probability, logit }) =>
   probability === undefined || probability === null ? number(logit) : percent(probability);
 
 const NO_POINTS = 0.0005; // so many percent points are rounding, not a change
-const NO_CHANGE = 1e-5; // likewise of a number, as a share of it
+const NO_CHANGE = 1e-5; // and of a number, as a share of it
 
 /**
  * Format a change of a probability in percentage points: "+1.2 points". A change by rounding alone is 0.

@@ -24,7 +24,7 @@
  * A part of a text that a plate colours as a whole: a piece, a word or a sentence.
  * @typedef {object} Unit
  * @property {number} start the first of its characters
- * @property {number} end behind the last
+ * @property {number} end index after the last
  * @property {number[]} tokens indices of its scores
  * @property {string} [text]
  * @property {number} [part] 1 in the second text of a pair

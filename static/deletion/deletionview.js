@@ -90,7 +90,7 @@ export class DeletionView {
         if (now.done && bar.isOpen) this.#ask(now);
       });
     }
-    // plates that come later, and texts that are cut anew, lose their tokens too
+    // plates that come later, and texts that are split again, lose their tokens too
     this.observer = new MutationObserver(() => this.soon());
     this.observer.observe(byId("plates"), { childList: true, subtree: true });
     this.#begin();

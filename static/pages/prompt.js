@@ -2,7 +2,7 @@
 
 import "./frame.js";
 import { Matrix } from "../plates/matrix.js";
-import { likewise, readChoice } from "../choice/targetoptions.js";
+import { sameKindOfTarget, readChoice } from "../choice/targetoptions.js";
 import { getBlob } from "../core/api.js";
 import { mapControls, more } from "../core/controls.js";
 import { byId, el, number, percent, say, styled } from "../core/dom.js";
@@ -95,7 +95,7 @@ const workbench = new Workbench("clip", {
     look(input);
   },
   async started(info, question, isNew) {
-    targetOptions = likewise(info.targets[0]);
+    targetOptions = sameKindOfTarget(info.targets[0]);
     read.select.value = targetOptions.read ?? "logit";
     // the words of a prompt are explained for its own logit alone
     read.select.disabled = Boolean(info.prompts || targetOptions.against);

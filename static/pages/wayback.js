@@ -9,7 +9,7 @@ import { svg } from "../core/svg.js";
 const SIZE = { width: 460, height: 420 };
 const [PATH, BRANCH] = [96, 290]; // where the residual path and the branches lie
 const THICKEST = 30; // pixels
-// operators on the branches, from the output back: kind, name, the stages behind and before it, place
+// operators on the branches, from the output back: kind, name, the stages after and before it, place
 const OPERATORS = [
   { kind: "activation", name: "activation", from: "activation_output", to: "activation_input", y: 84 },
   { kind: "norm", name: "norm", from: "mlp_norm_output", to: "mlp_norm_input", y: 150 },

@@ -1,5 +1,5 @@
 // The address of the page is its state: written as that changes, and where a step of the browser's history leads to
-// another one, the page is opened anew.
+// another one, the page is opened again.
 
 import { writeAddress } from "../core/state.js";
 

@@ -17,7 +17,7 @@ export class Job {
   /**
    * `on` has queued({position}, job), started(info, job), method(map, job), done({seconds}, job), failed(problem, job),
    * lost(problem); busy(seconds) where the server takes no more questions for so long; away() and back() where it goes
-   * away and is there again, renewed(job) where it then makes anew, under another id, what it had not finished.
+   * away and is there again, renewed(job) where it then makes again, under another id, what it had not finished.
    * @param {{[event: string]: (data?: any, job?: any) => void}} on
    */
   constructor(on) {
@@ -121,7 +121,7 @@ export class Job {
   }
 
   /**
-   * Follow an explanation from its beginning; `job` is {id, state?}. One that is known to have failed is not made anew.
+   * Follow an explanation from its beginning; `job` is {id, state?}. One that is known to have failed is not made again.
    * @param {{[name: string]: any}} job
    */
   follow(job) {

@@ -1,5 +1,5 @@
 // What this tab remembers from page to page: where each was left, and the picture that goes along from Image to Prompt
-// and back. The links of the head lead there; the link of the page that one is on begins anew.
+// and back. The links of the head lead there; the link of the page that one is on begins again.
 
 import { addressOf, pathOf } from "../core/dom.js";
 

@@ -29,7 +29,7 @@
  * @property {string | null} id of the explanation that answers it, once the server took it
  * @property {string | null} [state]
  * @property {boolean} [isOver]
- * @property {boolean} [isAgain] whether the server makes it anew, of which only the address is known
+ * @property {boolean} [isAgain] whether the server makes it again, when only its address is known
  */
 
 /**

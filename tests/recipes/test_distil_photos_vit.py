@@ -1,4 +1,4 @@
-"""How photos-vit is trained behind an early cut: kept views, targets of pasted pictures, the schedule, a training that goes on."""
+"""How photos-vit is trained after an early cut: kept views, targets of pasted pictures, the schedule, a training that goes on."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ def test_a_training_stops_and_goes_on(short: None, photo_data: Path, tmp_path: P
 
 def test_a_checkpoint_of_another_cut_is_refused(short: None, photo_data: Path, tmp_path: Path) -> None:
     distil_photos_vit.train(arguments(photo_data, tmp_path, "--stages", "5", "--hours", "4", "--until", "0.5"))
-    with pytest.raises(ExplainerError, match=r"checkpoint\.pt is behind stage 5: give --stages 5, or another --out"):
+    with pytest.raises(ExplainerError, match=r"checkpoint\.pt is after stage 5: give --stages 5, or another --out"):
         distil_photos_vit.train(arguments(photo_data, tmp_path, "--stages", "6", "--hours", "4"))
 
 

@@ -153,7 +153,7 @@ def chatting(model: explainers.Model, template: str = TEMPLATE) -> explainers.Mo
     """A copy of a model that writes, whose tokenizer has a chat template."""
     twin = copy.deepcopy(model)
     twin.task.tokenizer.chat_template = template  # type: ignore[union-attr]
-    return twin.made_anew()
+    return twin.rebuild()
 
 
 class Heads(nn.Module):

@@ -19,7 +19,7 @@ ROWS = [
 
 
 def test_the_page_lists_every_family_once_and_no_other() -> None:
-    """``python -m tools.families_table`` writes it anew."""
+    """``python -m tools.families_table`` writes it again."""
     assert [row["family"].strip("`") for row in ROWS] == list(FAMILIES)
 
 

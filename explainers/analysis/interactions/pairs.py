@@ -6,7 +6,7 @@ respect to both. With the Jacobians J_a and J_b, token i of a and token j of b i
 
     A_ij = ((x_i - r_i) J_a,i) . ((x_j - r_j) J_b,j) / (|f(a)| |g(b)|)
 
-each product summed over the width of the token, with the tokens x as they enter the first block, behind a norm that stands before the
+each product summed over the width of the token, with the tokens x as they enter the first block, after a norm that stands before the
 blocks, and r the baseline, zero or the tokens of an empty input. Under the rule ``gradient`` with ``steps`` the Jacobians are averaged
 along the straight path from r to x, as there; other rules put their own backward pass in the index of the Jacobian. The norms are
 constants, as there. What the published code does are the options rule="gradient", steps=50, baseline="empty", block="last",

@@ -81,7 +81,7 @@ class Softmax(Operator):
 
 class Weights(Operator):
     """Attention weights that another curve than softmax computed from the products of queries and keys, at the product with the values.
-    They are constant if attention is; else the operators behind them follow their own choices.
+    They are constant if attention is; else the operators after them follow their own choices.
     """
 
     title = "attention weights"

@@ -118,7 +118,7 @@ def _takers(nodes: Nodes, start: Node) -> list[Node]:
 
 
 def pooling_attention(nodes: Nodes, users: Users) -> Tensor | None:
-    """Return the weights (B, H, queries, S) of the attention that pools the tokens: the last one behind the blocks that has fewer queries
+    """Return the weights (B, H, queries, S) of the attention that pools the tokens: the last one after the blocks that has fewer queries
     than keys, with the blocks' tokens as keys. None if there is none.
     """
     return next((attention.weights for attention in pooling_products(nodes, users)), None)

@@ -148,7 +148,7 @@ def maps_in(nodes: Nodes, block: Block, pull: Pull) -> list[AttentionMap]:
 
 def _part_of(nodes: Nodes, product: Product, block: Block, pull: Pull, is_known: bool) -> _Part | None:
     """Return the part that a product adds to the block's map; None if it combines no tokens of the block. ``is_known``: whether nothing in
-    the block but its products and linear maps (such as convolutions behind its attention) can combine tokens, so that tokens can be
+    the block but its products and linear maps (such as convolutions after its attention) can combine tokens, so that tokens can be
     followed back through it.
     """
     batch, tokens = block.input.shape[:2]

@@ -106,7 +106,7 @@ def attention_outside(nodes: Nodes, read: Sequence[Attention], users: Users) -> 
 
 
 def has_shortcuts(nodes: Nodes) -> bool:
-    """Return whether a later block, or what runs behind the last one, takes what an earlier block took or gave by another way than through
+    """Return whether a later block, or what runs after the last one, takes what an earlier block took or gave by another way than through
     the blocks between. Ways through attention weights do not count. Where a loop adds the residual of blocks, what it adds around one block
     alone cannot be told from that block's residual, and does not count either.
     """
@@ -131,7 +131,7 @@ def plan_of(
 ) -> AttentionPlan:
     """Find the attention plan from one pass.
 
-    ``candidates`` are, per block, the softmaxes that have the shape of a map over its tokens, ``behind`` the attention behind the blocks
+    ``candidates`` are, per block, the softmaxes that have the shape of a map over its tokens, ``behind`` the attention after the blocks
     that is read. ``pull`` runs a backward pass that stops at attention. ``known`` is the reason why blocks without a candidate have no map,
     if known.
     """
@@ -237,7 +237,7 @@ def _plan_of_block(nodes: Nodes, block: Block, candidate: Attention | None, pull
 
 
 def _has_keys_in_order(attention: Attention, last: Block, pull: Pull) -> bool:
-    """Return whether the keys of attention behind the blocks are the last block's output tokens, perhaps after a class token."""
+    """Return whether the keys of attention after the blocks are the last block's output tokens, perhaps after a class token."""
     value, given = attention.value, last.passed_on
     if value is None or given is None or not value.requires_grad:
         return True

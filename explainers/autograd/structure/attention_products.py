@@ -1,4 +1,4 @@
-"""The products by which attention weights meet values in a block: which they are, and what stands before and behind them."""
+"""The products by which attention weights meet values in a block: which they are, and what stands before and after them."""
 
 from __future__ import annotations
 
@@ -93,10 +93,10 @@ def mixes(node: Node, block: Block) -> bool:
 
 
 def sum_after_attention(nodes: Nodes, block: Block, sums: Sequence[Node]) -> int:
-    """Return the index, among the residual ``sums`` of a block, of the first behind all of its attention to which the block's input also
+    """Return the index, among the residual ``sums`` of a block, of the first after all of its attention to which the block's input also
     goes by another way than through attention and linear maps.
 
-    Where there is no such sum it is the first behind all of its attention, and the first of all where that is in none.
+    Where there is no such sum it is the first after all of its attention, and the first of all where that is in none.
     """
     reached = {id(node) for node in ancestors([block.made_by], [block.start])}
     attention = {id(node) for node in nodes.inside(block) if id(node) in reached and mixes(node, block)}

@@ -1,4 +1,4 @@
-"""Class attention behind the blocks, where a class token joins their tokens, as in CaiT, XCiT and VOLO.
+"""Class attention after the blocks, where a class token joins their tokens, as in CaiT, XCiT and VOLO.
 
 A block of class attention has one query, the class token itself, over itself and the tokens of the blocks; what it gives is added to the
 class token. The other tokens stay what they are, or change each by itself.

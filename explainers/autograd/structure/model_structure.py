@@ -43,7 +43,7 @@ class ModelStructure:
     """The structure of a model, found from the nodes of one pass; ``pull`` is used for what the list of nodes does not tell.
 
     attention_kind  the known kind of attention in the blocks; None: it is found out
-    is_text         whether the input is a text, which has no class token that joins behind the blocks
+    is_text         whether the input is a text, which has no class token that joins after the blocks
     pull            runs a backward pass that stops at attention
     plan            finds the attention plan by a trial pass; not called if ``attention_kind`` is known
     """
@@ -195,7 +195,7 @@ class ModelStructure:
 
     @cached_property
     def sums_after_attention(self) -> list[int]:
-        """The index of the sum behind the attention of each block among its :attr:`sums`; 0 where none is behind it."""
+        """The index of the sum after the attention of each block among its :attr:`sums`; 0 where none follows it."""
         return [sum_after_attention(self._nodes, block, sums) for block, sums in zip(self._nodes.blocks, self._sums, strict=True)]
 
     @cached_property
@@ -241,7 +241,7 @@ class ModelStructure:
 
     @cached_property
     def class_attention(self) -> ClassAttention:
-        """The class attention of a class token that joins the tokens behind the blocks."""
+        """The class attention of a class token that joins the tokens after the blocks."""
         return ClassAttention() if self._is_text else class_attention(self._nodes, self._is_alone)
 
     def _is_alone(self, value: Tensor, left: Tensor) -> bool:

@@ -42,7 +42,7 @@ _RANKS_NOTE = (
     "one of most methods counts. Stars: Nemenyi's test against the best by permutation, 5 %. It takes the pairs for a random draw of all "
     "there could be, and pairs that share a model or a data set for independent, so it is rather too sure than not sure enough."
 )
-_BLOCKS_NOTE = "Block n: at the input of the n-th block, bias terms behind it included."
+_BLOCKS_NOTE = "Block n: at the input of the n-th block, bias terms after it included."
 _SECONDS_NOTE = (
     "Seconds: the median over inputs and the quartiles, the passes back that the method needs included, the forward pass left out."
 )

@@ -1,6 +1,6 @@
 """Methods of models of images and prompts that compare every patch with the prompt, after one forward pass: MaskCLIP to GEM.
 
-All change the attention of the last blocks, let the patches' tokens take the place of the classification token behind them, and read the
+All change the attention of the last blocks, let the patches' tokens take the place of the classification token after them, and read the
 cosine with the prompt. None goes back through the model.
 """
 

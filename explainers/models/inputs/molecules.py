@@ -99,7 +99,7 @@ def read_molecule(source: object) -> Molecule:
     words = source.split()
     if not words:
         raise ExplainerError("there is no molecule; send its SMILES, such as c1ccccc1[N+](=O)[O-]")
-    return _from_smiles(words[0])  # behind it a line of a .smi file has a name
+    return _from_smiles(words[0])  # after it a line of a .smi file has a name
 
 
 def _text_of(path: Path) -> str:
@@ -214,7 +214,7 @@ def _shown(smiles: str) -> str:
 
 
 def record_of(molecule: Molecule, before: int, after: int) -> MoleculeInput:
-    """Return the record of a molecule for a model that puts ``before`` special tokens before its atoms, and ``after`` padding ones behind
+    """Return the record of a molecule for a model that puts ``before`` special tokens before its atoms, and ``after`` padding ones after
     them.
     """
     atoms = tuple(

@@ -15,7 +15,7 @@ from explainers.errors import ExplainerError
 Span = tuple[int, int]
 #: How pieces of a word are marked: the pieces that continue a word (as in BERT), or those that begin or end one.
 _CONTINUES, _BEGINS, _ENDS = "##", ("▁", "Ġ"), "</w>"
-_FAR = 64  # characters behind the last token among which a piece is looked for
+_FAR = 64  # characters after the last token among which a piece is looked for
 
 
 class Encoding(UserDict[str, Any]):

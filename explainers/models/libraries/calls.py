@@ -90,7 +90,7 @@ def raw_forward_of(module: nn.Module, library: Library) -> RawForward:
         ]
         if lacking:
             raise ExplainerError(
-                f"{type(module).__name__}.forward also takes {', '.join(lacking)}, of which nothing is known: open a module of your own "
+                f"{type(module).__name__}.forward also takes {', '.join(lacking)}, which are not known here: open a module of your own "
                 f"whose forward({first}) gives the rest itself"
             )
         return module(tensors[first], **given)

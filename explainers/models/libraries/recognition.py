@@ -67,7 +67,7 @@ def kind_of(module: nn.Module, library: Library) -> ModelKind:
 
 #: Models for segmentation whose pictures are computed by later code.
 GIVES_MASKS = (
-    "{} gives masks, each with a class of its own, of which a picture is made behind the model: no number of one class for a part of the "
+    "{} gives masks, each with a class of its own, of which a picture is made after the model: no number of one class for a part of the "
     "picture is among what it gives. SegFormer, BEiT, DPT and UperNet for semantic segmentation can be explained"
 )
 #: Argument names of models of sounds and of number series; the first is the spectrogram of some models.

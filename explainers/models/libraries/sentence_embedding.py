@@ -82,7 +82,7 @@ def sentence_embedding_of(folder: Path) -> SentenceEmbedding | None:
             is_normalised = True
         elif kind != "Dropout":
             raise ExplainerError(
-                f"{root / MODULES} names a {kind}, and of what sentence-transformers lays behind a backbone Pooling, Dense and Normalize "
+                f"{root / MODULES} names a {kind}, and of what sentence-transformers puts after a backbone Pooling, Dense and Normalize "
                 "are known here, in this order: open the backbone's own folder without modules.json for its features"
             )
     return SentenceEmbedding(poolings, dense, is_normalised) if poolings else None

@@ -25,7 +25,7 @@ def check_registers(model: Model) -> None:
     if layout.class_token is None:
         raise ExplainerError(f"The head of {model.name} pools its tokens: it would count an added token too.")
     if layout.class_token >= layout.prefix:
-        raise ExplainerError(f"The classification token of {model.name} lies behind its patches: a token is added before them alone.")
+        raise ExplainerError(f"The classification token of {model.name} lies after its patches: a token is added before them alone.")
 
 
 def last_linear_maps(model: Model, tensors: Mapping[str, Tensor]) -> list[nn.Linear]:

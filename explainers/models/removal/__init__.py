@@ -8,8 +8,9 @@ The option ``how`` says how they are removed. The default:
 * word pieces, of texts and of prompts, are ``removed``: left out of ``input_ids``, and the text closes up.
 * atoms are ``removed``: no attention is paid to their tokens. What the others know of the molecule stays: how many neighbours an atom has,
   and how far two atoms are apart along bonds, through those that are gone too.
-* patches and word pieces of a picture with a prompt are ``removed`` likewise: no attention is paid to them, and the others keep their
-  positions. The last token of the prompt, which the answer begins behind, keeps what it is itself.
+* patches and word pieces of a picture with a prompt are ``removed`` in the same way: no attention is paid to them, and the others keep
+their
+  positions. The last token of the prompt, after which the answer begins, keeps what it is itself.
 
 The others: ``zeroed`` sets the embedded tokens of patches or atoms to zero (LibraGrad, for models that cannot drop tokens);
 ``black`` paints the patches black; ``masked`` puts the tokenizer's mask token in the place of a word piece, ``unknown`` its token for

@@ -150,7 +150,7 @@ def multiply_at_entry(model: Model, factor: Tensor) -> tuple[nn.Module, Hook]:
 
 def _picker(model: Model, index: Tensor, prefix: int, count: int, after: int) -> list[tuple[nn.Module, Hook]]:
     """Return hooks that keep the tokens ``index`` (K, T) of those at x^1, together with the ``prefix`` tokens before and the ``after``
-    tokens behind the patches.
+    tokens after the patches.
 
     The rotary positions of all ``count`` patches are cut to the same tokens.
     """

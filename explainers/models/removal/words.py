@@ -24,7 +24,7 @@ def word_removal(
     ones) always stay.
 
     ``tokens`` is the maximum number of tokens in one forward pass; None: as many as the device can hold. ``how`` "removed": the pieces
-    behind a removed one move up. "masked" and "unknown" put the mask or the unknown token in its place. Raises ExplainerError for an
+    after a removed one move up. "masked" and "unknown" put the mask or the unknown token in its place. Raises ExplainerError for an
     unknown way, and if the tokenizer has no such token.
     """
     length, most = len(content), tokens or most_tokens(model)

@@ -44,7 +44,7 @@ class Structure:
     block_kind  how the blocks take and give tokens
     width  width of a token, without tokens inside it; if there are several sizes of patches, that of the finest
     grid   (height, width) of a map of tokens; None if tokens lie in a row
-    class_blocks  modules behind the blocks in which a class token may join the tokens, in the order they run
+    class_blocks  modules after the blocks in which a class token may join the tokens, in the order they run
     earlier  the calls of alike blocks before these that take more tokens of the same width, in the order they run, and that of the first
         of these; none if there are none before
     """
@@ -333,7 +333,7 @@ def _chosen(runs: list[BlockCalls], names: Mapping[int, str]) -> BlockCalls:
 
 
 def _class_blocks(calls: Sequence[_Call], last: _Call, shape: torch.Size) -> tuple[nn.Module, ...]:
-    """Return the modules behind the blocks that take one token more than the blocks' output (``shape``), and return either all these tokens
+    """Return the modules after the blocks that take one token more than the blocks' output (``shape``), and return either all these tokens
     or only that one.
     """
     batch, tokens, width = shape

@@ -52,10 +52,10 @@ def read_tokens(
     """Find the classification token of a model, and what else its head reads.
 
     All tokens that leave the last block are made the same. A mean or attention pooling then hears each of them alike, by symmetry; a head
-    that reads a classification token hears that, token 0 or one behind the patches, and, in another way or not at all, the patches. In a
+    that reads a classification token hears that, token 0 or one after the patches, and, in another way or not at all, the patches. In a
     text it may hear another token in a way of its own, the last word or the end of the text, whose place is another in every text.
     ``tensors`` holds one sample. ``prefix`` is None for text, where token 0 may be one; so many tokens of a picture are before its patches
-    and ``after`` behind them: where there are none of either, there can be no classification token.
+    and ``after`` follow them: where there are none of either, there can be no classification token.
     """
     if prefix == after == 0:
         return ReadTokens(None)

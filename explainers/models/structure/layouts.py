@@ -117,7 +117,7 @@ def image_layout(
     def layout_of(batch: Mapping[str, Tensor]) -> Layout:
         tall, wide = batch["pixel_values"].shape[-2:]
         grid = (rows, columns) if (tall, wide) == (height, width) else filled(tall, wide)
-        further = math.prod(grid) - rows * columns  # patches before a token that lies behind them
+        further = math.prod(grid) - rows * columns  # patches before a token that lies after them
         return Layout(prefix, read if read is None or read < prefix else read + further, grid, after=after, other_tokens=others)
 
     return layout_of
@@ -159,7 +159,7 @@ def _unchanging(x: Tensor) -> tuple[int, int]:
         same = torch.nonzero(~changing).flatten().tolist()
         raise ExplainerError(
             f"tokens {same[:8]} are the same for every image and so no patches, but they lie among the patches: let tokens that are no "
-            "patches stand before or behind all of them"
+            "patches stand before or after all of them"
         )
     return prefix, after
 

@@ -62,7 +62,7 @@ def are_in_order(places: Tensor, rest: Tensor, grid: tuple[int, int]) -> bool:
     :func:`patch_places` returns.
 
     Where layers before x^1 bring patches together, places are seen blurred: tokens are out of order if another order fits far better,
-    of all tokens or of those that it moves. Where next to nothing is seen, as behind many layers with random weights, they are taken to be
+    of all tokens or of those that it moves. Where next to nothing is seen, as after many layers with random weights, they are taken to be
     in order.
     """
     rows, columns = grid

@@ -41,7 +41,7 @@ def check_word_order(module: nn.Module, structure: Structure, run: Forward, tens
                 padded = "" if last == ids.shape[1] else " of a padded text"
                 raise ExplainerError(
                     f"token {place + 1}{padded} is token {token + 1} of what the blocks of this model take, so that which word a score "
-                    "belongs to is not known: have the model keep the order of its tokens, and what it adds of its own behind them"
+                    "belongs to is not known: have the model keep the order of its tokens, and what it adds of its own after them"
                 )
 
 

@@ -67,7 +67,7 @@ class GeneratedAnswer(VocabularyTask):
         given = {name: tensor for name, tensor in prepared.tensors.items() if name != "position_ids"}  # which are counted on
         answer, stopped = written_answer(module, given, room)
         if not answer:
-            raise ExplainerError("The model writes nothing behind this prompt: its likeliest token ends the text. Send another prompt.")
+            raise ExplainerError("The model writes nothing after this prompt: its likeliest token ends the text. Send another prompt.")
         notes = () if stopped else (f"The answer was cut after {len(answer)} tokens (max_new_tokens of the model's generation_config).",)
         return replace(self._join(answer, prepared), notes=((*prepared.notes[0], *notes),))
 

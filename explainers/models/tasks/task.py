@@ -99,7 +99,7 @@ class Task(ABC):
     texts    names of the two texts that a model reads together; None for a model that reads one text
     output   what its numbers mean, unless a place says otherwise
     tokenizer  the tokenizer of a model of texts, set by ``wrap``; None if there is none
-    first_row  whether its numbers are computed behind further rows of blocks, or from the outputs of several stages. The explained blocks
+    first_row  whether its numbers are computed after further rows of blocks, or from the outputs of several stages. The explained blocks
                are then the first row over patches, through which the whole picture goes, and not the last
     general  whether it accepts any output that no other task accepts, so that it is tried last
     """

@@ -66,7 +66,7 @@ class NamedLogits:
 class Target(ABC):
     """A target: one number of a model's output that is explained. Each kind of target is a frozen dataclass that derives from this.
 
-    A kind says which classes it names (:meth:`names`), which number it is (:meth:`value`), and how it is written behind ``kind:``
+    A kind says which classes it names (:meth:`names`), which number it is (:meth:`value`), and how it is written after ``kind:``
     (:meth:`text` and :meth:`parse`), on the command line and over HTTP alike. Everything else has defaults that are derived from these.
 
     kind             its name in JSON, and before the colon where it is written

@@ -1,4 +1,4 @@
-"""``vitrine explain``: explain one answer of a model, and leave pictures, numbers and one JSON file behind."""
+"""``vitrine explain``: explain one answer of a model, and write pictures, numbers and one JSON file."""
 
 from __future__ import annotations
 

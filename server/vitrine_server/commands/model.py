@@ -16,7 +16,7 @@ OPEN_OPTIONS = {
     "labels": ("FILE", "names of the classes, in the order of the logits: a .txt with a name a line, a .csv or a .json"),
     "base": ("NAME", "of a folder with an adapter, its base model, where what it names is not found"),
     "tokenizer": ("NAME", "where the model's own folder has none, a folder or hf/<organisation>/<name> that has"),
-    "preprocess": ("NAME", "likewise, of how pictures are prepared"),
+    "preprocess": ("NAME", "how pictures are prepared, if it cannot be told from the files"),
 }
 
 

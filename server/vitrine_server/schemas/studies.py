@@ -166,7 +166,7 @@ class InteractionSettings(Schema):
     baseline: Literal["zero", "empty"] = Field(
         "zero", description="Where the path begins: at zeros, or at the tokens of a picture of zeros and of a text of one padding token."
     )
-    block: Literal["first", "last"] = Field("first", description="Of which block the tokens enter.")
+    block: Literal["first", "last"] = Field("first", description="The block at which the tokens enter.")
     quadrature: Literal["gauss_legendre", "riemann"] = Field("gauss_legendre", description="How the average over the path is taken.")
 
     def options(self) -> dict[str, Any]:
@@ -262,7 +262,7 @@ class Registers(Study):
     known: RegisterNeurons
     says: str = Field(description="What was found, in a sentence.")
     can_move: bool = Field(description="Whether the model can be explained without them: outlier_tokens=move.")
-    outliers: OutlierPatches | None = Field(description="Those of this picture; null where no norm stands apart.")
+    outliers: OutlierPatches | None = Field(description="The outlier tokens of this picture; null where no norm stands apart.")
 
 
 class TokenMapsRequest(Schema):

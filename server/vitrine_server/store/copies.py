@@ -110,7 +110,7 @@ def recover(damaged: Path, settings: Settings) -> tuple[int, int]:
                         lost += 1
                     elif store.merge(table, row):
                         came[table] += 1
-        store.number_anew()
+        store.renumber()
     return came["explanations"], lost
 
 

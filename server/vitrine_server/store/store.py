@@ -284,7 +284,7 @@ class Store:
             put = self.database.insert(into).values(**taken).on_conflict_do_nothing()
             return db.execute(put.returning(literal(1))).first() is not None
 
-    def number_anew(self) -> None:
+    def renumber(self) -> None:
         """Renumber the explanations by the time when they were made, after two stores were joined."""
         with self._writing(alone=True) as db:
             rows = list(db.execute(select(_ROW.id, _STORED).order_by(_ROW.number)))

@@ -96,7 +96,7 @@ def test_each_question_is_a_step_of_the_history(quick: Visit) -> None:
     travel(quick, "forward", second)
     travel(quick, "forward", third)
     expect(page.locator('[name="view-evidence"][value="against"]')).to_be_checked()
-    assert sent == []  # nothing was explained anew, nothing was stopped
+    assert sent == []  # nothing was explained again, nothing was stopped
 
 
 def test_back_during_a_run(quick: Visit, gated_site: tuple[str, GatedModels]) -> None:
@@ -152,7 +152,7 @@ def test_a_picture_goes_along_and_pages_are_found_as_they_were_left(quick: Visit
     page.wait_for_url(f"**/text?id={text}*")
     assert answer(quick) == text
     assert len(sent) == 1
-    page.get_by_role("navigation").get_by_role("link", name="Text").click()  # the page's own link begins anew
+    page.get_by_role("navigation").get_by_role("link", name="Text").click()  # the page's own link begins again
     page.wait_for_url("**/text")
 
 

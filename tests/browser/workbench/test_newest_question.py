@@ -318,7 +318,7 @@ def test_classes_of_the_input_before_are_not_asked_of_the_next(desk: Visit, pair
 @pytest.mark.parametrize("by", ["pointer", "keyboard"])
 @pytest.mark.parametrize("asked", ["a class", "a picture"])
 def test_a_press_on_a_class_survives_new_answers(desk: Visit, by: str, asked: str) -> None:
-    """Pressed before the list is filled anew, released after it: the class that was in sight is explained."""
+    """Pressed before the list is filled again, released after it: the class that was in sight is explained."""
     delays = Delays(desk, "/image")
     begin(delays)
     page = delays.page

@@ -1,4 +1,4 @@
-"""What the head says of another block's output: as if the model had been run anew with it, or not at all."""
+"""What the head says of another block's output: as if the model had been run again with it, or not at all."""
 
 from __future__ import annotations
 
@@ -61,15 +61,15 @@ def without_gradient(x: Tensor) -> Tensor:
     ],
     ids=["one token", "the largest token", "several from one call", "detached numbers", "attention"],
 )
-def test_logits_and_signals_are_those_of_a_recording_made_anew(head: Callable[[Tensor], Tensor]) -> None:
-    recording, anew = record(head, X), Recording(toy(head), {"x": X}, exit_block=0, exit_through=doubled)
+def test_logits_and_signals_are_those_of_a_recording_rebuild(head: Callable[[Tensor], Tensor]) -> None:
+    recording, again = record(head, X), Recording(toy(head), {"x": X}, exit_block=0, exit_through=doubled)
     before, nodes = recording.backward(RULES["gradient"], torch.ones_like(recording.logits)).block_inputs[0], len(recording.nodes.ran)
     logits = recording.logits_from(0, doubled)
     assert logits is not None
-    assert torch.equal(logits, anew.logits)
+    assert torch.equal(logits, again.logits)
     for rule in ("gradient", "libra", "attnlrp"):
         ours = recording.backward(RULES[rule], torch.ones_like(logits), logits=logits).block_inputs[0]
-        torch.testing.assert_close(ours, anew.backward(RULES[rule], torch.ones_like(logits)).block_inputs[0])
+        torch.testing.assert_close(ours, again.backward(RULES[rule], torch.ones_like(logits)).block_inputs[0])
     assert len(recording.nodes.ran) == nodes  # of itself the recording says what it said
     assert torch.equal(recording.backward(RULES["gradient"], torch.ones_like(recording.logits)).block_inputs[0], before)
 
@@ -78,12 +78,12 @@ def test_logits_and_signals_are_those_of_a_recording_made_anew(head: Callable[[T
 def test_blocks_of_a_model_are_put_into_its_head(name: str) -> None:
     model, given = wrapped(name), inputs(name)
     recording = Recording(model, given)
-    logits, anew = recording.logits_from(0), Recording(model, given, exit_block=0)
+    logits, again = recording.logits_from(0), Recording(model, given, exit_block=0)
     assert logits is not None
-    assert torch.equal(logits, anew.logits)
+    assert torch.equal(logits, again.logits)
     assert not torch.equal(logits, recording.logits)
     start = torch.linspace(1, 2, logits.numel()).view_as(logits)
-    ours, expected = (each.backward(RULES["gradient"], start, logits=of) for each, of in ((recording, logits), (anew, None)))
+    ours, expected = (each.backward(RULES["gradient"], start, logits=of) for each, of in ((recording, logits), (again, None)))
     torch.testing.assert_close(ours.block_inputs[0], expected.block_inputs[0])
 
 
@@ -117,6 +117,6 @@ def test_legrad_is_the_same_where_the_model_is_recorded_anew(monkeypatch: pytest
     once = explainers.explain(model, given, 1, ["legrad"])["legrad"].scores
     assert len(made) == 1
     monkeypatch.setattr(Recording, "logits_from", lambda *_: None)
-    anew = explainers.explain(model, given, 1, ["legrad"])["legrad"].scores
+    again = explainers.explain(model, given, 1, ["legrad"])["legrad"].scores
     assert len(made) == 4
-    assert torch.equal(once, anew)
+    assert torch.equal(once, again)

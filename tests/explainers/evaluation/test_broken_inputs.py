@@ -80,7 +80,7 @@ def test_broken_inputs_are_left_out_counted_and_named(model: Model, folder: Path
     assert "4 inputs; 2 broken and left out (number (3): 3.jpg is damaged" in page
     assert str(tmp_path) not in page + json.dumps(report)
     photo(folder / f"{DAMAGED}.jpg", (120, 100, 50))
-    (tmp_path / "run/rows.parquet").unlink()  # all is measured anew, the mended picture too
+    (tmp_path / "run/rows.parquet").unlink()  # all is measured again, the mended picture too
     again = measured(model, data, tmp_path / "run", skip_broken=True)
     assert [row["index"] for row in again.rows[::2]] == [0, 1, 2, 3, 5]
     assert [row["index"] for row in again.about["broken"]] == [OTHER_SIZE]

@@ -31,7 +31,7 @@ def test_average_drop_and_increase_in_confidence_are_those_of_torch_cam(method: 
         found = METRICS[name](whole=whole, shown=shown, target=target).mean()
         assert float(found) == pytest.approx(
             float(case.published[f"metric|{method}|{array}"]), abs=1e-6
-        )  # answers are float32, scaling anew
+        )  # answers are float32, scaling again
 
 
 def test_maps_are_scaled_from_zero_to_one() -> None:

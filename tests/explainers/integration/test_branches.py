@@ -261,7 +261,7 @@ def test_other_blocks_have_no_branches() -> None:
     assert found(([x[:1], y[:1]],), [x[:1], y[:1]]) is None  # one sample: what changes with the image is not known
     late = y.clone()
     late[1, 2] = late[0, 2]
-    assert found(([x, late],), [x, late]) is None  # a token behind the patches
+    assert found(([x, late],), [x, late]) is None  # a token after the patches
 
 
 @pytest.mark.parametrize(("coarse", "fine"), [((2, 2), (4, 4)), ((3, 2), (5, 7)), ((14, 14), (20, 20)), ((4, 3), (4, 3))])

@@ -61,7 +61,7 @@ def _plain(module: torch.nn.Module, tensors: dict[str, torch.Tensor]) -> torch.T
 
 
 def test_the_page_has_every_case() -> None:
-    """``python -m tools.own_models_table`` writes it anew."""
+    """``python -m tools.own_models_table`` writes it again."""
     text = PAGE.read_text("utf-8")
     assert page(text) == text
     assert all(case.have in text for case in CASES.values())

@@ -1,4 +1,4 @@
-"""CaiT, XCiT and VOLO: the classification token joins behind the blocks, and its row is read in class attention.
+"""CaiT, XCiT and VOLO: the classification token joins after the blocks, and its row is read in class attention.
 
 The twin has no matrices of S + 1 tokens: it follows the classification token's row back, block by block, over attention maps that torch
 alone differentiates.

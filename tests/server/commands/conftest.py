@@ -30,7 +30,7 @@ def photo(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module", autouse=True)
 def _loaded_once() -> Iterator[None]:
-    """Commands leave a model as it is: the next one need not load it anew."""
+    """Commands leave a model as it is: the next one need not load it again."""
     load, embedded = explainers.load, {entry.name for entry in CATALOGUE if entry.embedded}
 
     def kept(name: str, device: str | None = None, **more: Any) -> Model:

@@ -13,7 +13,7 @@ from vitrine_server.http.visitors import KEY_FILE, Visitor, VisitorSecrets, site
 def test_a_secret_is_read_here_alone_and_as_it_was_made(tmp_path: Path) -> None:
     here = VisitorSecrets(tmp_path)
     owner, secret = here.new()
-    assert VisitorSecrets(tmp_path).read(secret) == owner  # after a start anew, too
+    assert VisitorSecrets(tmp_path).read(secret) == owner  # after a start again, too
     assert len(owner) == 32
     assert here.new()[0] != owner
     (tmp_path / "other").mkdir()

@@ -65,7 +65,7 @@ def test_what_two_servers_ended_over_is_not_begun_once_more(sites: Sites) -> Non
 
 
 def test_a_source_that_was_not_finished_is_asked_as_it_was(sites: Sites) -> None:
-    """What is not sent anew, of the same model."""
+    """What is not sent again, of the same model."""
     with sites() as site:
         made = [site.ask(**question, wait=True).json() for question in QUESTIONS]
     for document in made:

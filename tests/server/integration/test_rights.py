@@ -125,7 +125,7 @@ def test_the_same_question(apart: Site) -> None:
     assert other["id"] != explained.id
     assert "title" not in other
     assert other["created"] > apart.get(explained.path)["created"]
-    assert len(apart.models.calls) > calls  # made anew: how long it takes tells nothing
+    assert len(apart.models.calls) > calls  # made again: how long it takes tells nothing
     become(apart, owner)
     assert apart.ask(explained.picture, wait=True).json()["id"] == explained.id
 

@@ -38,7 +38,7 @@ CALIBRATION = Calibration(1.5, (AbstentionThreshold("something_else", "max_proba
 
 
 def make_tiny(name: str, device: str | None = None) -> explainers.Model:
-    """A random model of the kind that the embedded model ``name`` is, made anew: what a server loads is its own."""
+    """A random model of the kind that the embedded model ``name`` is, made again: what a server loads is its own."""
     if name == "reviews-bert":
         return explainers.wrap(
             FAMILIES["bert"].build(), name=name, tokenizer=wordpiece(), labels=["against", "for", "unsure"], device=device

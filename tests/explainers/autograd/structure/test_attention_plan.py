@@ -29,7 +29,7 @@ SPECS = ("raw_attention", "rollout", "generic_attention")
 
 
 class Outside(Vit):
-    """Self-attention of its own with a residual, before, between or behind the blocks; or of the class token alone."""
+    """Self-attention of its own with a residual, before, between or after the blocks; or of the class token alone."""
 
     def __init__(self, where: str) -> None:
         super().__init__(plain_blocks)

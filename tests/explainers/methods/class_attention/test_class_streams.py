@@ -220,7 +220,7 @@ def test_what_is_left_says_why() -> None:
 
     for name in NAMES:
         found = reasons(name)
-        assert "joins behind its blocks" in (found["transformer_attribution_second_block"] or "")
+        assert "joins after its blocks" in (found["transformer_attribution_second_block"] or "")
         assert all(found[spec] is None for spec in ("globenc", "alti", "grad_eclip")), name
         assert (found["token_tm"] is None) == (name != "xcit")
     assert "over channels" in (reasons("xcit")["token_tm"] or "")

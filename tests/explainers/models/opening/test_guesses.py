@@ -27,7 +27,7 @@ def test_an_architecture_is_among_those_guessed(name: str) -> None:
 
 
 def test_the_table_is_of_this_timm() -> None:
-    """``python -m tools.timm_shapes`` writes it anew."""
+    """``python -m tools.timm_shapes`` writes it again."""
     from explainers.models.opening.guesses import _table
 
     table = _table()

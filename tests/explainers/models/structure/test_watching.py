@@ -1,4 +1,4 @@
-"""The classification token, where it lies behind the patches: its row is read, and the patches are drawn where they are."""
+"""The classification token, where it lies after the patches: its row is read, and the patches are drawn where they are."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PATCHES = 16
 
 
 class ReadsBehind(Vit):
-    """``count`` tokens behind the patches, of which ``read`` makes one that the head takes."""
+    """``count`` tokens after the patches, of which ``read`` makes one that the head takes."""
 
     def __init__(self, read: Callable[[Tensor], Tensor], count: int = 1) -> None:
         super().__init__(plain_blocks)
@@ -78,7 +78,7 @@ def test_a_class_token_that_changes_its_place_between_blocks_is_refused_for_that
 
 def test_registers_before_the_patches_need_the_class_token_there() -> None:
     behind = explainers.wrap(built(lambda: ReadsBehind(lambda x: x[:, -1])), kind="image", preprocess=PREPROCESS)
-    with pytest.raises(ExplainerError, match="lies behind its patches"):
+    with pytest.raises(ExplainerError, match="lies after its patches"):
         check_registers(behind)
     check_registers(explainers.wrap(built(lambda: Vit(plain_blocks)), kind="image", preprocess=PREPROCESS))
 

@@ -122,7 +122,7 @@ def test_boxes_are_offered_with_their_place_and_the_surest_is_meant(yolos: Model
 
 
 def test_attention_of_a_box_is_that_of_its_token(yolos: Model) -> None:
-    """YOLOS has a token for each box, behind its patches."""
+    """YOLOS has a token for each box, after its patches."""
     first, second = (explainers.explain(yolos, picture(), methods="raw_attention", at=f"box:{i}")["raw_attention"] for i in (1, 4))
     eager = _yolos().eval()
     eager.load_state_dict(yolos.module.state_dict())
