@@ -65,9 +65,13 @@ class Citation(Record):
         """Return the citation as metrics, data sets and reports show it."""
         return Source(self.authors, self.year, self.paper, self.address)
 
-    def noted(self, note: str) -> Citation:
+    def with_note(self, note: str) -> Citation:
         """Return the citation with ``note`` appended to its note; it says what was taken from the publication."""
         return replace(self, note="; ".join(part for part in (self.note, note) if part))
+
+    def noted(self, note: str) -> Citation:
+        """The old name of :meth:`with_note`, from version 0.2."""
+        return self.with_note(note)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from explainers.json_records import Record, describe
 from explainers.models.eval_mode import evaluating
 from explainers.models.inputs.types import Input, Prepared
 from explainers.models.model import Model
-from explainers.models.structure.hooks import hooked, in_this_thread
+from explainers.models.structure.hooks import in_this_thread, remove_hooks_after
 from explainers.models.tasks.features import COMPONENTS, Features, principal_components, without_reference
 from explainers.self_check.opening import model_of
 
@@ -142,12 +142,12 @@ def _tokens(model: Model, tensors: dict[str, Tensor]) -> tuple[Tensor, str]:
     """Return the features (1, S, D) of all tokens, and a phrase that says which features these are."""
     with torch.no_grad(), evaluating(model.module):
         if isinstance(model.task, Features) and model.raw_forward is not None:
-            return model.task.hidden(model.raw_forward(tensors)), "the features that the model gives"
+            return model.task.hidden_states(model.raw_forward(tensors)), "the features that the model gives"
         given: list[Tensor] = []
 
         def take(module: torch.nn.Module, args: Any, output: Any) -> None:
-            given.append(model.block_kind.given(output))
+            given.append(model.block_kind.output_tokens(output))
 
-        with hooked([model.blocks[-1].register_forward_hook(in_this_thread(take))]):
+        with remove_hooks_after([model.blocks[-1].register_forward_hook(in_this_thread(take))]):
             model.forward(tensors)
     return given[-1], "what the last block gives"

@@ -42,10 +42,10 @@ class TargetOutput:
         difference. A regression has ``value`` alone.
         """
         target, rows = self.resolved.target, logits.reshape(-1, logits.shape[-1])
-        number = target.logit(self.resolved.named(rows)).to(logits.dtype).view(logits.shape[:-1])
+        number = target.logit(self.resolved.name_logits(rows)).to(logits.dtype).view(logits.shape[:-1])
         if self.kind == "regression":
             return {"value": number}
-        probability = target.probability(self.resolved.named(rows.double()))
+        probability = target.probability(self.resolved.name_logits(rows.double()))
         return {"logit": number} if probability is None else {"probability": probability.view(logits.shape[:-1]), "logit": number}
 
     def probabilities(self, logits: Tensor) -> Tensor:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from explainers.autograd.own_code import RuleBlock, own_code
 from explainers.autograd.rules import RULES, Rule, gradient_rules
 from explainers.errors import ExplainerError
-from explainers.models.eval_mode import uncompiled
+from explainers.models.eval_mode import without_compilation
 
 
 @contextmanager
@@ -45,5 +45,5 @@ def backward_rule(rule: str | Rule) -> Iterator[RuleBlock]:
             f"The rule {rule.name} carries relevance, which is no gradient: ask for its maps with explainers.explain and a method that "
             f"reads it, such as lrp:{rule.name}, or send one of {', '.join(gradient_rules())}."
         )
-    with uncompiled(), own_code().block(rule) as block:
+    with without_compilation(), own_code().block(rule) as block:
         yield block

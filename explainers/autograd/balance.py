@@ -22,7 +22,7 @@ from explainers.autograd.recorder import Operator
 from explainers.autograd.recording import Recording
 from explainers.autograd.rules import Rule
 from explainers.models.model import Model
-from explainers.models.structure.hooks import hooked
+from explainers.models.structure.hooks import remove_hooks_after
 
 #: An operator is named if it is behind at least this share of what is missing.
 LEAST_SHARE = 0.2
@@ -64,7 +64,7 @@ class BalancedRecording(Recording):
         for name, module in self.model.module.named_modules():
             handles.append(module.register_forward_pre_hook(lambda *_, name=name: self._place.append(name)))
             handles.append(module.register_forward_hook(leave))
-        with hooked(handles), super()._hooks():
+        with remove_hooks_after(handles), super()._hooks():
             yield
 
     def run(self, operator: type[Operator], *arguments: Any, role: Role | None = None) -> Tensor:

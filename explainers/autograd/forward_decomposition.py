@@ -103,7 +103,7 @@ class ForwardDecomposition(Recording):
         x = self.nodes.start(self._isolate(block.input).requires_grad_())
         self._kept = self._kept_tokens(x)
         block.input, block.start, block.first = x, self.nodes.of(x), len(self.nodes.ran)
-        return self.model.block_kind.with_taken(args, kwargs, x)
+        return self.model.block_kind.with_input_tokens(args, kwargs, x)
 
     def _after_block(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> Any:
         replaced = super()._after_block(module, args, kwargs, output)

@@ -187,7 +187,7 @@ class Nodes:
             if node.operator is operator and node.position not in but:
                 node.operands = ()
 
-    def inside(self, block: Block) -> list[Node]:
+    def nodes_in(self, block: Block) -> list[Node]:
         """List the nodes of a block, as far as it has run."""
         return self.ran[block.first : block.end]
 

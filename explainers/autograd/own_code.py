@@ -236,18 +236,18 @@ class OwnCode:
         """Update earlier nodes with what the new ``node`` shows about them, such as that a softmax gives weights of attention."""
         softmaxes = []
         if node.operator in (MatMul, Mul) or (node.operator is LinearMap and node.role != Role.WEIGHTS):
-            softmaxes = _reached(Softmax, [each for each in node.paths if each.role == Role.WEIGHTS])
+            softmaxes = _nearest_of(Softmax, [each for each in node.paths if each.role == Role.WEIGHTS])
         products_of_keys = {id(scores) for softmax in softmaxes if (scores := scores_of(softmax)) is not None}
         for softmax in softmaxes:
             softmax.mark.is_attention |= node.operator is not LinearMap or bool(products_of_keys)
         if node.operator in (MatMul, LinearAttention):
-            for projection in _reached(LinearMap, node.inputs, products_of_keys):
+            for projection in _nearest_of(LinearMap, node.inputs, products_of_keys):
                 projection.mark.is_projection = True
         if node.operator is Normaliser:
-            for attention in _reached(LinearAttention, node.inputs[:1]):
+            for attention in _nearest_of(LinearAttention, node.inputs[:1]):
                 attention.mark.is_normalised = True
 
-    def recorded(self) -> OwnCodeMode:
+    def record_calls(self) -> OwnCodeMode:
         """Return a mode in which torch calls are recorded."""
         return OwnCodeMode(self)
 
@@ -298,7 +298,7 @@ class OwnCode:
             tensor.register_hook(passes)
 
 
-def _reached(operator: type[Operator], starts: Iterable[Node | None], but: Container[int] = ()) -> list[_PlacedNode]:
+def _nearest_of(operator: type[Operator], starts: Iterable[Node | None], but: Container[int] = ()) -> list[_PlacedNode]:
     """List the nearest nodes of an operator among the ancestors of ``starts``, except those whose ids are in ``but``."""
 
     def ends(node: Node) -> bool:

@@ -95,7 +95,7 @@ class Recorder(Protocol):
     def keep(self, ctx: Any, *tensors: Tensor | None) -> None:
         """Keep tensors in an autograd context ``ctx`` for the backward pass, in which :func:`saved_of` returns them one by one."""
 
-    def recorded(self) -> AbstractContextManager[Any]:
+    def record_calls(self) -> AbstractContextManager[Any]:
         """Return a context in which torch calls are recorded, for a handler that replaces a function by several others."""
 
     def recompute(self, value: Tensor, function: Callable[..., Tensor], *arguments: Any) -> None:

@@ -41,7 +41,7 @@ from explainers.models.eval_mode import evaluating
 from explainers.models.layout import Layout
 from explainers.models.model import Model
 from explainers.models.structure.head_reading import NO_GRADIENT
-from explainers.models.structure.hooks import hooked, in_this_thread
+from explainers.models.structure.hooks import in_this_thread, remove_hooks_after
 from explainers.models.tokens import mask_of
 
 
@@ -162,7 +162,7 @@ class Recording:
             for block in dict.fromkeys(blocks):  # a block may be used several times
                 handles.append(block.register_forward_pre_hook(in_this_thread(before), with_kwargs=True))
                 handles.append(block.register_forward_hook(in_this_thread(after), with_kwargs=True))
-        with hooked(handles):
+        with remove_hooks_after(handles):
             yield
 
     def _at_entry(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any] | None:
@@ -172,7 +172,7 @@ class Recording:
         grid = block_kind.map_of(args, kwargs)
         if grid is not None and rows * columns != math.prod(grid):
             self.layout = replace(self.layout, grid=grid)
-        x = record_of(self, block_kind.taken(args, kwargs))
+        x = record_of(self, block_kind.input_tokens(args, kwargs))
         if self.pixels is None:
             x = x.detach()
         if self.forward_pass.entry is not None:
@@ -181,23 +181,23 @@ class Recording:
             x = self.nodes.start(x.requires_grad_())
         self.nodes.entry, self.forward_pass.position = len(self.nodes.ran), 0
         self.forward_pass.x1 = x
-        return block_kind.with_taken(args, kwargs, x.clone())  # what is kept stays as it is where the model writes into its tokens
+        return block_kind.with_input_tokens(args, kwargs, x.clone())  # what is kept stays as it is where the model writes into its tokens
 
     def _before_block(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         first, block_kind = not self.nodes.blocks, self.model.block_kind
-        stream, x = block_kind.stream_shape(args, kwargs), record_of(self, block_kind.taken(args, kwargs))
+        stream, x = block_kind.stream_shape(args, kwargs), record_of(self, block_kind.input_tokens(args, kwargs))
         if first and self.forward_pass.x1 is not None:
             x1 = self.forward_pass.x1
             self.nodes.blocks.append(Block(len(self.nodes.ran), x1, self.nodes.of(x1), stream))
             return None
         self.nodes.blocks.append(Block(len(self.nodes.ran), x, self.nodes.of(x), stream))
         # what is no row of tokens goes into the block by way of the row that is read; a block may write into what it is given
-        return None if first or block_kind.in_loop else block_kind.with_taken(args, kwargs, x.clone())
+        return None if first or block_kind.in_loop else block_kind.with_input_tokens(args, kwargs, x.clone())
 
     def _after_block(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> Any:
         block_kind, block, forward_pass = self.model.block_kind, self.nodes.blocks[-1], self.forward_pass
         block.end = len(self.nodes.ran)
-        block.output = record_of(self, block_kind.given(output))
+        block.output = record_of(self, block_kind.output_tokens(output))
         shown = block.output
         if forward_pass.exit_block is not None and len(self.nodes.blocks) == len(self.model.blocks):
             shown = self.block_outputs[forward_pass.exit_block]
@@ -208,7 +208,7 @@ class Recording:
         if block_kind.in_loop and len(self.nodes.blocks) < len(self.model.blocks):
             return None  # the residual around the next block's first part is not in reach
         if isinstance(output, Tensor) or type(output) in (tuple, list) or shown is not block.output or not block_kind.is_row:
-            return block_kind.with_given(output, shown.clone())
+            return block_kind.with_output_tokens(output, shown.clone())
         return None
 
     def _before_class_block(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -247,7 +247,7 @@ class Recording:
         several = (self.nodes.class_blocks, self.model.class_blocks) if self.model.class_blocks else (self.nodes.blocks, self.model.blocks)
         return self.forward_pass.single_head and running is not None and len(several[0]) == len(several[1])
 
-    def recorded(self) -> RecordingMode:
+    def record_calls(self) -> RecordingMode:
         """Return a mode in which torch calls are recorded, as those of the model are."""
         return RecordingMode(self, self.forward_pass)
 

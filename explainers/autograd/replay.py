@@ -107,9 +107,9 @@ class Call:
     def run(self) -> None:
         """Compute the output of the operator and keep it, without a graph."""
         with torch.no_grad():
-            self.kept, self.output = self.once(self.arguments, ORDINARY)
+            self.kept, self.output = self.run_once(self.arguments, ORDINARY)
 
-    def once(self, arguments: tuple[Any, ...], rule: Rule, differentiable: bool = False) -> tuple[Kept, Tensor]:
+    def run_once(self, arguments: tuple[Any, ...], rule: Rule, differentiable: bool = False) -> tuple[Kept, Tensor]:
         """Run the operator's forward pass; return the tensors that it kept, and its output."""
         kept = Kept((*self.is_path, False))
         return kept, self.operator.forward(kept, *arguments, OperatorView(rule, self.place, differentiable))
@@ -130,7 +130,7 @@ class Call:
         ctx.set_materialize_grads(False)
 
 
-def _loaded(ctx: Any) -> tuple[tuple[Any, ...], tuple[Tensor | None, ...]]:
+def _load_arguments(ctx: Any) -> tuple[tuple[Any, ...], tuple[Tensor | None, ...]]:
     """Return the arguments of an operator from the autograd context in which :meth:`Call.save` kept them, and the other tensors saved
     there.
     """
@@ -192,9 +192,9 @@ class _Replayed(Function):
         differentiable = torch.is_grad_enabled()
         rule = call.rule()
         with _as_in_forward(ctx):
-            arguments, saved = _loaded(ctx)
+            arguments, saved = _load_arguments(ctx)
             if differentiable:
-                kept, _ = call.once(arguments, rule, differentiable)
+                kept, _ = call.run_once(arguments, rule, differentiable)
             else:
                 kept = copy(call.kept)
                 kept.saved_tensors = saved
@@ -233,7 +233,7 @@ class _Weights(Function):
                 "or use a rule with linear=jacobian, such as libra or attnlrp."
             )
         with _as_in_forward(ctx):
-            arguments, _ = _loaded(ctx)
+            arguments, _ = _load_arguments(ctx)
             arrived = _at_weights(call, arguments, ctx.wanted, signal, differentiable)
             if differentiable:
                 arrived = tuple(_First.apply(part, call.source) for part in arrived)  # type: ignore[no-untyped-call]
@@ -258,7 +258,7 @@ def _at_weights(
         # Aliases: what else depends on a weight, an input among it, is none of this derivative.
         aliases = {i: arguments[i].view_as(arguments[i]) if differentiable else arguments[i].detach().requires_grad_() for i in wanted}
         held = tuple(a.detach() if isinstance(a, Tensor) and not differentiable else a for a in arguments)
-        _, out = call.once(tuple(aliases.get(i, a) for i, a in enumerate(held)), ORDINARY, differentiable)
+        _, out = call.run_once(tuple(aliases.get(i, a) for i, a in enumerate(held)), ORDINARY, differentiable)
         return torch.autograd.grad(out, tuple(aliases.values()), signal.to(out.dtype), create_graph=differentiable)
 
 

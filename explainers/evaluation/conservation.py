@@ -16,7 +16,7 @@ from explainers.autograd.signals import fields_of
 from explainers.methods import parse
 from explainers.models.eval_mode import with_gradients
 from explainers.models.model import Model
-from explainers.models.structure.hooks import hooked
+from explainers.models.structure.hooks import remove_hooks_after
 from explainers.pipeline.precision import has_double
 from explainers.records.session import Session
 from explainers.records.targets import ResolvedTarget, TargetLike
@@ -49,7 +49,7 @@ def sums_at_blocks(session: Session, target: ResolvedTarget, rule: Rule) -> Tens
 
         return note
 
-    with hooked([x.register_hook(note_biases(block)) for block, x in enumerate(inputs) if x.requires_grad]):
+    with remove_hooks_after([x.register_hook(note_biases(block)) for block, x in enumerate(inputs) if x.requires_grad]):
         signals = recording.backward(rule, output_gradient, fields_of(["block_inputs", "bias"])).block_inputs
     pairs = zip(inputs, signals, strict=True)
     tokens = [(signal if is_relevance else signal * x.detach()).double().flatten(1).sum(1) for x, signal in pairs]

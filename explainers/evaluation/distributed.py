@@ -53,7 +53,7 @@ class Sources:
     split: str | None = None
 
     @classmethod
-    def named(cls, model: str, dataset: str, data: Path | None = None, split: str | None = None) -> Sources:
+    def with_absolute_paths(cls, model: str, dataset: str, data: Path | None = None, split: str | None = None) -> Sources:
         """Build sources with absolute paths.
 
         Workers do not run in the folder that this process runs in.

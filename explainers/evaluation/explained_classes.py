@@ -75,7 +75,7 @@ class ClassLookup:
             return frozenset(() if index is None else (index,))
         return self.data.classes_of(label, self.model)
 
-    def explained(self, sample: Sample, target: str) -> list[ExplainedClass]:
+    def explained_classes(self, sample: Sample, target: str) -> list[ExplainedClass]:
         """Return the classes of an input that are explained, where its labels say which; there may be none.
 
         The target ``gold`` explains the class of the first label that the model knows, ``each`` and ``together`` those of all labels that

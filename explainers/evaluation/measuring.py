@@ -100,7 +100,7 @@ class EvaluationSetup:
 
     def explained_classes(self, sample: Sample) -> list[ExplainedClass] | None:
         """Return the classes of an input that are explained; None if it is one that the model predicts."""
-        return None if self.plan.target in ("predicted", "second") else self.classes.explained(sample, self.plan.target)
+        return None if self.plan.target in ("predicted", "second") else self.classes.explained_classes(sample, self.plan.target)
 
     def at_place_of(self, sample: Sample) -> EvaluationSetup:
         """Return this setup for a model that is asked about the place of its output that ``sample`` names; the setup itself if it names
@@ -334,7 +334,7 @@ class Measurement:
         )
 
     @cached_property
-    def graded(self) -> GradedAnswers:
+    def graded_answers(self) -> GradedAnswers:
         """The answers to inputs that are removed by degrees."""
         logits, as_probability = self._curve_logits(self.maps[0].content), self.setup.plan.explains == "probability"
         against = () if self.target.against is None else self.target.against.indices

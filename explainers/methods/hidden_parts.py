@@ -52,7 +52,7 @@ def _hider(trace: Trace, sample: int, keep: Tensor) -> Callable[[str, Tensor], T
     def replace(name: str, tensor: Tensor) -> Tensor:
         if name != "input_ids":
             return tensor
-        return tensor.masked_fill(_hidden(tensor, trace.content[sample], keep), mask_token)
+        return tensor.masked_fill(_hidden_tokens(tensor, trace.content[sample], keep), mask_token)
 
     return replace
 
@@ -66,10 +66,10 @@ def mask_attention(content: Tensor, keep: Tensor, name: str, tensor: Tensor) -> 
     """
     if name != "attention_mask":
         return tensor
-    return tensor.masked_fill(_hidden(tensor, content, keep), 0)
+    return tensor.masked_fill(_hidden_tokens(tensor, content, keep), 0)
 
 
-def _hidden(tensor: Tensor, content: Tensor, keep: Tensor) -> Tensor:
+def _hidden_tokens(tensor: Tensor, content: Tensor, keep: Tensor) -> Tensor:
     """Return which tokens are hidden, bool (K, tokens of the input). A model that pads inside (Longformer) has more tokens, none of them
     ``content``.
     """

@@ -18,7 +18,7 @@ from torch.nn import functional as F
 from explainers.autograd.recording import Recording
 from explainers.autograd.signals import AttentionParts
 from explainers.errors import ExplainerError
-from explainers.models.structure.hooks import Hook, hooked, in_this_thread
+from explainers.models.structure.hooks import Hook, in_this_thread, remove_hooks_after
 from explainers.records.trace import Trace
 
 #: Maximum difference between a module's output and the attention computed from its parts, relative to the largest number.
@@ -80,7 +80,7 @@ class PatchFeatures:
             )
 
         def keep_output(child: nn.Module, args: Any, output: Any) -> None:
-            outputs.append(self.model.block_kind.given(output).detach())
+            outputs.append(self.model.block_kind.output_tokens(output).detach())
 
         with after([(module, replace_output), (self.model.blocks[-1], keep_output)]):
             self._pass()
@@ -159,7 +159,7 @@ class PatchFeatures:
             start_order.setdefault(child, len(start_order))
 
         parts = [child for block in self.model.blocks for child in block.modules()]
-        with hooked(child.register_forward_pre_hook(in_this_thread(begin)) for child in parts), after(hooks, with_kwargs=True):
+        with remove_hooks_after(child.register_forward_pre_hook(in_this_thread(begin)) for child in parts), after(hooks, with_kwargs=True):
             self._pass()
         for number in range(len(self.inputs)):
             if number not in modules:
@@ -174,4 +174,4 @@ def after(hooks: Iterable[tuple[nn.Module, Hook]], with_kwargs: bool = False) ->
     """Return a context in which forward hooks run after these modules, in this thread alone; ``with_kwargs`` passes them keyword arguments
     too.
     """
-    return hooked(module.register_forward_hook(in_this_thread(hook), with_kwargs=with_kwargs) for module, hook in hooks)
+    return remove_hooks_after(module.register_forward_hook(in_this_thread(hook), with_kwargs=with_kwargs) for module, hook in hooks)

@@ -273,7 +273,7 @@ def auac(inserted: Tensor, gold: Tensor) -> Tensor:
     family="faithfulness",
     takes={"inserted": replace(FILLED, special=True), "gold": "gold"},
     direction="higher",
-    source=ALI.noted("special tokens are replaced as in its code"),
+    source=ALI.with_note("special tokens are replaced as in its code"),
     kinds=("text",),
 )
 def auac_special(inserted: Tensor, gold: Tensor) -> Tensor:
@@ -313,7 +313,7 @@ def au_mse(pruned: Tensor, logits: Tensor) -> Tensor:
     family="faithfulness",
     takes={"pruned": replace(PRUNED, special=True), "logits": "logits"},
     direction="lower",
-    source=ALI.noted("special tokens are replaced as in its code"),
+    source=ALI.with_note("special tokens are replaced as in its code"),
     highest=None,
     unit="number",
     kinds=("text",),

@@ -31,7 +31,7 @@ def _spearman(rows: Tensor, others: Tensor) -> Tensor:
     family="faithfulness",
     takes=["scores", "leave_one_out"],
     direction="higher",
-    source=LEAVE_ONE_OUT.noted("the rank correlation is ours, as what the paper correlates could not be read"),
+    source=LEAVE_ONE_OUT.with_note("the rank correlation is ours, as what the paper correlates could not be read"),
     lowest=-1.0,
     unit="number",
 )

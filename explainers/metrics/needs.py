@@ -75,7 +75,7 @@ def scores(measured: Measured) -> Tensor | None:
 @need("leave_one_out", "(B, N): how far the explained number falls without each patch or word piece alone")
 def leave_one_out(measured: Measured) -> Tensor | None:
     """Ask the model about a measured input without each of its N tokens; return the falls of the explained number (M, N)."""
-    result: Tensor | None = measured.graded.of("leave_one_out")
+    result: Tensor | None = measured.graded_answers.of("leave_one_out")
     return result
 
 
@@ -86,14 +86,14 @@ def soft(measured: Measured) -> Tensor | None:
     """Ask the model about a measured input with elements of its embedded tokens set to 0; return the class's probabilities (M, 3); None if
     that is not known.
     """
-    result: Tensor | None = measured.graded.of("soft")
+    result: Tensor | None = measured.graded_answers.of("soft")
     return result
 
 
 @need("shown", "(B, C): probabilities of the classes for the picture times the map, which goes from 0 to 1")
 def shown(measured: Measured) -> Tensor | None:
     """Ask the model about a measured picture times each of its M maps; return the probabilities (M, C) of classes; None for a text."""
-    result: Tensor | None = measured.graded.of("shown")
+    result: Tensor | None = measured.graded_answers.of("shown")
     return result
 
 

@@ -16,7 +16,7 @@ from explainers.models.inputs.types import Side
 from explainers.models.libraries.calls import features_of
 from explainers.models.model import Model
 from explainers.models.outputs import Forward
-from explainers.models.structure.hooks import hooked, in_this_thread
+from explainers.models.structure.hooks import in_this_thread, remove_hooks_after
 
 
 def encoder(model: Model, side: Side | None = None, example: Mapping[str, Tensor] | None = None) -> Model:
@@ -33,14 +33,14 @@ def encoder(model: Model, side: Side | None = None, example: Mapping[str, Tensor
 
         def forward(tensors: Mapping[str, Tensor]) -> Tensor:
             with nullcontext() if view is None else view():
-                return _plain(features(tensors))
+                return _as_tensor(features(tensors))
 
         return replace(model, kind="text" if model.side == "text" else "image", forward=forward)
     assert example is not None
-    return replace(model, forward=_before(model, _head(model, example)))
+    return replace(model, forward=_forward_to(model, _head(model, example)))
 
 
-def _plain(features: Any) -> Tensor:
+def _as_tensor(features: Any) -> Tensor:
     """Return a library's features as a tensor: they are one already, or an output with ``pooler_output``."""
     pooled: Tensor = getattr(features, "pooler_output", features)
     return pooled
@@ -55,7 +55,11 @@ def _head(model: Model, example: Mapping[str, Tensor]) -> nn.Linear:
         if isinstance(module, nn.Linear) and args[0].dim() == 2:
             outputs.append((module, output))
 
-    with hooked(layer.register_forward_hook(in_this_thread(note)) for layer in layers), torch.no_grad(), evaluating(model.module):
+    with (
+        remove_hooks_after(layer.register_forward_hook(in_this_thread(note)) for layer in layers),
+        torch.no_grad(),
+        evaluating(model.module),
+    ):
         logits = model.forward(example)
     for layer, output in reversed(outputs):
         if output.shape == logits.shape and bool(torch.equal(output, logits)):
@@ -72,7 +76,7 @@ def _head(model: Model, example: Mapping[str, Tensor]) -> nn.Linear:
     )
 
 
-def _before(model: Model, head: nn.Linear) -> Forward:
+def _forward_to(model: Model, head: nn.Linear) -> Forward:
     """Return a forward pass from input tensors to the input of the layer ``head``."""
 
     def features(tensors: Mapping[str, Tensor]) -> Tensor:
@@ -81,7 +85,7 @@ def _before(model: Model, head: nn.Linear) -> Forward:
         def take(module: nn.Module, args: tuple[Any, ...]) -> None:
             taken.append(args[0])
 
-        with hooked([head.register_forward_pre_hook(in_this_thread(take))]):
+        with remove_hooks_after([head.register_forward_pre_hook(in_this_thread(take))]):
             model.forward(tensors)
         return taken[-1]
 

@@ -20,7 +20,7 @@ _PASSES: list[None] = []  # one for each pass under way
 
 
 @contextmanager
-def uncompiled() -> Iterator[None]:
+def without_compilation() -> Iterator[None]:
     """Disable torch.compile and torch's fused Transformer path inside this context, so that hooks and function modes see every call.
 
     All threads share these settings of torch: they end with the last pass.
@@ -46,7 +46,7 @@ def evaluating(module: nn.Module) -> Iterator[None]:
     """Switch off dropout and compiled code inside this context; every module's own mode is restored when the last pass over
     it has ended.
     """
-    with uncompiled(), _in_eval_mode(module):
+    with without_compilation(), _in_eval_mode(module):
         yield
 
 

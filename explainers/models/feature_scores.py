@@ -19,7 +19,7 @@ from explainers.errors import ExplainerError
 from explainers.models.eval_mode import evaluating
 from explainers.models.model import Model
 from explainers.models.structure.blocks import first_tensor
-from explainers.models.structure.hooks import hooked, in_this_thread
+from explainers.models.structure.hooks import in_this_thread, remove_hooks_after
 
 #: its name, next to the weights
 FEATURE_SCORES_FILE = "calibration.safetensors"
@@ -34,7 +34,7 @@ def token_means(model: Model, tensors: Mapping[str, Tensor]) -> Tensor:
         if tokens is not None:
             given.append(tokens)
 
-    with hooked([model.blocks[-1].register_forward_hook(in_this_thread(take))]), torch.no_grad(), evaluating(model.module):
+    with remove_hooks_after([model.blocks[-1].register_forward_hook(in_this_thread(take))]), torch.no_grad(), evaluating(model.module):
         model.forward(tensors)
     mask = tensors["attention_mask"][..., None].to(given[-1])
     return ((given[-1] * mask).sum(1) / mask.sum(1)).float().cpu()

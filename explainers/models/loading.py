@@ -73,7 +73,7 @@ def load(
     torch_device = device_named(device)
     text = str(name)
     said = {"labels": labels, "output": output, "head": head}
-    said |= {"preprocess": _named(preprocess, "AutoImageProcessor"), "tokenizer": _named(tokenizer, "AutoTokenizer")}
+    said |= {"preprocess": _load_if_named(preprocess, "AutoImageProcessor"), "tokenizer": _load_if_named(tokenizer, "AutoTokenizer")}
     how: dict[str, Any] = {"device": torch_device, **structure, **{key: value for key, value in said.items() if value is not None}}
     if text in embedded_names():
         return _from_folder(embedded_path(text), text, how)
@@ -87,10 +87,10 @@ def load(
     folder = Path(text).expanduser()
     if folder.is_dir():
         return _from_folder(folder, folder.resolve().name, how)
-    raise ExplainerError(_unknown(text))
+    raise ExplainerError(_describe_unknown_name(text))
 
 
-def _named(passed: Any, auto_class: str) -> Any:
+def _load_if_named(passed: Any, auto_class: str) -> Any:
     """Return ``passed`` itself, or if it is the name of a folder or a repository of the hub, the tokenizer or processor (``auto_class``)
     saved there.
     """
@@ -122,7 +122,7 @@ def device_named(device: str | torch.device | None) -> torch.device:
     return torch_device
 
 
-def _unknown(name: str) -> str:
+def _describe_unknown_name(name: str) -> str:
     known = [*embedded_names(), *(entry.name for entry in CATALOGUE if not entry.embedded)]
     near = get_close_matches(name, known, n=3, cutoff=0.4)
     meant = f" Did you mean {' or '.join(near)}?" if near else ""
@@ -272,7 +272,7 @@ def _config(folder: Path) -> dict[str, Any]:
     return config
 
 
-def _registered(architecture: str) -> None:
+def _import_plugins_for(architecture: str) -> None:
     """Import the timm architectures of installed plugins if timm itself does not know ``architecture``."""
     import timm
 
@@ -283,7 +283,7 @@ def _registered(architecture: str) -> None:
 def _timm_from_folder(folder: Path, config: dict[str, Any], name: str, how: Mapping[str, Any]) -> Model:
     import timm
 
-    _registered(config["architecture"])
+    _import_plugins_for(config["architecture"])
     try:
         module = timm.create_model(f"local-dir:{folder}", pretrained=True)
     except Exception as problem:  # each format of weights has errors of its own
@@ -304,12 +304,12 @@ def _transformers_from_folder(folder: Path, config: dict[str, Any], name: str, h
     import transformers
 
     if (tower := (config.get("vision_config") or {}).get("architecture")) is not None:  # one of timm's
-        _registered(tower)
+        _import_plugins_for(tower)
     architecture = (config.get("architectures") or [None])[0]
     model_class = getattr(transformers, architecture, None) if architecture else None
     if model_class is None:
         raise ExplainerError(f"{folder / 'config.json'} names the architecture {architecture!r}, which transformers does not have")
-    with _quiet():
+    with _hide_progress_bar():
         try:
             module, report = model_class.from_pretrained(folder, dtype=torch.float32, local_files_only=True, output_loading_info=True)
         except Exception as problem:  # each format of weights has errors of its own
@@ -374,7 +374,7 @@ def load_saved(folder: Path, auto_class: str) -> Any:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def _hide_progress_bar() -> Iterator[None]:
     """Hide transformers' progress bar inside this context, as it would write over ours."""
     from transformers.utils import logging
 

@@ -205,7 +205,7 @@ class Model:
             output = run(prepared.tensors)
         task_input = TaskInput(output, prepared.inputs[0], self.layout_of(prepared.tensors), self.labels, prepared.tensors)
         places = task.places(task_input)
-        place = task.usual(task_input, places) if at is None else task.find(at, task_input, places)
+        place = task.default_place(task_input, places) if at is None else task.find(at, task_input, places)
         reading = task.reading(place, task_input)
         layout_of = self.layout_of
         return replace(

@@ -84,7 +84,7 @@ class _Watch(TorchFunctionMode):
             self.activations.append((out, before))  # in its own precision
         return out
 
-    def before(self, out: Any) -> Tensor | None:
+    def input_of(self, out: Any) -> Tensor | None:
         """Return the input of the final activation whose output is ``out``; None if there is none."""
         return _input_of(self.activations, out)
 
@@ -132,7 +132,7 @@ def logits_of(forward: Forward, tensors: Mapping[str, Tensor]) -> tuple[Tensor, 
     """Return the output of ``forward`` for these tensors before its final activation, and that activation; None if it has none."""
     with _Watch() as watch, torch.no_grad():
         out = forward(tensors)
-    before = watch.before(out)
+    before = watch.input_of(out)
     if before is not None and watch.kind is not None and _explains(before, out, watch.kind):
         return before, watch.kind
     return out, None
@@ -165,7 +165,7 @@ def before_final_activation(forward: Forward) -> Forward:
     def run(tensors: Mapping[str, Tensor]) -> Tensor:
         with _Watch() as watch:
             out = forward(tensors)
-        before = watch.before(out)
+        before = watch.input_of(out)
         return out if before is None else before
 
     return run
@@ -190,7 +190,7 @@ def before_final_activations(
     def run(tensors: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
         with _EveryActivation() as watch:
             heads = heads_in(forward(tensors))
-        before = {name: watch.before(head) for name, head in heads.items()}
+        before = {name: watch.input_of(head) for name, head in heads.items()}
         return heads, {name: head if (logits := before[name]) is None else logits for name, head in heads.items()}
 
     return run

@@ -239,13 +239,13 @@ class Prompts:
             return "max_length"
         features = features_of(self.module, library_of(self.module), "text")
         with trial(self.module):
-            short, full = (first_tensor(_pooled(features(self._read([prompt], p).tensors))) for p in (False, "max_length"))
+            short, full = (first_tensor(_pooled_features(features(self._read([prompt], p).tensors))) for p in (False, "max_length"))
         assert short is not None
         assert full is not None
         same = (short - full).abs().max() <= 1e-3 * full.abs().max()
         return True if bool(same) else "max_length"
 
 
-def _pooled(features: object) -> object:
+def _pooled_features(features: object) -> object:
     """Return the tensor of text features; since version 5 transformers returns an object with ``pooler_output`` instead of the tensor."""
     return getattr(features, "pooler_output", features)

@@ -59,9 +59,13 @@ class Report(Record, name="ModelReport"):
     checks: Annotated[tuple[Check, ...], describe("The checks of ``explainers.open``, on a sample of its own.")] = ()
     seconds: Annotated[float, describe("How long the checks took.")] = 0.0
 
-    def checked(self, checks: Sequence[Check], seconds: float) -> Report:
+    def with_checks(self, checks: Sequence[Check], seconds: float) -> Report:
         """Return the report with these ``checks`` and the ``seconds`` that they took."""
         return replace(self, checks=tuple(checks), seconds=seconds)
+
+    def checked(self, checks: Sequence[Check], seconds: float) -> Report:
+        """The old name of :meth:`with_checks`, from version 0.2."""
+        return self.with_checks(checks, seconds)
 
     @property
     def failures(self) -> tuple[Check, ...]:

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from explainers.errors import ExplainerError, ran_out_of_memory
 from explainers.models import labels as naming
 from explainers.models.details import details_of
-from explainers.models.eval_mode import evaluating, uncompiled, with_gradients
+from explainers.models.eval_mode import evaluating, with_gradients, without_compilation
 from explainers.models.first_pass import FirstPass
 from explainers.models.input_readers import input_readers
 from explainers.models.inputs.molecules import MoleculeReader
@@ -48,7 +48,7 @@ from explainers.models.tasks.several_heads import SeveralHeads
 
 
 @with_gradients()
-@uncompiled()
+@without_compilation()
 def wrap(
     module: nn.Module,
     *,
@@ -125,7 +125,7 @@ def wrap(
     elif not reads_text:  # two pictures are tried, and a task is told by what the model gives for one
         first_pass.try_one(first)
     tried = first if reads_text else sample
-    structure, answers, head_activation = _explored(module, kind, side, first_pass, tried, blocks, entry, lambda: first_pass.first_row)
+    structure, answers, head_activation = _explore(module, kind, side, first_pass, tried, blocks, entry, lambda: first_pass.first_row)
     its_task, raw, run, first_row = first_pass.task, first_pass.raw, first_pass.run, first_pass.first_row
     labels = _plain_labels(its_task, labels)
     if its_task is not None:
@@ -271,7 +271,7 @@ def _plain_labels(task: Task | None, labels: Sequence[str] | Mapping[str, Sequen
 _HINTS: dict[ModelKind, str] = {"text": "tokenizer= or kind=", "molecule": "reader= or kind="}
 
 
-def _explored(
+def _explore(
     module: nn.Module,
     kind: ModelKind,
     side: Side,

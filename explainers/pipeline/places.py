@@ -51,7 +51,7 @@ def ask_at(model: Model, inputs: Input | Prepared, at: str | None, reference: An
         if not isinstance(model.task, Features) or model.raw_forward is None:
             raise ExplainerError(f"{model.name} has a head and compares nothing: leave reference= out, or take its backbone.")
         with torch.no_grad(), evaluating(model.module):
-            features = model.task.pooled(model.raw_forward(model.prepare(reference).tensors))
+            features = model.task.pooled_features(model.raw_forward(model.prepare(reference).tensors))
         prepared = replace(prepared, tensors={**prepared.tensors, REFERENCE: features.detach()})
     return model.at(at, prepared), prepared
 

@@ -26,7 +26,7 @@ from explainers.models.libraries import recognition as lib
 from explainers.models.model import Model
 from explainers.models.outputs import probabilities
 from explainers.models.report import Check, CheckState
-from explainers.models.structure.hooks import hooked, in_this_thread
+from explainers.models.structure.hooks import in_this_thread, remove_hooks_after
 from explainers.models.structure.repeating import why_not_repeatable
 from explainers.records.session import Session
 from explainers.self_check.sample import Sample
@@ -65,13 +65,13 @@ Outcome = tuple[CheckState, str]
 
 def quick_checks(session: Session, sample: Sample, twin: nn.Module | None) -> list[Check]:
     """Run the quick checks on one recording: logits, probabilities, the gradient and Libra's account."""
-    plain = cache(lambda: _plain(session))
+    plain = cache(lambda: _run_plain(session))
     session.plan([(RULES["gradient"], _OF_GRADIENT), (RULES["libra"], ACCOUNT)])
     return [
-        _asked("logits", "Logits equal the plain model's", lambda: _logits(session, plain(), twin)),
-        _asked("library", "Probabilities equal its library's own", lambda: _library(session, sample)),
-        _asked("gradient", "The gradient equals torch's", lambda: _gradient(session, plain())),
-        _asked("completeness", "FullGrad under Libra adds up to the logit", lambda: _completeness(session)),
+        _ask("logits", "Logits equal the plain model's", lambda: _logits(session, plain(), twin)),
+        _ask("library", "Probabilities equal its library's own", lambda: _library(session, sample)),
+        _ask("gradient", "The gradient equals torch's", lambda: _gradient(session, plain())),
+        _ask("completeness", "FullGrad under Libra adds up to the logit", lambda: _completeness(session)),
     ]
 
 
@@ -80,17 +80,17 @@ def all_checks(session: Session) -> Iterator[Check]:
     lacks = lacks_of(session.recording)
     requests = {name: parse(f"{name}?{FEW_RUNS[name]}" if name in FEW_RUNS else name) for name in METHODS}
     session.plan(read for request in requests.values() for read in request.fields.items())
-    yield _asked("conservation", "Relevance under deep Taylor is conserved", lambda: _conservation(session))
+    yield _ask("conservation", "Relevance under deep Taylor is conserved", lambda: _conservation(session))
     for name, method in METHODS.items():
         request = requests[name]
         reason = reason_against(method, lacks, request.options)
         if reason is not None:
             yield Check(name, f"{method.title} runs", "not asked", reason)
             continue
-        yield _asked(name, f"{method.title} runs", lambda request=request: _runs(session, request))  # type: ignore[misc]
+        yield _ask(name, f"{method.title} runs", lambda request=request: _runs(session, request))  # type: ignore[misc]
 
 
-def _asked(name: str, title: str, ask: Callable[[], Outcome]) -> Check:
+def _ask(name: str, title: str, ask: Callable[[], Outcome]) -> Check:
     try:
         return Check(name, title, *ask())
     except Exception as problem:  # what fails here fails in an explanation too: it is said, and the others are asked
@@ -98,7 +98,7 @@ def _asked(name: str, title: str, ask: Callable[[], Outcome]) -> Check:
         return Check(name, title, "failed", " ".join(message.split())[:500])
 
 
-def _compared(ours: Tensor, theirs: Tensor, tolerance: float, of: str) -> Outcome:
+def _compare(ours: Tensor, theirs: Tensor, tolerance: float, of: str) -> Outcome:
     """Compare two tensors and return whether they agree, relative to the largest number in ``theirs``, and a phrase on the difference;
     ``of`` names them.
     """
@@ -128,7 +128,7 @@ class _Plain:
     reason: str = ""
 
 
-def _plain(session: Session, mode: AbstractContextManager[Any] | None = None) -> _Plain:
+def _run_plain(session: Session, mode: AbstractContextManager[Any] | None = None) -> _Plain:
     """Run the plain module and differentiate it by torch alone, inside ``mode``."""
     model, tensors = session.model, session.tensors
     output_gradient = session.targets_and_rows()[0][0].output_gradient(session.recording.logits, RULES["gradient"]).detach()
@@ -146,7 +146,7 @@ def _plain(session: Session, mode: AbstractContextManager[Any] | None = None) ->
         tensors = {**tensors, "pixel_values": starts[0]}
     else:
         handles.append(model.entry.register_forward_pre_hook(in_this_thread(start), with_kwargs=True))
-    with hooked(handles), torch.enable_grad(), evaluating(model.module):
+    with remove_hooks_after(handles), torch.enable_grad(), evaluating(model.module):
         with mode or nullcontext():
             logits = model.forward(tensors)
         if not starts:
@@ -165,7 +165,7 @@ def _logits(session: Session, plain: _Plain, twin: nn.Module | None) -> Outcome:
     elif model.head_activation.kind is None and not (model.output == "sigmoid" and len(model.labels) == 2):
         theirs = plain.logits
     else:  # what it returns is not what is explained
-        theirs = _returned(model, session.tensors)
+        theirs = _run_module(model, session.tensors)
     if model.output == "sigmoid" and theirs.shape[-1] == 1:  # yes and no are made of one
         ours = ours[:, :1]
     if model.head_activation.kind is not None:
@@ -174,14 +174,14 @@ def _logits(session: Session, plain: _Plain, twin: nn.Module | None) -> Outcome:
             ours = ours.log()
     if not bool(ours.isfinite().all()) and (strange := _strange_weights(model.module)):
         return "failed", strange
-    outcome = _compared(ours, theirs, _tolerance(model), "logits")
+    outcome = _compare(ours, theirs, _tolerance(model), "logits")
     if outcome[0] == "passed" or twin is not None:
         return outcome
     with evaluating(model.module):
         return outcome[0], why_not_repeatable(model.forward, session.tensors) or outcome[1]
 
 
-def _returned(model: Model, tensors: dict[str, Tensor]) -> Tensor:
+def _run_module(model: Model, tensors: dict[str, Tensor]) -> Tensor:
     """Run the plain module on these tensors and return its own output, after its final activation."""
     forward = calls.forward_of(model.module, model.details["library"], model.side, model.made_with.get("head"))
     with torch.no_grad(), evaluating(model.module):
@@ -331,7 +331,7 @@ def _gradient(session: Session, plain: _Plain) -> Outcome:
     if at_pixels and (reach := _reach(session, plain.gradient)) <= _NOTHING:
         same = _reach(session, ours) <= _NOTHING
         return ("passed" if same else "failed"), f"zero but for rounding: {reach:.1g} of the number changes with the pixels"
-    outcome = _compared(ours, plain.gradient, 10 * _tolerance(session.model), where)
+    outcome = _compare(ours, plain.gradient, 10 * _tolerance(session.model), where)
     return outcome if outcome[0] == "passed" else _gradient_in_float64(session, ours, plain.gradient, outcome)
 
 
@@ -344,7 +344,7 @@ def _gradient_in_float64(session: Session, ours: Tensor, theirs: Tensor, outcome
         return outcome
     trace = session.trace(session.targets_and_rows()[0][0], RULES["gradient"], session.double)
     ours_exact = trace.pixel_grads if session.recording.pixels is not None else trace.block_input_grads[0]
-    exact = _plain(session, Float64Mode()).gradient
+    exact = _run_plain(session, Float64Mode()).gradient
     if exact is None or ours_exact.shape != exact.shape:
         return outcome
     largest = max(float(exact.double().abs().max()), 1e-12)

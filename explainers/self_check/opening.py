@@ -97,7 +97,7 @@ def check_model(model: Model, twin: nn.Module | None = None, *, every: bool = Fa
     assert model.report is not None
     started = time.perf_counter()
     checks = _checks(model, twin, every)
-    return replace(model, report=model.report.checked(checks, time.perf_counter() - started))
+    return replace(model, report=model.report.with_checks(checks, time.perf_counter() - started))
 
 
 def _checks(model: Model, twin: nn.Module | None, every: bool) -> list[Check]:

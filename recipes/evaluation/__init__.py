@@ -104,7 +104,7 @@ class Setting:
     limit: int | None = None
     methods: Sequence[str] | None = None
 
-    def limited(self, number: int) -> int:
+    def limit_to(self, number: int) -> int:
         """Return ``number``, or the limit where that is less."""
         return number if self.limit is None else min(number, self.limit)
 

@@ -179,8 +179,8 @@ def map_figures(name: str, setting: Setting, photos: LabelledPhotos, methods: Se
     if why is not None:
         return [Figure(name, what, None, BARS[what], note=why) for what in (OWN_OBJECT, PRECISION)]
     model = load_cached(setting.folder)
-    outlined, two, every = localise(model, known_things(setting.data, setting.limited(COCO_PHOTOS)), methods)
-    paired, pairs, _ = localise(model, list(side_by_side(photos, setting.limited(PAIRS))), methods)
+    outlined, two, every = localise(model, known_things(setting.data, setting.limit_to(COCO_PHOTOS)), methods)
+    paired, pairs, _ = localise(model, list(side_by_side(photos, setting.limit_to(PAIRS))), methods)
     tables[f"Maps of {name}, {every} things in COCO's photos, {two} of them next to others"] = outlined
     tables[f"Maps of {name}, {pairs} photos next to another"] = {
         method: {OWN_OBJECT: row[OWN_OBJECT]} for method, row in paired.items() if OWN_OBJECT in row

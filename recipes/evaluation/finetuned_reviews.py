@@ -27,6 +27,6 @@ def measure(name: str, setting: Setting) -> Report:
     figures = []
     for split, title in SPLITS.items():
         reviews = read_reviews(setting.data, split)
-        right, _ = measure_reviews(model, tokenizer, reviews[: setting.limited(len(reviews))])
+        right, _ = measure_reviews(model, tokenizer, reviews[: setting.limit_to(len(reviews))])
         figures.append(Figure(name, f"accuracy on ERASER movies, {title}", right, note=f"{len(reviews):,} reviews"))
     return Report(figures)

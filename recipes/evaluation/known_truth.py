@@ -30,7 +30,7 @@ def _images(pictures: list[np.ndarray]) -> Tensor:
 
 def _marks(name: str, setting: Setting) -> list[Figure]:
     """Measure how often the model names the thing, with its own mark, without a mark, and with the mark of another kind."""
-    model, number = load(setting.folder), setting.limited(PICTURES)
+    model, number = load(setting.folder), setting.limit_to(PICTURES)
 
     def shares(says: MarkSays) -> tuple[float, float]:
         scenes = [marked_scene(np.random.default_rng([SEED, 6, index]), says) for index in range(number)]
@@ -57,7 +57,7 @@ def _votes(name: str, setting: Setting) -> list[Figure]:
     """Measure how often the model names the winner, and how its answer changes with other signs where it does not read, and where the
     winner had votes.
     """
-    model, number = load(setting.folder), setting.limited(PICTURES)
+    model, number = load(setting.folder), setting.limit_to(PICTURES)
     made = [ballot(np.random.default_rng([SEED, 7, index])) for index in range(number)]
     whole = answer(model, _images([np.asarray(each.image) for each in made]))
     rng = np.random.default_rng([SEED, 8])
@@ -82,7 +82,7 @@ def _verbs(name: str, setting: Setting) -> list[Figure]:
     """Measure how often the verb form that agrees is likelier than the other, by the number of nouns in between that have the other
     number.
     """
-    model, number = load_model(setting.folder, "cpu"), setting.limited(SENTENCES)
+    model, number = load_model(setting.folder, "cpu"), setting.limit_to(SENTENCES)
     figures = []
     for attractors in range(MAX_NOUNS_BETWEEN + 1):
         rng, right, surest = np.random.default_rng([SEED, 9, attractors]), [], []

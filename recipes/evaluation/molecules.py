@@ -83,6 +83,6 @@ def _folds(name: str, folder: Path) -> list[Figure]:
 def _maps(model: Model, data: Dataset, setting: Setting) -> dict[str, dict[str, float]]:
     """Return the AUPRC of each method over mutagenic molecules with a known cause, explained as mutagenic."""
     marked = [i for i in range(len(data)) if data[i].rationale]
-    part = data.at(marked[: setting.limited(EXPLAINED)])
+    part = data.at(marked[: setting.limit_to(EXPLAINED)])
     specs = setting.specs(explainers.default_methods(model))
     return table_of(map_rows(model, part, specs, ["auprc"], target="gold"), specs, {"AUPRC": "auprc"})[0] if len(part) else {}

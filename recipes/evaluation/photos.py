@@ -273,7 +273,7 @@ def measure(name: str, setting: Setting) -> Report:
     if why is not None:
         return Report([*figures, *(Figure(name, what, None, BARS[what], note=why) for what in (ENERGY, POINTING, ENERGY_TO_BEST))], tables)
     methods = setting.specs(explainers.default_methods(model))
-    shown = right_photos(setting.folder, setting.data, setting.limited(EXPLAINED_PHOTOS))
+    shown = right_photos(setting.folder, setting.data, setting.limit_to(EXPLAINED_PHOTOS))
     if not len(shown):
         why = "no thing in the photos is named right"
         return Report([*figures, *(Figure(name, what, None, BARS[what], note=why) for what in (ENERGY, POINTING, ENERGY_TO_BEST))], tables)

@@ -41,7 +41,7 @@ def accuracies(name: str, setting: Setting, data: Path) -> Report:
     figures, by_class = [], {}
     for title, (source, split) in HELD_OUT.items():
         every = read(data, source, [split])
-        reviews = sample(every, setting.limited(MAX_REVIEWS))
+        reviews = sample(every, setting.limit_to(MAX_REVIEWS))
         note = f"{len(reviews):,} reviews" + (", random sample" if len(reviews) < len(every) else "")
         for masked, about, bar in ((0.0, "", BARS.get(title)), (0.5, ", half the words masked", None)):
             answers = predictions(model, tokenizer, reviews, masked)
@@ -79,7 +79,7 @@ def agreement(model: Model, texts: Mapping[str, Sequence[Sample]], methods: Sequ
 
 def compare_with_people(name: str, setting: Setting, data: Path) -> Report:
     """Measure the token-F1 of the best method (by its mean over k and both annotations), divided by that of random scores."""
-    texts = {annotation: samples[: setting.limited(MAX_REVIEWS)] for annotation, samples in read_annotated(data).items()}
+    texts = {annotation: samples[: setting.limit_to(MAX_REVIEWS)] for annotation, samples in read_annotated(data).items()}
     model = explainers.load(setting.folder)
     tables, counts = agreement(model, texts, setting.specs(explainers.default_methods(model)))
     first = best_method({method: float(np.mean([list(table[method].values()) for table in tables.values()])) for method in tables["first"]})

@@ -152,8 +152,8 @@ def disturbances(name: str, ask: Read, data: Path, setting: Setting) -> list[Fig
     """Measure how often the answer changes under disturbances that should not matter: line breaks, capitals, an aside, typing mistakes."""
     rng = np.random.default_rng(0)
     raw = [row["text"] for row in rows(data, "imdb") if row["split"] == "test" and "<br />" in row["text"]]
-    broken = [raw[row] for row in rng.choice(len(raw), min(len(raw), setting.limited(REVIEWS_WITH_BREAKS)), replace=False)]
-    sentences = read(data, "sst2", ["test"])[: setting.limited(MAX_REVIEWS)]
+    broken = [raw[row] for row in rng.choice(len(raw), min(len(raw), setting.limit_to(REVIEWS_WITH_BREAKS)), replace=False)]
+    sentences = read(data, "sst2", ["test"])[: setting.limit_to(MAX_REVIEWS)]
     plain = [review.text for review in sentences]
     before = ask(plain).argmax(1)
     typed = [misspell(text, rng) for text in plain]
@@ -180,7 +180,7 @@ def abstentions(
     """Measure on English reviews with an opinion how many are said to hold none or to be in another language, and the calibration error."""
     figures = []
     for about, source in (("SST-2, validation (GLUE)", "sst2"), ("IMDB, test", "imdb")):
-        reviews = sample(read(data, source, ["test"]), setting.limited(MAX_REVIEWS))
+        reviews = sample(read(data, source, ["test"]), setting.limit_to(MAX_REVIEWS))
         texts = [review.text for review in reviews]
         logits = ask(texts)
         likelier, answer = logits.softmax(1).max(1)

@@ -157,7 +157,7 @@ def abstention_figures(name: str, setting: Setting, number: int) -> list[Figure]
 def measure(name: str, setting: Setting) -> Report:
     """Measure one model of scenes: its answers, its maps by method, and for ``scenes-vit`` its abstention."""
     case = CASES[name]
-    number, explained = setting.limited(NAMED_SCENES), setting.limited(EXPLAINED_SCENES)
+    number, explained = setting.limit_to(NAMED_SCENES), setting.limit_to(EXPLAINED_SCENES)
     model = load_cached(setting.folder)
     answers = ask_kinds(case.scores(setting.folder), number, math.prod(model.details["grid"]))
     values = answers.figures()

@@ -113,7 +113,7 @@ class MethodRanking:
         """Return the rank of a method, 1 for the best; None if it was not measured, and for the control."""
         return self.ranks.get(spec)
 
-    def apart(self, first: str, second: str, level: float) -> bool:
+    def can_tell_apart(self, first: str, second: str, level: float) -> bool:
         """Return whether the paired test tells two methods of the run apart at a significance level."""
         report = self.run.report
         specs = [method["spec"] for method in report["methods"]]

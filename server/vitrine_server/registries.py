@@ -128,10 +128,10 @@ def methods(model: explainers.Model | None) -> list[dict[str, Any]]:
     variants: dict[str, list[Variant]] = {name: [] for name in explainers.METHODS}
     for variant in explainers.all_variants(model):
         variants[variant.method_name].append(variant)
-    return [_listed(method, blocks, variants[method.name]).to_json() for method in explainers.METHODS.values()]
+    return [_list_method(method, blocks, variants[method.name]).to_json() for method in explainers.METHODS.values()]
 
 
-def _listed(method: Method, blocks: int | None, variants: list[Variant]) -> ListedMethod:
+def _list_method(method: Method, blocks: int | None, variants: list[Variant]) -> ListedMethod:
     return ListedMethod(
         method,
         needs={need: METHOD_NEEDS[need] for need in METHOD_NEEDS if need in method.needs},
@@ -178,7 +178,7 @@ def _listing(
         families=list(METHOD_FAMILIES.values()),
         presets=presets(listed),
         standing=None if ranking is None else ranking.standing(model),
-        together=None if together is None else _together(together, model, listed),
+        together=None if together is None else _methods_for_several_prompts(together, model, listed),
         specs=specs,
     )
 
@@ -189,7 +189,7 @@ def presets(variants: Iterable[Variant]) -> list[PresetOfVariants]:
     return [preset.among(listed) for preset in PRESETS]
 
 
-def _together(ranking: MethodRanking, model: str | None, variants: list[Variant]) -> TogetherMethods:
+def _methods_for_several_prompts(ranking: MethodRanking, model: str | None, variants: list[Variant]) -> TogetherMethods:
     usual = default_specs(ranking, variants)
     return TogetherMethods(ranking.standing(model), usual, [spec_parts(spec) for spec in usual if Spec.parse(spec).options])
 

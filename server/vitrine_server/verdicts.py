@@ -41,7 +41,7 @@ def verdicts(specs: Iterable[str], rankings: Mapping[str, MethodRanking], runs: 
                 of = len(ranking.ranks)
                 places.setdefault(_level(ranking, spec), []).append(f"{model} ({rank} of {of})")
         parts = [f"{_LEVELS[level]} on {_join_with_and(models)}" for level, models in sorted(places.items())]
-        if stuck := _stuck(spec, runs):
+        if stuck := _maps_that_random_weights_leave(spec, runs):
             parts.append(f"with random weights it keeps a rank correlation of {_join_with_and(stuck)} with itself")
         if parts:
             sentences.append(Verdict(spec, "; ".join(parts) + "."))
@@ -148,7 +148,7 @@ def _level(ranking: MethodRanking, spec: str) -> int:
     """Return the level of a method by a run, as an index in ``_LEVELS``."""
     report = ranking.run.report
     order = rank_methods(report, ranking.metric)
-    if not ranking.apart(spec, CONTROL, SIGNIFICANCE):
+    if not ranking.can_tell_apart(spec, CONTROL, SIGNIFICANCE):
         return _CHANCE
     if order.index(spec) > order.index(CONTROL):
         return _WORSE
@@ -157,7 +157,7 @@ def _level(ranking: MethodRanking, spec: str) -> int:
     return _THIRDS + 3 * (ranking.ranks[spec] - 1) // len(ranking.ranks)
 
 
-def _stuck(spec: str, runs: list[RunReport]) -> list[str]:
+def _maps_that_random_weights_leave(spec: str, runs: list[RunReport]) -> list[str]:
     """Return the large correlations of a method's maps with themselves under random weights, each as "0.70 (model)"."""
     correlations: dict[str, float] = {}
     for name in reversed(_RANDOMISED):

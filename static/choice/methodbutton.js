@@ -1,6 +1,6 @@
 // The button over the plates that opens the choice of methods, which is fetched when it is first wanted.
 
-import { el, styled } from "../core/dom.js";
+import { el, addStyleSheet } from "../core/dom.js";
 import { isMethod, Registry } from "../core/registry.js";
 
 /** @import { MethodPicker } from "./methodpicker.js" */
@@ -80,7 +80,7 @@ export class MethodButton {
   }
 
   async #load() {
-    const [{ MethodPicker }] = await Promise.all([import("./methodpicker.js"), styled("workbench/chooser.css")]);
+    const [{ MethodPicker }] = await Promise.all([import("./methodpicker.js"), addStyleSheet("workbench/chooser.css")]);
     const panel = new MethodPicker(this.root, (specs) => {
       this.#close();
       this.onChoose(specs);

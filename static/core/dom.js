@@ -65,7 +65,7 @@ export function number(value, digits = 3) {
  * @param {number} b
  * @returns {string[]}
  */
-export function compared(a, b) {
+export function formatBoth(a, b) {
   let digits = 3;
   while (a !== b && digits < 15 && number(a, digits) === number(b, digits)) digits++;
   return [number(a, digits), number(b, digits)];
@@ -129,7 +129,7 @@ export const points = (change) => `${Math.abs(100 * change) < NO_POINTS ? "0" : 
  * @param {{probability?: number | null, logit: number}} is
  * @returns {string}
  */
-export function changed(was, is) {
+export function formatChange(was, is) {
   if (is.probability !== undefined && is.probability !== null) return points(is.probability - Number(was.probability));
   const change = is.logit - was.logit;
   return Math.abs(change) < NO_CHANGE * Math.max(1, Math.abs(was.logit)) ? "0" : signedNumber(change);
@@ -205,7 +205,7 @@ export const staticPath = (file) => new URL(`../${file}`, import.meta.url).pathn
  * @param {string} file
  * @returns {Promise<void>}
  */
-export function styled(file) {
+export function addStyleSheet(file) {
   const href = staticPath(`styles/${file}`);
   const loads = (/** @type {any} */ resolve, /** @type {any} */ reject) =>
     document.head.append(

@@ -8,7 +8,7 @@ const MOST = 200;
  * The ids of the remembered explanations, newest first; none where the browser keeps nothing for this site.
  * @returns {string[]}
  */
-export function remembered() {
+export function rememberedIds() {
   try {
     const ids = JSON.parse(localStorage.getItem(KEY) ?? "[]");
     return Array.isArray(ids) ? ids.filter((id) => typeof id === "string") : [];
@@ -30,10 +30,10 @@ function keep(ids) {
  * Put an explanation first.
  * @param {string} id
  */
-export const remember = (id) => keep([id, ...remembered().filter((known) => known !== id)]);
+export const remember = (id) => keep([id, ...rememberedIds().filter((known) => known !== id)]);
 
 /**
  * Take explanations off the list.
  * @param {...string} ids
  */
-export const drop = (...ids) => keep(remembered().filter((id) => !ids.includes(id)));
+export const drop = (...ids) => keep(rememberedIds().filter((id) => !ids.includes(id)));

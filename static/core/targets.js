@@ -34,7 +34,7 @@ export const aloneOf = (target) => classOf(target).replace(/^(clrp|sglrp|finer):
  * @param {{label: string, of?: string, against?: string, kind?: string}} target
  * @returns {string}
  */
-export function spoken(target) {
+export function targetInWords(target) {
   if (target.kind) return target.label;
   return target.against ? `${named(classOf(target))} rather than ${named(target.against)}` : named(classOf(target));
 }
@@ -58,4 +58,6 @@ export function sureness(target, abstention) {
  * @returns {string}
  */
 export const spokenAll = (targets) =>
-  targets.length > 2 ? `${spoken(targets[0])} … and ${targets.length - 1} more` : targets.map(spoken).join("”, “");
+  targets.length > 2
+    ? `${targetInWords(targets[0])} … and ${targets.length - 1} more`
+    : targets.map(targetInWords).join("”, “");

@@ -2,7 +2,7 @@
 // first used.
 
 import { segment } from "../core/controls.js";
-import { byId, el, styled } from "../core/dom.js";
+import { byId, el, addStyleSheet } from "../core/dom.js";
 import { ORDER_NAMES } from "./removalorder.js";
 
 /**
@@ -97,7 +97,7 @@ export class DeletionBar {
       this.#setOpen(true);
       this.view?.wake();
     }
-    const sheets = ["curves", "ranks"].map((name) => styled(`workbench/${name}.css`));
+    const sheets = ["curves", "ranks"].map((name) => addStyleSheet(`workbench/${name}.css`));
     this.#opened ??= Promise.all([import("./deletionview.js"), ...sheets]).then(
       ([{ DeletionView }]) => (this.view = new DeletionView(this)),
       (problem) => this.workbench.report(problem, this.problem),
@@ -114,7 +114,7 @@ export class DeletionBar {
       tool.set({ open: place.hidden || undefined });
       button.setAttribute("aria-expanded", String((place.hidden = !place.hidden) === false));
       if (!place.hasChildNodes()) {
-        const sheets = ["edits", "ranks"].map((name) => styled(`workbench/${name}.css`));
+        const sheets = ["edits", "ranks"].map((name) => addStyleSheet(`workbench/${name}.css`));
         const [{ Edits }] = await Promise.all([import("./edits.js"), ...sheets]);
         if (!place.hasChildNodes()) new Edits(place, this.workbench);
       }

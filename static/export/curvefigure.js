@@ -3,7 +3,7 @@
 
 import { number, percent } from "../core/dom.js";
 import { axisOf, BASELINE, BETTER, endsOf, TITLES } from "../maps/curvepanel.js";
-import { loaded, MONO, SERIF } from "./typefaces.js";
+import { loadFonts, MONO, SERIF } from "./typefaces.js";
 import { INK, line, paragraph, round, RULE, SOFT, tag } from "./lettering.js";
 import { GAP, heading, MARGIN, sheet } from "./sheet.js";
 
@@ -136,7 +136,7 @@ function legend(answer, names, styles) {
  * @returns {Promise<{svg: string, width: number, height: number}>}
  */
 export async function curveFigure({ answer, names, explanation }) {
-  await loaded();
+  await loadFonts();
   const width = 2 * MARGIN + 2 * PANEL.width + GAP;
   const targets = explanation.targets.filter(({ label }) => label === answer.target);
   const how = answer.how === "painted" ? "painted grey" : "taken from the model's input";

@@ -9,7 +9,7 @@ import { layoutOf, seenSize } from "../maps/patches.js";
 import { paint } from "../maps/heatmap.js";
 import { byLine, meaningOf, oneSignNote } from "../maps/caption.js";
 import { halvesOf, outlines, radiusOf } from "../maps/molecules.js";
-import { dataURL, loaded, MONO, SERIF } from "./typefaces.js";
+import { dataURL, loadFonts, MONO, SERIF } from "./typefaces.js";
 import { below, INK, line, PAPER, round, RULE, SOFT, tag, widthOf } from "./lettering.js";
 import { GAP, heading, MARGIN, SHARP, sheet } from "./sheet.js";
 
@@ -336,7 +336,7 @@ async function inputCell(id, { seen, frames }, width, { base }) {
  * @param {...number} choices
  * @returns {number}
  */
-export function balanced(tiles, ...choices) {
+export function tilesPerRow(tiles, ...choices) {
   if (tiles <= choices[0]) return tiles;
   /** @param {number} across */
   const gaps = (across) => (across - (tiles % across)) % across;
@@ -352,7 +352,7 @@ export function balanced(tiles, ...choices) {
  * @returns {Promise<{svg: string, width: number, height: number}>}
  */
 export async function figure({ plates, view, columns, explanations }) {
-  await loaded();
+  await loadFonts();
   const alone = plates.length === 1;
   const kind = plates[0].mapCanvas ? (alone ? "alone" : "picture") : "text";
   const width = WIDTH[kind];
@@ -363,7 +363,7 @@ export async function figure({ plates, view, columns, explanations }) {
     if (columns) for (let i = 0; i < columns; i++) cells.splice(i, 0, i ? { markup: "", height: 0 } : input);
     else cells.unshift(input);
   }
-  const across = alone ? 1 : columns || balanced(cells.length, ...(kind === "text" ? [2, 3] : [4, 5, 3, 6]));
+  const across = alone ? 1 : columns || tilesPerRow(cells.length, ...(kind === "text" ? [2, 3] : [4, 5, 3, 6]));
   const whole = 2 * MARGIN + across * width + (across - 1) * GAP;
   const parts = [];
   const above = heading(

@@ -1,8 +1,8 @@
 // The paper of a figure: the lines over it, the sheet with its fonts, and the sheet as a PNG file.
 
 import { context2d, el, number, percent } from "../core/dom.js";
-import { spoken } from "../core/targets.js";
-import { embedded, MONO, SERIF } from "./typefaces.js";
+import { targetInWords } from "../core/targets.js";
+import { embedFonts, MONO, SERIF } from "./typefaces.js";
 import { below, PAPER, SOFT, tag } from "./lettering.js";
 
 /**
@@ -29,12 +29,12 @@ const MOST = 60_000_000; // pixels of a PNG
 export function heading(explanations, choices, width, more = "") {
   /** @param {Target} target */
   const about = (target) =>
-    `${spoken(target)}: ${target.probability === undefined && !target.against ? "value" : "logit"} ${number(target.logit)}${target.probability === undefined ? "" : `, ${percent(target.probability)}`}`;
+    `${targetInWords(target)}: ${target.probability === undefined && !target.against ? "value" : "logit"} ${number(target.logit)}${target.probability === undefined ? "" : `, ${percent(target.probability)}`}`;
   const [{ created, versions }] = explanations;
   const digests = explanations.map((explanation) => explanation.weights_digest.slice(0, 12)).join(", ");
   const provenance = `${created.slice(0, 16).replace("T", " ")} UTC · weights ${digests}`;
   const how = `Vitrine ${versions.vitrine} · ${choices}`;
-  const names = [...new Set(explanations.flatMap(({ targets }) => targets.map(spoken)))];
+  const names = [...new Set(explanations.flatMap(({ targets }) => targets.map(targetInWords)))];
   const fine = { size: 11, family: MONO, fill: SOFT };
   const titles = [...new Set(explanations.map(({ title }) => title).filter(Boolean))];
   const paragraphs = [
@@ -71,7 +71,7 @@ export async function sheet(markup, width, tall) {
     svg: tag(
       "svg",
       { xmlns: "http://www.w3.org/2000/svg", ...size },
-      tag("style", {}, await embedded(markup)) + tag("rect", { width, height, fill: PAPER }) + markup,
+      tag("style", {}, await embedFonts(markup)) + tag("rect", { width, height, fill: PAPER }) + markup,
     ),
     width,
     height,

@@ -2,7 +2,7 @@
 
 import { colourAt } from "../core/colour.js";
 import { cellsOf } from "../maps/scoretable.js";
-import { loaded, MONO, SERIF } from "./typefaces.js";
+import { loadFonts, MONO, SERIF } from "./typefaces.js";
 import { line, round, SOFT, tag, widthOf } from "./lettering.js";
 import { GAP, heading, MARGIN, sheet } from "./sheet.js";
 
@@ -23,7 +23,7 @@ const WORD = { size: 15, family: SERIF };
  */
 export async function tableFigure({ table, explanation }) {
   const { rows, columns, logits, scores, signed, title, answer } = table;
-  await loaded();
+  await loadFonts();
   /** @param {string} word */
   const long = (word) => widthOf(word, `15px ${SERIF}`);
   const left = Math.max(...rows.map(long)) + 14;

@@ -21,7 +21,7 @@ function declared() {
  * Resolves once every font of the figures can be measured.
  * @returns {Promise<void>}
  */
-export async function loaded() {
+export async function loadFonts() {
   const families = new Set(declared().map(({ family }) => family));
   await Promise.all(
     [...document.fonts].filter(({ family }) => families.has(family.replace(/["']/g, ""))).map((face) => face.load()),
@@ -48,7 +48,7 @@ export function dataURL(blob) {
  * @param {string} markup
  * @returns {Promise<string>}
  */
-export async function embedded(markup) {
+export async function embedFonts(markup) {
   const faces = declared().filter(({ family }) => markup.includes(`font-family="&#39;${family}&#39;`));
   const rules = await Promise.all(
     faces.map(async ({ rule, url }) => {

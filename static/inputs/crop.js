@@ -2,7 +2,7 @@
 // over the original.
 
 import { explanationPath, loadImage } from "../core/api.js";
-import { el, styled } from "../core/dom.js";
+import { el, addStyleSheet } from "../core/dom.js";
 
 /** @import { ImageInput } from "../core/schemas.js" */
 
@@ -18,7 +18,7 @@ const CORNERS = ["nw", "ne", "sw", "se"];
  * @param {number} height
  * @returns {number[]}
  */
-export function fitted({ x, y, w }, aspect, width, height) {
+export function fitFrame({ x, y, w }, aspect, width, height) {
   const most = Math.min(width, Math.floor(height * aspect));
   const least = Math.min(most, Math.ceil(LEAST * Math.max(1, aspect)));
   const across = Math.round(Math.min(most, Math.max(least, w)));
@@ -39,7 +39,10 @@ export function fitted({ x, y, w }, aspect, width, height) {
  * @returns {Promise<number[] | null | undefined>}
  */
 export async function choosePart(id, input) {
-  const [picture] = await Promise.all([loadImage(`${explanationPath(id)}/original.jpg`), styled("workbench/crop.css")]);
+  const [picture] = await Promise.all([
+    loadImage(`${explanationPath(id)}/original.jpg`),
+    addStyleSheet("workbench/crop.css"),
+  ]);
   return new Promise((resolve) => new Cropping(picture, input, resolve));
 }
 
@@ -173,7 +176,7 @@ class Cropping {
     const next = { x, y, w: this.across, ...change };
     if (centred)
       Object.assign(next, { x: x + (this.across - next.w) / 2, y: y + (this.down - next.w / this.aspect) / 2 });
-    this.box = fitted(next, this.aspect, this.width, this.height);
+    this.box = fitFrame(next, this.aspect, this.width, this.height);
     this.#draw();
   }
 
@@ -246,7 +249,7 @@ class Cropping {
       // up to the edge, from the corner that stays
       const room = [west ? x1 : this.width - x0, north ? y1 : this.height - y0];
       const wanted = Math.max(x1 - x0 + (west ? -right : right), (y1 - y0 + (north ? -down : down)) * this.aspect);
-      const w = fitted(
+      const w = fitFrame(
         { x: 0, y: 0, w: Math.min(wanted, room[0], room[1] * this.aspect) },
         this.aspect,
         this.width,

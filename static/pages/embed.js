@@ -2,12 +2,12 @@
 // changed.
 
 import { explanationPath, getJSON, methodsPath, Problem } from "../core/api.js";
-import { addressOf, byId, say, styled } from "../core/dom.js";
+import { addressOf, byId, say, addStyleSheet } from "../core/dom.js";
 import { reportProblem } from "../core/problems.js";
 import { Registry } from "../core/registry.js";
 import { learnRules } from "../core/rules.js";
 import { readAddress, Store } from "../core/state.js";
-import { spoken, spokenAll, sureness } from "../core/targets.js";
+import { targetInWords, spokenAll, sureness } from "../core/targets.js";
 import { greyBase } from "../maps/heatmap.js";
 import { seenPicture, sheetOf } from "../maps/patches.js";
 import { colourAll, Plate } from "../plates/plate.js";
@@ -61,7 +61,7 @@ async function basesOf({ input, prompts, windows }) {
 async function pictureIn(part) {
   const [{ pictureOf }] = await Promise.all([
     import("../plates/pictureintext.js"),
-    styled("workbench/pictureintext.css"),
+    addStyleSheet("workbench/pictureintext.css"),
   ]);
   return pictureOf(String(id), part, new Store({ at: -1, locked: false }));
 }
@@ -150,7 +150,7 @@ async function begin() {
     byId("plates").replaceChildren(...plates.map(({ node }) => node));
     colourAll(plates, address.view.scale);
     const sure = explanation.targets.map((target) =>
-      [spoken(target), sureness(target, explanation.abstention)].filter(Boolean).join(" "),
+      [targetInWords(target), sureness(target, explanation.abstention)].filter(Boolean).join(" "),
     );
     byId("about").textContent = [explanation.model, ...sure].join(" · ");
     const kind =

@@ -6,8 +6,8 @@ import { addressOf, byId, count, el, say } from "../core/dom.js";
 import { reportProblem, showProblem } from "../core/problems.js";
 import { loadLimits } from "../core/limits.js";
 import { sayMethods } from "../core/registry.js";
-import { drop, remembered } from "../core/historylist.js";
-import { spoken, sureness } from "../core/targets.js";
+import { drop, rememberedIds } from "../core/historylist.js";
+import { targetInWords, sureness } from "../core/targets.js";
 import { namingField } from "../workbench/naming.js";
 import { forget } from "../workbench/tabmemory.js";
 import { wordStrip } from "./gallery.js";
@@ -17,7 +17,7 @@ import { wordStrip } from "./gallery.js";
 const BATCH = 24; // read at once
 /** @type {{[state: string]: string}} */
 const UNFINISHED = { queued: "still waiting", running: "still being made", failed: "failed" };
-const left = remembered(); // ids that are not shown yet
+const left = rememberedIds(); // ids that are not shown yet
 /** @type {Map<string, ExplanationSummary>} */
 const ticked = new Map(); // id -> summary
 /** @type {ExplanationSummary[]} */
@@ -33,7 +33,7 @@ const titles = new Map(); // name of a model -> its title
 /** @param {ExplanationSummary} summary */
 function answer({ state, targets, problem }) {
   if (!targets) return problem?.title ?? UNFINISHED[state];
-  return targets.map(spoken).join(", ");
+  return targets.map(targetInWords).join(", ");
 }
 
 /**

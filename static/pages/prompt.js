@@ -5,7 +5,7 @@ import { Matrix } from "../plates/matrix.js";
 import { sameKindOfTarget, readChoice } from "../choice/targetoptions.js";
 import { getBlob } from "../core/api.js";
 import { mapControls, more } from "../core/controls.js";
-import { byId, el, number, percent, say, styled } from "../core/dom.js";
+import { byId, el, number, percent, say, addStyleSheet } from "../core/dom.js";
 import { isForwardOnly } from "../core/registry.js";
 import { Input } from "../inputs/input.js";
 import { acceptPictures } from "../inputs/pictures.js";
@@ -40,7 +40,10 @@ let targetOptions = {}; // what is asked of every prompt: {against, read}
 const workbench = new Workbench("clip", {
   async load({ side: wanted }) {
     if (wanted !== "text") return;
-    const [{ PromptWords }] = await Promise.all([import("../plates/promptwords.js"), styled("workbench/wordrows.css")]);
+    const [{ PromptWords }] = await Promise.all([
+      import("../plates/promptwords.js"),
+      addStyleSheet("workbench/wordrows.css"),
+    ]);
     words ??= new PromptWords(byId("plates"), stores);
   },
   changed(model) {

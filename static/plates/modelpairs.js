@@ -3,7 +3,7 @@
 
 import { answered, el } from "../core/dom.js";
 import { Store } from "../core/state.js";
-import { aloneOf, spoken } from "../core/targets.js";
+import { aloneOf, targetInWords } from "../core/targets.js";
 import { Matrix } from "./matrix.js";
 import { colourAll } from "./plate.js";
 
@@ -281,7 +281,7 @@ export class ModelPairs extends Matrix {
           el("span", { class: "num" }, answer ? answered(answer) : ""),
         );
       const explained = target
-        ? `explained: ${spoken(target)}${foreign ? `; it has no class “${aloneOf(wanted)}”` : ""}`
+        ? `explained: ${targetInWords(target)}${foreign ? `; it has no class “${aloneOf(wanted)}”` : ""}`
         : "\u00a0";
       return el(
         "div",

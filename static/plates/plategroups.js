@@ -17,7 +17,7 @@ const FEW = 4; // so many plates are all large
  * @param {Variant[]} variants
  * @returns {{best: Variant[], more: Variant[], classic: Variant[], control: Variant[]}}
  */
-export function parted(variants) {
+export function splitByRank(variants) {
   if (variants.length <= FEW) return { best: variants, more: [], classic: [], control: [] };
   const control = variants.filter((variant) => !isMethod(variant));
   const methods = variants.filter(isMethod);
@@ -83,7 +83,7 @@ export class PlateGroups {
    * @returns {HTMLElement[]}
    */
   nodes(variants, nodeOf) {
-    const { best, more, classic, control } = parted(variants);
+    const { best, more, classic, control } = splitByRank(variants);
     /** @param {string} group */
     const mark = (group) => (/** @type {Variant} */ variant) => {
       const node = nodeOf(variant);

@@ -2,7 +2,7 @@
 // other plate.
 
 import { limits } from "../core/colour.js";
-import { el, styled } from "../core/dom.js";
+import { el, addStyleSheet } from "../core/dom.js";
 import { coverPatches, paperColour, strikeWords } from "../maps/tokenremoval.js";
 import { largeBase } from "../maps/largebase.js";
 import { withoutPixels } from "../maps/pixelvalues.js";
@@ -30,7 +30,7 @@ const shown = (plateOf) =>
  * @returns {Promise<void>}
  */
 export async function zoom(plate, plateOf) {
-  await styled("workbench/zoom.css");
+  await addStyleSheet("workbench/zoom.css");
   new Zoom(plate, plateOf);
 }
 

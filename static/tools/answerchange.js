@@ -1,6 +1,6 @@
 // What the model says, as it was and now that a part of its input is removed: a table of its top classes.
 
-import { answered, changed, el } from "../core/dom.js";
+import { answered, formatChange, el } from "../core/dom.js";
 
 /** @import { Target } from "../core/schemas.js" */
 
@@ -34,7 +34,7 @@ export class ChangeTable {
     /** @param {Target} is */
     const row = (is) => {
       const was = known.get(is.label);
-      const cells = [was ? answered(was) : "–", answered(is), was ? changed(was, is) : "–"];
+      const cells = [was ? answered(was) : "–", answered(is), was ? formatChange(was, is) : "–"];
       return el(
         "tr",
         {},

@@ -3,7 +3,7 @@
 
 import { explanationPath } from "../core/api.js";
 import { segment } from "../core/controls.js";
-import { context2d, count, el, number, percent, styled } from "../core/dom.js";
+import { context2d, count, el, number, percent, addStyleSheet } from "../core/dom.js";
 import { Store } from "../core/state.js";
 import { aloneOf } from "../core/targets.js";
 import { outline, patchName } from "../maps/mapcanvas.js";
@@ -41,7 +41,7 @@ const ONLY_PAINTED = "This model needs all of its patches: hidden ones are paint
  * @returns {Promise<Tool>}
  */
 export async function open(root, workbench, report, asking) {
-  await styled("workbench/ranks.css");
+  await addStyleSheet("workbench/ranks.css");
   return new Brush(root, workbench, report, asking);
 }
 

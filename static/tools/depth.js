@@ -1,7 +1,7 @@
 // Does the Transformer matter? A form for inputs of one's own, and what a model's parts, heads and methods do on them.
 
 import { getJSON, modelPath, Problem } from "../core/api.js";
-import { count, el, percent, signedNumber, styled, whole } from "../core/dom.js";
+import { count, el, percent, signedNumber, addStyleSheet, whole } from "../core/dom.js";
 import { reportProblem, showProblem } from "../core/problems.js";
 import { svg } from "../core/svg.js";
 import { save, stem } from "../export/saving.js";
@@ -34,7 +34,7 @@ export function depthFold(model) {
   const open = async (/** @type {any} */ { target }) => {
     if (!target.open || tool) return;
     tool = new DepthTool(model);
-    await styled("tools/depth.css");
+    await addStyleSheet("tools/depth.css");
     target.append(tool.node);
   };
   return el(

@@ -1,6 +1,6 @@
 // What lies under the plates: each is fetched when it is first opened, and asks the server nothing before.
 
-import { el, styled } from "../core/dom.js";
+import { el, addStyleSheet } from "../core/dom.js";
 import { showProblem } from "../core/problems.js";
 import { showSentences } from "../maps/summary.js";
 
@@ -191,7 +191,7 @@ class Drawer {
     const [module, { Waiting }] = await Promise.all([
       this.load(),
       import("../progress/waiting.js"),
-      this.isPlain || styled(`tools/${this.id}.css`),
+      this.isPlain || addStyleSheet(`tools/${this.id}.css`),
     ]);
     const asking = (this.#asking = new Waiting());
     this.problem.after(asking.node);

@@ -2,9 +2,9 @@
 // this browser, or with one that is given here. The same model reads both.
 
 import { createExplanation, explanationPath, getJSON } from "../core/api.js";
-import { el, number, styled } from "../core/dom.js";
-import { remember, remembered } from "../core/historylist.js";
-import { classOf, spoken } from "../core/targets.js";
+import { el, number, addStyleSheet } from "../core/dom.js";
+import { remember, rememberedIds } from "../core/historylist.js";
+import { classOf, targetInWords } from "../core/targets.js";
 import { seenBase } from "../inputs/pictureview.js";
 import { askedOf, InteractionView, wayChoice } from "./interactionview.js";
 
@@ -42,7 +42,7 @@ export function cosineInWords(cosine) {
  * @returns {Promise<Tool>}
  */
 export async function open(root, workbench, tell, asking) {
-  await styled("tools/interaction.css");
+  await addStyleSheet("tools/interaction.css");
   return new InputInteraction(root, workbench, tell, asking);
 }
 
@@ -119,7 +119,7 @@ class InputInteraction {
   /** @param {Finished} subject */
   async show(subject) {
     const { id, model } = (this.subject = subject);
-    const earlier = remembered()
+    const earlier = rememberedIds()
       .filter((other) => other !== id)
       .slice(0, MOST);
     const summaries = await Promise.all(
@@ -138,7 +138,7 @@ class InputInteraction {
 
   /** @param {ExplanationSummary} other */
   #button(other) {
-    const says = other.title ?? (other.targets ?? []).map(spoken).join(", ");
+    const says = other.title ?? (other.targets ?? []).map(targetInWords).join(", ");
     return el(
       "button",
       {

@@ -2,7 +2,7 @@
 // at a patch and the words do.
 
 import { explanationPath } from "../core/api.js";
-import { el, number, styled } from "../core/dom.js";
+import { el, number, addStyleSheet } from "../core/dom.js";
 import { classOf } from "../core/targets.js";
 import { askedOf, InteractionView, wayChoice, WAYS } from "./interactionview.js";
 
@@ -27,7 +27,7 @@ const WAYS_OF_PROMPTS = {
  * @returns {Promise<Tool>}
  */
 export async function open(root, workbench, tell, asking) {
-  await styled("tools/interaction.css");
+  await addStyleSheet("tools/interaction.css");
   return new PromptInteraction(root, workbench, tell, asking);
 }
 

@@ -1,7 +1,7 @@
 // Where in the picture each token of a vision-language model's answer was, from the logits of one forward pass (TAM).
 
 import { explanationPath } from "../core/api.js";
-import { el, number, styled } from "../core/dom.js";
+import { el, number, addStyleSheet } from "../core/dom.js";
 import { Store } from "../core/state.js";
 import { csvButton } from "../export/csv.js";
 import { seenBase } from "../inputs/pictureview.js";
@@ -22,7 +22,7 @@ import { MapCanvas } from "../maps/mapcanvas.js";
  * @returns {Promise<Tool>}
  */
 export async function open(root, workbench, report, asking) {
-  await styled("tools/tokenmaps.css");
+  await addStyleSheet("tools/tokenmaps.css");
   return new TokenPictures(root, workbench, report, asking);
 }
 

@@ -2,7 +2,7 @@
 // method for several, or by two models.
 
 import { Classes } from "../choice/classes.js";
-import { byId, number, percent, say, styled } from "../core/dom.js";
+import { byId, number, percent, say, addStyleSheet } from "../core/dom.js";
 import { named } from "../core/search.js";
 import { Samples } from "../inputs/samples.js";
 import { PlateSet } from "../plates/plate.js";
@@ -134,7 +134,7 @@ export class ClassPage {
    */
   async #showPlaces(info) {
     if (info.place && !this.places) {
-      const [{ PlaceChoice }] = await Promise.all([import("./placechoice.js"), styled("workbench/places.css")]);
+      const [{ PlaceChoice }] = await Promise.all([import("./placechoice.js"), addStyleSheet("workbench/places.css")]);
       this.places ??= new PlaceChoice(byId("classes"), this.workbench);
     }
     this.places?.show(info);
@@ -142,7 +142,7 @@ export class ClassPage {
 
   /** Load the plates of several classes, which a page of one class does without. */
   async #loadVersus() {
-    const [{ Versus }] = await Promise.all([import("../plates/versus.js"), styled("workbench/wordrows.css")]);
+    const [{ Versus }] = await Promise.all([import("../plates/versus.js"), addStyleSheet("workbench/wordrows.css")]);
     this.versus ??= new Versus(byId("plates"), { ...this.options, same: "The same map for every class." });
   }
 

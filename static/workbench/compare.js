@@ -3,7 +3,7 @@
 
 import { Registry } from "../core/registry.js";
 import { explanationPath, getJSON, Problem } from "../core/api.js";
-import { byId, el, styled } from "../core/dom.js";
+import { byId, el, addStyleSheet } from "../core/dom.js";
 import { anyOf, groupsOf } from "../core/search.js";
 import { NOTHING } from "../core/state.js";
 import { readOf, sent } from "../choice/targetoptions.js";
@@ -198,8 +198,8 @@ export class Compare {
     const [{ ModelPairs }, { registry, detail }] = await Promise.all([
       import("../plates/modelpairs.js"),
       fetchModelInfo(name, undefined, this.workbench.specs),
-      styled("workbench/wordrows.css"), // before the next, which goes on from it
-      styled("workbench/compare.css"),
+      addStyleSheet("workbench/wordrows.css"), // before the next, which goes on from it
+      addStyleSheet("workbench/compare.css"),
     ]);
     this.plateSet ??= new ModelPairs(byId("plates"), this.options);
     this.name = name;

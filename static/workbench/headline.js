@@ -4,7 +4,7 @@
 import { explanationPath, getJSON } from "../core/api.js";
 import { byId, el, unbroken } from "../core/dom.js";
 import { isMethod } from "../core/registry.js";
-import { spoken, spokenAll } from "../core/targets.js";
+import { targetInWords, spokenAll } from "../core/targets.js";
 import { withTerms } from "../help/terms.js";
 import { namingField } from "./naming.js";
 import { answerLine, askingLine, mainTarget, withoutNumbers } from "./overview.js";
@@ -121,7 +121,7 @@ export class Headline {
   #entitle() {
     const { title, targets = [] } = this.workbench.subject.value.info ?? {};
     if (!targets.length) return;
-    document.title = `${title ?? spoken(targets[0])} · ${this.#page}`;
+    document.title = `${title ?? targetInWords(targets[0])} · ${this.#page}`;
     this.title.textContent = title ?? "";
     this.title.hidden = !title;
   }

@@ -1,7 +1,7 @@
 // One sentence over the plates: what the model says and how sure it is.
 
 import { number, percent } from "../core/dom.js";
-import { aloneOf, spoken } from "../core/targets.js";
+import { aloneOf, targetInWords } from "../core/targets.js";
 
 /**
  * @import { Abstention, OutputPlace, PromptInput, Target } from "../core/schemas.js"
@@ -96,13 +96,13 @@ export function answerLine({ top = [], targets, abstention, output }, details = 
   if (!first) return "";
   if (output === "regression")
     return `The model's value for ${list(
-      targets.map((target) => `${quoted(spoken(target))} is ${number(target.logit)}`),
+      targets.map((target) => `${quoted(targetInWords(target))} is ${number(target.logit)}`),
       QUOTED,
     )}.`;
   const guess = `${quoted(first.label)}, ${percent(likelihood(first))}`;
   const explained = aloneOf(targets[0]);
   const other =
-    targets[0].against || explained !== first.label ? ` Explained here: ${quoted(spoken(targets[0]))}.` : "";
+    targets[0].against || explained !== first.label ? ` Explained here: ${quoted(targetInWords(targets[0]))}.` : "";
   const isEven = second && percent(likelihood(first)) === percent(likelihood(second));
   const next = isEven
     ? `; ${quoted(second.label)} is as likely`
@@ -152,7 +152,7 @@ export const findsPrompts = ({ calibration }) =>
 function aloneLine(target, details) {
   const cosine = cosineOf(target, details);
   const likeness = cosine === null ? `a logit of ${number(target.logit)}` : `a cosine of ${number(cosine)}`;
-  return `${quoted(spoken(target))} and the picture have ${likeness}. Add a second prompt to see whether that is much.`;
+  return `${quoted(targetInWords(target))} and the picture have ${likeness}. Add a second prompt to see whether that is much.`;
 }
 
 /**
@@ -166,15 +166,15 @@ function promptLine(targets, details) {
   const unsure = targets.filter(({ abstention }) => abstention);
   const found = targets.filter(({ abstention }) => !abstention);
   const [best] = [...found].sort((a, b) => likelihood(b) - likelihood(a));
-  const names = found.map((target) => quoted(spoken(target)));
+  const names = found.map((target) => quoted(targetInWords(target)));
   return [
     found.length &&
       isFinding &&
       `It found ${found.length > QUOTED ? `${found.length} of these` : list(names, QUOTED)}.`,
     found.length > (isFinding ? 1 : 0) &&
-      `${quoted(spoken(best))} fits the whole picture best: share ${percent(likelihood(best))}.`,
+      `${quoted(targetInWords(best))} fits the whole picture best: share ${percent(likelihood(best))}.`,
     !found.length && targets.length > 1 && "None of these was found for sure.",
-    ...unsure.map((target) => `${quoted(spoken(target))}: ${target.abstention?.says}.`),
+    ...unsure.map((target) => `${quoted(targetInWords(target))}: ${target.abstention?.says}.`),
   ]
     .filter(Boolean)
     .join(" ");

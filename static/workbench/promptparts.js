@@ -1,7 +1,7 @@
 // What a prompt of the Text page has besides its text: a picture, for models that write about pictures, and a chat
 // template. Fetched where such a model is chosen for the first time.
 
-import { byId, el, styled } from "../core/dom.js";
+import { byId, el, addStyleSheet } from "../core/dom.js";
 import { Store } from "../core/state.js";
 import { Input } from "../inputs/input.js";
 import { PictureField } from "../inputs/picturefield.js";
@@ -25,7 +25,7 @@ export class PromptParts {
   constructor(workbench, onGive) {
     this.workbench = workbench;
     this.focus = new Store({ at: -1, locked: false }); // of patches
-    this.styled = styled("workbench/pictureintext.css");
+    this.styled = addStyleSheet("workbench/pictureintext.css");
     this.chat = el("input", { type: "checkbox", id: "chat-template" });
     this.template = el(
       "p",

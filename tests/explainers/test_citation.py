@@ -28,14 +28,14 @@ def test_what_a_citation_says() -> None:
     assert FULL.paper == "A paper, ICML 2026, arXiv 2601.00001; its eq. 3"
     assert str(FULL) == "Doe et al., 2026: A paper, ICML 2026, arXiv 2601.00001; its eq. 3"
     assert FULL.address == "https://arxiv.org/abs/2601.00001"
-    assert FULL.noted("on tokens").note == "its eq. 3; on tokens"
+    assert FULL.with_note("on tokens").note == "its eq. 3; on tokens"
     assert str(UNKNOWN) == UNKNOWN.address == ""
 
 
 def test_a_title_may_hold_all_as_packages_have_it() -> None:
     assert OLD.to_json() == {"by": "Doe et al.", "year": 2026, "paper": "A paper, ICML 2026, arXiv 2601.00001"}
     assert OLD.about().to_json() == {"authors": "Doe et al.", "year": 2026, "title": OLD.title, "link": "https://example.org"}
-    assert OLD.noted("its eq. 3").paper == FULL.paper
+    assert OLD.with_note("its eq. 3").paper == FULL.paper
     assert Citation.from_json(FULL.to_json()).to_json() == FULL.to_json()
 
 

@@ -18,7 +18,7 @@ from explainers.autograd.recording import Recording
 from explainers.errors import ExplainerError
 from explainers.models.eval_mode import answering
 from explainers.models.model import Model
-from explainers.models.structure.hooks import hooked, in_this_thread
+from explainers.models.structure.hooks import in_this_thread, remove_hooks_after
 
 PartKind = Literal["attention", "mlp", "other"]
 KIND_WORDS: dict[PartKind, str] = {"attention": "attention", "mlp": "MLP", "other": "convolutions"}
@@ -77,7 +77,7 @@ class BlockCalls(TorchFunctionMode):
         blocks = list(dict.fromkeys(self.model.blocks))  # a shared block runs several times
         handles = [block.register_forward_pre_hook(in_this_thread(self._begin), with_kwargs=True) for block in blocks]
         handles += [block.register_forward_hook(in_this_thread(self._end)) for block in blocks]
-        with hooked(handles), self:
+        with remove_hooks_after(handles), self:
             yield
 
     def _begin(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:

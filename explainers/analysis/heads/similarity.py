@@ -237,7 +237,7 @@ def _target(session: Session) -> ResolvedTarget:
             raise ExplainerError(f"The similarity cannot be taken apart by head. {lacks[need]}")
     target = session.targets_and_rows()[0][0].only(0)
     probe = session.answers[:1].detach().double()
-    slopes = target.target.output_gradient(target.named(probe))
+    slopes = target.target.output_gradient(target.name_logits(probe))
     if target.explains == "probability" or target.halves is not None or not torch.allclose((slopes * probe).sum(1), target.value(probe)):
         raise ExplainerError(f"{target.labels[0]} is no sum of cosines: explain a prompt, or one prompt rather than another.")
     return target
@@ -245,4 +245,4 @@ def _target(session: Session) -> ResolvedTarget:
 
 def _weights(target: ResolvedTarget, prompts: int, like: Tensor) -> Tensor:
     """Return the weight (prompts,) with which the cosine of each prompt enters the target's number."""
-    return target.target.output_gradient(target.named(torch.zeros(1, prompts, dtype=like.dtype, device=like.device)))[0]
+    return target.target.output_gradient(target.name_logits(torch.zeros(1, prompts, dtype=like.dtype, device=like.device)))[0]

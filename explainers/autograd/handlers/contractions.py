@@ -200,7 +200,7 @@ def _terms(args: tuple[Any, ...]) -> tuple[list[Tensor], list[Labels], Labels] |
     """Return the tensors, their labels and those of the output from the arguments of ``torch.einsum``; None for arguments
     that it refuses.
     """
-    read = _written(args)
+    read = _parse_arguments(args)
     if read is None:
         return None
     operands, inputs, output = read
@@ -213,18 +213,18 @@ def _terms(args: tuple[Any, ...]) -> tuple[list[Tensor], list[Labels], Labels] |
         if missing < 0 or names.count(...) > 1 or (missing and ... not in names):
             return None
         widest = max(widest, missing if ... in names else 0)
-        full.append(_spelled(names, missing))
+        full.append(_expand_ellipsis(names, missing))
     if output is None:
         seen = Counter(label for labels in full for label in labels if label >= 0)
         output = [..., *sorted(label for label, times in seen.items() if times == 1)]
-    of_output = _spelled(output, widest)
+    of_output = _expand_ellipsis(output, widest)
     known = {label for labels in full for label in labels}
     if output.count(...) > 1 or len(set(of_output)) < len(of_output) or not set(of_output) <= known or not _fit(operands, full):
         return None
     return operands, full, of_output
 
 
-def _spelled(names: Sequence[int | EllipsisType], missing: int) -> Labels:
+def _expand_ellipsis(names: Sequence[int | EllipsisType], missing: int) -> Labels:
     """Replace an ellipsis among ``names`` by ``missing`` negative labels, ending in -1; return the labels."""
     return tuple(label for name in names for label in (range(-missing, 0) if isinstance(name, EllipsisType) else (name,)))
 
@@ -245,7 +245,7 @@ def _fit(operands: Sequence[Tensor], labels: Sequence[Labels]) -> bool:
 Names = list[int | EllipsisType]
 
 
-def _written(args: tuple[Any, ...]) -> tuple[list[Tensor], list[Names], Names | None] | None:
+def _parse_arguments(args: tuple[Any, ...]) -> tuple[list[Tensor], list[Names], Names | None] | None:
     """Parse the arguments of ``torch.einsum``, an equation or lists of numbers after the tensors: return the tensors, their names and those
     of the output (None if not written); None for arguments that it refuses.
     """

@@ -25,7 +25,7 @@ def _written_as(*functions: TorchFunction | None, in_place: tuple[TorchFunction,
         def handle(rec: Recorder, func: TorchFunction, *args: Any, **kwargs: Any) -> Any:
             if not any(map(rec.active, tensors_in((*args, *kwargs.values())))):
                 return func(*args, **kwargs)
-            with rec.recorded():
+            with rec.record_calls():
                 return written(*args, **kwargs)
 
         handles(*functions)(handle)
@@ -95,7 +95,7 @@ def _scatter_reduce(
     torch.
     """
     if reduce in ("sum", "mean") and (rec.active(input) or rec.active(src)):
-        with rec.recorded():
+        with rec.record_calls():
             return _sums_at(input, dim, index, src, reduce, include_self=include_self)
     if reduce in ("amax", "amin"):
         out = func(input, dim, index, src, reduce, include_self=include_self)

@@ -57,7 +57,7 @@ RULES: dict[str, Rule] = {
         Rule(
             name="lrp",
             title="LRP",
-            source=CHEFER.noted("its LRP baseline, as its code computes it"),
+            source=CHEFER.with_note("its LRP baseline, as its code computes it"),
             attention="relevance",
             norm="identity",
             activation="identity",
@@ -67,7 +67,7 @@ RULES: dict[str, Rule] = {
         Rule(
             name="lrp-eq4",
             title="LRP of eq. 4",
-            source=CHEFER.noted("its LRP baseline, as its eq. 4 writes it; the code computes another one"),
+            source=CHEFER.with_note("its LRP baseline, as its eq. 4 writes it; the code computes another one"),
             attention="relevance",
             norm="identity",
             activation="identity",
@@ -77,13 +77,13 @@ RULES: dict[str, Rule] = {
         Rule(
             name="conservative-attention",
             title="conservative, attention alone",
-            source=ALI.noted("its LRP (AH): the attention rule without the one for LayerNorm; conservative is its LRP (AH+LN)"),
+            source=ALI.with_note("its LRP (AH): the attention rule without the one for LayerNorm; conservative is its LRP (AH+LN)"),
             attention="constant",
         ),
         Rule(
             name="attnlrp-epsilon",
             title="AttnLRP with ε",
-            source=ATTNLRP.noted("with the ε of its code (LXT's explicit rules)"),
+            source=ATTNLRP.with_note("with the ε of its code (LXT's explicit rules)"),
             attention="half",
             norm="constant",
             activation="gate",
@@ -93,7 +93,7 @@ RULES: dict[str, Rule] = {
         Rule(
             name="cp-lrp",
             title="CP-LRP",
-            source=ATTNLRP.noted("the baseline of its code (LXT), which holds attention and the gates of gated layers constant"),
+            source=ATTNLRP.with_note("the baseline of its code (LXT), which holds attention and the gates of gated layers constant"),
             attention="constant",
             norm="constant",
             activation="gate",
@@ -102,7 +102,7 @@ RULES: dict[str, Rule] = {
         Rule(
             name="cp-lrp-gamma",
             title="CP-LRP with γ",
-            source=ATTNLRP.noted(
+            source=ATTNLRP.with_note(
                 "as its code (LXT) does it with ViTs: attention constant, LRP-γ of 0.25 in convolutions and 0.05 in linear layers"
             ),
             attention="constant",

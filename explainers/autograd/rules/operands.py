@@ -69,19 +69,19 @@ class ActivationCurve:
     @property
     def slope(self) -> Tensor:
         """The derivative of the activation at x."""
-        return self.once("slope", lambda: slope(self.act, self.x, self.differentiable))
+        return self.compute_once("slope", lambda: slope(self.act, self.x, self.differentiable))
 
     @property
     def ratio(self) -> Tensor:
         """The ratio y/x, and the slope where x is almost zero."""
-        return self.once("ratio", lambda: (smooth_ratio if self.differentiable else ratio)(self.act, self.x, self.y))
+        return self.compute_once("ratio", lambda: (smooth_ratio if self.differentiable else ratio)(self.act, self.x, self.y))
 
     @property
     def gate(self) -> Tensor:
         """The old name of ``ratio``, from version 0.2."""
         return self.ratio
 
-    def once(self, name: str, compute: Callable[[], Tensor]) -> Tensor:
+    def compute_once(self, name: str, compute: Callable[[], Tensor]) -> Tensor:
         """Return the result of ``compute``, kept under ``name`` for this backward pass."""
         if name not in self.kept:
             self.kept[name] = compute()

@@ -38,7 +38,7 @@ def sums_in(nodes: Nodes, block: Block) -> list[Node]:
 
 def _sums_of_paths(nodes: Nodes, block: Block) -> list[Node]:
     """List the nodes in a block that add two paths and still hold their operands and result."""
-    return [node for node in nodes.inside(block) if node.operator is Add and node.output is not None and len(node.paths) == 2]
+    return [node for node in nodes.nodes_in(block) if node.operator is Add and node.output is not None and len(node.paths) == 2]
 
 
 def additions_in(nodes: Nodes, block: Block) -> list[Addition]:
@@ -49,7 +49,7 @@ def additions_in(nodes: Nodes, block: Block) -> list[Addition]:
     for node in _sums_of_paths(nodes, block):
         if block.stream is None or node.shape.numel() != block.stream.numel():  # a map of tokens may be a row for a while
             continue
-        unmoved = [_unmoved(path, block.start) for path in node.paths]
+        unmoved = [_origin_of(path, block.start) for path in node.paths]
         behind = [ancestors([path], [block.start]) for path in node.paths]
         is_stream = [any(each is stream for stream in streams) or each in behind[1 - side] for side, each in enumerate(unmoved)]
         if is_stream[0] != is_stream[1] and node.output is not None:
@@ -66,7 +66,7 @@ def _is_dense(node: Node) -> bool:
     return node.operator is LinearMap and weight_and_bias_of(node)[0].dim() == 2
 
 
-def _unmoved(node: Node, start: Node | None) -> Node:
+def _origin_of(node: Node, start: Node | None) -> Node:
     """Follow a node back through operators that only move numbers, no further than the ``start`` of a block, and return the node
     reached.
     """

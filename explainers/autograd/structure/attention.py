@@ -102,7 +102,7 @@ def over_tokens(nodes: Nodes, block: Block) -> list[Node]:
     batch, tokens = block.input.shape[:2]
     return [
         node
-        for node in nodes.inside(block)
+        for node in nodes.nodes_in(block)
         if node.operator is Softmax and len(node.shape) == 4 and node.shape[0] == batch and node.shape[-2:] == (tokens, tokens)
     ]
 
@@ -184,7 +184,7 @@ def _stretches(nodes: Nodes) -> Iterator[tuple[list[Node], Node | None, bool]]:
     """
     yield nodes.ran[: nodes.blocks[0].first if nodes.blocks else None], None, False
     for block, after in zip(nodes.blocks, [*nodes.blocks[1:], None], strict=True):
-        yield nodes.inside(block), block.start, True
+        yield nodes.nodes_in(block), block.start, True
         if block.end is not None:
             yield nodes.ran[block.end : None if after is None else after.first], block.passed_on_by, False
 

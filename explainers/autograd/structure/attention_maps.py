@@ -122,7 +122,7 @@ def _matrices(tensor: Tensor) -> Tensor:
     return tensor.reshape(-1, *tensor.shape[-2:])
 
 
-def _met(given: Tensor, leads: Size) -> Tensor:
+def _operand_indices(given: Tensor, leads: Size) -> Tensor:
     """Return for each matrix of the product the index (leads,) of the operand's matrix that is broadcast to it."""
     places = torch.arange(given.shape[:-2].numel(), device=given.device)
     return places.view(given.shape[:-2]).expand(leads).flatten()
@@ -134,7 +134,7 @@ def maps_in(nodes: Nodes, block: Block, pull: Pull) -> list[AttentionMap]:
     """
     products = products_of(nodes, block)
     known = {id(softmax) for product in products for softmax in product.softmaxes}
-    inside = nodes.inside(block)
+    inside = nodes.nodes_in(block)
     is_known = all(node.operator is not Unruled and (node.operator is not Softmax or id(node) in known) for node in inside)
     parts = [part for part in (_part_of(nodes, product, block, pull, is_known) for product in products) if part is not None]
     stages: list[list[_Part]] = []
@@ -192,7 +192,7 @@ def _part_of(nodes: Nodes, product: Product, block: Block, pull: Pull, is_known:
     counts.scatter_add_(1, places, torch.ones_like(places))
     if bool((counts[:, :-1] > 1).any()):
         raise Unreadable("their keys are not the same tokens for all queries, as in attention inside windows")
-    met = _met(product.weights, context.shape[:-2])
+    met = _operand_indices(product.weights, context.shape[:-2])
     shared = torch.full((int(met.max()) + 1, matrices.shape[1]), NOTHING, device=matrices.device)
     shared.scatter_reduce_(0, met[:, None].expand_as(matrices), matrices, "amax")
     if bool(((shared[met] != matrices) & (matrices != NOTHING)).any()):
@@ -212,7 +212,7 @@ def _is_over_channels(pull: Pull, output: Tensor, labels: Tensor, context: Tenso
 
 def _sum_after(nodes: Nodes, product: Product, block: Block) -> Tensor | None:
     """Return the residual stream after the first sum of two paths that uses the output of a product; None if there is none."""
-    for node in nodes.inside(block):
+    for node in nodes.nodes_in(block):
         is_sum = node.operator is Add and len(node.paths) == 2 and node.shape == block.stream == block.input.shape
         if is_sum and any(each is product.node for each in ancestors([node], [block.start], is_product)):
             return node.output
@@ -229,7 +229,7 @@ def _is_inside_tokens(matrices: Tensor, product: Product, block: Block, pull: Pu
     value, context, batch = product.value, product.node.output, len(block.input)
     assert context is not None
     of_values = torch.zeros(value.shape[:-2].numel(), dtype=owners.dtype, device=owners.device)
-    of_values[_met(value, context.shape[:-2])] = owners.clamp(min=0)
+    of_values[_operand_indices(value, context.shape[:-2])] = owners.clamp(min=0)
     labels = of_values.view(*value.shape[:-2], 1, 1)
     (keys,) = tokens_of(pull, value, labels, batch * tokens, [block.input], [2])
     whose = torch.arange(batch * tokens, device=value.device).view(batch, tokens)
@@ -246,10 +246,10 @@ def _heads_of(matrices: Tensor, batch: int, tokens: int) -> tuple[Tensor, Tensor
     if bool((samples != lowest).any()) or len(set(samples.bincount(minlength=batch).tolist())) > 1:
         raise Unreadable("their attention does not keep samples apart")
     leads = torch.stack([(samples == sample).nonzero()[:, 0] for sample in range(batch)])
-    return _unfolded(leads, torch.where(known, matrices % tokens, tokens)[leads], tokens)
+    return _unfold_queries(leads, torch.where(known, matrices % tokens, tokens)[leads], tokens)
 
 
-def _unfolded(leads: Tensor, rows: Tensor, tokens: int) -> tuple[Tensor, Tensor]:
+def _unfold_queries(leads: Tensor, rows: Tensor, tokens: int) -> tuple[Tensor, Tensor]:
     """Return matrices and queries as :func:`_heads_of` does where a matrix has several queries of each token, such as those of all heads
     that share their keys: the first query of each token is of one head, the second of the next.
     """
@@ -313,7 +313,8 @@ def _joined_with_alike(parts: list[_Part]) -> list[_Part]:
 def _weighs_the_same(first: _Part, reference: Tensor, part: _Part, signal: Tensor) -> bool:
     """Return whether two products weigh the same values; the signals are at what they give."""
     ours, theirs = (
-        _matrices(each.product.value)[_met(each.product.value, given.shape[:-2])] for each, given in ((first, reference), (part, signal))
+        _matrices(each.product.value)[_operand_indices(each.product.value, given.shape[:-2])]
+        for each, given in ((first, reference), (part, signal))
     )
     return ours.shape == theirs.shape and torch.allclose(ours, theirs)
 
@@ -339,7 +340,7 @@ def _multiple(first: _Part, reference: Tensor, part: _Part, signal: Tensor) -> T
     times = (given[0] * given[1]).sum(-1, keepdim=True) / given[0].square().sum(-1, keepdim=True).clamp_min(_TINY)
     rest = (given[1] - times * given[0]).norm(dim=-1)
     by_head = times[part.firsts[..., None]]  # (B, H, 1, 1)
-    met = _met(part.product.weights, contexts[1])
+    met = _operand_indices(part.product.weights, contexts[1])
     whole = torch.zeros(int(met.max()) + 1, 1, dtype=times.dtype, device=times.device)
     whole[part.leads.flatten()] = by_head.flatten(0, 1).flatten(1)
     is_multiple = bool((rest <= ONE_TOKEN * given[1].norm(dim=-1)).all()) and bool(

@@ -82,7 +82,7 @@ class AttentionPlan:
 
 def softmaxes_in(nodes: Nodes, block: Block) -> int:
     """Return the number of softmaxes that ran in a block."""
-    return sum(node.operator is Softmax for node in nodes.inside(block))
+    return sum(node.operator is Softmax for node in nodes.nodes_in(block))
 
 
 def attention_outside(nodes: Nodes, read: Sequence[Attention], users: Users) -> tuple[str, ...]:
@@ -278,7 +278,7 @@ def keeps_inner_order(nodes: Nodes, pull: Pull) -> bool:
 def _rows_inside(nodes: Nodes, block: Block) -> list[Tensor]:
     """List the tensors in a block with a row for each token that linear maps take, or that normalisations or sums give."""
     tensors: dict[int, Tensor] = {}
-    for node in nodes.inside(block):
+    for node in nodes.nodes_in(block):
         taken = node.operands[:1] if node.operator is LinearMap else ()
         given = (node.output,) if node.operator in (Norm, Add) else ()
         for tensor in (*taken, *given):

@@ -82,7 +82,7 @@ def products_of(nodes: Nodes, block: Block) -> list[Product]:
     known = {id(node) for node in reached}
     if any(id(node) not in known for each in products for node in products_behind([each.node.inputs[1 - each.side]], block)):
         raise Unreadable("what one of their attentions gives goes into another without a residual around it")
-    if any(node.operator is MatMul and node.role == Role.CONTEXT and id(node) not in known for node in nodes.inside(block)):
+    if any(node.operator is MatMul and node.role == Role.CONTEXT and id(node) not in known for node in nodes.nodes_in(block)):
         raise Unreadable("it is not seen where one of their attentions goes")
     return products
 
@@ -99,7 +99,7 @@ def sum_after_attention(nodes: Nodes, block: Block, sums: Sequence[Node]) -> int
     Where there is no such sum it is the first after all of its attention, and the first of all where that is in none.
     """
     reached = {id(node) for node in ancestors([block.made_by], [block.start])}
-    attention = {id(node) for node in nodes.inside(block) if id(node) in reached and mixes(node, block)}
+    attention = {id(node) for node in nodes.nodes_in(block) if id(node) in reached and mixes(node, block)}
 
     def ends_straight_way(node: Node) -> bool:
         return node is block.start or is_product(node) or node.operator is LinearMap

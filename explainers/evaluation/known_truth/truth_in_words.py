@@ -117,15 +117,15 @@ def _above_chance(document: dict[str, Any], metrics: Iterable[dict[str, Any]], k
         and all((about := metric["controls"]["kinds"].get(kind)) is not None and (about["first"] or not first) for kind in present_kinds)
         and not any(doubts(document, metric, kind) for kind in present_kinds)
     ]
-    return sorted(chosen, key=lambda metric: -_least(document, metric, kinds))
+    return sorted(chosen, key=lambda metric: -_lowest_agreement(document, metric, kinds))
 
 
 def _name_with_least(document: dict[str, Any], metrics: Iterable[dict[str, Any]], kinds: Sequence[str]) -> list[str]:
     """Return the names of metrics, each followed by its lowest agreement in any world of these kinds: ``MIF accuracy (0.64)``."""
-    return [f"{metric['title']} ({_least(document, metric, kinds):.2f})" for metric in metrics]
+    return [f"{metric['title']} ({_lowest_agreement(document, metric, kinds):.2f})" for metric in metrics]
 
 
-def _least(document: dict[str, Any], metric: dict[str, Any], kinds: Sequence[str]) -> float:
+def _lowest_agreement(document: dict[str, Any], metric: dict[str, Any], kinds: Sequence[str]) -> float:
     """Return the lowest agreement of a metric with the truth in any world of these kinds."""
     return min(float(metric["worlds"][world["name"]]["tau"]) for world in document["worlds"] if world["kind"] in kinds)
 

@@ -49,7 +49,7 @@ def drop_class_token(trace: Trace, scores: Tensor) -> Tensor:
     title="Raw attention",
     family="attention",
     classic=True,
-    source=CHEFER.noted("its raw-attention baseline"),
+    source=CHEFER.with_note("its raw-attention baseline"),
     rule=None,
     signed=False,
     class_specific=False,

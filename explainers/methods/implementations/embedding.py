@@ -86,7 +86,7 @@ def _weights(trace: Trace, logits: Tensor) -> Tensor:
     to the logits.
     """
     chosen, details = trace.chosen, trace.recording.model.details
-    slopes: Tensor = chosen.target.output_gradient(chosen.named(logits))
+    slopes: Tensor = chosen.target.output_gradient(chosen.name_logits(logits))
     if chosen.explains != "probability":
         return slopes
     trace.note("A probability is no sum of cosines: each prompt counts by how much the probability rises with its score.")

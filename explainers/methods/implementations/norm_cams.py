@@ -163,7 +163,7 @@ def refinecam(trace: Trace, cam: str = "gradcam++") -> MethodOutput:
         notes.append(
             (f"Nothing in block {', '.join(blocks)} speaks for the answer, which makes the product zero everywhere.",) if blocks else ()
         )
-    return MethodOutput(_on_patches(trace, _stretched(_stretched(maps).prod(0))), notes=tuple(notes))
+    return MethodOutput(_on_patches(trace, _stretch(_stretch(maps).prod(0))), notes=tuple(notes))
 
 
 def _patches(trace: Trace) -> slice:
@@ -177,7 +177,7 @@ def _positive(trace: Trace, cam: Cam, z: Tensor, gradient: Tensor) -> Tensor:
     return cam(z[:, patches], gradient[:, patches]).clamp(min=0)
 
 
-def _stretched(scores: Tensor) -> Tensor:
+def _stretch(scores: Tensor) -> Tensor:
     """Scale each map (B, patches) to run from 0 to 1; a map that is the same everywhere becomes 0."""
     above = scores - scores.amin(-1, keepdim=True)
     return above / (above.amax(-1, keepdim=True) + 1e-8)

@@ -61,11 +61,11 @@ def read_picture(source: PictureSource) -> tuple[Image.Image, GreyWindow | None]
     pictures.
     """
     if isinstance(source, WindowedPicture):
-        return _shown(source.image, source.window)
-    return _shown(source, None)
+        return _show(source.image, source.window)
+    return _show(source, None)
 
 
-def _shown(source: object, window: GreyWindow | None) -> tuple[Image.Image, GreyWindow | None]:
+def _show(source: object, window: GreyWindow | None) -> tuple[Image.Image, GreyWindow | None]:
     if isinstance(source, np.ndarray):
         source = picture_of_array(source)
     if isinstance(source, Image.Image):
@@ -90,7 +90,7 @@ def _shown(source: object, window: GreyWindow | None) -> tuple[Image.Image, Grey
             return _upright_rgb(read_dicom(path, str(path)), str(path), window)
         if needs_heif(head) and not can_read_heif():
             raise ExplainerError(heif_not_installed(str(path)))
-        with _opened(path) as image:
+        with _open_image(path) as image:
             return _upright_rgb(image, str(path), window)
     except UnidentifiedImageError:
         raise ExplainerError(f"{path} is not an image that can be read; send a {join_with_or(FORMATS)} file") from None
@@ -125,7 +125,7 @@ def join_with_or(names: Sequence[str]) -> str:
     return f"{', '.join(names[:-1])} or {names[-1]}"
 
 
-def _opened(path: Path) -> Image.Image:
+def _open_image(path: Path) -> Image.Image:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", Image.DecompressionBombWarning)
@@ -262,7 +262,7 @@ class Preprocessing(PicturePreparation):
         if self.patches is not None:
             return _whole_patches(width, height, *self.patches)
         if self.longest is not None and self.resize is not None:
-            across, down = _within(width, height, self.resize[0], self.longest)
+            across, down = _fit_within(width, height, self.resize[0], self.longest)
             return max(across - across % self.multiple, self.multiple), max(down - down % self.multiple, self.multiple)
         if self.resize is None:
             return width, height
@@ -298,7 +298,7 @@ class Preprocessing(PicturePreparation):
         return canvas
 
 
-def _within(width: int, height: int, shortest: int, longest: int) -> tuple[int, int]:
+def _fit_within(width: int, height: int, shortest: int, longest: int) -> tuple[int, int]:
     """Return (width, height) with the same proportions and the shorter side ``shortest`` pixels long, or shorter if the longer side would
     exceed ``longest``; rounded to whole pixels as in transformers.
     """

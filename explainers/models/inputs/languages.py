@@ -41,7 +41,7 @@ def strange_words(text: TextInput) -> float:
     words = [word for word in text.words if any(character.isalpha() for character in word.text)]
     if not words:
         return 0.0
-    plain = [_plain(word.text) for word in words]
+    plain = [_simplify(word.text) for word in words]
     if len(words) < FEWEST_WORDS:
         return sum(not _latin(word) for word in plain) / len(words)
     small = sum(word in ENGLISH for word in plain)
@@ -49,7 +49,7 @@ def strange_words(text: TextInput) -> float:
     return (strange - small) / len(words)
 
 
-def _plain(word: str) -> str:
+def _simplify(word: str) -> str:
     """Return the word in small letters, without accents, with a straight apostrophe."""
     letters = unicodedata.normalize("NFKD", word.lower().replace("’", "'"))
     return "".join(letter for letter in letters if not unicodedata.combining(letter))

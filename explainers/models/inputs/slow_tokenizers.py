@@ -147,11 +147,11 @@ def spans_of(text: str, pieces: Sequence[str]) -> list[Span]:
     """Return the characters ``[start, end)`` of ``text`` that each piece stands for, in order: by its letters, whatever their case and
     accents. Pieces that are not found, such as unknown words, stand for what lies between their neighbours.
     """
-    plain, places = _plain(text)
+    plain, places = _simplify(text)
     spans_found: list[Span | None] = []
     cursor = 0
     for piece in pieces:
-        letters = _plain(piece)[0].strip()
+        letters = _simplify(piece)[0].strip()
         while cursor < len(plain) and plain[cursor].isspace():
             cursor += 1
         start = plain.find(letters, cursor, cursor + len(letters) + _FAR) if letters else -1
@@ -182,7 +182,7 @@ def _with_gaps(text: str, spans_found: Sequence[Span | None]) -> list[Span]:
     return spans
 
 
-def _plain(text: str) -> tuple[str, list[int]]:
+def _simplify(text: str) -> tuple[str, list[int]]:
     """Return a text without case and accents, and for each of its characters the index in ``text``."""
     plain, places = [], []
     for place, character in enumerate(text):

@@ -76,7 +76,7 @@ class TextReader:
         which the model was trained.
         """
         self._check(texts)
-        wholes = [self._whole(text) for text in texts]
+        wholes = [self._words_of_long_text(text) for text in texts]
         excerpts = [self._excerpt(text, whole) for text, whole in zip(texts, wholes, strict=True)]
         encoded = self._encode([excerpt.text for excerpt in excerpts], padding)
         tensors = {name: encoded[name].to(device) for name in encoded if isinstance(encoded[name], Tensor)}
@@ -175,7 +175,7 @@ class TextReader:
             tokens.append(Token(piece, 0, 0, True) if is_special else Token(text[begin:stop] or piece, begin, stop, False))
         return tuple(tokens)
 
-    def _whole(self, text: str) -> tuple[Word, ...] | None:
+    def _words_of_long_text(self, text: str) -> tuple[Word, ...] | None:
         """Return all words of a text that is too long for the model; None for one that is not."""
         if self.max_tokens is None:
             return None

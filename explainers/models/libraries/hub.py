@@ -125,7 +125,7 @@ def _download(repository: str, progress: DownloadProgress | None) -> Path:
     tell = progress or (lambda text, fraction: None)
     tell(f"asking the hub for {repository}", None)
     sizes = _listing(repository)
-    wanted = _wanted(sizes)
+    wanted = _files_to_download(sizes)
     if not any(name in wanted for name in _WEIGHTS):
         raise ExplainerError(f"{repository} holds no weights that can be read here (safetensors or PyTorch); send another model")
     bar = _bar(tell, repository, sum(sizes[name] for name in wanted))
@@ -140,7 +140,7 @@ def _download(repository: str, progress: DownloadProgress | None) -> Path:
     return folder
 
 
-def _wanted(sizes: dict[str, int]) -> list[str]:
+def _files_to_download(sizes: dict[str, int]) -> list[str]:
     """Return the names of the files to download: the small files of the top folder, then the weights in the best available format."""
     top = [name for name in sizes if "/" not in name]
     index_or_weights = next((name for name in _WEIGHTS if name in top), None)

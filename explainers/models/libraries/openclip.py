@@ -136,13 +136,13 @@ def repository(name: str) -> str | None:
 
     Raises ExplainerError for names that open_clip does not know, and if it is not installed.
     """
-    model, tag = _named(name)
+    model, tag = _split_name(name)
     import open_clip
 
     return str(open_clip.get_pretrained_cfg(model, tag).get("hf_hub") or "").strip("/") or None
 
 
-def _named(name: str) -> tuple[str, str]:
+def _split_name(name: str) -> tuple[str, str]:
     try:
         import open_clip
     except ImportError:
@@ -169,7 +169,7 @@ def load(name: str, progress: DownloadProgress | None = None) -> tuple[nn.Module
     fetch(name, progress)
     import open_clip
 
-    model, tag = _named(name)
+    model, tag = _split_name(name)
     try:
         module = open_clip.create_model(model, pretrained=tag, require_pretrained=True)
         return module.eval(), open_clip.get_tokenizer(model)

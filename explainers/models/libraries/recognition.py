@@ -296,11 +296,11 @@ def _default_preprocessing(module: nn.Module, size: tuple[int, int] | None) -> t
     processor_class = backends.get("pil") or next(iter(backends.values()))
     recipe = processor_preprocessing(processor_class())
     if size is not None:
-        recipe = _resized(recipe, size)
+        recipe = _resize(recipe, size)
     return recipe, (_GUESS.format(processor_class.__name__),)
 
 
-def _resized(recipe: Preprocessing, size: tuple[int, int]) -> Preprocessing:
+def _resize(recipe: Preprocessing, size: tuple[int, int]) -> Preprocessing:
     """Return ``recipe`` for tensors of another size, with the same margin around the crop."""
     if recipe.resize is None or recipe.crop is None:
         return replace(recipe, resize=size, fit="squash", crop=None)

@@ -42,11 +42,11 @@ class SentenceEmbedding(nn.Module):
 
     def forward(self, tokens: Tensor, mask: Tensor) -> Tensor:
         """Return the vectors (B, E) of texts."""
-        x: Tensor = self.dense(torch.cat([_pooled(tokens, mask, pooling) for pooling in self.poolings], -1))
+        x: Tensor = self.dense(torch.cat([_pool(tokens, mask, pooling) for pooling in self.poolings], -1))
         return F.normalize(x, dim=-1) if self.is_normalised else x
 
 
-def _pooled(tokens: Tensor, mask: Tensor, pooling: str) -> Tensor:
+def _pool(tokens: Tensor, mask: Tensor, pooling: str) -> Tensor:
     if pooling == "cls":
         first = mask.argmax(1)  # padding may stand in front
         return tokens[torch.arange(len(tokens)), first]

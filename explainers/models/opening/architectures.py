@@ -55,7 +55,9 @@ def build(architecture: str | Path | nn.Module, weights: Weights, progress: Down
     """
     if isinstance(architecture, nn.Module):
         module = copy.deepcopy(architecture)
-        return Built(module, left_out=_put(module, rename_weights(weights.tensors, module.state_dict()), type(module).__name__, weights))
+        return Built(
+            module, left_out=_load_tensors(module, rename_weights(weights.tensors, module.state_dict()), type(module).__name__, weights)
+        )
     name = str(architecture)
     for start, make in (("timm/", _timm), ("openclip/", _openclip), ("torchvision/", _torchvision)):
         if name.startswith(start):
@@ -106,11 +108,11 @@ def _timm(name: str, weights: Weights) -> Built:
     try:
         module = timm.create_model(name if tagged is not None else architecture, **shape)
     except (TypeError, RuntimeError, AssertionError, ValueError) as problem:
-        raise ExplainerError(f"timm cannot build {architecture} with {_listed(shape)}: {problem}{_may_be(weights)}") from problem
+        raise ExplainerError(f"timm cannot build {architecture} with {_list_names(shape)}: {problem}{_may_be(weights)}") from problem
     wanted = {key: tuple(tensor.shape) for key, tensor in module.state_dict().items()}
     if any(key in wanted and tuple(t.shape) != wanted[key] for key, t in tensors.items()) or not wanted.keys() <= tensors.keys():
         tensors = _convert(architecture, tensors, module)
-    left_out = _put(module, tensors, f"timm/{architecture}", weights)
+    left_out = _load_tensors(module, tensors, f"timm/{architecture}", weights)
     if head is None or not beside_mean:
         return Built(module, left_out=left_out)
     recipe, _ = preprocessing_of(module, "timm", None)
@@ -177,7 +179,7 @@ def _openclip(name: str, weights: Weights) -> Built:
         meant = f" Did you mean {' or '.join(f'openclip/{n}' for n in near)}?" if near else ""
         raise ExplainerError(f"open_clip has no architecture {model!r}.{meant}{_may_be(weights)}")
     module = open_clip.create_model(model, pretrained=None).eval()
-    left_out = _put(module, rename_weights(weights.tensors, module.state_dict()), f"openclip/{model}", weights)
+    left_out = _load_tensors(module, rename_weights(weights.tensors, module.state_dict()), f"openclip/{model}", weights)
     return Built(module, {"tokenizer": open_clip.get_tokenizer(model)}, left_out)
 
 
@@ -197,7 +199,7 @@ def _torchvision(name: str, weights: Weights) -> Built:
 
     tensors, classes = _head_of(make, weights)
     module = make(classes)
-    left_out = _put(module, tensors, f"torchvision/{name}", weights)
+    left_out = _load_tensors(module, tensors, f"torchvision/{name}", weights)
     side = getattr(module, "image_size", 224)
     recipe = Preprocessing(resize=(round(side / 0.875),) * 2, fit="cover", crop=(side, side), mean=_MEAN, std=_STD)
     return Built(module, {"kind": "image", "preprocess": recipe}, left_out)
@@ -252,7 +254,7 @@ def _from_config(folder: Path, name: str, weights: Weights) -> Built:
             raise ExplainerError(_misfit(name, lost, [], weights))
         left_out = tuple(sorted(report["unexpected_keys"]))
     else:
-        left_out = _put(module, tensors, name, weights)
+        left_out = _load_tensors(module, tensors, name, weights)
     how: dict[str, Any] = {}
     if _has_any(folder, "preprocessor_config.json", "processor_config.json"):
         how["preprocess"] = transformers.AutoImageProcessor.from_pretrained(
@@ -282,7 +284,7 @@ def _classifier_class(config: Any, said: Mapping[str, Any]) -> Any:
     raise ExplainerError(f"transformers has no classifier of the kind {config.model_type!r}; send the architecture of one")
 
 
-def _put(module: nn.Module, tensors: Mapping[str, Tensor], name: str, weights: Weights) -> tuple[str, ...]:
+def _load_tensors(module: nn.Module, tensors: Mapping[str, Tensor], name: str, weights: Weights) -> tuple[str, ...]:
     """Load ``tensors`` into ``module``; return the names of tensors that it has no place for. Raises ExplainerError if the others do not
     fit.
     """
@@ -327,5 +329,5 @@ def _sides(shape: tuple[int, ...]) -> str:
     return " x ".join(map(str, shape)) or "one number"
 
 
-def _listed(arguments: Mapping[str, Any]) -> str:
+def _list_names(arguments: Mapping[str, Any]) -> str:
     return ", ".join(f"{key}={value!r}" for key, value in arguments.items())

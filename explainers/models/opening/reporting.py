@@ -70,7 +70,7 @@ def _inputs(model: Model) -> str:
     if model.kind in ("text", "molecule"):
         return f"{model.kind}s"
     height, width = model.details["input"]
-    pictures = f"pictures of {height} x {width} pixels, {_counted(model.details['channels'], 'channel')}"
+    pictures = f"pictures of {height} x {width} pixels, {_count_kinds(model.details['channels'], 'channel')}"
     return f"{pictures}, and prompts" if model.kind == "clip" else pictures
 
 
@@ -80,15 +80,15 @@ def _outputs(model: Model) -> str:
     if model.task is not None and not model.labels:
         return model.task.outputs
     if model.output == "regression":
-        return _counted(len(model.labels), "value")
-    return _counted(len(model.labels), "class", "classes")
+        return _count_kinds(len(model.labels), "value")
+    return _count_kinds(len(model.labels), "class", "classes")
 
 
 def _labels(labels: Sequence[str]) -> str:
     return ", ".join(labels[:_SHOWN]) + (", ..." if len(labels) > _SHOWN else "")
 
 
-def _counted(count: int, singular: str, several: str | None = None) -> str:
+def _count_kinds(count: int, singular: str, several: str | None = None) -> str:
     return f"{count} {singular if count == 1 else several or singular + 's'}"
 
 
@@ -113,7 +113,7 @@ def _reading(model: Model, said: Collection[str]) -> tuple[str, list[Guess]]:
     if getattr(getattr(model.module, "config", None), "problem_type", None):
         return f"{meaning}, as its configuration says (problem_type)", []
     count = 1 if model.output == "sigmoid" and len(model.labels) == 2 else len(model.labels)
-    why = f"a head of {_counted(count, 'number')} without softmax or sigmoid says no more"
+    why = f"a head of {_count_kinds(count, 'number')} without softmax or sigmoid says no more"
     others = [f'output="{other}"' for other in _MEANINGS if other != model.output]
     return meaning, [Guess(f"the output is read as {model.output}", why, " or ".join(others))]
 

@@ -130,7 +130,7 @@ def weights_in(tree: Any, key: str | None = None, name: str = "the dict") -> Wei
         others=tuple(k for k in sets if k != chosen),
         architecture=_architecture(settings),
         labels=_first(settings, _CLASSES),
-        stored=_stored(tensors),
+        stored=_stored_type(tensors),
     )
 
 
@@ -340,7 +340,7 @@ def _in_float(tensor: Tensor) -> Tensor:
     return tensor.float() if tensor.is_floating_point() and tensor.dtype != torch.float64 else tensor
 
 
-def _stored(tensors: Mapping[str, Tensor]) -> str:
+def _stored_type(tensors: Mapping[str, Tensor]) -> str:
     sizes: dict[str, int] = {}
     for tensor in tensors.values():
         dtype = str(tensor.dtype).removeprefix("torch.")
@@ -366,12 +366,12 @@ def _architecture(tree: Mapping[Any, Any]) -> str | None:
     """Return the name of an architecture among a file's settings, if it is one that timm or the hub may have."""
     for held in _settings(tree):
         for name in _ARCHITECTURE:
-            if isinstance(said := held.get(name), str) and (known := _known(said)):
+            if isinstance(said := held.get(name), str) and (known := _known_architecture(said)):
                 return known
     return None
 
 
-def _known(said: str) -> str | None:
+def _known_architecture(said: str) -> str | None:
     import timm
 
     bare = said.removeprefix("timm/").removeprefix("hf_hub:")

@@ -85,7 +85,7 @@ def find_register_neurons(
     if threshold is not None:
         scores, counted = neuron_scores(images, layers, inputs, block, threshold, sparse=sparse, tell=lambda done: tell(before + done))
         highest = blocks // 2 - 1 if highest_block is None else highest_block
-        neurons = tuple(strongest(scores[: highest + 1], count)) if counted else ()
+        neurons = tuple(strongest_neurons(scores[: highest + 1], count)) if counted else ()
     register_neurons = RegisterNeurons(
         model.weights_digest, about or f"{len(inputs)} pictures", len(inputs), counted, block, threshold, neurons
     )
@@ -126,7 +126,7 @@ def neuron_scores(
     return [total / max(1, counted) for total in totals], counted
 
 
-def strongest(scores: Sequence[Tensor], count: int) -> list[tuple[int, int]]:
+def strongest_neurons(scores: Sequence[Tensor], count: int) -> list[tuple[int, int]]:
     """Return (block, neuron) of the ``count`` largest scores, the largest first."""
     places = [(block, neuron) for block, row in enumerate(scores) for neuron in range(len(row))]
     order = torch.cat(list(scores)).argsort(descending=True, stable=True)[:count].tolist() if places else []

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from explainers.errors import ExplainerError
 from explainers.models.eval_mode import evaluating
 from explainers.models.model import Model
-from explainers.models.structure.hooks import hooked, in_this_thread
+from explainers.models.structure.hooks import in_this_thread, remove_hooks_after
 
 
 def check_registers(model: Model) -> None:
@@ -43,7 +43,7 @@ def last_linear_maps(model: Model, tensors: Mapping[str, Tensor]) -> list[nn.Lin
         return in_this_thread(keep)
 
     parts = [(i, part) for i, block in enumerate(model.blocks) for part in block.modules() if isinstance(part, nn.Linear)]
-    with hooked(part.register_forward_hook(keeper(i)) for i, part in parts), torch.no_grad(), evaluating(model.module):
+    with remove_hooks_after(part.register_forward_hook(keeper(i)) for i, part in parts), torch.no_grad(), evaluating(model.module):
         model.forward(tensors)
     layers = [layer for layer in last if layer is not None]
     if len(layers) < len(last):
@@ -61,7 +61,7 @@ def norms_and_activations(model: Model, layers: Sequence[nn.Linear], tensors: Ma
     activations: list[Tensor] = []
 
     def after_block(module: nn.Module, args: Any, output: Any) -> None:
-        norms.append(model.block_kind.given(output).norm(dim=-1))
+        norms.append(model.block_kind.output_tokens(output).norm(dim=-1))
 
     def before_layer(module: nn.Module, args: tuple[Tensor, ...]) -> None:
         activations.append(args[0])
@@ -70,6 +70,6 @@ def norms_and_activations(model: Model, layers: Sequence[nn.Linear], tensors: Ma
         *(block.register_forward_hook(in_this_thread(after_block)) for block in model.blocks),
         *(layer.register_forward_pre_hook(in_this_thread(before_layer)) for layer in layers),
     ]
-    with hooked(handles), torch.no_grad(), evaluating(model.module):
+    with remove_hooks_after(handles), torch.no_grad(), evaluating(model.module):
         model.forward(tensors)
     return torch.stack(norms, 1), activations

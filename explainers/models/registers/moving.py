@@ -20,7 +20,7 @@ from explainers.models.layout import Layout
 from explainers.models.model import Model
 from explainers.models.registers.mlps import check_registers, last_linear_maps
 from explainers.models.removal.token_removal import REFUSALS
-from explainers.models.structure.hooks import hooked, in_this_thread
+from explainers.models.structure.hooks import in_this_thread, remove_hooks_after
 
 #: Whose largest activation the added token gets: each neuron's own, as the paper says, or one for all of a block, as its code has it.
 Largest = Literal["neuron", "block"]
@@ -114,7 +114,7 @@ def with_registers(model: Model, neurons: tuple[tuple[int, int], ...], how: Movi
         hooks.append(partial(_hook_mlp, layers[block], chosen, layout, how))
 
     def view() -> AbstractContextManager[None]:
-        return hooked(hook() for hook in hooks)
+        return remove_hooks_after(hook() for hook in hooks)
 
     def within(run: Callable[[Mapping[str, Tensor]], Any]) -> Callable[[Mapping[str, Tensor]], Any]:
         def answer(tensors: Mapping[str, Tensor]) -> Any:
@@ -154,9 +154,9 @@ def _hook_entry(model: Model, prefix: int, added: int) -> Any:
     kind = model.block_kind
 
     def add(module: nn.Module, args: Any, kwargs: Any) -> Any:
-        x = kind.taken(args, kwargs)
+        x = kind.input_tokens(args, kwargs)
         zeros = x.new_zeros(len(x), added, x.shape[2])
-        return kind.with_taken(args, kwargs, torch.cat([x[:, :prefix], zeros, x[:, prefix:]], 1))
+        return kind.with_input_tokens(args, kwargs, torch.cat([x[:, :prefix], zeros, x[:, prefix:]], 1))
 
     return model.entry.register_forward_pre_hook(_for_this_thread(add), with_kwargs=True, prepend=True)
 

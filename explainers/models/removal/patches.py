@@ -138,7 +138,7 @@ def first_time(model: Model, change: Callable[[Tensor], Tensor]) -> Hook:
         if not waiting:
             return None
         waiting = False
-        return model.block_kind.with_taken(args, kwargs, change(model.block_kind.taken(args, kwargs)))
+        return model.block_kind.with_input_tokens(args, kwargs, change(model.block_kind.input_tokens(args, kwargs)))
 
     return hook
 

@@ -16,7 +16,7 @@ from explainers.models.eval_mode import answering
 from explainers.models.model import Model
 from explainers.models.removal.stem import Stem
 from explainers.models.removal.ways import How
-from explainers.models.structure.hooks import hooked, in_this_thread
+from explainers.models.structure.hooks import in_this_thread, remove_hooks_after
 
 BATCH = 64  # inputs in one forward pass
 TOKENS = 2000  # in one forward pass on a CPU: longer passes are no faster a token, and others are let in between two passes
@@ -93,7 +93,7 @@ def answer(model: Model, tensors: Mapping[str, Tensor], hooks: Sequence[tuple[nn
             hooks = [(model.entry, stem.end), *hooks]
             stack.enter_context(stem)
         handles = (module.register_forward_pre_hook(in_this_thread(hook), with_kwargs=True) for module, hook in hooks)
-        stack.enter_context(hooked(handles))
+        stack.enter_context(remove_hooks_after(handles))
         return model.forward(tensors)
 
 

@@ -18,10 +18,10 @@ import torch
 from torch import Tensor, nn
 
 from explainers.errors import ExplainerError
-from explainers.models.eval_mode import uncompiled
+from explainers.models.eval_mode import without_compilation
 from explainers.models.structure.block_kinds import BlockCall, BlockKind, OneStream, kind_of
-from explainers.models.structure.block_kinds.base import floating
-from explainers.models.structure.hooks import hooked
+from explainers.models.structure.block_kinds.base import floating_tensors
+from explainers.models.structure.hooks import remove_hooks_after
 from explainers.models.structure.spans import Span, spans_of
 
 
@@ -67,7 +67,7 @@ class _Call:
     block: nn.Module
     tokens: Tensor | None
     norm: nn.Module | None  # the normalisation that made its input
-    taken: list[Tensor]  # all tensors that went in
+    inputs: list[Tensor]  # all tensors that went in
     output: Tensor | None = None
     block_kind: BlockKind | None = None  # where calls tell it: of several streams
     tokens_first: bool = False  # whether tokens lie before samples in what it takes and gives
@@ -91,7 +91,7 @@ class _Call:
 
 
 _LISTS = (nn.ModuleList, nn.Sequential)
-_GIVEN = "blocks="  # the row that the caller named; no module's name has this character
+_ROW_OF_CALLER = "blocks="  # the row that the caller named; no module's name has this character
 BlockCalls = list[_Call]  # successive calls that keep one shape
 
 
@@ -103,7 +103,7 @@ def trial(module: nn.Module) -> Iterator[None]:
     modes = [(m, m.training) for m in module.modules()]
     module.eval()
     try:
-        with uncompiled(), torch.random.fork_rng(devices=[]), torch.no_grad():
+        with without_compilation(), torch.random.fork_rng(devices=[]), torch.no_grad():
             yield
     finally:
         for m, training in modes:
@@ -141,9 +141,9 @@ def find(
     """
     names = dict(module.named_modules())
     given = _given_blocks(names, blocks)
-    containers = {name: list(c.children()) for name, c in names.items() if _is_row(c)} | ({_GIVEN: given} if given else {})
+    containers = {name: list(c.children()) for name, c in names.items() if _is_row(c)} | ({_ROW_OF_CALLER: given} if given else {})
     calls = _watch(module, containers, run, batch)
-    runs = _runs([call for call in calls if not given or call.row == _GIVEN])
+    runs = _runs([call for call in calls if not given or call.row == _ROW_OF_CALLER])
     if not runs and not given:
         with trial(module):
             spans = spans_of(module, run)
@@ -165,7 +165,7 @@ def find(
     else:
         whole = [run for run in runs if words is not None and run[0].tokens is not None and run[0].tokens.shape[1] >= words]
         runs = (whole or runs) if not first_row() else _from_first(runs)
-        chosen = _chosen(runs or [_last_map(module, run, batch)], {id(m): name for name, m in names.items()})
+        chosen = _choose_run(runs or [_last_map(module, run, batch)], {id(m): name for name, m in names.items()})
     first = chosen[0]
     assert first.tokens is not None
     row, kind = first.token_row, first.kind
@@ -173,7 +173,7 @@ def find(
         blocks=tuple(call.block for call in chosen),
         entry=_before_spans(names, first) if isinstance(first.block, Span) and entry is None else _entry(names, first, entry),
         tokens=row.shape[1],
-        width=kind.patch_width(first.taken),
+        width=kind.patch_width(first.inputs),
         block_kind=kind,
         grid=kind.map_of((first.tokens,), {}),
         class_blocks=_class_blocks(calls, chosen[-1], row.shape),
@@ -226,7 +226,7 @@ def _watch(module: nn.Module, containers: Mapping[str, Sequence[nn.Module]], run
             made = tokens is not None and result is not None and result.shape == tokens.shape
             made = made and (result is tokens or bool((result == tokens).all()))
             laid = tokens.transpose(0, 1) if turned and tokens is not None else tokens
-            open_calls.append(_Call(row, child, laid, norm if made else None, floating((args, kwargs)), tokens_first=turned))
+            open_calls.append(_Call(row, child, laid, norm if made else None, floating_tensors((args, kwargs)), tokens_first=turned))
             calls.append(open_calls[-1])
 
         return hook
@@ -235,7 +235,7 @@ def _watch(module: nn.Module, containers: Mapping[str, Sequence[nn.Module]], run
         call = open_calls.pop()
         call.output, call.block_kind = first_tensor(output), kind_of(BlockCall(child, args, kwargs, output, batch))
         if call.block_kind is not None:
-            call.tokens, call.output, call.norm = call.block_kind.taken(args, kwargs), call.block_kind.given(output), None
+            call.tokens, call.output, call.norm = call.block_kind.input_tokens(args, kwargs), call.block_kind.output_tokens(output), None
         elif call.tokens_first and call.output is not None and call.output.dim() == 3:
             call.output = call.output.transpose(0, 1)
 
@@ -251,7 +251,7 @@ def _watch(module: nn.Module, containers: Mapping[str, Sequence[nn.Module]], run
         weights = [] if list(m.children()) else list(m.parameters())
         if weights and all(p.dim() == 1 for p in weights):
             handles.append(m.register_forward_hook(norm_ran))
-    with hooked(handles), trial(module):
+    with remove_hooks_after(handles), trial(module):
         run()
     return calls
 
@@ -316,7 +316,7 @@ def _no_blocks(module: nn.Module) -> str:
     return _NO_BLOCKS
 
 
-def _chosen(runs: list[BlockCalls], names: Mapping[int, str]) -> BlockCalls:
+def _choose_run(runs: list[BlockCalls], names: Mapping[int, str]) -> BlockCalls:
     """Return the longest run over the patches of the run that is last; ``names`` has the name of each module by its id."""
     # a row inside one of several blocks (MLPs in a row, branches) is a part of that block
     inside = tuple(f"{names[id(call.block)]}." for run in runs if len({id(call.block) for call in run}) > 1 for call in run)
@@ -340,7 +340,9 @@ def _class_blocks(calls: Sequence[_Call], last: _Call, shape: torch.Size) -> tup
     whole, others, token = ((batch, count, width) for count in (1 + tokens, tokens, 1))
     ways = (((whole,), whole), ((others, token), token), ((token, others), token))
     after = next((i for i, call in enumerate(calls) if call is last), len(calls)) + 1
-    behind = [call for call in calls[after:] if call.output is not None and (tuple(x.shape for x in call.taken), call.output.shape) in ways]
+    behind = [
+        call for call in calls[after:] if call.output is not None and (tuple(x.shape for x in call.inputs), call.output.shape) in ways
+    ]
     return tuple(call.block for call in behind if call.row == behind[0].row)
 
 
@@ -357,10 +359,10 @@ def _earlier(calls: Sequence[_Call], first: _Call) -> tuple[EarlierCall, ...]:
         if alike and more and call.block_kind is None and call.output is not None and id(call.tokens) not in seen:
             seen.add(id(call.tokens))
             with_more.append(call)
-    return tuple(_numbered(calls, call) for call in [*with_more, first]) if with_more else ()
+    return tuple(_number_call(calls, call) for call in [*with_more, first]) if with_more else ()
 
 
-def _numbered(calls: Sequence[_Call], call: _Call) -> EarlierCall:
+def _number_call(calls: Sequence[_Call], call: _Call) -> EarlierCall:
     same = [each for each in calls if each.block is call.block and each.row == call.row]
     return EarlierCall(call.block, next((i for i, each in enumerate(same, 1) if each is call), 1), call.keeps)
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from explainers.errors import ExplainerError
 from explainers.models.outputs import Forward
 from explainers.models.structure.blocks import EarlierCall, Structure, first_tensor, trial
-from explainers.models.structure.hooks import hooked
+from explainers.models.structure.hooks import remove_hooks_after
 from explainers.models.structure.watching import Enough, with_first_tensor
 
 #: How far tokens are moved, in their deviations: so little that a choice of tokens by their size stays the same.
@@ -69,7 +69,7 @@ def _is_in_place(
         for source, target, inside in ((call, call, True), (call, after, False)):
             if inside and call.keeps_shape:
                 continue
-            moved = _moved(module, run, sample, source, target, places, inside)
+            moved = _trace_tokens(module, run, sample, source, target, places, inside)
             if moved is None:
                 return True  # the blocks do not follow one another
             places, blurred = moved, blurred or inside
@@ -92,7 +92,7 @@ def _centres(rows: int, columns: int) -> Tensor:
     return torch.stack([down.repeat_interleave(columns), across.repeat(rows)], -1)
 
 
-def _moved(
+def _trace_tokens(
     module: nn.Module, run: Forward, tensors: Mapping[str, Tensor], source: EarlierCall, target: EarlierCall, places: Tensor, inside: bool
 ) -> Tensor | None:
     """Return where the tokens of ``target`` come from, (S, 2), NaN for a token of no patch, if those of ``source`` lie at ``places``; with
@@ -177,6 +177,6 @@ def _answers(
         handles.append(target.block.register_forward_pre_hook(arrive, with_kwargs=True))
     pixels = tensors["pixel_values"]
     given = tensors if codes is None else {**tensors, "pixel_values": pixels[:1].repeat(len(codes), 1, 1, 1)}
-    with hooked(handles), trial(module), suppress(Enough, ExplainerError):
+    with remove_hooks_after(handles), trial(module), suppress(Enough, ExplainerError):
         run(given)
     return seen[0] if seen else pixels.new_zeros(0)

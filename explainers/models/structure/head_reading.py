@@ -16,7 +16,7 @@ from explainers.errors import ExplainerError
 from explainers.models.outputs import Forward
 from explainers.models.structure.blocks import Structure, first_tensor, trial
 from explainers.models.structure.fixed_reads import FixedReads
-from explainers.models.structure.hooks import hooked
+from explainers.models.structure.hooks import remove_hooks_after
 from explainers.models.structure.watching import with_first_tensor
 
 NO_GRADIENT = (
@@ -125,16 +125,16 @@ def _gradient_at_last_block(
     def hook(child: nn.Module, args: Any, output: Any) -> Any:
         nonlocal calls_left, leaf
         calls_left -= 1
-        tokens = block_kind.given(output) if by_kind else first_tensor(output)
+        tokens = block_kind.output_tokens(output) if by_kind else first_tensor(output)
         if calls_left or tokens is None:
             return None
         leaf = change(tokens).clone().requires_grad_()
         torch.set_grad_enabled(True)  # from here to the output; trial() puts it back
         if block_kind.is_row:
             reads.begin(leaf)
-        return block_kind.with_given(output, leaf) if by_kind else with_first_tensor(output, leaf)
+        return block_kind.with_output_tokens(output, leaf) if by_kind else with_first_tensor(output, leaf)
 
-    with hooked([last.register_forward_hook(hook)]), trial(module):
+    with remove_hooks_after([last.register_forward_hook(hook)]), trial(module):
         with reads:
             logits = run(tensors)
         assert leaf is not None

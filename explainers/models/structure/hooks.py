@@ -13,7 +13,7 @@ Hook = Callable[..., Any]
 
 
 @contextmanager
-def hooked(handles: Iterable[RemovableHandle]) -> Iterator[None]:
+def remove_hooks_after(handles: Iterable[RemovableHandle]) -> Iterator[None]:
     """Remove the hooks of ``handles`` when this context ends, even if its code raises."""
     handles = list(handles)
     try:

@@ -17,7 +17,7 @@ from explainers.models.structure.blocks import Structure
 from explainers.models.structure.dropped_tokens import are_in_place
 from explainers.models.structure.head_reading import ReadTokens, read_tokens
 from explainers.models.structure.patch_places import is_in_order
-from explainers.models.structure.watching import covers_image, embedded, has_bypass, sees_all_edges
+from explainers.models.structure.watching import covers_image, embed, has_bypass, sees_all_edges
 
 LayoutOf = Callable[[Mapping[str, Tensor]], Layout]
 
@@ -28,7 +28,7 @@ def text_layout(module: nn.Module, structure: Structure, run: Forward, tensors: 
     """
     read = read_tokens(module, structure, run, tensors, None)
     prefix = int(read.class_token == 0) if prefix is None else prefix
-    layout = Layout(prefix, read.class_token, None, other_tokens=_others(read, prefix))
+    layout = Layout(prefix, read.class_token, None, other_tokens=_other_tokens(read, prefix))
     return lambda tensors: layout
 
 
@@ -58,12 +58,12 @@ def image_layout(
         prefix = 0  # a map of tokens has no room for others
     after = 0
     if prefix is None:
-        prefix, after = _unchanging(embedded(module, structure, run, tensors) if x is None else x)
+        prefix, after = _unchanging(embed(module, structure, run, tensors) if x is None else x)
     if not 0 <= prefix < structure.tokens:
         raise ExplainerError(f"prefix={prefix} leaves no patches of the model's {structure.tokens} tokens; pass a smaller prefix=")
     sample = {name: tensor[:1] for name, tensor in tensors.items()}
     tokens_read = ReadTokens(None) if dense else read_tokens(module, structure, run, sample, prefix, after)
-    read, others = tokens_read.class_token, _others(tokens_read, prefix)
+    read, others = tokens_read.class_token, _other_tokens(tokens_read, prefix)
     height, width = tensors["pixel_values"].shape[-2:]
     rows, columns = structure.grid or (0, 0)
     if min(rows, columns) > 1 and abs(rows - math.sqrt(rows * columns * height / width)) > 1.5:
@@ -105,7 +105,7 @@ def image_layout(
         if not dense or (down.is_integer() and across.is_integer()):
             return int(down), int(across)
         pixels = tensors["pixel_values"].new_zeros(1, tensors["pixel_values"].shape[1], tall, wide)
-        tokens = embedded(module, structure, run, {**tensors, "pixel_values": pixels}).shape[1] - prefix - after
+        tokens = embed(module, structure, run, {**tensors, "pixel_values": pixels}).shape[1] - prefix - after
         grids = [
             (int(down), int(across)),
             (math.ceil(down), math.ceil(across)),
@@ -140,11 +140,11 @@ def _known_layout(module: nn.Module, structure: Structure, run: Forward, tensors
                 "is not known (one that is shown a crop, as CrossViT's with crop_scale=True, cannot be explained)"
             )
     read = read_tokens(module, structure, run, {name: tensor[:1] for name, tensor in tensors.items()}, before)
-    layout = Layout(before, read.class_token, grids[0], tuple(grids[1:]), other_tokens=_others(read, before))
+    layout = Layout(before, read.class_token, grids[0], tuple(grids[1:]), other_tokens=_other_tokens(read, before))
     return lambda batch: layout
 
 
-def _others(read: ReadTokens, prefix: int) -> OtherTokens:
+def _other_tokens(read: ReadTokens, prefix: int) -> OtherTokens:
     """Return which tokens the head reads next to the class token, of a model with so many prefix tokens."""
     return OtherTokens.at(read.others, prefix, read.place, read.count)
 

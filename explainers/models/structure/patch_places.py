@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from explainers.models.outputs import Forward
 from explainers.models.structure.blocks import Structure
-from explainers.models.structure.watching import embedded
+from explainers.models.structure.watching import embed
 
 #: How strong the noise is by which patches are told apart: as weak as rounding lets it be, as layers that are not linear bend it.
 _NOISE = 0.002
@@ -47,7 +47,7 @@ def patch_places(
         for side, count in zip((height, width), grid, strict=True)
     )
     images = torch.cat([pixels, pixels + noise, pixels + noise * down[:, None], pixels + noise * across])
-    x = embedded(module, structure, run, {**tensors, "pixel_values": images})[:, place].double()
+    x = embed(module, structure, run, {**tensors, "pixel_values": images})[:, place].double()
     plain, *coded = x[1:] - x[0]
     tiny = torch.finfo(torch.float64).tiny
     size = plain.square().sum(-1).clamp_min(tiny)

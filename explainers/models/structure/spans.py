@@ -11,7 +11,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from explainers.models.structure.hooks import hooked
+from explainers.models.structure.hooks import remove_hooks_after
 
 
 class Span(nn.Module):
@@ -71,7 +71,7 @@ def spans_of(module: nn.Module, run: Callable[[], Any]) -> dict[str, list[nn.Mod
     def note(child: nn.Module, args: Any) -> None:
         calls.append((child, args[0] if args and isinstance(args[0], Tensor) else None))
 
-    with hooked(part.register_forward_pre_hook(note) for part in module.modules()):
+    with remove_hooks_after(part.register_forward_pre_hook(note) for part in module.modules()):
         run()
     rows: dict[str, list[nn.Module]] = {}
     for name, blocks in lists.items():

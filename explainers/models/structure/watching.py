@@ -13,23 +13,23 @@ from torch import Tensor, nn
 from explainers.errors import ExplainerError
 from explainers.models.outputs import Forward
 from explainers.models.structure.blocks import Structure, trial
-from explainers.models.structure.hooks import hooked
+from explainers.models.structure.hooks import remove_hooks_after
 
 
 class Enough(Exception):
     """An exception that ends a trial pass early."""
 
 
-def embedded(module: nn.Module, structure: Structure, run: Forward, tensors: Mapping[str, Tensor]) -> Tensor:
+def embed(module: nn.Module, structure: Structure, run: Forward, tensors: Mapping[str, Tensor]) -> Tensor:
     """Run the model on ``tensors`` up to its first block, and return the embedded tokens (B, S, D)."""
     entry, block_kind = structure.entry, structure.block_kind
     seen: list[Tensor] = []
 
     def hook(child: nn.Module, args: Any, kwargs: Any) -> None:
-        seen.append(block_kind.taken(args, kwargs))
+        seen.append(block_kind.input_tokens(args, kwargs))
         raise Enough
 
-    with hooked([entry.register_forward_pre_hook(hook, with_kwargs=True)]), trial(module), suppress(Enough):
+    with remove_hooks_after([entry.register_forward_pre_hook(hook, with_kwargs=True)]), trial(module), suppress(Enough):
         run(tensors)
     if not seen:
         raise ExplainerError("the model does not call the module that entry= names: pass the one that takes the embedded tokens")
@@ -51,7 +51,7 @@ def covers_image(module: nn.Module, structure: Structure, run: Forward, pixels: 
     images = pixels.repeat(1 + len(edges), 1, 1, 1)
     for image, edge in zip(images[1:], edges, strict=True):
         image[:, *edge] += 1
-    x = embedded(module, structure, run, {"pixel_values": images})[:, place]
+    x = embed(module, structure, run, {"pixel_values": images})[:, place]
     top, bottom, left, right = (x[1:] != x[:1]).any(-1).unflatten(1, grid)
     near, far = (top[0], bottom[-1], left[:, 0], right[:, -1]), (top[-1], bottom[0], left[:, -1], right[:, 0])
     single = (grid[0] == 1, grid[0] == 1, grid[1] == 1, grid[1] == 1)
@@ -79,7 +79,7 @@ def sees_all_edges(module: nn.Module, structure: Structure, run: Forward, tensor
     noise = torch.randn(pixels.shape[1:], generator=torch.Generator().manual_seed(0)).to(pixels)
     for image, edge in zip(images[1:], edges, strict=True):
         image[:, *edge] = pixels[0][:, *edge].roll(1, 0) + noise[:, *edge]
-    x = embedded(module, structure, run, {**tensors, "pixel_values": images})
+    x = embed(module, structure, run, {**tensors, "pixel_values": images})
     return len(x) != len(images) or bool((x[1:] != x[:1]).flatten(1).any(1).all())
 
 
@@ -100,18 +100,18 @@ def has_bypass(
             return None
         first = False
         try:
-            tokens = block_kind.taken(args, kwargs)
+            tokens = block_kind.input_tokens(args, kwargs)
         except ExplainerError:  # the tokens are not where they could be replaced
             is_out_of_reach = True
             return None
         if len(tokens) != 2:
             return None
         x = tokens
-        return block_kind.with_taken(args, kwargs, tokens[:1].expand_as(tokens).clone())
+        return block_kind.with_input_tokens(args, kwargs, tokens[:1].expand_as(tokens).clone())
 
     with trial(module):
         apart = (run(tensors) if answers is None else answers).diff(dim=0).abs().max()
-        with hooked([entry.register_forward_pre_hook(hook, with_kwargs=True)]):
+        with remove_hooks_after([entry.register_forward_pre_hook(hook, with_kwargs=True)]):
             still_apart = run(tensors).diff(dim=0).abs().max()
     if is_out_of_reach:
         return False, None  # nothing was replaced: what reads the tokens says why
@@ -141,15 +141,15 @@ def reads_words_twice(
             nonlocal is_replaced
             if is_replaced is not None:
                 return None
-            is_replaced = block_kind.taken(args, kwargs).shape == x.shape
-            return block_kind.with_taken(args, kwargs, x.clone()) if is_replaced else None
+            is_replaced = block_kind.input_tokens(args, kwargs).shape == x.shape
+            return block_kind.with_input_tokens(args, kwargs, x.clone()) if is_replaced else None
 
-        with hooked([entry.register_forward_pre_hook(hook, with_kwargs=True)]):
+        with remove_hooks_after([entry.register_forward_pre_hook(hook, with_kwargs=True)]):
             answer = run(other)
         return answer if is_replaced else None
 
     try:
-        x = embedded(module, structure, run, first)
+        x = embed(module, structure, run, first)
         with trial(module):
             logits = run(first) if answers is None else answers
             replaced = answer_with(x)

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from explainers.errors import ExplainerError
 from explainers.models.outputs import Forward
 from explainers.models.structure.blocks import Structure
-from explainers.models.structure.watching import embedded
+from explainers.models.structure.watching import embed
 
 #: How many tokens of a text are changed at most.
 _MOST = 16
@@ -30,7 +30,7 @@ def check_word_order(module: nn.Module, structure: Structure, run: Forward, tens
             others = [int(token) for token in ids[0, :last] if token != ids[0, place]]
             changed[row, place] = others[place % len(others)] if others else ids[0, place]
         batch = {name: tensor.expand(len(changed), *tensor.shape[1:]) if len(tensor) == 1 else tensor for name, tensor in given.items()}
-        x = embedded(module, structure, run, {**batch, "input_ids": changed})
+        x = embed(module, structure, run, {**batch, "input_ids": changed})
         if len(x) != len(changed):
             return  # texts do not lie apart there: nothing is seen
         moved = (x[1:].double() - x[:1].double()).norm(dim=-1)

@@ -74,7 +74,7 @@ class ObjectDetection(Task):
         def run(tensors: Mapping[str, Tensor]) -> Any:
             with _Sigmoids() as sigmoids:
                 output = forward(tensors)
-            return {**output, BEFORE: sigmoids.before(self._boxes(output))}
+            return {**output, BEFORE: sigmoids.input_of(self._boxes(output))}
 
         return run
 
@@ -112,7 +112,7 @@ class ObjectDetection(Task):
         named = _BOX.fullmatch(at.strip())
         boxes = self._boxes(task_input.output)[0]
         if named is None or (named[2] or "left") not in SIDES:
-            raise self.unknown(at, places)
+            raise self.unknown_place(at, places)
         index = int(named[1])
         if index >= len(boxes):
             raise ExplainerError(f"at={at!r}: the model gives the boxes box:0 to box:{len(boxes) - 1}.")
@@ -165,7 +165,7 @@ class _Sigmoids(TorchFunctionMode):
             self._pairs.append((out, args[0] if args else (kwargs or {})["input"]))
         return out
 
-    def before(self, out: Tensor) -> Tensor:
+    def input_of(self, out: Tensor) -> Tensor:
         """Return the input of the sigmoid whose output is ``out``. Raises ExplainerError if it is the output of none."""
         for given, before in self._pairs:
             if given is out:

@@ -66,7 +66,7 @@ class Features(Task):
         module: Any = self._module
         return lambda tensors: module.forward_features(tensors["pixel_values"])
 
-    def hidden(self, output: Any) -> Tensor:
+    def hidden_states(self, output: Any) -> Tensor:
         """Return the last hidden states (B, S, D) in a backbone's output."""
         tokens = output if isinstance(output, Tensor) else tensor_of(output, "last_hidden_state")
         if tokens is None:
@@ -75,14 +75,14 @@ class Features(Task):
             tokens = tokens.flatten(1, 2) if tokens.shape[-1] == getattr(self._module, "num_features", -1) else tokens.flatten(2).mT
         return tokens
 
-    def pooled(self, output: Any) -> Tensor:
+    def pooled_features(self, output: Any) -> Tensor:
         """Return the vector (B, D) of features of the whole input, from a backbone's output."""
         module: Any = self._module
         if self._library == "timm":
             pooled: Tensor = module.forward_head(output, pre_logits=True)
-            return pooled if pooled.dim() == 2 else self._of_tokens(self.hidden(pooled))
+            return pooled if pooled.dim() == 2 else self._of_tokens(self.hidden_states(pooled))
         if self._embedding is not None:
-            embedding: Tensor = self._embedding(self.hidden(output), output[MASK])
+            embedding: Tensor = self._embedding(self.hidden_states(output), output[MASK])
             return embedding
         for name in _PROJECTED:
             if (projected := tensor_of(output, name)) is not None and projected.dim() == 2:
@@ -90,7 +90,7 @@ class Features(Task):
         given = tensor_of(output, "pooler_output")
         if given is not None and not hasattr(getattr(module, "pooler", None), "dense"):
             return given.flatten(1)
-        return self._of_tokens(self.hidden(output))
+        return self._of_tokens(self.hidden_states(output))
 
     def _of_tokens(self, tokens: Tensor) -> Tensor:
         """Return the class token of (B, S, D), else their mean."""
@@ -98,7 +98,7 @@ class Features(Task):
 
     def trial(self, output: Any) -> Tensor:
         """Return the vector (B, D) of features of the whole input, from a backbone's output."""
-        return self.pooled(output)
+        return self.pooled_features(output)
 
     def class_count(self, logits: Tensor) -> int:
         """Return 0: a feature is no class, so the model has no class names."""
@@ -118,7 +118,7 @@ class Features(Task):
         components = [Place(f"component:{i + 1}", f"principal component {i + 1}") for i in range(COMPONENTS) if task_input.layout.grid]
         return [*similar, *patches, Place("features", "features"), Place("mean", "mean of the features"), *components]
 
-    def usual(self, task_input: TaskInput, places: Sequence[Place]) -> Place:
+    def default_place(self, task_input: TaskInput, places: Sequence[Place]) -> Place:
         """Return the default place: the similarity if there is a reference, else the patch that differs most from the others, else the
         features.
         """
@@ -131,7 +131,7 @@ class Features(Task):
             return self._token_place(int(number[1]), None if number[2] is None else int(number[2]), at, task_input)
         if component is not None:
             count = int(component[1])
-            most = min(self.hidden(task_input.output).shape[1:])
+            most = min(self.hidden_states(task_input.output).shape[1:])
             if task_input.layout.grid is None or not 1 <= count < most:
                 raise ExplainerError(f"at={at!r}: send component:1 to component:{most - 1}, of a picture.")
             return Place(f"component:{count}", f"principal component {count}")
@@ -164,26 +164,32 @@ class Features(Task):
         """Return a reading of a place: a cosine with a constant vector, projections, or the features themselves."""
         read_class_token = 0 if self._class_token and self._reads_class_token(task_input.output) else None
         if place.at == "features":
-            width = self.pooled(task_input.output).shape[-1]
-            return Reading(place, self.pooled, [f"feature {i}" for i in range(width)], "regression", read_class_token)
+            width = self.pooled_features(task_input.output).shape[-1]
+            return Reading(place, self.pooled_features, [f"feature {i}" for i in range(width)], "regression", read_class_token)
         if place.at == "mean":
             return Reading(
-                place, lambda output: self.pooled(output).mean(-1, keepdim=True), ["mean of the features"], "regression", read_class_token
+                place,
+                lambda output: self.pooled_features(output).mean(-1, keepdim=True),
+                ["mean of the features"],
+                "regression",
+                read_class_token,
             )
         if place.at == "similar":
             reference = task_input.tensors[REFERENCE]
             labels = ["similarity to the reference"]
-            return Reading(place, lambda output: cosines(self.pooled(output), reference), labels, "regression", read_class_token)
+            return Reading(place, lambda output: cosines(self.pooled_features(output), reference), labels, "regression", read_class_token)
         if place.tokens is not None:
             token = place.tokens[0]
-            features = self.hidden(task_input.output)[:, token].detach()
+            features = self.hidden_states(task_input.output)[:, token].detach()
             # no cosine: that of a vector with itself has no slope
             towards = features.mT / features.square().sum()
             note = (
                 f"What is explained is how far the {place.label} is what it is: the projection of its features on those that it has here, "
                 "as a share of them, which is 1 of the whole input."
             )
-            return Reading(place, lambda output: self.hidden(output)[:, token] @ towards, [place.label], "regression", token, (note,))
+            return Reading(
+                place, lambda output: self.hidden_states(output)[:, token] @ towards, [place.label], "regression", token, (note,)
+            )
         return self._component(place, task_input)
 
     def _component(self, place: Place, task_input: TaskInput) -> Reading:
@@ -205,7 +211,7 @@ class Features(Task):
         return Reading(place, read, [place.label], "regression", None, (note,))
 
     def _patches(self, output: Any, start: int) -> Tensor:
-        return self.hidden(output)[:, start:]
+        return self.hidden_states(output)[:, start:]
 
     def _reads_class_token(self, output: Any) -> bool:
         """Return whether a backbone computes its features of the whole input from the class token."""

@@ -161,7 +161,7 @@ class GeneratedAnswer(VocabularyTask):
         p = logits[first - 1 : last].double().log_softmax(-1).gather(-1, ids[first : last + 1, None])
         return float(p.sum().exp())
 
-    def usual(self, task_input: TaskInput, places: Sequence[Place]) -> Place:
+    def default_place(self, task_input: TaskInput, places: Sequence[Place]) -> Place:
         """Return the default place: the whole answer."""
         return places[0]
 

@@ -84,7 +84,7 @@ class QuestionAnswering(Task):
             places.append(Place(name, f"{name} of the answer", (token, token), says=says, score=score))
         return places
 
-    def usual(self, task_input: TaskInput, places: Sequence[Place]) -> Place:
+    def default_place(self, task_input: TaskInput, places: Sequence[Place]) -> Place:
         """Return the default place: the answer."""
         return places[0]
 
@@ -97,7 +97,7 @@ class QuestionAnswering(Task):
         assert isinstance(record, TextInput)
         place = place_in_text(at, record, part=1)
         if place is None or place.tokens is None or not set(place.tokens) <= set(context):
-            raise self.unknown(at, places)
+            raise self.unknown_place(at, places)
         return place
 
     def reading(self, place: Place, task_input: TaskInput) -> Reading:

@@ -66,7 +66,7 @@ class ImageSegmentation(Task):
                 places.append(Place(f"{_CLASS}{label}", f"{label}, {share:.0%} of the picture", says=label, score=score, area=share))
         return [*places, self._rectangle(WHOLE, "the whole picture", (0.0, 0.0, 1.0, 1.0), task_input)]
 
-    def usual(self, task_input: TaskInput, places: Sequence[Place]) -> Place:
+    def default_place(self, task_input: TaskInput, places: Sequence[Place]) -> Place:
         """Return the default place: the largest area that is not background, or if all is background the largest."""
         areas = [place for place in places if place.area is not None]
         return next((place for place in areas if (place.says or "").casefold() not in _BACKGROUND), areas[0])
@@ -89,7 +89,7 @@ class ImageSegmentation(Task):
                 f"at={at!r}: the model gives no part of this picture to that class; it sees {seen}. Send region:x0,y0,x1,y1 and the class "
                 "as the target to ask about a part of the picture."
             )
-        raise self.unknown(at, places)
+        raise self.unknown_place(at, places)
 
     def _rectangle(self, at: str, label: str, box: tuple[float, float, float, float], task_input: TaskInput) -> Place:
         logits = logits_in(task_input.output)[0]

@@ -100,7 +100,7 @@ class SeveralHeads(Task):
             places.append(Place(name, f"output {name}", says=says, score=score))
         return places
 
-    def usual(self, task_input: TaskInput, places: Sequence[Place]) -> Place:
+    def default_place(self, task_input: TaskInput, places: Sequence[Place]) -> Place:
         """Return the default place: the first of ``places``."""
         return places[0]
 

@@ -17,6 +17,7 @@ from explainers.models.layout import Layout, OtherTokens
 from explainers.models.libraries.calls import RawForward
 from explainers.models.libraries.recognition import Library
 from explainers.models.outputs import Output
+from explainers.old_names import accept_old_names
 
 #: The control with which a person chooses a place on a page: a click on a word, a patch or a box, a drawn region, or a list.
 Control = Literal["words", "patches", "boxes", "region", "list"]
@@ -113,6 +114,10 @@ class Task(ABC):
     first_row: ClassVar[bool] = False
     general: ClassVar[bool] = False
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        accept_old_names(cls, {"usual": "default_place", "unknown": "unknown_place"})
+
     @classmethod
     @abstractmethod
     def of(cls, module: nn.Module, library: Library, output: Any) -> Task | None:
@@ -149,7 +154,7 @@ class Task(ABC):
     def places(self, task_input: TaskInput) -> list[Place]:
         """Return the places of an input's output that a page offers, in reading order."""
 
-    def usual(self, task_input: TaskInput, places: Sequence[Place]) -> Place:
+    def default_place(self, task_input: TaskInput, places: Sequence[Place]) -> Place:
         """Return the default place: the one that the model is surest of. Raises ExplainerError if there is none."""
         if not places:
             raise ExplainerError(f"This input has nothing to ask about: {self.places_are}.")
@@ -160,12 +165,20 @@ class Task(ABC):
         for place in places:
             if at.casefold() in (place.at.casefold(), place.label.casefold()):
                 return place
-        raise self.unknown(at, places)
+        raise self.unknown_place(at, places)
 
-    def unknown(self, at: str, places: Sequence[Place]) -> ExplainerError:
+    def unknown_place(self, at: str, places: Sequence[Place]) -> ExplainerError:
         """Return the error for ``at`` if it names no place; its message lists the ``places``."""
         known = ", ".join(place.at for place in places[:8])
         return ExplainerError(f"at={at!r} names no place of this input. Send {self.places_are}{f': here {known}' if known else ''}.")
+
+    def usual(self, task_input: TaskInput, places: Sequence[Place]) -> Place:
+        """The old name of :meth:`default_place`, from version 0.2."""
+        return self.default_place(task_input, places)
+
+    def unknown(self, at: str, places: Sequence[Place]) -> ExplainerError:
+        """The old name of :meth:`unknown_place`, from version 0.2."""
+        return self.unknown_place(at, places)
 
     @abstractmethod
     def reading(self, place: Place, task_input: TaskInput) -> Reading:

@@ -57,17 +57,17 @@ class TokenClassification(Task):
                 places.append(Place(spell_tokens(*tokens), word.text, tokens, says=says, score=score))
         return places
 
-    def usual(self, task_input: TaskInput, places: Sequence[Place]) -> Place:
+    def default_place(self, task_input: TaskInput, places: Sequence[Place]) -> Place:
         """Return the default place: the word with the most certain label, among the ``places`` that have one."""
         named = [place for place in places if (place.says or "").casefold() not in _OUTSIDE]
-        return super().usual(task_input, named or places)
+        return super().default_place(task_input, named or places)
 
     def find(self, at: str, task_input: TaskInput, places: Sequence[Place]) -> Place:
         """Return the place that ``at`` names: a word, a part of the text, or tokens by their numbers."""
         assert isinstance(task_input.record, TextInput)
         place = place_in_text(at, task_input.record)
         if place is None:
-            raise self.unknown(at, places)
+            raise self.unknown_place(at, places)
         return next((known for known in places if known.at == place.at), place)
 
     def reading(self, place: Place, task_input: TaskInput) -> Reading:

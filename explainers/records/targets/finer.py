@@ -20,7 +20,7 @@ REFERENCES = 3  # as many as there are, where a model has fewer other classes
 _SETTINGS: dict[str, Callable[[str], float]] = {"gamma": float, "references": int}
 
 
-def nearest(logits: NamedLogits, index: Tensor, count: int = REFERENCES) -> Tensor:
+def nearest_classes(logits: NamedLogits, index: Tensor, count: int = REFERENCES) -> Tensor:
     """Return the indices (B, R) of the classes whose logits are nearest to that of the class ``index`` (B,), itself left out, nearest
     first.
     """
@@ -90,7 +90,7 @@ class Finer(OfOneClass):
 
     def value(self, logits: NamedLogits) -> Tensor:
         """Return z_c - gamma * mean of z_t over the nearest classes t, (B,), from the logits z of a batch."""
-        references = logits.logits.gather(-1, nearest(logits, self.index(logits), self.references))
+        references = logits.logits.gather(-1, nearest_classes(logits, self.index(logits), self.references))
         return logits.logit(self.name) - self.gamma * references.mean(-1)
 
     def check(self, logits: NamedLogits) -> None:
@@ -127,7 +127,7 @@ class FinerWeighted(Finer):
 
     def value(self, logits: NamedLogits) -> Tensor:
         """Return sum_t p_t (z_c - gamma z_t) / (sum_t p_t + 1e-9) over the nearest classes t, (B,)."""
-        references = nearest(logits, self.index(logits), self.references)
+        references = nearest_classes(logits, self.index(logits), self.references)
         weights = logits.logits.softmax(-1).gather(-1, references)
         contrasts = logits.logit(self.name)[:, None] - self.gamma * logits.logits.gather(-1, references)
         return (weights * contrasts).sum(-1) / (weights.sum(-1) + 1e-9)

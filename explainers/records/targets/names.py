@@ -42,7 +42,7 @@ class Classes:
         return self.labels[index] if index < len(self.labels) else f"class {index}"
 
 
-def _near(name: str, known: Iterable[str]) -> list[str]:
+def _similar_names(name: str, known: Iterable[str]) -> list[str]:
     """Return up to three of the ``known`` names with a spelling similar to ``name``; none for a very long name, as the time to compare
     grows with the square of its length.
     """
@@ -74,7 +74,7 @@ def find_class(name: str | int, labels: Sequence[str], classes: int, synonyms: P
     if name.isascii() and name.isdigit():
         return find_class(int(name), labels, classes)
     known = {word: labels[indices[0]] for word, indices in synonyms.items()} | dict(zip(folded, labels, strict=True))
-    near = dict.fromkeys(known[word] for word in _near(name.casefold(), known))
+    near = dict.fromkeys(known[word] for word in _similar_names(name.casefold(), known))
     hint = f"did you mean {', '.join(near)}?" if near else f"the model knows {', '.join(labels[:6])}{', ...' if len(labels) > 6 else '.'}"
     raise ExplainerError(f"There is no class {name!r}; {hint}")
 
@@ -90,7 +90,7 @@ def find_group(name: str, groups: Places, labels: Sequence[str] = ()) -> Sequenc
         raise ExplainerError(f"This model has no groups of classes, so there is no any:{name}: name a class.")
     if folded in (label.casefold() for label in labels):
         raise ExplainerError(f"{name!r} is a class, not a group of classes: ask for it without any:.")
-    near = _near(folded, groups)
+    near = _similar_names(folded, groups)
     largest = sorted(groups, key=lambda group: -len(groups[group]))[:6]
     hint = f"did you mean {', '.join(near)}?" if near else f"the model has {', '.join(largest)}, ..."
     raise ExplainerError(f"There is no group {name!r}; {hint}")

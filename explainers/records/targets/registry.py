@@ -57,7 +57,7 @@ def as_target(entry: object) -> Target:
     """Return a target from what a caller passed, with class indices of torch and numpy as plain integers. Raises ExplainerError if it is no
     target.
     """
-    plain = _plain(entry)
+    plain = _with_plain_indices(entry)
     target = plain if isinstance(plain, Target) else OneClass(plain)
     if all(isinstance(name, str | int | ClassSet | None) and not isinstance(name, bool) for name in target.names()):
         return target
@@ -66,13 +66,13 @@ def as_target(entry: object) -> Target:
     raise ExplainerError(f"{entry!r} is no target: pass a label, a class index, {kinds}, or for CLIP a prompt.{several}")
 
 
-def _plain(value: Any) -> Any:
+def _with_plain_indices(value: Any) -> Any:
     """Return a value with the class indices of torch and numpy as plain integers, also where a target names them."""
     if isinstance(value, Target):
         target: Any = value  # a dataclass, which the type does not say
-        return replace(target, **{part.name: _plain(getattr(target, part.name)) for part in fields(target) if part.init})
+        return replace(target, **{part.name: _with_plain_indices(getattr(target, part.name)) for part in fields(target) if part.init})
     if isinstance(value, tuple):
-        return tuple(_plain(part) for part in value)
+        return tuple(_with_plain_indices(part) for part in value)
     if getattr(value, "ndim", 0) or isinstance(value, int | np.bool_ | str) or not hasattr(value, "__index__"):
         return value
     try:
@@ -86,12 +86,12 @@ def parse_target(text: str, labels: Sequence[str]) -> str | int | Target:
     a whole number for an index, else any other name of a class. Without ``labels``, as for a vocabulary where a number may be a word, a
     whole number stays text.
     """
-    written = _written(text, labels, partial(parse_target, labels=labels))
+    written = _parse_if_written(text, labels, partial(parse_target, labels=labels))
     is_index = isinstance(written, str) and labels and written not in labels and written.isascii() and written.isdigit()
     return int(written) if is_index else written  # type: ignore[arg-type]
 
 
-def _written(text: str, labels: Sequence[str], read_name: Any) -> str | Target:
+def _parse_if_written(text: str, labels: Sequence[str], read_name: Any) -> str | Target:
     """Return the target if the text begins with a kind, such as ``any:dog``; else the text itself."""
     kind, colon, rest = text.partition(":")
     known = TARGETS.get(kind)
@@ -104,7 +104,7 @@ def target_from_json(info: Mapping[str, Any], labels: Sequence[str] | None) -> T
     """
 
     def read_name(text: str) -> str | Target:
-        return text if labels is None else _written(text, labels, read_name)
+        return text if labels is None else _parse_if_written(text, labels, read_name)
 
     inferred = OneClass.kind if info.get("against") is None else "contrast"
     kind = info.get("kind") or ("probability" if info.get("read") == "probability" else inferred)

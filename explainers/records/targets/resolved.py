@@ -66,17 +66,17 @@ class ResolvedTarget:
             return False
         return all(torch.equal(mine, its) for mine, its in zip(self.indices, other.indices, strict=True))
 
-    def named(self, logits: Tensor, known: Tensor | None = None) -> NamedLogits:
+    def name_logits(self, logits: Tensor, known: Tensor | None = None) -> NamedLogits:
         """Return the logits (B, C) in a form that the target reads by its names; ``known`` are their probabilities, if already computed."""
         return NamedLogits(logits, self.places, self.classes, known)
 
     def value(self, logits: Tensor) -> Tensor:
         """Return the number f(x) (B,) that the scores explain, from the logits (B, C)."""
-        return self.target.value(self.named(logits))
+        return self.target.value(self.name_logits(logits))
 
     def account(self, logits: Tensor) -> Tensor:
         """Return the number (B,) that the terms of a full account add up to, from the logits (B, C); see :meth:`Target.account`."""
-        return self.target.account(self.named(logits))
+        return self.target.account(self.name_logits(logits))
 
     def output_gradient(self, logits: Tensor, rule: Rule) -> Tensor:
         """Return the signal at the logits, (B, C), with which a backward pass under ``rule`` begins.
@@ -87,13 +87,13 @@ class ResolvedTarget:
             raise ExplainerError(
                 f"The rule {rule.name} starts from one class, not from a probability: explain the logit of the class instead."
             )
-        return self.target.output_gradient(self.named(logits.detach()))
+        return self.target.output_gradient(self.name_logits(logits.detach()))
 
     def describe(self, logits: Tensor, probabilities: Tensor) -> dict[str, Any]:
         """Describe the target of the only sample, with logits and probabilities (1, C), as an explanation does: a dict with the keys of its
         JSON.
         """
-        named, target = self.named(logits, probabilities), self.target
+        named, target = self.name_logits(logits, probabilities), self.target
         probability = target.probability(named) if target.has_probability and self.classes.output != "regression" else None
         index = target.index(named)
         return {

@@ -219,7 +219,7 @@ def _pixels(explanation_id: str, entry: dict[str, Any], services: Services) -> b
 @router.get("/{id}/code", response_model=ReproducingLines)
 def code(explanation_id: ExplanationId, request: Request, services: Use) -> DocumentResponse:
     """Return the lines of ``python`` and ``curl`` that compute the explanation again, from the input stored on this server."""
-    document = _finished(explanation_id, services)
+    document = _finished_document(explanation_id, services)
     server = str(request.base_url).rstrip("/")
     address = f"{server}/api/explanations/{explanation_id}"
     exact = stored_file(explanation_id, TENSORS_FILE, services) is not None
@@ -231,7 +231,7 @@ def zip_file(explanation_id: ExplanationId, request: Request, services: Use) -> 
     """Return one zip file with the input, the scores and picture of every map, the versions, and the lines that compute the explanation
     again.
     """
-    document = _finished(explanation_id, services)
+    document = _finished_document(explanation_id, services)
     maps = [pixels_name(entry["method"], entry["target"]) for entry in document["maps"] if "pixels" in entry]
     stored = {
         name: data for name in (SEEN, PICTURE, TENSORS_FILE, *maps) if (data := stored_file(explanation_id, name, services)) is not None
@@ -249,7 +249,7 @@ def zip_file(explanation_id: ExplanationId, request: Request, services: Use) -> 
     return StreamingResponse(stream, media_type="application/zip", headers=headers)
 
 
-def _finished(explanation_id: str, services: Services) -> dict[str, Any]:
+def _finished_document(explanation_id: str, services: Services) -> dict[str, Any]:
     """Return the document of an explanation. Raises Problem 409 unless it is done."""
     document = find_document(explanation_id, services)
     if document["state"] != "done":

@@ -129,14 +129,16 @@ async def methods(
     specs = None if spec is None else read_specs(spec, services.settings)
     parts = None if specs is None else _parts(specs)
     if model is None:
-        return await services.kept.answer(request, ("methods", specs, _registered()), lambda: registries.all_methods(parts).to_json())
+        return await services.kept.answer(
+            request, ("methods", specs, _names_of_methods_and_rules()), lambda: registries.all_methods(parts).to_json()
+        )
     entry = services.registry.find(model, visitor)
     if entry.facts is None:
         raise Problem(409, "not-loaded", f"{model} is {entry.state}, not loaded.", send="Wait until it is loaded, or leave model out.")
     facts = entry.facts if side == "image" else entry.facts.text_side
     if facts is None:
         raise Problem(422, "wrong-side", f"{model} has no text side that can be explained.", send="Leave side out.")
-    key = ("methods", model, side, specs, _registered())
+    key = ("methods", model, side, specs, _names_of_methods_and_rules())
     kind = facts.kind if side == "image" else None  # nobody has measured the words of prompts
 
     def document() -> dict[str, Any]:
@@ -145,7 +147,7 @@ async def methods(
     return await services.kept.answer(request, key, document, [facts])
 
 
-def _registered() -> tuple[str, ...]:
+def _names_of_methods_and_rules() -> tuple[str, ...]:
     """Return the names of all methods and rules, as part of a cache key: a new one changes the answer."""
     return (*METHODS, *RULES)
 
@@ -169,7 +171,7 @@ def _parts(specs: Sequence[str]) -> list[registries.SpecParts]:
 @router.get("/rules", response_model=registries.Rules)
 async def rules(request: Request, services: Use) -> Response:
     """List the backward rules: what each does with every kind of operator; and the choices for each kind, in one sentence each."""
-    return await services.kept.answer(request, ("rules", _registered()), lambda: registries.rules().to_json())
+    return await services.kept.answer(request, ("rules", _names_of_methods_and_rules()), lambda: registries.rules().to_json())
 
 
 @router.get("/quantities", response_model=registries.Quantities)

@@ -100,10 +100,10 @@ async def look(place: ModelPlace, request: Request, services: Use, visitor: Who)
     try:
         seen = await run_in_threadpool(look_at, folder)
     except ExplainerError as error:
-        raise _refused(error, folder) from None
+        raise _to_problem(error, folder) from None
     except (OSError, RecursionError) as error:  # not to be read, or folders without end: a link may lead back
         why = getattr(error, "strerror", None) or "it is too deep"
-        raise _refused(ExplainerError(f"{folder} cannot be read: {why}"), folder) from None
+        raise _to_problem(ExplainerError(f"{folder} cannot be read: {why}"), folder) from None
     return DocumentResponse({**seen.to_json(), "left_out": left_out[:20]})
 
 
@@ -127,7 +127,7 @@ async def open_it(wanted: OpeningQuestion, request: Request, services: Use, visi
         if wanted.labels is not None and wanted.labels.strip():
             options["labels"] = names_in(wanted.labels, wanted.labels_name)
     except ExplainerError as error:
-        raise _refused(error, folder) from None
+        raise _to_problem(error, folder) from None
     mark = "" if visitor.is_alone else f"-{secrets.token_hex(3)}"  # that a name is taken would tell of another's model
     name = services.registry.free_name(f"own/{_slug(wanted.name or folder.name)}{mark}")
     if wanted.upload is not None:
@@ -177,7 +177,7 @@ def _check_bases(place: Path, services: Services, *, may_read: bool) -> None:
         try:
             base = read_json_object(file).get("base_model_name_or_path")
         except ExplainerError as error:
-            raise _refused(error, file.parent) from None
+            raise _to_problem(error, file.parent) from None
         if not base:
             continue
         if isinstance(base, str) and _HUB_NAME.fullmatch(base) and _is_a_name(base):
@@ -217,7 +217,7 @@ def _slug(name: str) -> str:
     return kept[:40] or "model"
 
 
-def _refused(error: ExplainerError, place: Path) -> Problem:
+def _to_problem(error: ExplainerError, place: Path) -> Problem:
     """Convert an error of the library to a Problem, without the server's paths."""
     told_to_all = str(error).replace(str(place), place.name)
     return Problem(422, "cannot-be-opened", told_to_all, send="See in docs/models.md what can be opened, and how.")

@@ -80,10 +80,10 @@ def _runs(services: Services, visitor: Visitor) -> list[RunReport]:
 def _table(runs: list[RunReport], selection: Selection, services: Services) -> Table:
     """Return the table of a selection from the cache, or make it. Raises Problem 404 for names that no run has."""
     key, versions = _key("table", runs, selection), [run.version for run in runs]
-    return services.kept.value(key, lambda: _make_table(_named(runs), selection), _bytes_of, versions=versions)
+    return services.kept.value(key, lambda: _make_table(_name_reports(runs), selection), _bytes_of, versions=versions)
 
 
-def _named(runs: list[RunReport]) -> list[NamedReport]:
+def _name_reports(runs: list[RunReport]) -> list[NamedReport]:
     return [NamedReport(run.id, run.report) for run in runs]
 
 
@@ -136,7 +136,7 @@ async def table(
 @router.get("/choices", response_model=TableChoices)
 def choices(services: Use, visitor: Who) -> DocumentResponse:
     """List the models, data sets, metrics and families that can be selected for the table."""
-    return DocumentResponse(_choices(_named(_runs(services, visitor))))
+    return DocumentResponse(_choices(_name_reports(_runs(services, visitor))))
 
 
 @router.get("/table.csv", response_class=Response, responses=file_of("text/csv"))

@@ -122,7 +122,7 @@ class RayWorker:
         while not self.stopping:
             try:
                 await asyncio.to_thread(self._store.hold, list(self._sent))
-                for explanation_id, document in await asyncio.to_thread(self._store.abandoned):
+                for explanation_id, document in await asyncio.to_thread(self._store.list_abandoned):
                     if "model" in document:
                         self._begin(self._send, explanation_id, document["model"])
                     else:
@@ -156,7 +156,7 @@ class RayWorker:
             if stamp is None:
                 return
             if after < 0 and (stamp[0] == "queued" or position is None):
-                before = await asyncio.to_thread(self._store.before, explanation_id) if stamp[0] == "queued" else 0
+                before = await asyncio.to_thread(self._store.count_before, explanation_id) if stamp[0] == "queued" else 0
                 if before != position:
                     position = before
                     yield event(0, "queued", {"position": before})

@@ -213,7 +213,7 @@ def _engine(args: argparse.Namespace) -> RunEngine:
         return local
     from explainers.evaluation.distributed import Sources, ray_engine
 
-    sources = Sources.named(args.model, args.dataset, args.data, args.split)
+    sources = Sources.with_absolute_paths(args.model, args.dataset, args.data, args.split)
     return ray_engine(sources, workers=args.workers, address=args.ray_address, device=args.device)
 
 

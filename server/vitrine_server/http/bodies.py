@@ -126,7 +126,7 @@ def _check_fields(form: FormData, route: APIRoute) -> None:
 
 async def _read(request: Request, limit: Limit) -> bytes:
     """Read the whole body. Raises the Problem of ``limit`` if it is longer."""
-    receive = _counted(request, limit.most, limit.problem)
+    receive = _count_bytes(request, limit.most, limit.problem)
     parts = []
     while True:
         message = await receive()
@@ -135,7 +135,7 @@ async def _read(request: Request, limit: Limit) -> bytes:
             return b"".join(parts)
 
 
-def _counted(request: Request, most: int, refuse: Callable[[], Exception]) -> Callable[[], Awaitable[Message]]:
+def _count_bytes(request: Request, most: int, refuse: Callable[[], Exception]) -> Callable[[], Awaitable[Message]]:
     """Return a function that receives the next part of the body; it raises the error of ``refuse`` beyond ``most`` bytes."""
     stream = request.stream()
     count = 0
@@ -211,7 +211,7 @@ async def _read_multipart(request: Request, settings: Settings, boundary: bytes,
     scope = {**request.scope, "headers": list(request.scope["headers"])}
     MutableHeaders(scope=scope)["content-type"] = f'multipart/form-data; charset=latin-1; boundary="{boundary.decode("latin-1")}"'
     try:
-        form = Request(scope, _counted(request, limit, refuse)).form(max_files=MOST_FRAMES + 4, max_fields=fields, max_part_size=limit)
+        form = Request(scope, _count_bytes(request, limit, refuse)).form(max_files=MOST_FRAMES + 4, max_fields=fields, max_part_size=limit)
         return await form
     except HTTPException as error:
         raise limits(settings)["upload"].problem() if too_large else _broken(error.detail) from None

@@ -99,7 +99,7 @@ def _is_same(origin: str, hosts: list[str], settings: Settings) -> bool:
     scheme, _, site = origin.partition("://")
     if scheme not in ("http", "https"):
         return False  # also "null": a page that hides where it is from
-    return _usual(site) in {_usual(host.lower()) for host in (*hosts, *settings.allowed_hosts)}
+    return _without_default_port(site) in {_without_default_port(host.lower()) for host in (*hosts, *settings.allowed_hosts)}
 
 
 def is_loopback(name: str) -> bool:
@@ -156,6 +156,6 @@ def _without_port(host: str) -> str:
     return _PORT.sub("", host).strip("[]")
 
 
-def _usual(host: str) -> str:
+def _without_default_port(host: str) -> str:
     """Remove the default port (80 or 443) from a host."""
     return next((host.removesuffix(port) for port in _USUAL_PORTS if host.endswith(port)), host)

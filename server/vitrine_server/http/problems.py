@@ -40,7 +40,7 @@ class Problem(Exception):
         self.failure_report: str | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:  # it goes from one process to another
-        return _again, (self.status, self.slug, self.detail, self.send, self.headers, self.failure_report)
+        return _rebuild, (self.status, self.slug, self.detail, self.send, self.headers, self.failure_report)
 
     def to_json(self) -> dict[str, Any]:
         """Return the problem document (RFC 9457) as JSON."""
@@ -57,7 +57,7 @@ class Problem(Exception):
         return JSONResponse(self.to_json(), self.status, self.headers, media_type="application/problem+json")
 
 
-def _again(status: int, slug: str, detail: str, send: str | None, headers: dict[str, str], failure_report: str | None) -> Problem:
+def _rebuild(status: int, slug: str, detail: str, send: str | None, headers: dict[str, str], failure_report: str | None) -> Problem:
     problem = Problem(status, slug, detail, send=send, headers=headers)
     problem.failure_report = failure_report
     return problem
@@ -69,7 +69,7 @@ def from_json(document: Mapping[str, Any]) -> Problem:
     return Problem(int(document["status"]), slug, str(document["detail"]), send=document.get("send"))
 
 
-def nearest(word: str, known: Iterable[str], count: int = 5) -> list[str]:
+def nearest_names(word: str, known: Iterable[str], count: int = 5) -> list[str]:
     """List up to ``count`` known names that look most like ``word``; case does not matter."""
     lowered = {name.lower(): name for name in known}
     close = difflib.get_close_matches(word.lower(), lowered, n=count, cutoff=0.5)
@@ -79,7 +79,7 @@ def nearest(word: str, known: Iterable[str], count: int = 5) -> list[str]:
 
 def suggestion(word: str, known: Iterable[str]) -> str:
     """Return "Did you mean ...? " with the known names similar to ``word``, or "" if there are none."""
-    close = nearest(word, known)
+    close = nearest_names(word, known)
     return f"Did you mean {', '.join(close)}? " if close else ""
 
 

@@ -27,7 +27,7 @@ def first_answers(path: str, query: Mapping[str, str], services: Services) -> li
         return []
     addresses = ["/api/models", "/api/samples", "/api/limits"]
     if "id" in query:  # which model made that explanation its own answer says
-        return _placed(addresses, services)
+        return _with_prefix(addresses, services)
     sample = _first_sample(kind, query, services)
     model = _first_model(kind, query, sample, services)
     if model is not None:
@@ -35,7 +35,7 @@ def first_answers(path: str, query: Mapping[str, str], services: Services) -> li
         addresses += [f"/api/methods?model={quote(model.name, safe='')}{side}", f"/api/models/{quote(model.name)}"]
     if sample is not None and sample.image is not None and "source" not in query:
         addresses.append(f"/api/samples/{quote(sample.id, safe='')}/image")
-    return _placed(addresses, services)
+    return _with_prefix(addresses, services)
 
 
 def _first_sample(kind: str, query: Mapping[str, str], services: Services) -> SampleInput | None:
@@ -63,6 +63,6 @@ def _first_model(kind: str, query: Mapping[str, str], sample: SampleInput | None
     return next((model for model in models if model.default), None)
 
 
-def _placed(paths: list[str], services: Services) -> list[str]:
+def _with_prefix(paths: list[str], services: Services) -> list[str]:
     """Return these API paths with the path prefix of a reverse proxy before them."""
     return [services.settings.address(path) for path in paths]

@@ -43,7 +43,7 @@ def back_up(home: Path, folder: Path) -> None:
     try:
         _new_private_file(copy)
         # SQLite's own backup begins again with every write of another process, and may never end; this reads one moment.
-        with closing(_opened(path)) as source:
+        with closing(_open_existing(path)) as source:
             source.execute("VACUUM INTO ?", (str(copy),))
         _check(copy)
         copy.replace(folder / STORE)
@@ -72,7 +72,7 @@ def restore(folder: Path, home: Path) -> Path | None:
     if not 0 < version <= SCHEMA_VERSION:
         raise StoreError(f"{backup} is no store that this version of Vitrine reads (it has schema {version}, not 1 to {SCHEMA_VERSION})")
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with _alone(home):
+    with _lock_home(home):
         before = home / f"before-{datetime.now(UTC):%Y%m%d-%H%M%S}"
         present = [home / name for name in (STORE, *(STORE + end for end in _LOG_FILES), KEY) if (home / name).exists()]
         if present:
@@ -99,7 +99,7 @@ def recover(damaged: Path, settings: Settings) -> tuple[int, int]:
     with closing(Store(open_database(settings), _KEEP_ALL)) as store:
         if not settings.database:
             _give_to_owner(settings.home / STORE, settings.home)
-        with closing(_opened(damaged)) as source:
+        with closing(_open_existing(damaged)) as source:
             source.execute("PRAGMA writable_schema=ON")  # tables are read also where an index of the schema is broken
             source.text_factory = lambda stored: stored.decode("utf-8", "replace")
             lost = 0
@@ -151,21 +151,21 @@ def _is_sound(table: str, row: dict[str, Any]) -> bool:
     return isinstance(row["data"], bytes)
 
 
-def _opened(path: Path) -> sqlite3.Connection:
+def _open_existing(path: Path) -> sqlite3.Connection:
     """Open an existing SQLite file and return the connection; no new file is created."""
     return sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", uri=True)
 
 
 def _check(path: Path) -> int:
     """Return the schema version of the store in the file ``path``. Raises sqlite3.DatabaseError if it is damaged."""
-    with closing(_opened(path)) as db:
+    with closing(_open_existing(path)) as db:
         verdict = db.execute("PRAGMA integrity_check(1)").fetchone()[0]
         if verdict != "ok":
             raise sqlite3.DatabaseError(verdict)
         return int(db.execute("PRAGMA user_version").fetchone()[0])
 
 
-def _alone(home: Path) -> FileLock:
+def _lock_home(home: Path) -> FileLock:
     """Take the lock of the folder ``home`` and return it. Raises StoreError if a server has it."""
     lock = FileLock(home / LOCK)
     try:

@@ -104,7 +104,7 @@ class SharedStore(Store):
             rows = db.execute(_WAITING).all()
         return [(visitor_of_row(row[:3]), created(row[3])) for row in rows]
 
-    def before(self, explanation_id: str) -> int:
+    def count_before(self, explanation_id: str) -> int:
         """Return the number of waiting explanations that were stored before this one."""
         mine = select(_ROW.number).where(_ROW.id == explanation_id).scalar_subquery()
         query = select(func.count()).select_from(EXPLANATIONS)
@@ -123,7 +123,7 @@ class SharedStore(Store):
                 is_held = _ROW.id.in_(held) & _IS_UNFINISHED & _ROW.claimed_by.is_(None)
                 db.execute(update(EXPLANATIONS).where(is_held).values(claimed_until=_UNTIL))
 
-    def abandoned(self) -> list[tuple[str, dict[str, Any]]]:
+    def list_abandoned(self) -> list[tuple[str, dict[str, Any]]]:
         """List the unfinished explanations whose process is gone, oldest first: id and document."""
         return self._unfinished(_ABANDONED)
 

@@ -178,7 +178,7 @@ def edited_answer(subject: Subject, target: str | None, edit: Edit) -> dict[str,
     if edit.replace:
         removal, keep, text = _rewrite(subject, edit.replace, removed)
     else:
-        removal, keep = removal_of(subject, output.label, edit.how), _without(removed, _removable(subject.document, output.label))
+        removal, keep = removal_of(subject, output.label, edit.how), _mask_without(removed, _removable(subject.document, output.label))
     logits = removal.logits(keep[None], subject.before_pass)[0]
     return {
         "target": output.label,
@@ -215,7 +215,7 @@ def _removed_indices(subject: Subject, output: TargetOutput, edit: Edit) -> list
     return [i for i in indices if (i in named) == (edit.keep is None)]
 
 
-def _without(removed: Sequence[int], indices: Sequence[int]) -> Tensor:
+def _mask_without(removed: Sequence[int], indices: Sequence[int]) -> Tensor:
     """Return a mask of the tokens to keep, bool (N,), over the tokens at ``indices``: False for those in ``removed``."""
     absent = set(removed)
     return torch.tensor([index not in absent for index in indices])
@@ -234,11 +234,11 @@ def _rewrite(subject: Subject, replace: Mapping[int, str], removed: Sequence[int
     if windows is not None:
         removal = input_removal(subject.model, {}, windows=windows)
         indices = [i for i, token in enumerate(windows.whole.tokens) if not token.special]
-        return removal, _without(find_again(removed, written, windows.whole.tokens), indices), written.text
+        return removal, _mask_without(find_again(removed, written, windows.whole.tokens), indices), written.text
     prepared = subject.model.prepare(written.text if written.text_pair is None else TextPair(written.text, written.text_pair))
     (record,), (notes,) = prepared.inputs, prepared.notes
     subject.notes.extend(notes)
     tokens = [{"special": token.special} for token in record.tokens]
     indices = [i for i, token in enumerate(tokens) if not token["special"]]
     removal = input_removal(subject.model, prepared.tensors, special=[token["special"] for token in tokens])
-    return removal, _without(find_again(removed, written, record.tokens), indices), written.text
+    return removal, _mask_without(find_again(removed, written, record.tokens), indices), written.text

@@ -110,7 +110,7 @@ def test_a_text_as_svg_stays_text_and_lines_are_shown_where_the_browser_does_not
 def test_no_tile_stands_alone_in_the_last_row(desk: Visit) -> None:
     page = desk.open("/history", maps=False)
     columns = {1: 1, 4: 4, 5: 5, 6: 3, 7: 4, 10: 5, 11: 4, 13: 5, 14: 5, 17: 3, 64: 4}
-    balance = "(all) => script('export/drawing.js').then(({ balanced }) => all.map((tiles) => balanced(tiles, 4, 5, 3, 6)))"
+    balance = "(all) => script('export/drawing.js').then(({ tilesPerRow }) => all.map((tiles) => tilesPerRow(tiles, 4, 5, 3, 6)))"
     assert dict(zip(columns, page.evaluate(balance, list(columns)), strict=True)) == columns
     assert all(tiles % of_a_row != 1 or tiles == 1 for tiles, of_a_row in columns.items())
 

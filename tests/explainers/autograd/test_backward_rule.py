@@ -18,7 +18,7 @@ from explainers.autograd.own_code import own_code
 from explainers.autograd.recording import Recording
 from explainers.autograd.rules import RULES, Rule
 from explainers.errors import ExplainerError
-from explainers.models.structure.hooks import hooked
+from explainers.models.structure.hooks import remove_hooks_after
 from tests.explainers.support.wrapped import every_family, inputs, wrapped
 from tests.families import FAMILIES
 
@@ -33,12 +33,12 @@ def test_signals_are_those_of_an_explanation(name: str) -> None:
     def begin(module: nn.Module, args: Any, kwargs: Any) -> Any:
         if start:
             return None
-        start.append(model.block_kind.taken(args, kwargs).detach().requires_grad_())
-        return model.block_kind.with_taken(args, kwargs, start[0].clone())
+        start.append(model.block_kind.input_tokens(args, kwargs).detach().requires_grad_())
+        return model.block_kind.with_input_tokens(args, kwargs, start[0].clone())
 
     model.module.requires_grad_(False)  # or the text beside a picture is on the path too: what is explained is the picture alone
     try:
-        with backward_rule("gradient"), hooked([model.entry.register_forward_pre_hook(begin, with_kwargs=True)]):
+        with backward_rule("gradient"), remove_hooks_after([model.entry.register_forward_pre_hook(begin, with_kwargs=True)]):
             logits = model.forward(tensors)
     finally:
         model.module.requires_grad_(True)

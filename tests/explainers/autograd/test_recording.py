@@ -81,8 +81,8 @@ def test_gradient_of_the_blocks_is_autograds(name: str) -> None:
     def enter(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if x1:
             return None
-        x1.append(model.block_kind.taken(args, kwargs).detach().requires_grad_())
-        return model.block_kind.with_taken(args, kwargs, x1[0] * 1)  # a block may write into what it is given
+        x1.append(model.block_kind.input_tokens(args, kwargs).detach().requires_grad_())
+        return model.block_kind.with_input_tokens(args, kwargs, x1[0] * 1)  # a block may write into what it is given
 
     handle = model.entry.register_forward_pre_hook(enter, with_kwargs=True)
     try:

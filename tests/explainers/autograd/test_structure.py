@@ -113,7 +113,7 @@ def test_a_list_begins_with_what_is_explained_and_says_what_ran() -> None:
     assert nodes.entry is not None
     assert nodes.ran[nodes.entry - 1].operator is Start
     for block in nodes.blocks:
-        inside = nodes.inside(block)
+        inside = nodes.nodes_in(block)
         assert [node.operator for node in inside].count(Softmax) == 1
         assert [node.operator for node in inside].count(LinearMap) == 4
         assert all(path.place < node.place for node in inside for path in node.paths)

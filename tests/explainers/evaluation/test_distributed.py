@@ -199,7 +199,7 @@ def _problem(order: WorkOrder) -> str:
 
 
 def test_a_cluster_without_room_is_refused(wanted: tuple[Model, Dataset, Plan], saved: Path, tmp_path: Path) -> None:
-    engine = ray_engine(Sources.named(str(saved), "scenes"), device="cuda")
+    engine = ray_engine(Sources.with_absolute_paths(str(saved), "scenes"), device="cuda")
     with pytest.raises(ExplainerError, match="No machine of the cluster has a GPU: choose --device cpu"):
         run(*wanted, tmp_path / "run", engine=engine)
 

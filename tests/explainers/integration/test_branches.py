@@ -237,7 +237,7 @@ def test_branches_are_put_in_one_row_and_back(order: tuple[int, int]) -> None:
     block_kind = found((given,), tuple(given))
     assert block_kind == Branches(tuple((1, COUNTS[number]) for number in order))
     assert block_kind is not None
-    x = block_kind.taken((given, True), {})
+    x = block_kind.input_tokens((given, True), {})
     before = [stream[:, 0] for stream in given]
     assert x.shape == (2, 2 + 9 + 4, 8 + 4)
     columns = [slice(0, 8), slice(8, 12)] if order == (0, 1) else [slice(4, 12), slice(0, 4)]  # of the fine one, of the coarse one
@@ -245,10 +245,10 @@ def test_branches_are_put_in_one_row_and_back(order: tuple[int, int]) -> None:
     assert torch.equal(x[:, 11:, columns[1]], streams[1][:, 1:])
     assert float(x.abs().sum()) == pytest.approx(float(sum(stream.abs().sum() for stream in streams)), rel=1e-5)
     assert torch.equal(x[:, 0].abs().sum(-1), before[0].abs().sum(-1))
-    (back, flag), _ = block_kind.with_taken((given, True), {}, x)
+    (back, flag), _ = block_kind.with_input_tokens((given, True), {}, x)
     assert flag is True
     assert all(torch.equal(a, b) for a, b in zip(back, given, strict=True))
-    assert torch.equal(block_kind.given(block_kind.with_given(given, x * 2)), x * 2)
+    assert torch.equal(block_kind.output_tokens(block_kind.with_output_tokens(given, x * 2)), x * 2)
 
 
 def test_other_blocks_have_no_branches() -> None:

@@ -258,23 +258,23 @@ def test_both_streams_are_put_beside_each_other_and_back(inner: int) -> None:
     block_kind = InnerTokens.find(BlockCall(nn.Identity(), pair, {}, pair, 2))
     assert block_kind == InnerTokens(inner)
     assert block_kind is not None
-    x = block_kind.taken((pair[0],), {"other": pair[1], "flag": True})
+    x = block_kind.input_tokens((pair[0],), {"other": pair[1], "flag": True})
     assert x.shape == (2, 4, 5 + 4 * 2)
     assert torch.equal(x[:, :, :5], patches)
     assert torch.equal(x[1, 2, 5:], within[3 + 1].flatten())
     assert not x[:, 0, 5:].any()
-    args, kwargs = block_kind.with_taken((pair[0],), {"other": pair[1], "flag": True}, x)
+    args, kwargs = block_kind.with_input_tokens((pair[0],), {"other": pair[1], "flag": True}, x)
     assert torch.equal(args[0], pair[0])
     assert torch.equal(kwargs["other"], pair[1])
     assert kwargs["flag"] is True
     fewer = x[:1, [0, 2]]  # one sample, one patch
-    output = block_kind.with_given([*pair, None], fewer)
+    output = block_kind.with_output_tokens([*pair, None], fewer)
     assert [tuple(part.shape) for part in (output[inner], output[1 - inner])] == [(1, 4, 2), (1, 2, 5)]
     assert torch.equal(output[inner], within[1:2])
     assert output[2] is None
-    assert torch.equal(block_kind.given(output), fewer)
+    assert torch.equal(block_kind.output_tokens(output), fewer)
     with pytest.raises(ExplainerError, match="2 tensors of tokens"):
-        block_kind.taken((pair[0],), {})
+        block_kind.input_tokens((pair[0],), {})
 
 
 @pytest.mark.parametrize(

@@ -40,16 +40,16 @@ def age(database: Database, seconds: float) -> None:
 def test_one_process_has_an_explanation_until_it_is_gone(database: Database) -> None:
     web, one, other = (SharedStore(database, name, 100) for name in ("web", "one", "other"))
     web.add(document("a"), {})
-    assert [name for name, _ in web.abandoned()] == ["a"]
+    assert [name for name, _ in web.list_abandoned()] == ["a"]
     web.hold(["a"])
-    assert web.abandoned() == []
+    assert web.list_abandoned() == []
     assert (one.claim("a"), other.claim("a"), one.claim("none")) == (1, None, None)
     age(database, 8)
     assert (one.renew(), other.renew()) == ({"a": {}}, {})
     age(database, 8)
-    assert (web.abandoned(), other.claim("a")) == ([], None)
+    assert (web.list_abandoned(), other.claim("a")) == ([], None)
     age(database, 8)
-    assert [name for name, _ in web.abandoned()] == ["a"]
+    assert [name for name, _ in web.list_abandoned()] == ["a"]
     assert other.claim("a") == 2
     assert (one.renew(), other.renew()) == ({}, {"a": {}})
     one.save(document("a", state="done", by="one"), {"f": b"one"})  # it was held up, and is too late
@@ -60,7 +60,7 @@ def test_one_process_has_an_explanation_until_it_is_gone(database: Database) -> 
     other.save(document("a", state="running", by="other, late"))
     assert (web.document("a") or {})["state"] == "done"
     age(database, 60)
-    assert (web.abandoned(), one.claim("a")) == ([], None)
+    assert (web.list_abandoned(), one.claim("a")) == ([], None)
 
 
 def test_what_is_left_is_as_if_nobody_had_begun(database: Database) -> None:
@@ -69,7 +69,7 @@ def test_what_is_left_is_as_if_nobody_had_begun(database: Database) -> None:
     one.claim("a")
     one.save(document("a", state="running"))
     one.release()
-    assert [name for name, _ in web.abandoned()] == ["a"]
+    assert [name for name, _ in web.list_abandoned()] == ["a"]
     assert one.claim("a") == 1
 
 
@@ -97,11 +97,11 @@ def test_what_waits_is_counted_and_can_be_ended(database: Database) -> None:
         web.add(document(name), {}, owner=asker.owner, asker=asker)
     assert web.waiting() == [(asker, "2026-01-01") for asker in askers.values()]
     assert [name for name, _ in one.takeable()] == ["a", "b", "c"]
-    assert web.before("c") == 2
+    assert web.count_before("c") == 2
     one.claim("a")
     assert [asker for asker, _ in web.waiting()] == [askers["b"], askers["c"]]
     assert [name for name, _ in one.takeable()] == ["b", "c"]
-    assert web.before("c") == 1
+    assert web.count_before("c") == 1
     assert web.end_waiting("b", "failed", {"title": "Interrupted"})
     assert not web.end_waiting("b", "cancelled")
     assert (web.document("b") or {})["problem"] == {"title": "Interrupted"}

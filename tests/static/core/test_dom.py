@@ -8,8 +8,8 @@ from tests.browser.support.number_format import MINUS, percent, shown
 from tests.support.node import compute_all
 
 NUMBER = "async ([value, digits]) => (await script('core/dom.js')).number(Number(value), digits)"
-COMPARED = "(numbers) => script('core/dom.js').then(({ compared }) => compared(...numbers))"
-CHANGED = "async ([was, now]) => (await script('core/dom.js')).changed(was, now)"
+COMPARED = "(numbers) => script('core/dom.js').then(({ formatBoth }) => formatBoth(...numbers))"
+CHANGED = "async ([was, now]) => (await script('core/dom.js')).formatChange(was, now)"
 
 
 def test_a_number_that_is_above_another_does_not_read_the_same() -> None:

@@ -26,6 +26,7 @@ from explainers.autograd.rules.operands import (
     Sum,
 )
 from explainers.autograd.rules.strength import Strength
+from explainers.old_names import accept_old_names
 
 Triple = tuple[Tensor | None, Tensor | None, Tensor]
 
@@ -41,8 +42,7 @@ class LinearChoice(Choice):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        if "beside" in vars(cls):  # the name of version 0.2, in choices of other packages
-            cls.factor_of_constant = vars(cls)["beside"]  # type: ignore[method-assign]
+        accept_old_names(cls, {"beside": "factor_of_constant"})
 
     @abstractmethod
     def map(self, linear: LinearMapOperand, signal: Tensor) -> Tensor:

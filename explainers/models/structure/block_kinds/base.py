@@ -11,6 +11,16 @@ from torch import Size, Tensor, nn
 from torch.nn.functional import pad
 
 from explainers.models.layout import Layout
+from explainers.old_names import accept_old_names
+
+#: Methods of a kind of block by their names in version 0.2.
+OLD_NAMES = {
+    "taken": "input_tokens",
+    "given": "output_tokens",
+    "with_taken": "with_input_tokens",
+    "with_given": "with_output_tokens",
+    "apart": "split",
+}
 
 
 @dataclass(frozen=True)
@@ -24,14 +34,24 @@ class BlockCall:
     batch: int
 
     @property
-    def taken(self) -> list[Tensor]:
+    def inputs(self) -> list[Tensor]:
         """The floating-point tensors among the block's arguments, in order."""
-        return floating((self.args, self.kwargs))
+        return floating_tensors((self.args, self.kwargs))
+
+    @property
+    def outputs(self) -> list[Tensor]:
+        """The floating-point tensors among the block's outputs, in order."""
+        return floating_tensors(self.output)
+
+    @property
+    def taken(self) -> list[Tensor]:
+        """The old name of ``inputs``, from version 0.2."""
+        return self.inputs
 
     @property
     def given(self) -> list[Tensor]:
-        """The floating-point tensors among the block's outputs, in order."""
-        return floating(self.output)
+        """The old name of ``outputs``, from version 0.2."""
+        return self.outputs
 
 
 class BlockKind(ABC):
@@ -57,6 +77,10 @@ class BlockKind(ABC):
     attention_note: ClassVar[str | None] = None
     falls_short: ClassVar[tuple[str, str] | None] = None
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        accept_old_names(cls, OLD_NAMES)
+
     # --- how tokens lie -----------------------------------------------------------------------------------------------
 
     @classmethod
@@ -69,21 +93,21 @@ class BlockKind(ABC):
         """Return the tensors of tokens among the arguments of a block. Raises ExplainerError if there are none."""
 
     @abstractmethod
-    def taken(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Tensor:
+    def input_tokens(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Tensor:
         """Return the row of tokens (B, S, D) among the arguments of a block. Raises ExplainerError if there is none."""
 
     @abstractmethod
-    def with_taken(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], x: Tensor) -> tuple[Any, Any]:
+    def with_input_tokens(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], x: Tensor) -> tuple[Any, Any]:
         """Return the arguments of a block with its tokens replaced by ``x`` (B, S, D), which may have another number of samples and
         patches.
         """
 
     @abstractmethod
-    def given(self, output: Any) -> Tensor:
+    def output_tokens(self, output: Any) -> Tensor:
         """Return the row of tokens (B, S, D) in the output of a block."""
 
     @abstractmethod
-    def with_given(self, output: Any, x: Tensor) -> Any:
+    def with_output_tokens(self, output: Any, x: Tensor) -> Any:
         """Return the output of a block with its tokens replaced by ``x`` (B, S, D)."""
 
     @abstractmethod
@@ -177,10 +201,10 @@ class BlockKind(ABC):
         return None
 
 
-def floating(value: Any) -> list[Tensor]:
+def floating_tensors(value: Any) -> list[Tensor]:
     """Return the floating-point tensors in arguments or in a result, nested ones too, in order."""
     if isinstance(value, Tensor):
         return [value] if value.is_floating_point() else []
     if isinstance(value, Mapping):
         value = list(value.values())
-    return [tensor for item in value for tensor in floating(item)] if isinstance(value, (tuple, list)) else []
+    return [tensor for item in value for tensor in floating_tensors(item)] if isinstance(value, (tuple, list)) else []

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from explainers.models.structure.block_kinds.base import BlockCall, floating
+from explainers.models.structure.block_kinds.base import BlockCall, floating_tensors
 from explainers.models.structure.block_kinds.registry import add_block_kind
 from explainers.models.structure.block_kinds.several_streams import StreamsInColumns
 
@@ -43,7 +43,7 @@ class Branches(StreamsInColumns):
         lists = [call.args[0] if call.args else None, call.output]
         if not all(isinstance(value, (tuple, list)) and len(value) > 1 for value in lists):
             return None
-        taken, given = (floating(value) for value in lists)
+        taken, given = (floating_tensors(value) for value in lists)
         if [x.shape for x in taken] != [x.shape for x in given] or len(taken) != len(lists[0]) or any(x.dim() != 3 for x in taken):
             return None
         if len(taken[0]) < 2 or any(len(x) != len(taken[0]) for x in taken):

@@ -45,8 +45,8 @@ class InnerTokens(SeveralStreams):
     @classmethod
     def find(cls, call: BlockCall) -> InnerTokens | None:
         """Return how the tokens of such a block lie, as one call shows it; None if the block is of another kind."""
-        shapes, batch = [tensor.shape for tensor in call.taken[:2]], call.batch
-        if len(shapes) < 2 or shapes != [tensor.shape for tensor in call.given[:2]] or any(len(shape) != 3 for shape in shapes):
+        shapes, batch = [tensor.shape for tensor in call.inputs[:2]], call.batch
+        if len(shapes) < 2 or shapes != [tensor.shape for tensor in call.outputs[:2]] or any(len(shape) != 3 for shape in shapes):
             return None
         for inner in (0, 1):
             outer, within = shapes[1 - inner], shapes[inner]
@@ -66,7 +66,7 @@ class InnerTokens(SeveralStreams):
         within = inner.reshape(len(outer), -1, inner.shape[1] * inner.shape[2])
         return cat([outer, pad(within, (0, 0, outer.shape[1] - within.shape[1], 0))], -1)
 
-    def apart(self, x: Tensor, streams: Sequence[Tensor]) -> Sequence[Tensor]:
+    def split(self, x: Tensor, streams: Sequence[Tensor]) -> Sequence[Tensor]:
         """Split a row (B, S, D + n d) back into the outer and the inner stream, in the order and shapes of ``streams``; the inverse of
         :meth:`join`.
         """

@@ -67,19 +67,19 @@ class OneStream(BlockKind):
         """Return the one tensor of tokens among the arguments of a block, as a tuple."""
         return (tokens_in(args, kwargs),)
 
-    def taken(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Tensor:
+    def input_tokens(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Tensor:
         """Return the row of tokens (B, S, D) among the arguments of a block. Raises ExplainerError if there is none."""
         return self.row_of(tokens_in(args, kwargs))
 
-    def with_taken(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], x: Tensor) -> tuple[Any, Any]:
+    def with_input_tokens(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], x: Tensor) -> tuple[Any, Any]:
         """Return the arguments of a block with its tokens replaced by ``x`` (B, S, D)."""
         return with_tokens(args, kwargs, self._as_stream(x, tokens_in(args, kwargs).shape))
 
-    def given(self, output: Any) -> Tensor:
+    def output_tokens(self, output: Any) -> Tensor:
         """Return the row of tokens (B, S, D) in the output of a block."""
         return self.row_of(output if isinstance(output, Tensor) else output[0])
 
-    def with_given(self, output: Any, x: Tensor) -> Any:
+    def with_output_tokens(self, output: Any, x: Tensor) -> Any:
         """Return the output of a block with its tokens replaced by ``x`` (B, S, D)."""
         first = output if isinstance(output, Tensor) else output[0]
         shown = self._as_stream(x, first.shape)

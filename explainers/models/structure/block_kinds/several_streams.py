@@ -12,7 +12,7 @@ from torch.nn.functional import pad
 
 from explainers.errors import ExplainerError
 from explainers.models.layout import Layout
-from explainers.models.structure.block_kinds.base import BlockKind, floating
+from explainers.models.structure.block_kinds.base import BlockKind, floating_tensors
 
 
 class SeveralStreams(BlockKind):
@@ -32,34 +32,34 @@ class SeveralStreams(BlockKind):
         """Join the tokens of all ``streams`` to one row (B, S, D)."""
 
     @abstractmethod
-    def apart(self, x: Tensor, streams: Sequence[Tensor]) -> Sequence[Tensor]:
+    def split(self, x: Tensor, streams: Sequence[Tensor]) -> Sequence[Tensor]:
         """Split a row (B, S, D) back into tensors, in the shapes and order of ``streams``; the inverse of :meth:`join`."""
 
     def streams(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Sequence[Tensor]:
         """Return the tensors of tokens among the arguments of a block. Raises ExplainerError if there are too few."""
         return self._streams((args, kwargs))
 
-    def taken(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Tensor:
+    def input_tokens(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Tensor:
         """Return the row of tokens (B, S, D) among the arguments of a block. Raises ExplainerError if there are too few tensors."""
         return self.join(self._streams((args, kwargs)))
 
-    def with_taken(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], x: Tensor) -> tuple[Any, Any]:
+    def with_input_tokens(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], x: Tensor) -> tuple[Any, Any]:
         """Return the arguments of a block with its tokens replaced by ``x`` (B, S, D), which may have another number of samples and
         patches.
         """
-        made: tuple[Any, Any] = _replaced((args, kwargs), iter(self.apart(x, self._streams((args, kwargs)))))
+        made: tuple[Any, Any] = _replace_tensors((args, kwargs), iter(self.split(x, self._streams((args, kwargs)))))
         return made
 
-    def given(self, output: Any) -> Tensor:
+    def output_tokens(self, output: Any) -> Tensor:
         """Return the row of tokens (B, S, D) in the output of a block."""
         return self.join(self._streams(output))
 
-    def with_given(self, output: Any, x: Tensor) -> Any:
+    def with_output_tokens(self, output: Any, x: Tensor) -> Any:
         """Return the output of a block with its tokens replaced by ``x`` (B, S, D)."""
-        return _replaced(output, iter(self.apart(x, self._streams(output))))
+        return _replace_tensors(output, iter(self.split(x, self._streams(output))))
 
     def _streams(self, given: Any) -> list[Tensor]:
-        streams = floating(given)[: self.count]
+        streams = floating_tensors(given)[: self.count]
         if len(streams) < self.count:
             raise ExplainerError(f"A block was called without its {self.count} tensors of tokens: check blocks= and entry= of wrap().")
         return streams
@@ -89,7 +89,7 @@ class StreamsInColumns(SeveralStreams):
         ]
         return cat([padded[number][:, inside] for _, number, inside in sorted(self._parts(), key=lambda part: part[0].start)], 1)
 
-    def apart(self, x: Tensor, streams: Sequence[Tensor]) -> Sequence[Tensor]:
+    def split(self, x: Tensor, streams: Sequence[Tensor]) -> Sequence[Tensor]:
         """Split a row (B, S, D) back into tensors, in the shapes and order of ``streams``; the inverse of :meth:`join`."""
         columns = x.split([stream.shape[-1] for stream in streams], -1)
         return tuple(cat([tokens[:, place] for place in places], 1) for tokens, places in zip(columns, self.places, strict=True))
@@ -121,12 +121,12 @@ class StreamsInColumns(SeveralStreams):
         return by_token
 
 
-def _replaced(value: Any, tensors: Iterator[Tensor]) -> Any:
+def _replace_tensors(value: Any, tensors: Iterator[Tensor]) -> Any:
     """Return ``value`` with its first floating-point tensors replaced by ``tensors``, until these are used up."""
     if isinstance(value, Tensor):
         return next(tensors, value) if value.is_floating_point() else value
     if isinstance(value, dict):
-        return {name: _replaced(item, tensors) for name, item in value.items()}
+        return {name: _replace_tensors(item, tensors) for name, item in value.items()}
     if isinstance(value, (tuple, list)):
-        return type(value)([_replaced(item, tensors) for item in value])
+        return type(value)([_replace_tensors(item, tensors) for item in value])
     return value

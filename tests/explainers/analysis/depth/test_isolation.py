@@ -40,17 +40,17 @@ def test_a_token_reaches_no_other_within_a_block(name: str) -> None:
     place = int(content[0].nonzero()[1])
 
     def change(module: nn.Module, args: Any, kwargs: Any) -> Any:
-        x = model.block_kind.taken(args, kwargs).clone()
+        x = model.block_kind.input_tokens(args, kwargs).clone()
         x[1] = x[0]
         x[1, place] += torch.linspace(-1, 1, x.shape[-1])  # a norm would take a shift away
-        return model.block_kind.with_taken(args, kwargs, x)
+        return model.block_kind.with_input_tokens(args, kwargs, x)
 
     def moved(isolated: bool) -> list[int]:
         seen = list[Tensor]()
         block = model.blocks[0]
         handles = [
             block.register_forward_pre_hook(change, with_kwargs=True),
-            block.register_forward_hook(lambda module, args, output: seen.append(model.block_kind.given(output))),
+            block.register_forward_hook(lambda module, args, output: seen.append(model.block_kind.output_tokens(output))),
         ]
         mode = IsolatedTokens(model, allowed_keys(content, None))
         same = {key: value[:1].expand_as(value).contiguous() for key, value in tensors.items()}

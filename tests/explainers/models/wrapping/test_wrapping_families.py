@@ -55,7 +55,7 @@ def test_forward_gives_the_modules_own_logits_for_every_sample(family: Family, m
 def test_tokens_reach_the_blocks_as_the_layout_says(family: Family, model: Model) -> None:
     tensors = family.inputs(batch=2)
     seen: list[torch.Tensor] = []
-    handle = model.entry.register_forward_pre_hook(lambda module, args: seen.append(model.block_kind.taken(args, {})))
+    handle = model.entry.register_forward_pre_hook(lambda module, args: seen.append(model.block_kind.input_tokens(args, {})))
     with torch.no_grad():
         model.forward(tensors)
     handle.remove()
@@ -71,7 +71,7 @@ def test_patches_lie_row_by_row_after_the_prefix(family: Family, model: Model) -
     changed = {name: tensor.clone() for name, tensor in tensors.items()}
     changed["pixel_values"][..., 8:16, 16:24] += 1  # second row, third column of patches
     seen: list[torch.Tensor] = []
-    handle = model.entry.register_forward_pre_hook(lambda module, args: seen.append(model.block_kind.taken(args, {})))
+    handle = model.entry.register_forward_pre_hook(lambda module, args: seen.append(model.block_kind.input_tokens(args, {})))
     with torch.no_grad():
         model.forward(tensors)
         model.forward(changed)
