@@ -44,7 +44,7 @@ def told(site: Site, *kinds: str) -> list[str]:
 
 def total(subject: Subject) -> dict[str, Any]:
     """A study: what the model was given, summed."""
-    assert threading.current_thread().name == "worker"
+    assert threading.current_thread().name == "models"
     subject.check()
     return {"sum": sum(float(tensor.sum()) for tensor in subject.tensors.values()), "model": subject.model.name, "labels": subject.labels}
 

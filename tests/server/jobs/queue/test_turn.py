@@ -7,12 +7,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-import torch
 
 from tests.server.conftest import Check, Site, Sites, png
 from tests.server.support.gated_models import SLOW_STEP, STEPS, Gate, GatedModels
 from vitrine_server.http.visitors import Visitor
-from vitrine_server.jobs.host.work import between_passes
 from vitrine_server.jobs.queue import job as jobs
 from vitrine_server.jobs.queue.device_queue import DeviceQueue
 from vitrine_server.jobs.queue.study import BACKGROUND, FEW_PASSES, MANY_PASSES, Study
@@ -164,19 +162,6 @@ def test_visitors_take_turns(site: Site) -> None:
         queue.note(task.visitor, 1.0)
         order.append(task.visitor.turn)
     assert order == ["other", "third", "other", "greedy", "greedy", "greedy"]
-
-
-def test_what_passes_leaves_the_random_numbers_as_they_were() -> None:
-    torch.manual_seed(1)
-    expected = torch.rand(4)
-    torch.manual_seed(1)
-    first = torch.rand(2)
-    with torch.no_grad():
-        with between_passes():
-            torch.manual_seed(7)
-            assert torch.is_grad_enabled()
-        assert not torch.is_grad_enabled()
-    assert torch.equal(torch.cat([first, torch.rand(2)]), expected)
 
 
 def test_what_is_stopped_keeps_its_maps(site: Site, refused: Check) -> None:
