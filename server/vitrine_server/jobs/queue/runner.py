@@ -38,7 +38,7 @@ from vitrine_server.jobs.host.interface import (
 from vitrine_server.jobs.queue.device_queue import SLICE, WorkItem
 from vitrine_server.jobs.queue.job import Job
 from vitrine_server.jobs.queue.scheduler import Scheduler, cut_short
-from vitrine_server.jobs.queue.study import BACKGROUND, FEW_PASSES, Study
+from vitrine_server.jobs.queue.study import BACKGROUND, FEW_PASSES, SHORT, Study
 from vitrine_server.jobs.queue.turn import Turn, prepare
 
 log = logging.getLogger(__name__)
@@ -230,13 +230,14 @@ class Runner(threading.Thread):
             raise lost.problem from None
 
     def _answer_once(self, study: Study) -> dict[str, Any]:
+        task = study.task
         self._loaded(study.entry)
-        if study.kind and (seconds := self._costs.seconds(study.entry.name, study.kind, 0)) is not None:
+        if task.cost and (seconds := self._costs.seconds(study.entry.name, task.cost, 0)) is not None:
             study.expect(seconds)
         began = self._now()
 
         def limit_passed() -> Problem | None:
-            is_over = study.weight < BACKGROUND and self._now() - began > self._study_limit.most
+            is_over = task.weight < BACKGROUND and self._now() - began > self._study_limit.most
             return self._study_limit.problem() if is_over else None
 
         def cancelled() -> bool:
@@ -246,7 +247,7 @@ class Runner(threading.Thread):
 
         def others_first() -> bool:
             while not cancelled():
-                if not self._let_pass(study.weight, quick=study.weight <= FEW_PASSES):
+                if not self._let_pass(task.weight, quick=task.weight <= FEW_PASSES):
                     return False
             return True
 
@@ -254,13 +255,13 @@ class Runner(threading.Thread):
             if isinstance(message, Progress):
                 study.tell(message.done, message.total)
             elif isinstance(message, Pause):
-                return others_first() if study.is_long else cancelled()
+                return cancelled() if task.weight == SHORT else others_first()
             return None
 
         watch = self._watch(limit_passed, study.cancelled.is_set)
-        answer = follow(self.host.ask(StudyRequest(study.entry.name, study.work), watch), handle)
-        if study.kind:
-            self._costs.note(study.entry.name, study.kind, self._now() - began, 0)
+        answer = follow(self.host.ask(StudyRequest(study.entry.name, task.work), watch), handle)
+        if task.cost:
+            self._costs.note(study.entry.name, task.cost, self._now() - began, 0)
         return answer
 
     # --- explanations ----------------------------------------------------------------------------------------------------

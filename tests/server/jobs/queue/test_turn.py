@@ -13,7 +13,7 @@ from tests.server.support.gated_models import SLOW_STEP, STEPS, Gate, GatedModel
 from vitrine_server.http.visitors import Visitor
 from vitrine_server.jobs.queue import job as jobs
 from vitrine_server.jobs.queue.device_queue import DeviceQueue
-from vitrine_server.jobs.queue.study import BACKGROUND, FEW_PASSES, MANY_PASSES, Study
+from vitrine_server.jobs.queue.study import BACKGROUND, FEW_PASSES, MANY_PASSES, Study, Task
 from vitrine_server.schemas.question import Question
 
 FOUR = ["raw_attention", "rollout", "random", "fullgrad_plus:libra"]
@@ -248,11 +248,11 @@ def test_a_study_of_few_passes_does_not_wait_for_a_heavy_one(site: Site) -> None
 
         return work
 
-    run = Study(entry, heavy("run", 2, gate), is_long=True, weight=BACKGROUND)
+    run = Study(entry, Task(heavy("run", 2, gate), BACKGROUND))
     services.worker.study(run)
     gate.wait()
-    test = Study(entry, heavy("test", 2), is_long=True, weight=MANY_PASSES)
-    mix = Study(entry, heavy("mix", 1), is_long=True, weight=FEW_PASSES)
+    test = Study(entry, Task(heavy("test", 2), MANY_PASSES))
+    mix = Study(entry, Task(heavy("mix", 1), FEW_PASSES))
     for study in (test, mix):
         services.worker.study(study)
     gate.open()
