@@ -19,15 +19,13 @@ from typing import Any
 
 from vitrine_server.http.metrics import Metrics
 from vitrine_server.http.problems import Problem
-from vitrine_server.http.visitors import Visitor
 from vitrine_server.jobs.catalogue.model_facts import ModelFacts
 from vitrine_server.jobs.catalogue.model_registry import ModelEntry, ModelRegistry
 from vitrine_server.jobs.catalogue.model_source import ModelSource, open_options_of
 from vitrine_server.jobs.failures import interrupted
 from vitrine_server.jobs.feed import event
-from vitrine_server.jobs.host.work import Work
 from vitrine_server.jobs.queue.job import Job
-from vitrine_server.jobs.queue.study import Study
+from vitrine_server.jobs.queue.study import Study, Task
 from vitrine_server.jobs.queue.worker import MakeHost, Worker
 from vitrine_server.jobs.recovery import job_of
 from vitrine_server.settings import Settings
@@ -195,15 +193,13 @@ class ModelReplica:
 
     # --- studies -----------------------------------------------------------------------------------------------------------
 
-    async def answer(
-        self, name: str, work: Work, is_long: bool, weight: int, kind: str, visitor: Visitor
-    ) -> AsyncIterator[tuple[str, Any]]:
+    async def answer(self, name: str, task: Task) -> AsyncIterator[tuple[str, Any]]:
         """Run a study and yield its events: (name, data). The first is ``begun``, when it no longer waits; the last is ``done`` with the
         answer or ``failed`` with the Problem.
 
         The study is cancelled when the caller stops iterating. Raises Problem 429 if too many wait.
         """
-        study = Study(await self.bring(name), work, is_long, weight, kind, visitor)
+        study = Study(await self.bring(name), task)
         study.on_begin = lambda: study.feed.publish(event(0, "begun", {}))
         self.worker.study(study)
         try:

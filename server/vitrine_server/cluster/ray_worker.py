@@ -13,16 +13,14 @@ from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from vitrine_server.http.problems import Problem
-from vitrine_server.http.visitors import Visitor
 from vitrine_server.jobs import explanation_events
 from vitrine_server.jobs.catalogue.model_facts import ModelFacts
 from vitrine_server.jobs.catalogue.model_registry import ModelEntry, ModelRegistry
 from vitrine_server.jobs.failures import interrupted
 from vitrine_server.jobs.feed import Event, event
-from vitrine_server.jobs.host.work import Work
 from vitrine_server.jobs.queue.admission import check_room
 from vitrine_server.jobs.queue.job import Job
-from vitrine_server.jobs.queue.study import Study
+from vitrine_server.jobs.queue.study import Study, Task
 from vitrine_server.settings import Settings
 from vitrine_server.store.shared_store import SharedStore
 from vitrine_server.store.tables import FINAL
@@ -45,7 +43,7 @@ class Replicas(Protocol):
     async def facts(self, model: str) -> ModelFacts:
         """Return the facts about a model, see :meth:`vitrine_server.cluster.model_replica.ModelReplica.facts`."""
 
-    def answer(self, model: str, work: Work, is_long: bool, weight: int, kind: str, visitor: Visitor) -> AsyncIterator[tuple[str, Any]]:
+    def answer(self, model: str, task: Task) -> AsyncIterator[tuple[str, Any]]:
         """Run a study and yield its events, see :meth:`vitrine_server.cluster.model_replica.ModelReplica.answer`."""
 
 
@@ -211,7 +209,7 @@ class RayWorker:
             self._waiting = {waiting: came for waiting, came in self._waiting.items() if not waiting.cancelled.is_set()}
             now = time.monotonic()
             waits = [now - came for came in self._waiting.values()]
-            check_room(self._settings, [waiting.visitor for waiting in self._waiting], study.visitor, "studies", waits)
+            check_room(self._settings, [waiting.task.visitor for waiting in self._waiting], study.task.visitor, "studies", waits)
             self._waiting[study] = now
         study.future.add_done_callback(lambda _: self._has_begun(study))
         self._begin(self._answer, study)
@@ -238,7 +236,7 @@ class RayWorker:
         study.future.set_exception(Problem(409, "cancelled", "Nobody waits for this any more.", send="Ask again."))
 
     async def _ask(self, study: Study) -> None:
-        answers = self._replicas.answer(study.entry.name, study.work, study.is_long, study.weight, study.kind, study.visitor)
+        answers = self._replicas.answer(study.entry.name, study.task)
         async with aclosing(answers) as events:  # type: ignore[type-var]
             async for name, data in events:
                 if name == "begun":

@@ -25,12 +25,12 @@ from vitrine_server.cluster.model_replica import ModelReplica
 from vitrine_server.cluster.ray_worker import RayWorker
 from vitrine_server.http.hosts import are_apart
 from vitrine_server.http.problems import Problem
-from vitrine_server.http.visitors import Visitor, VisitorSecrets
+from vitrine_server.http.visitors import VisitorSecrets
 from vitrine_server.jobs.catalogue.model_facts import ModelFacts
 from vitrine_server.jobs.catalogue.model_registry import ModelRegistry
 from vitrine_server.jobs.catalogue.model_source import ModelSource
 from vitrine_server.jobs.host.model_host import ModelHost
-from vitrine_server.jobs.host.work import Work
+from vitrine_server.jobs.queue.study import Task
 from vitrine_server.log import set_up_log
 from vitrine_server.settings import Settings, environment_name
 from vitrine_server.store.database import open_database
@@ -117,11 +117,11 @@ def application(settings: Settings, make_model_host: MakeModelHost = own_model_h
             await self.model(name)
             return await self.facts(name)
 
-        async def answer_study(self, work: Work, is_long: bool, weight: int, kind: str, visitor: Visitor) -> AsyncIterator[tuple[str, Any]]:
+        async def answer_study(self, task: Task) -> AsyncIterator[tuple[str, Any]]:
             """Run a study on the model to which the call is addressed, see :meth:`ModelReplica.answer`."""
             name = serve.get_multiplexed_model_id()
             await self.model(name)
-            async for event in self.answer(name, work, is_long, weight, kind, visitor):
+            async for event in self.answer(name, task):
                 yield event
 
         def check_health(self) -> None:
@@ -185,10 +185,10 @@ class _Handle:
             facts: ModelFacts = await self._handle.options(multiplexed_model_id=model).facts_of_model.remote()
         return facts
 
-    async def answer(self, model: str, *arguments: Any) -> AsyncIterator[tuple[str, Any]]:
+    async def answer(self, model: str, task: Task) -> AsyncIterator[tuple[str, Any]]:
         """Run a study in a replica of the model and yield its events."""
         with self._problems():
-            answers = self._handle.options(multiplexed_model_id=model, stream=True).answer_study.remote(*arguments)
+            answers = self._handle.options(multiplexed_model_id=model, stream=True).answer_study.remote(task)
             try:
                 async for event in answers:
                     yield event

@@ -27,7 +27,7 @@ from vitrine_server.http.answers import DocumentResponse
 from vitrine_server.http.problems import Problem
 from vitrine_server.http.visitors import Visitor, visitor_of
 from vitrine_server.jobs.host.work import TellAnswers, Work
-from vitrine_server.jobs.queue.study import FEW_PASSES, Study
+from vitrine_server.jobs.queue.study import FEW_PASSES, SHORT, Study, Task
 from vitrine_server.lookup import COPY, find_document, stored_file
 from vitrine_server.services import Services
 from vitrine_server.store.stored_files import TENSORS_FILE
@@ -127,7 +127,9 @@ def _answer_to(past: PastInput, ask: Ask, model: Any, cancelled: Callable[[], bo
 
 async def _submit(services: Services, model: str, work: Work, is_long: bool, weight: int, kind: str, visitor: Visitor) -> Study:
     def submit() -> Study:
-        task = Study(services.registry.ask(model, services.worker.load, visitor=visitor), work, is_long, weight, kind, visitor)
+        task = Study(
+            services.registry.ask(model, services.worker.load, visitor=visitor), Task(work, weight if is_long else SHORT, kind, visitor)
+        )
         services.worker.study(task)
         return task
 

@@ -19,6 +19,7 @@ from vitrine_server.cluster import model_replica, ray_worker
 from vitrine_server.cluster.model_replica import ModelReplica
 from vitrine_server.cluster.ray_worker import RayWorker
 from vitrine_server.jobs.catalogue.model_facts import ModelFacts
+from vitrine_server.jobs.queue.study import Task
 from vitrine_server.settings import load_settings
 from vitrine_server.store.database import SqliteDatabase
 from vitrine_server.store.shared_store import SharedStore
@@ -39,8 +40,8 @@ class Direct:
         known = [await replica.facts(model) for replica in self.replicas]
         return known[0]
 
-    def answer(self, model: str, *arguments: Any) -> AsyncIterator[tuple[str, Any]]:
-        return self.replicas[0].answer(model, *arguments)
+    def answer(self, model: str, task: Task) -> AsyncIterator[tuple[str, Any]]:
+        return self.replicas[0].answer(model, task)
 
 
 @dataclass

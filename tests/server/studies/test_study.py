@@ -16,7 +16,7 @@ from explainers.errors import ExplainerError
 from tests.server.conftest import Check, Site, Sites, picture, png
 from tests.server.support.gated_models import STEPS, Gate, GatedModels, image_model
 from vitrine_server.http.problems import Problem
-from vitrine_server.jobs.queue.study import Study
+from vitrine_server.jobs.queue.study import FEW_PASSES, Study, Task
 from vitrine_server.services import Use
 from vitrine_server.studies.study import Ask, Subject, study
 
@@ -44,7 +44,7 @@ def told(site: Site, *kinds: str) -> list[str]:
 
 def total(subject: Subject) -> dict[str, Any]:
     """A study: what the model was given, summed."""
-    assert threading.current_thread().name == "worker"
+    assert threading.current_thread().name == "models"
     subject.check()
     return {"sum": sum(float(tensor.sum()) for tensor in subject.tensors.values()), "model": subject.model.name, "labels": subject.labels}
 
@@ -272,7 +272,7 @@ def test_a_study_that_is_cancelled_stops_after_the_question_that_passed_it(site:
     def work(model: Any, cancelled: Any, tell: Any) -> dict[str, Any]:
         return long(Subject(model, {}, [], {"id": one}, cancelled, tell, model))
 
-    task = Study(services.registry.find("scenes-vit"), work, is_long=True)
+    task = Study(services.registry.find("scenes-vit"), Task(work, FEW_PASSES))
     services.worker.study(task)
     long.gates[0].wait()
     between_passes = site.models.gate(STEPS[1])

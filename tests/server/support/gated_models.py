@@ -131,7 +131,7 @@ class GatedModels:
                 raise self.errors[name].pop(0)
 
     def load(self, name: str, device: str | None = None, /, **ways: Any) -> explainers.Model:
-        assert threading.current_thread().name == "worker"
+        assert threading.current_thread().name == "models"
         self.reach(f"load {name}")
         model = replace(self.makes.get(name, image_model)(), name=name)
         explainers.variants(model)  # the pass that finds out what it can be asked is made once for all, and is none of this one's

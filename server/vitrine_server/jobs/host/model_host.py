@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import time
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 from PIL import Image
@@ -18,12 +19,27 @@ from explainers.models.registers.moving import view_of
 from explainers.models.threads import Threads
 from explainers.pipeline.places import ask_at, runnable_specs, with_chat_template
 from explainers.records.session import Cancelled
-from explainers.records.targets import TargetLike
 from vitrine_server.http.uploads import encode_image, open_clip, open_picture
 from vitrine_server.jobs.catalogue.model_facts import ModelFacts, facts_of
-from vitrine_server.jobs.catalogue.model_source import TellStage
 from vitrine_server.jobs.failures import load_problem, problem_of
-from vitrine_server.jobs.host.work import TellAnswers, Work, release_memory, run_with_memory_retry
+from vitrine_server.jobs.host.interface import (
+    Begun,
+    ChooseMethod,
+    ExplainRequest,
+    HostRequest,
+    KeepRequest,
+    LoadRequest,
+    LoadStage,
+    MadeMap,
+    ModelAnswer,
+    Pause,
+    Progress,
+    Result,
+    Stream,
+    StudyRequest,
+)
+from vitrine_server.jobs.host.streams import Tell, WorkThreads
+from vitrine_server.jobs.host.work import release_memory, run_with_memory_retry
 from vitrine_server.json_text import json_text
 from vitrine_server.schemas.question import ExplainOptions, Question
 from vitrine_server.settings import Settings
@@ -33,69 +49,40 @@ from vitrine_server.store.stored_files import TENSORS_FILE
 SEND_LESS = "Ask for fewer methods at once, for fewer targets, or for a shorter text."
 
 
-@dataclass(frozen=True)
-class LoadRequest:
-    """A request to load a model by name, or from the ``place`` of an upload; ``open_options`` are arguments of ``explainers.open``."""
-
-    name: str
-    device: str | None
-    place: Path | None = None
-    open_options: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class ModelAnswer:
-    """The answer of a model: the explanation as JSON, without maps; the number of tokens of a text (0: no text); files to store with it, by
-    name.
-    """
-
-    document: dict[str, Any]
-    tokens: int
-    files: dict[str, bytes]
-
-
-@dataclass(frozen=True)
-class MadeMap:
-    """A finished map as JSON; its values by pixel as a NumPy file, or None; and the number of tokens of a text (0: no text)."""
-
-    document: dict[str, Any]
-    pixels: bytes | None
-    tokens: int
-
-
-@dataclass(frozen=True)
-class TurnCalls:
-    """The callbacks through which a model host asks for work and reports results during one turn of an explanation.
-
-    left         returns the specs whose maps are missing
-    next_method  picks the next of these specs; None ends the turn
-    cancelled    returns whether to stop, called between passes
-    answered     takes the answer of the model
-    mapped       takes a finished map
-    """
-
-    left: Callable[[], list[str]]
-    next_method: Callable[[list[str]], str | None]
-    cancelled: Callable[[], bool]
-    answered: Callable[[ModelAnswer], None]
-    mapped: Callable[[MadeMap], None]
-
-
 @dataclass
 class ModelHost:
-    """The loaded models by name, and the work on them. Only one thread uses it."""
+    """The loaded models by name, and the work on them. Only one thread uses it.
+
+    pause_seconds  least time between two pauses of a request: small models make many passes in that time
+    """
 
     load_model: Callable[..., Any]
     settings: Settings
+    pause_seconds: float = 0.0
     _models: dict[str, Any] = field(default_factory=dict)
-    _threads: Threads = field(default_factory=Threads)
+    _cores: Threads = field(default_factory=Threads)
+    _threads: WorkThreads = field(default_factory=WorkThreads)
 
-    def load(self, request: LoadRequest, tell: TellStage) -> ModelFacts:
-        """Load a model and return its facts; ``tell`` is called with the stages of opening an uploaded model. Raises a Problem if it cannot
-        be loaded.
-        """
+    def ask(self, request: HostRequest[Result]) -> Stream[Result]:
+        """Begin a request and yield its messages, as :meth:`vitrine_server.jobs.host.interface.Host.ask`."""
+        return self._threads.stream(partial(self._answer, request))
+
+    def _answer(self, request: HostRequest[Any], tell: Tell) -> Any:
+        tell(Begun())
+        match request:
+            case LoadRequest():
+                return self._load(request, tell)
+            case KeepRequest():
+                return self._keep(request.names)
+            case ExplainRequest():
+                return self._explain(request, tell)
+            case StudyRequest():
+                return self._study(request, tell)
+
+    def _load(self, request: LoadRequest, tell: Tell) -> ModelFacts:
+        """Load a model and return its facts. Raises a Problem if it cannot be loaded."""
         name, place = request.name, request.place
-        staged = {} if place is None else {"on_stage": tell}
+        staged = {} if place is None else {"on_stage": lambda stage: tell(LoadStage(stage))}
         try:
             with _exits_as_errors():
                 model = self.load_model(name if place is None else place, request.device, **staged, **request.open_options)
@@ -108,26 +95,33 @@ class ModelHost:
         self._models[name] = model
         return facts
 
-    def keep(self, names: Iterable[str]) -> None:
+    def _keep(self, names: Collection[str]) -> None:
         """Drop all models from memory except those named."""
-        wanted = set(names)
-        if gone := set(self._models) - wanted:
+        if gone := self._models.keys() - names:
             for name in gone:
                 del self._models[name]
             release_memory()
 
     def count_free_cores(self) -> None:
         """Choose the number of CPU threads by the cores that other processes leave; called now and then while the host is idle."""
-        self._threads.fit(None)
+        self._cores.fit(None)
 
-    def explain(self, name: str, question: Question, targets: list[TargetLike] | None, calls: TurnCalls) -> None:
-        """Make maps of the model ``name`` for a question until ``calls.next_method`` returns None. Raises Problem, or Cancelled if
-        ``calls.cancelled`` returns True.
-        """
-        model = self._models[name]
+    def close(self) -> None:
+        """End the threads that wait for requests."""
+        self._threads.close()
+
+    def _explain(self, request: ExplainRequest, tell: Tell) -> None:
+        """Make maps for a question until the turn ends. Raises Problem, or Cancelled if a pause is answered by a stop."""
+        model, question, left = self._models[request.name], request.question, request.specs
+
+        def next_method(specs: list[str]) -> str | None:
+            nonlocal left
+            left = specs
+            chosen: str | None = tell(ChooseMethod(specs))
+            return chosen
 
         def work() -> None:
-            place_model, specs, note = model, calls.left(), None
+            place_model, specs, note = model, left, None
             source: Any = source_of(question, self.settings, model)
             how: dict[str, Any] = {option: getattr(question, option) for option in ExplainOptions.model_fields}
             how["reference"] = reference_of(question, self.settings)
@@ -139,43 +133,54 @@ class ModelHost:
             explain(
                 place_model,
                 source,
-                targets,
+                request.targets,
                 specs,
-                observer=_Observer(calls, note),
-                cancelled=self._fitting_threads(model, calls.cancelled),
-                next_method=calls.next_method,
+                observer=_Observer(tell, note),
+                cancelled=self._pauses(model, tell),
+                next_method=next_method,
                 side=question.side,
                 **how,
             )
 
         with _problems("explanation", "cannot-explain"):
-            run_with_memory_retry(work, name, str(model.device), SEND_LESS)
+            run_with_memory_retry(work, request.name, str(model.device), SEND_LESS)
 
-    def answer(self, name: str, work: Work, cancelled: Callable[[], bool], tell: TellAnswers) -> dict[str, Any]:
-        """Run a study on the model ``name`` and return its answer as JSON. Raises Problem, or Cancelled if ``cancelled`` returns True."""
-        model, answers = self._models[name], list[dict[str, Any]]()
-        polled = self._fitting_threads(model, cancelled)
-        send = "Ask for less at once, or explain a shorter text."
+    def _study(self, request: StudyRequest, tell: Tell) -> dict[str, Any]:
+        """Run a study and return its answer as JSON. Raises Problem, or Cancelled if a pause is answered by a stop."""
+        model, answers = self._models[request.name], list[dict[str, Any]]()
+        cancelled = self._pauses(model, tell)
+
+        def work() -> None:
+            answers.append(request.work(model, cancelled, lambda done, total: tell(Progress(done, total))))
+
         with _problems("study", "cannot-answer"):
-            run_with_memory_retry(lambda: answers.append(work(model, polled, tell)), name, str(model.device), send)
+            run_with_memory_retry(work, request.name, str(model.device), "Ask for less at once, or explain a shorter text.")
             json_text(answers[-1])  # it can be sent
         return answers[-1]
 
-    def _fitting_threads(self, model: Any, cancelled: Callable[[], bool]) -> Callable[[], bool]:
-        """Wrap ``cancelled`` so that each call also chooses the number of CPU threads for the next pass."""
+    def _pauses(self, model: Any, tell: Tell) -> Callable[[], bool]:
+        """Return a function that is called between passes: it pauses, returns whether to stop, and chooses the number of CPU threads for
+        the next pass.
+        """
+        paused = float("-inf")
 
-        def polled() -> bool:
-            self._threads.fit(model)
-            return cancelled()
+        def cancelled() -> bool:
+            nonlocal paused
+            self._cores.fit(model)
+            if time.monotonic() - paused < self.pause_seconds:
+                return False
+            is_stopped: bool = tell(Pause())
+            paused = time.monotonic()
+            return is_stopped
 
-        return polled
+        return cancelled
 
 
 class _Observer:
-    """An observer of ``explain`` that passes the answer and each map to the server as plain data."""
+    """An observer of ``explain`` that tells the answer and each map as plain data."""
 
-    def __init__(self, calls: TurnCalls, note: str | None = None) -> None:
-        self._calls, self._note = calls, note
+    def __init__(self, tell: Tell, note: str | None = None) -> None:
+        self._tell, self._note = tell, note
 
     def on_prediction(self, explanation: Any) -> None:
         """Send the model's answer, its tensors and its input picture to the server; called once in every turn."""
@@ -187,12 +192,12 @@ class _Observer:
         document = explanation.to_json()
         if self._note is not None:
             document["notes"].append(self._note)
-        self._calls.answered(ModelAnswer(document, _tokens(explanation), files))
+        self._tell(ModelAnswer(document, _tokens(explanation), files))
 
     def on_map(self, explanation: Any, attribution: Any) -> None:
         """Send a finished map to the server."""
         pixels = None if attribution.pixels is None else npy(attribution.pixels.numpy())
-        self._calls.mapped(MadeMap(attribution.to_json(), pixels, _tokens(explanation)))
+        self._tell(MadeMap(attribution.to_json(), pixels, _tokens(explanation)))
 
 
 def _tokens(explanation: Any) -> int:

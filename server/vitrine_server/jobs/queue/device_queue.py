@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from vitrine_server.http.visitors import Visitor
 from vitrine_server.jobs.catalogue.model_registry import ModelEntry
 from vitrine_server.jobs.queue.job import Job
-from vitrine_server.jobs.queue.study import BACKGROUND, FEW_PASSES, Study
+from vitrine_server.jobs.queue.study import BACKGROUND, FEW_PASSES, SHORT, Study
 
 WorkItem = ModelEntry | Study | Job
 #: A weight above that of every study: everything else is lighter.
@@ -56,7 +56,7 @@ class DeviceQueue:
         if (wanted := self._wanted_load()) is not None:
             self.loads.remove(wanted)
             return wanted
-        if (study := self._take_study(range(1))) is not None:
+        if (study := self._take_study(range(SHORT, FEW_PASSES))) is not None:
             return study
         if below <= FEW_PASSES:
             return self._take_job(self.is_quick)
@@ -79,8 +79,8 @@ class DeviceQueue:
 
     def _take_study(self, weights: range) -> Study | None:
         """Remove and return the lightest study with a weight in ``weights`` whose model is ready; None if there is none."""
-        for study in sorted(self.studies, key=_weight):
-            if _weight(study) in weights and self.is_ready(study.entry):
+        for study in sorted(self.studies, key=lambda study: study.task.weight):
+            if study.task.weight in weights and self.is_ready(study.entry):
                 self.studies.remove(study)
                 return study
         return None
@@ -113,7 +113,7 @@ class DeviceQueue:
                 return not other.has_begun or other.used + SLICE <= used
             return self._used.get(other.visitor.turn, 0.0) + SLICE * other.has_begun <= so_far
 
-        studies = (study for study in self.studies if _weight(study) <= FEW_PASSES)
+        studies = (study for study in self.studies if study.task.weight <= FEW_PASSES)
         jobs = (other for other in self.jobs if is_before(other))
         return self._wanted_load() is not None or any(self.is_ready(task.entry) for tasks in (studies, jobs) for task in tasks)
 
@@ -121,8 +121,3 @@ class DeviceQueue:
         """Publish to each new explanation its position: the new ones before it, and one more where the device ``is_busy``."""
         for position, job in enumerate(job for job in self.jobs if not job.has_begun):
             job.set_position(position + is_busy)
-
-
-def _weight(study: Study) -> int:
-    """Return the weight of a long study; 0 for a short one."""
-    return study.weight if study.is_long else 0

@@ -20,14 +20,25 @@ from vitrine_server.http.problems import Problem
 from vitrine_server.jobs.catalogue.model_facts import ModelFacts
 from vitrine_server.jobs.catalogue.model_registry import ModelEntry
 from vitrine_server.jobs.failures import interrupted, load_problem, problem_of
-from vitrine_server.jobs.host.host_process import HostLostError, HostProcess, Watch
-from vitrine_server.jobs.host.host_thread import HostThread
-from vitrine_server.jobs.host.model_host import LoadRequest
-from vitrine_server.jobs.host.work import between_passes
+from vitrine_server.jobs.host.interface import (
+    ExplainRequest,
+    Host,
+    HostLostError,
+    KeepRequest,
+    LoadRequest,
+    LoadStage,
+    Message,
+    Pause,
+    Progress,
+    Reply,
+    StudyRequest,
+    Watch,
+    follow,
+)
 from vitrine_server.jobs.queue.device_queue import SLICE, WorkItem
 from vitrine_server.jobs.queue.job import Job
 from vitrine_server.jobs.queue.scheduler import Scheduler, cut_short
-from vitrine_server.jobs.queue.study import BACKGROUND, FEW_PASSES, Study
+from vitrine_server.jobs.queue.study import BACKGROUND, FEW_PASSES, SHORT, Study
 from vitrine_server.jobs.queue.turn import Turn, prepare
 
 log = logging.getLogger(__name__)
@@ -42,7 +53,7 @@ _LONGEST_LOAD = 900.0  # seconds: a host sends no messages while it loads
 class Runner(threading.Thread):
     """A thread that runs the items of the scheduler on its host."""
 
-    def __init__(self, scheduler: Scheduler, host: HostProcess | HostThread, name: str) -> None:
+    def __init__(self, scheduler: Scheduler, host: Host, name: str) -> None:
         super().__init__(name=name, daemon=True)
         self.host = host
         self._scheduler = scheduler
@@ -78,7 +89,6 @@ class Runner(threading.Thread):
         """Wait for the next item and return it; None when the server stops."""
         scheduler, is_tidy = self._scheduler, False
         while True:
-            self.host.count_free_cores()
             with scheduler.change:
                 if scheduler.stopping:
                     return None
@@ -95,7 +105,7 @@ class Runner(threading.Thread):
         nothing left to do.
         """
         self._scheduler.tidy_store()
-        self.host.notice_end()
+        self.host.look_after()
         registry, host = self._scheduler.registry, self.host
         if self._at_start and host.memory - self._at_start > self._settings.grown_mb * 1e6:
             log.info("the process of the models (%s) holds %d MB: it is restarted", host.pid, host.memory // 1_000_000)
@@ -120,20 +130,23 @@ class Runner(threading.Thread):
         before = self.host.memory if self.host.models else 0
         request = LoadRequest(entry.name, self._device, entry.place, entry.open_options)
 
-        def tell(stage: str) -> None:
-            if entry.state == "loading":  # else it is known, and only brought back into memory
-                registry.tell(entry, "progress", {"text": f"{entry.name} is {stage}", "stage": stage})
+        def handle(message: Message) -> None:
+            if isinstance(message, LoadStage) and entry.state == "loading":  # else it is known, and only brought back into memory
+                registry.tell(entry, "progress", {"text": f"{entry.name} is {message.stage}", "stage": message.stage})
 
         try:
             try:
-                facts = self.host.load(request, tell, watch)
+                facts = follow(self.host.ask(request, watch), handle)
             except HostLostError as lost:
                 if lost.problem.slug != "worker-ended":
                     raise
-                facts = self.host.load(request, tell, watch)  # whatever killed it may have had nothing to do with this model
+                facts = follow(self.host.ask(request, watch), handle)  # whatever killed it may have had nothing to do with this model
+            self.host.models.add(entry.name)
             if entry.state != "loaded" or entry.facts is None or entry.facts.weights_digest != facts.weights_digest:
                 registry.loaded(entry, facts)
-            self.host.keep(registry.in_memory, watch)
+            if self.host.models - (names := frozenset(registry.in_memory)):
+                follow(self.host.ask(KeepRequest(names), watch), lambda _: None)
+                self.host.models &= names
         except HostLostError as lost:
             self._scheduler.load_failed(entry, lost.problem)
         except Exception as error:
@@ -144,7 +157,7 @@ class Runner(threading.Thread):
     def _loaded(self, entry: ModelEntry) -> ModelFacts:
         """Return the facts of a model, after loading it into the host if need be. Raises the Problem with which it failed to load."""
         facts = self._scheduler.registry.use(entry)
-        self.host.notice_end()
+        self.host.look_after()
         if entry.name in self.host.models:
             return facts
         self._bring(entry)  # another host has loaded it, or one that has ended
@@ -164,8 +177,7 @@ class Runner(threading.Thread):
         if task is None:
             return False
         before, began = self._in_between, time.monotonic()
-        with between_passes():
-            self._do(task, quick)
+        self._do(task, quick)
         self._in_between = before + time.monotonic() - began
         return True
 
@@ -218,13 +230,14 @@ class Runner(threading.Thread):
             raise lost.problem from None
 
     def _answer_once(self, study: Study) -> dict[str, Any]:
+        task = study.task
         self._loaded(study.entry)
-        if study.kind and (seconds := self._costs.seconds(study.entry.name, study.kind, 0)) is not None:
+        if task.cost and (seconds := self._costs.seconds(study.entry.name, task.cost, 0)) is not None:
             study.expect(seconds)
         began = self._now()
 
         def limit_passed() -> Problem | None:
-            is_over = study.weight < BACKGROUND and self._now() - began > self._study_limit.most
+            is_over = task.weight < BACKGROUND and self._now() - began > self._study_limit.most
             return self._study_limit.problem() if is_over else None
 
         def cancelled() -> bool:
@@ -234,14 +247,21 @@ class Runner(threading.Thread):
 
         def others_first() -> bool:
             while not cancelled():
-                if not self._let_pass(study.weight, quick=study.weight <= FEW_PASSES):
+                if not self._let_pass(task.weight, quick=task.weight <= FEW_PASSES):
                     return False
             return True
 
+        def handle(message: Message) -> Reply:
+            if isinstance(message, Progress):
+                study.tell(message.done, message.total)
+            elif isinstance(message, Pause):
+                return cancelled() if task.weight == SHORT else others_first()
+            return None
+
         watch = self._watch(limit_passed, study.cancelled.is_set)
-        answer = self.host.answer(study.entry.name, study.work, others_first if study.is_long else cancelled, study.tell, watch)
-        if study.kind:
-            self._costs.note(study.entry.name, study.kind, self._now() - began, 0)
+        answer = follow(self.host.ask(StudyRequest(study.entry.name, task.work), watch), handle)
+        if task.cost:
+            self._costs.note(study.entry.name, task.cost, self._now() - began, 0)
         return answer
 
     # --- explanations ----------------------------------------------------------------------------------------------------
@@ -297,8 +317,6 @@ class Runner(threading.Thread):
         def is_over() -> bool:
             return (quick and turn.used >= SLICE) or self._scheduler.should_yield(job, job.used + turn.used)
 
-        turn = Turn(job, facts, self._settings, self._costs, self._scheduler.metrics, self._now, is_over, quick)
-
         def is_unwanted() -> bool:
             return job.cancelled.is_set() or job.stopped.is_set() or job.is_left
 
@@ -310,5 +328,7 @@ class Runner(threading.Thread):
         def cancelled() -> bool:
             return polled() or (turn.is_slow and self._let_pass(FEW_PASSES, quick=True) and polled())  # one thing between two passes
 
+        turn = Turn(job, facts, self._settings, self._costs, self._scheduler.metrics, self._now, is_over, cancelled, quick)
         watch = self._watch(turn.limit_passed, is_unwanted)
-        self.host.explain(job.entry.name, job.question, job.plan.targets, turn.calls(cancelled), watch)
+        request = ExplainRequest(job.entry.name, job.question, job.plan.targets, job.left)
+        follow(self.host.ask(request, watch), turn.handle)

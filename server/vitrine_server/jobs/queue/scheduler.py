@@ -85,7 +85,7 @@ class Scheduler:
         with self.change:
             self._check_open()
             self._queue.studies = [study for study in self._queue.studies if not study.cancelled.is_set()]
-            self._check_room([other.visitor for other in self._queue.studies], study.visitor, "studies")
+            self._check_room([other.task.visitor for other in self._queue.studies], study.task.visitor, "studies")
             self._queue.studies.append(study)
             self.change.notify_all()
 

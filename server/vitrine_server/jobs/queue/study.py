@@ -14,17 +14,30 @@ from vitrine_server.jobs.catalogue.model_registry import ModelEntry
 from vitrine_server.jobs.feed import Feed, event
 from vitrine_server.jobs.host.work import TellAnswers, Work
 
-FEW_PASSES, MANY_PASSES, BACKGROUND = 1, 2, 3  # weights of long studies
+#: Weights of studies. Between two passes of a study lighter items run first; nothing is lighter than a short one.
+SHORT, FEW_PASSES, MANY_PASSES, BACKGROUND = range(4)
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a study has a model do, as plain data: it may go to another process.
+
+    work     a function of a module, or a ``partial`` of one
+    weight   ``SHORT``, ``FEW_PASSES``, ``MANY_PASSES`` or ``BACKGROUND``
+    cost     its name in the table of costs; empty if its cost does not predict that of the next one
+    visitor  the visitor who asked
+    """
+
+    work: Work
+    weight: int = SHORT
+    cost: str = ""
+    visitor: Visitor = NOBODY
 
 
 @dataclass(eq=False)
 class Study:
-    """A question to the model of ``entry`` that ``work`` answers; ``future`` gets the answer, or the Problem.
+    """A task for the model of ``entry``; ``future`` gets the answer, or the Problem.
 
-    is_long  whether other items may run between two of its forward passes
-    weight   the weight of a long study, ``FEW_PASSES``, ``MANY_PASSES`` or ``BACKGROUND``: between its passes lighter items run first
-    kind     its name in the table of costs; empty if its cost does not predict that of the next one
-    visitor  the visitor who asked
     on_progress  called with its progress, in addition to the feed
     on_begin     called when it no longer waits
     feed     its events: ``expected`` seconds if these are known, ``progress``, then ``done`` with the answer or ``failed`` with the
@@ -32,11 +45,7 @@ class Study:
     """
 
     entry: ModelEntry
-    work: Work
-    is_long: bool = False
-    weight: int = FEW_PASSES
-    kind: str = ""
-    visitor: Visitor = NOBODY
+    task: Task
     on_progress: TellAnswers | None = None
     on_begin: Callable[[], None] = lambda: None
     future: Future[dict[str, Any]] = field(default_factory=Future)

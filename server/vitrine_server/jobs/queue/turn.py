@@ -12,7 +12,7 @@ from vitrine_server.http.limits import limits
 from vitrine_server.http.metrics import Metrics
 from vitrine_server.http.problems import Problem
 from vitrine_server.jobs.catalogue.model_facts import ModelFacts
-from vitrine_server.jobs.host.model_host import MadeMap, ModelAnswer, TurnCalls
+from vitrine_server.jobs.host.interface import ChooseMethod, MadeMap, Message, ModelAnswer, Pause, Reply
 from vitrine_server.jobs.intake import plan
 from vitrine_server.jobs.queue.costs import ANSWER, SLOW_SECONDS, Costs
 from vitrine_server.jobs.queue.job import Job
@@ -28,6 +28,7 @@ class Turn:
     makes the maps of at least one method, unless ``quick`` forbids it.
 
     quick     whether slow methods are left for another turn
+    cancelled  called between passes; returns whether to stop
     now       a clock of the seconds that the device works for this explanation, without the work between its passes
     is_over   called after each method; returns whether the turn ends
     spec      the method whose maps are being made
@@ -42,20 +43,30 @@ class Turn:
         metrics: Metrics,
         now: Callable[[], float],
         is_over: Callable[[], bool],
+        cancelled: Callable[[], bool],
         quick: bool,
     ) -> None:
         self._job, self._facts, self._costs, self._metrics = job, facts, costs, metrics
         known = limits(settings)
         self._job_limit, self._method_limit = known["job_seconds"], known["method_seconds"]
-        self._now, self._is_over, self._quick = now, is_over, quick
+        self._now, self._is_over, self._cancelled, self._quick = now, is_over, cancelled, quick
         self._made = 0
         self._rules: set[tuple[str, str]] = set()  # rule and target, the passes that were made in this turn
         self._began = self._since = self._method_began = now()
         self.spec: str | None = None
 
-    def calls(self, cancelled: Callable[[], bool]) -> TurnCalls:
-        """Return the callbacks for the host during this turn; ``cancelled`` returns whether to stop."""
-        return TurnCalls(lambda: self._job.left, self._next, cancelled, self._answered, self._mapped)
+    def handle(self, message: Message) -> Reply:
+        """Store what the host has made, or reply to its question. Raises the Problem for which it must stop."""
+        match message:
+            case Pause():
+                return self._cancelled()
+            case ChooseMethod(left):
+                return self._next(left)
+            case ModelAnswer():
+                self._note_answer(message)
+            case MadeMap():
+                self._note_map(message)
+        return None
 
     @property
     def is_slow(self) -> bool:
@@ -85,7 +96,7 @@ class Turn:
         self._made += 1
         return self.spec
 
-    def _answered(self, answer: ModelAnswer) -> None:
+    def _note_answer(self, answer: ModelAnswer) -> None:
         """Record the answer of the model, which arrives in every turn, with its time and the costs estimated from it."""
         job, document = self._job, answer.document
         self._costs.note(facts_name(job), ANSWER, self._took(), answer.tokens)
@@ -128,7 +139,7 @@ class Turn:
         most = facts.details.get("max_tokens")
         job.costs = self._costs.of_methods(facts_name(job), order, facts.methods, tokens, facts.blocks, targets, most)
 
-    def _mapped(self, made: MadeMap) -> None:
+    def _note_map(self, made: MadeMap) -> None:
         """Add a finished map to the job and record its time."""
         job, document = self._job, made.document
         if made.pixels is not None:

@@ -11,8 +11,7 @@ from vitrine_server.http.metrics import Metrics
 from vitrine_server.jobs.catalogue.model_registry import ModelEntry, ModelRegistry
 from vitrine_server.jobs.catalogue.model_source import ModelSource
 from vitrine_server.jobs.failures import load_problem
-from vitrine_server.jobs.host.host_process import HostProcess
-from vitrine_server.jobs.host.host_thread import HostThread
+from vitrine_server.jobs.host.interface import Host
 from vitrine_server.jobs.queue.costs import COSTS_FILE, Costs
 from vitrine_server.jobs.queue.job import Job
 from vitrine_server.jobs.queue.runner import Runner
@@ -24,7 +23,7 @@ log = logging.getLogger(__name__)
 _PATIENCE = 4.0  # seconds until a runner that does not stop is left alone
 
 #: Makes the host of a runner; its argument is called with the slug of the problem when a process of models ends.
-MakeHost = Callable[[Callable[[str], None]], HostProcess | HostThread]
+MakeHost = Callable[[Callable[[str], None]], Host]
 
 
 class Worker(Scheduler):

@@ -21,7 +21,7 @@ from vitrine_server.http.visitors import Visitor
 from vitrine_server.jobs.catalogue.model_registry import ModelEntry
 from vitrine_server.jobs.engine_digest import engine_digest
 from vitrine_server.jobs.host.work import TellAnswers
-from vitrine_server.jobs.queue.study import BACKGROUND, Study
+from vitrine_server.jobs.queue.study import BACKGROUND, Study, Task
 from vitrine_server.jobs.queue.worker_interface import WorkerInterface
 from vitrine_server.jobs.runs.data_sources import DataSource
 from vitrine_server.jobs.runs.measurable import Measurable
@@ -119,7 +119,7 @@ class RunController:
         if request.limit > (most := self.measurable.most):
             raise Problem(422, "too-many-inputs", f"A run here has at most {most} inputs.", send="Larger ones: vitrine evaluate.")
         self._refuse_second(visitor)
-        checking = Study(entry, partial(_check, self._wanted(request, source)), visitor=visitor)
+        checking = Study(entry, Task(partial(_check, self._wanted(request, source)), visitor=visitor))
         self.worker.study(checking)
         checking.future.result()  # which raises what it is refused for
         run_id = folder_name(request, engine_digest(), facts.weights_digest, visitor.owner)
@@ -211,7 +211,7 @@ class RunController:
 
     def _take_turn(self, run: RunState, entry: ModelEntry, wanted: Mapping[str, Any]) -> None:
         """Queue one turn of a run, in which it continues after its last input."""
-        study = Study(entry, partial(_measure, wanted, run.folder), is_long=True, weight=BACKGROUND, visitor=run.visitor)
+        study = Study(entry, Task(partial(_measure, wanted, run.folder), BACKGROUND, visitor=run.visitor))
 
         def tell(done: int, total: int) -> None:
             run.tell(done, total)

@@ -33,8 +33,8 @@ def test_the_worker_alone_chooses_its_threads_before_each_pass(site: Site, monke
     note = lambda _, model: fitted.append((threading.current_thread().name, getattr(model, "name", None)))  # noqa: E731
     monkeypatch.setattr("explainers.models.threads.Threads.fit", note)
     assert site.ask(png(), wait=True).json()["state"] == "done"
-    assert [call for call in fitted if call[1] is not None] == [("worker", "scenes-vit")] * (len(USUAL_METHODS) + 1)
-    assert {thread for thread, _ in fitted} == {"worker"}
+    assert [call for call in fitted if call[1] is not None] == [("models", "scenes-vit")] * (len(USUAL_METHODS) + 1)
+    assert {thread for thread, _ in fitted} == {"models", "worker"}
 
 
 def test_a_waiting_explanation_is_dropped(site: Site) -> None:

@@ -7,15 +7,13 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-import torch
 
 from tests.server.conftest import Check, Site, Sites, png
 from tests.server.support.gated_models import SLOW_STEP, STEPS, Gate, GatedModels
 from vitrine_server.http.visitors import Visitor
-from vitrine_server.jobs.host.work import between_passes
 from vitrine_server.jobs.queue import job as jobs
 from vitrine_server.jobs.queue.device_queue import DeviceQueue
-from vitrine_server.jobs.queue.study import BACKGROUND, FEW_PASSES, MANY_PASSES, Study
+from vitrine_server.jobs.queue.study import BACKGROUND, FEW_PASSES, MANY_PASSES, Study, Task
 from vitrine_server.schemas.question import Question
 
 FOUR = ["raw_attention", "rollout", "random", "fullgrad_plus:libra"]
@@ -166,19 +164,6 @@ def test_visitors_take_turns(site: Site) -> None:
     assert order == ["other", "third", "other", "greedy", "greedy", "greedy"]
 
 
-def test_what_passes_leaves_the_random_numbers_as_they_were() -> None:
-    torch.manual_seed(1)
-    expected = torch.rand(4)
-    torch.manual_seed(1)
-    first = torch.rand(2)
-    with torch.no_grad():
-        with between_passes():
-            torch.manual_seed(7)
-            assert torch.is_grad_enabled()
-        assert not torch.is_grad_enabled()
-    assert torch.equal(torch.cat([first, torch.rand(2)]), expected)
-
-
 def test_what_is_stopped_keeps_its_maps(site: Site, refused: Check) -> None:
     gate = site.models.gate(STEPS[1])
     one = site.ask(png(), methods=STEPS).json()["id"]
@@ -263,11 +248,11 @@ def test_a_study_of_few_passes_does_not_wait_for_a_heavy_one(site: Site) -> None
 
         return work
 
-    run = Study(entry, heavy("run", 2, gate), is_long=True, weight=BACKGROUND)
+    run = Study(entry, Task(heavy("run", 2, gate), BACKGROUND))
     services.worker.study(run)
     gate.wait()
-    test = Study(entry, heavy("test", 2), is_long=True, weight=MANY_PASSES)
-    mix = Study(entry, heavy("mix", 1), is_long=True, weight=FEW_PASSES)
+    test = Study(entry, Task(heavy("test", 2), MANY_PASSES))
+    mix = Study(entry, Task(heavy("mix", 1), FEW_PASSES))
     for study in (test, mix):
         services.worker.study(study)
     gate.open()

@@ -1,0 +1,188 @@
+"""What can be asked of a host of models, the messages that it sends while it works, and how a thread of the server follows them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Generic, Protocol, TypeVar
+
+from explainers.records.targets import TargetLike
+from vitrine_server.http.problems import Problem
+from vitrine_server.jobs.catalogue.model_facts import ModelFacts
+from vitrine_server.jobs.host.work import Work
+from vitrine_server.schemas.question import Question
+
+#: What a request is answered with at its end.
+Result = TypeVar("Result")
+#: From the seconds since the last message of a host to the Problem for which it is killed; None lets it go on.
+Watch = Callable[[float], Problem | None]
+
+# --- requests ----------------------------------------------------------------------------------------------------------------
+
+
+class HostRequest(Generic[Result]):
+    """A request to a host, as plain data: it may go to another process."""
+
+
+@dataclass(frozen=True)
+class LoadRequest(HostRequest[ModelFacts]):
+    """Load a model by name, or from the ``place`` of an upload; ``open_options`` are arguments of ``explainers.open``. The result is what
+    the model is.
+    """
+
+    name: str
+    device: str | None
+    place: Path | None = None
+    open_options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class KeepRequest(HostRequest[None]):
+    """Drop all models from memory except those named."""
+
+    names: frozenset[str]
+
+
+@dataclass(frozen=True)
+class ExplainRequest(HostRequest[None]):
+    """Make maps of ``specs`` with the model ``name`` for a question, until the answer to :class:`ChooseMethod` is None."""
+
+    name: str
+    question: Question
+    targets: list[TargetLike] | None
+    specs: list[str]
+
+
+@dataclass(frozen=True)
+class StudyRequest(HostRequest[dict[str, Any]]):
+    """Run a study on the model ``name``. The result is its answer as JSON."""
+
+    name: str
+    work: Work
+
+
+# --- messages ----------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Begun:
+    """The host has begun: the first message of every request."""
+
+
+@dataclass(frozen=True)
+class LoadStage:
+    """A stage of opening an uploaded model has begun."""
+
+    stage: str
+
+
+@dataclass(frozen=True)
+class Pause:
+    """The host stands between two passes. The reply is whether to stop."""
+
+
+@dataclass(frozen=True)
+class ChooseMethod:
+    """These specs lack a map. The reply is the next of them, or None to end the turn."""
+
+    left: list[str]
+
+
+@dataclass(frozen=True)
+class ModelAnswer:
+    """The answer of a model: the explanation as JSON, without maps; the number of tokens of a text (0: no text); files to store with it, by
+    name.
+    """
+
+    document: dict[str, Any]
+    tokens: int
+    files: dict[str, bytes]
+
+
+@dataclass(frozen=True)
+class MadeMap:
+    """A finished map as JSON; its values by pixel as a NumPy file, or None; and the number of tokens of a text (0: no text)."""
+
+    document: dict[str, Any]
+    pixels: bytes | None
+    tokens: int
+
+
+@dataclass(frozen=True)
+class Progress:
+    """The model has answered ``done`` of ``total`` inputs of a study."""
+
+    done: int
+    total: int
+
+
+Message = Begun | LoadStage | Pause | ChooseMethod | ModelAnswer | MadeMap | Progress
+#: A reply to a message: whether to stop, a spec, or None.
+Reply = bool | str | None
+#: The messages of a request, and at its end the result. What the host raises is raised where the next message is asked for.
+Stream = Generator[Message, Reply, Result]
+
+
+# --- hosts -------------------------------------------------------------------------------------------------------------------
+
+
+class Host(Protocol):
+    """The loaded models of one thread or process, as one thread of the server asks for work on them.
+
+    Requests are independent of each other: while one waits for a reply, others may be asked and answered. Only one computes at a time.
+
+    can_be_ended  whether a pass that hangs can be ended
+    models        names of the models in its memory, which whoever loads and drops them keeps up to date
+    pid           the number of its process; None if none runs
+    memory        resident memory of its process in bytes; 0 if none runs
+    silence       seconds for which the server has waited for its next message; 0 while the server does not wait. Any thread may read it.
+    """
+
+    can_be_ended: bool
+    models: set[str]
+
+    @property
+    def pid(self) -> int | None: ...  # noqa: D102
+
+    @property
+    def memory(self) -> int: ...  # noqa: D102
+
+    @property
+    def silence(self) -> float: ...  # noqa: D102
+
+    def ask(self, request: HostRequest[Result], watch: Watch) -> Stream[Result]:
+        """Begin a request and yield its messages. Raises HostLostError if the process ends, or ``watch`` has it killed."""
+
+    def look_after(self) -> None:
+        """Do the chores of an idle host."""
+
+    def close(self) -> None:
+        """End its threads or its process, and drop its models. The next request starts another one."""
+
+
+class HostLostError(Exception):
+    """Raised when the process of the models ended before it had answered a request.
+
+    problem    the refusal to send to the visitor
+    is_guilty  whether the process ended while it worked at this request, not at another one in between, nor before it began
+    """
+
+    def __init__(self, problem: Problem, is_guilty: bool) -> None:
+        super().__init__(problem.detail)
+        self.problem, self.is_guilty = problem, is_guilty
+
+
+def follow(stream: Stream[Result], handle: Callable[[Message], Reply]) -> Result:
+    """Follow a request to its end: reply to each message with what ``handle`` returns, and return the result. If ``handle`` raises, the
+    host stops at this message.
+    """
+    reply = None
+    with closing(stream):
+        try:
+            while True:
+                reply = handle(stream.send(reply))
+        except StopIteration as end:
+            result: Result = end.value
+            return result
