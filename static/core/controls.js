@@ -126,7 +126,7 @@ export function more(id, text, name, ...controls) {
 }
 
 /** @type {{[value: string]: string}} */
-export const EVIDENCE = { both: "both", for: "for", against: "against" };
+const EVIDENCE = { both: "both", for: "for", against: "against" };
 const SMOOTHING = { patches: "none", smooth: "bilinear", bicubic: "bicubic" };
 const SIGNED = { "red-blue": "red, blue", "orange-purple": "orange, purple" };
 

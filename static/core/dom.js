@@ -1,6 +1,7 @@
 // Elements and numbers: the two things that every page writes.
 
 const MINUS = "\u2212";
+const SVG_SPACE = "http://www.w3.org/2000/svg";
 
 /**
  * Make an element. `props` are properties, except `class`, `data`, `on` and attributes with a dash or in `role`, `for`.
@@ -21,6 +22,21 @@ export function el(tag, props = {}, ...children) {
     else node[name] = /^(href|src)$/.test(name) ? addressOf(value) : value;
   }
   node.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== false));
+  return node;
+}
+
+/**
+ * Make an element of SVG with attributes and children, texts among them.
+ * @param {string} tag
+ * @param {{[name: string]: any}} [attributes]
+ * @param {...any} children
+ * @returns {SVGElement}
+ */
+export function svg(tag, attributes = {}, ...children) {
+  const node = document.createElementNS(SVG_SPACE, tag);
+  for (const [name, value] of Object.entries(attributes))
+    if (value !== null && value !== undefined && value !== "") node.setAttribute(name, value);
+  node.append(...children.flat().filter((child) => child !== null && child !== undefined));
   return node;
 }
 
@@ -57,18 +73,6 @@ export function number(value, digits = 3) {
   else if (size >= 10 ** digits - 0.5) text = String(Math.round(size));
   else text = size.toPrecision(digits);
   return value < 0 ? MINUS + text : text;
-}
-
-/**
- * Format two numbers that are compared, with as many digits as distinguish them, three at least.
- * @param {number} a
- * @param {number} b
- * @returns {string[]}
- */
-export function formatBoth(a, b) {
-  let digits = 3;
-  while (a !== b && digits < 15 && number(a, digits) === number(b, digits)) digits++;
-  return [number(a, digits), number(b, digits)];
 }
 
 /**

@@ -3,7 +3,7 @@
 
 import { segment } from "../core/controls.js";
 import { byId, el, addStyleSheet } from "../core/dom.js";
-import { ORDER_NAMES } from "./removalorder.js";
+import { ORDER_NAMES } from "../maps/deletionfacts.js";
 
 /**
  * @import { WorkbenchView } from "../plates/types.js"

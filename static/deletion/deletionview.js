@@ -4,12 +4,11 @@
 import { byId, el, number, percent } from "../core/dom.js";
 import { showProblem } from "../core/problems.js";
 import { Curves } from "../maps/curves.js";
-import { DeletionFacts, NOT_ASKED } from "../maps/deletionfacts.js";
+import { DeletionFacts, NOT_ASKED, ORDER_NAMES } from "../maps/deletionfacts.js";
 import { coverPatches, paperColour, strikeWords } from "../maps/tokenremoval.js";
 import { ordinal } from "../maps/caption.js";
 import { Waiting } from "../progress/waiting.js";
 import { plateName } from "../plates/plate.js";
-import { ORDER_NAMES } from "./removalorder.js";
 import { countAt, DeletionTest, valueAt } from "./deletiontest.js";
 
 /**
@@ -33,7 +32,7 @@ const READ_TERMS = {
  * @param {number} value
  * @returns {string}
  */
-export const shownValue = (read, value) => (read === "probability" ? percent(value) : number(value));
+const shownValue = (read, value) => (read === "probability" ? percent(value) : number(value));
 
 /**
  * The lines of the test under a map: those of its plate, else new ones.

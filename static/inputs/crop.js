@@ -18,7 +18,7 @@ const CORNERS = ["nw", "ne", "sw", "se"];
  * @param {number} height
  * @returns {number[]}
  */
-export function fitFrame({ x, y, w }, aspect, width, height) {
+function fitFrame({ x, y, w }, aspect, width, height) {
   const most = Math.min(width, Math.floor(height * aspect));
   const least = Math.min(most, Math.ceil(LEAST * Math.max(1, aspect)));
   const across = Math.round(Math.min(most, Math.max(least, w)));

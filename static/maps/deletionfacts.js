@@ -2,6 +2,12 @@
 
 import { el } from "../core/dom.js";
 
+/**
+ * Which tokens a test removes first, by the map it tests.
+ * @type {{[order: string]: string}}
+ */
+export const ORDER_NAMES = { most: "most relevant", least: "least relevant" };
+
 /** The text for an answer that the model has not given yet. */
 export const NOT_ASKED = "not asked yet";
 

@@ -1,6 +1,6 @@
 // What plates and figures of molecules share: the outlines of a drawing, and where colours lie on it.
 
-import { svg } from "../core/svg.js";
+import { svg } from "../core/dom.js";
 
 /** @import { Drawing, MoleculePart } from "../core/schemas.js" */
 

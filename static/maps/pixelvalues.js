@@ -16,7 +16,7 @@ const loaded = new WeakMap(); // map -> promise of its pixels
  * @param {ArrayBuffer} buffer
  * @returns {{shape: number[], values: Float32Array}}
  */
-export function readNumpy(buffer) {
+function readNumpy(buffer) {
   const bytes = new Uint8Array(buffer);
   /**
    * @param {number} from

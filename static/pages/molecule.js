@@ -2,8 +2,7 @@
 
 import "./frame.js";
 import { wordControls } from "../core/controls.js";
-import { byId, count, el } from "../core/dom.js";
-import { svg } from "../core/svg.js";
+import { byId, count, el, svg } from "../core/dom.js";
 import { Input } from "../inputs/input.js";
 import { outlines } from "../maps/molecules.js";
 import { MoleculePlate } from "../plates/molecule.js";

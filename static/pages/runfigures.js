@@ -1,7 +1,6 @@
 // The figures of a run as a table, a row a method, a column a metric, sorted by any of them.
 
-import { byId, el } from "../core/dom.js";
-import { svg } from "../core/svg.js";
+import { byId, el, svg } from "../core/dom.js";
 import { csvButton, runRows } from "../export/csv.js";
 import { remember, remembered } from "./runaddress.js";
 import { showExamples } from "./runexamples.js";

@@ -1,8 +1,7 @@
 // Two metrics side by side: the methods in the order of each, a line from place to place. Where lines cross, they
 // disagree.
 
-import { count, el } from "../core/dom.js";
-import { svg } from "../core/svg.js";
+import { count, el, svg } from "../core/dom.js";
 
 /** @import { RunMetric, RunReport } from "../core/schemas.js" */
 

@@ -1,8 +1,7 @@
 // A picture of the way back: what a signal carries through one block of a model under a rule, at every operator. The
 // numbers are those of the photo of the gallery; recipes/assets/method_gallery.py computed them.
 
-import { el, number } from "../core/dom.js";
-import { svg } from "../core/svg.js";
+import { el, number, svg } from "../core/dom.js";
 
 /** @import { Way } from "./gallery.js" */
 
@@ -25,7 +24,7 @@ const ENDS = { output: 22, between: 206, input: 398 };
  * @param {number} after
  * @returns {string}
  */
-export function fate(before, after) {
+function fate(before, after) {
   const share = after / before;
   if (!Number.isFinite(share) || Math.abs(share) < 0.02) return "lost";
   if (Math.abs(share - 1) < 0.02) return "kept whole";

@@ -1,7 +1,6 @@
 // A plate of a molecule: its drawing, each atom and its half of each bond coloured by the atom's score.
 
-import { el } from "../core/dom.js";
-import { svg } from "../core/svg.js";
+import { el, svg } from "../core/dom.js";
 import { halvesOf, outlines, radiusOf } from "../maps/molecules.js";
 import { WordPlate } from "./words.js";
 

@@ -14,7 +14,7 @@ import { coverPatches } from "../maps/tokenremoval.js";
  */
 
 /** The patches of a picture whose tokens stand among the words of a plate. */
-export class PictureInText {
+class PictureInText {
   /**
    * The picture of `base`, in grey, whose tokens begin with the one numbered `first`; `focus` is that of patches, which
    * all plates share.

@@ -1,9 +1,8 @@
 // A plate and a set of plates: all the same size, in a fixed order, there before their maps arrive.
 
 import { limits } from "../core/colour.js";
-import { el } from "../core/dom.js";
+import { el, svg } from "../core/dom.js";
 import { ruleName } from "../core/rules.js";
-import { svg } from "../core/svg.js";
 import { mapMenu } from "../export/export.js";
 import { DeletionFacts } from "../maps/deletionfacts.js";
 import { MapCanvas } from "../maps/mapcanvas.js";
@@ -262,7 +261,7 @@ const specOf = ({ variant }) => variant.spec;
  * @param {Variant} variant
  * @returns {boolean}
  */
-export const saysOf = (plate, variant) => JSON.stringify(plate.variant) === JSON.stringify(variant);
+const saysOf = (plate, variant) => JSON.stringify(plate.variant) === JSON.stringify(variant);
 
 /** The plates of a page, a method each. */
 export class PlateSet {

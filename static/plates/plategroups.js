@@ -17,7 +17,7 @@ const FEW = 4; // so many plates are all large
  * @param {Variant[]} variants
  * @returns {{best: Variant[], more: Variant[], classic: Variant[], control: Variant[]}}
  */
-export function splitByRank(variants) {
+function splitByRank(variants) {
   if (variants.length <= FEW) return { best: variants, more: [], classic: [], control: [] };
   const control = variants.filter((variant) => !isMethod(variant));
   const methods = variants.filter(isMethod);

@@ -20,7 +20,7 @@ const figure = ({ unit }, value) =>
  * @param {Variant} variant
  * @returns {string}
  */
-export function cannotSay({ class_specific: isOfClass, signed, adds_up_to: total }) {
+function cannotSay({ class_specific: isOfClass, signed, adds_up_to: total }) {
   const open = [
     isOfClass ? null : "why this answer and not another",
     signed ? null : "what speaks against the answer",

@@ -1,9 +1,8 @@
 // Does the Transformer matter? A form for inputs of one's own, and what a model's parts, heads and methods do on them.
 
 import { getJSON, modelPath, Problem } from "../core/api.js";
-import { count, el, percent, signedNumber, addStyleSheet, whole } from "../core/dom.js";
+import { count, el, percent, signedNumber, addStyleSheet, whole, svg } from "../core/dom.js";
 import { reportProblem, showProblem } from "../core/problems.js";
-import { svg } from "../core/svg.js";
 import { save, stem } from "../export/saving.js";
 import { Waiting } from "../progress/waiting.js";
 

@@ -7,7 +7,6 @@ import { countMethods, isMethod } from "../core/registry.js";
 import { MapProgress } from "../progress/mapprogress.js";
 import { LOST } from "../progress/waitingline.js";
 import { Job } from "./job.js";
-import { scrollToAnswer } from "./scrolltoanswer.js";
 import { questionOf } from "./storedquestion.js";
 import { carry } from "./tabmemory.js";
 
@@ -17,6 +16,21 @@ import { carry } from "./tabmemory.js";
  * @import { TakenQuestion } from "./types.js"
  * @import { Workbench } from "./workbench.js"
  */
+
+const WIDEST = 760; // pixels of a window in which all lies in one column: see workbench.css
+const SEEN = 120; // pixels of the first map that are enough to see that it is there
+
+/**
+ * Scroll down to the answer that the person asked for, unless its first map is in sight or the person has scrolled
+ * there.
+ */
+function scrollToAnswer() {
+  if (innerWidth > WIDEST || scrollY > byId("question").offsetTop) return;
+  const [first, bar] = [byId("plates").querySelector(".map-canvas, .reading"), byId("deletion-bar")].map(
+    (node) => node?.getBoundingClientRect().top,
+  );
+  if (first + SEEN > bar) byId("question").scrollIntoView();
+}
 
 /** Follows the explanation that answers the page's question. */
 export class Answering {

@@ -2,8 +2,7 @@
 
 import { getJSON, methodsPath, modelPath } from "../core/api.js";
 import { most } from "../core/limits.js";
-import { learnSpecs, Registry } from "../core/registry.js";
-import { TogetherRegistry } from "../core/togetherregistry.js";
+import { learnSpecs, Registry, TogetherRegistry } from "../core/registry.js";
 
 /** @import { Methods, ModelDetail } from "../core/schemas.js" */
 

@@ -16,7 +16,6 @@ from explainers.models.model import Model
 from explainers.models.registers.mlps import check_registers, last_linear_maps, norms_and_activations
 
 NEURON_COUNT = 10
-PICTURE_COUNT = 100
 #: The histogram of norms: bins of their logarithm from the median up, the width of the empty stretch that parts outliers from others, and
 #: the share of tokens that are outliers at most.
 BINS, APART, MOST_OUTLIERS = 60, math.log(1.5), 0.2

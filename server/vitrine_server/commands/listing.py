@@ -126,6 +126,7 @@ def sheets(methods: Sequence[dict[str, Any]]) -> str:
 def rules_and_interactions() -> str:
     """Format every backward rule, and the functions that compare two inputs, each with its source, as text as wide as the terminal."""
     import explainers
+    from explainers.analysis.interactions.faithful import FIXLIP
     from explainers.analysis.interactions.pairs import SOURCE
 
     width = min(TEXT_WIDTH, shutil.get_terminal_size().columns)
@@ -137,11 +138,16 @@ def rules_and_interactions() -> str:
     for rule in explainers.RULES.values():
         says = f"{rule.title}; carries {'relevance' if rule.is_relevance else 'gradients'}."
         rules.append(listed(rule.name, f"{says} {rule.source}" if rule.source.authors else says))
-    functions = {
-        "explainers.interaction": "which part of one input goes with which part of another, in a model that compares two.",
-        "explainers.input_interaction": "why a model finds two inputs alike: both maps of their cosine, and the pairs that matter.",
-    }
-    pairs = [listed(name, f"{says} {SOURCE}") for name, says in functions.items()]
+    functions = (
+        ("explainers.interaction", "which part of one input goes with which part of another, in a model that compares two.", SOURCE),
+        (
+            "explainers.input_interaction",
+            "why a model finds two inputs alike: both maps of their cosine, and the pairs that matter.",
+            SOURCE,
+        ),
+        ("explainers.faithful_interaction", "which words go with which patches, fitted to answers with parts left out.", FIXLIP),
+    )
+    pairs = [listed(name, f"{says} {source}") for name, says, source in functions]
     return "\n".join(["Rules", *rules]) + "\n\n" + "\n".join(["Of two inputs", *pairs])
 
 

@@ -9,6 +9,7 @@ import sys
 import pytest
 
 import explainers
+from explainers.analysis.interactions.faithful import FIXLIP
 from explainers.analysis.interactions.pairs import SOURCE
 from explainers.models.catalogue import CATALOGUE
 from explainers.models.loading import calibration_of
@@ -55,7 +56,7 @@ def test_all_there_is_about_the_methods(columns: int, monkeypatch: pytest.Monkey
     for rule in explainers.RULES.values():
         assert f"{rule.name} {rule.title}; carries {'relevance' if rule.is_relevance else 'gradients'}. {rule.source.authors}" in rules
         assert rule.source.title in rules
-    assert pairs.count(SOURCE.title) == 2
+    assert (pairs.count(SOURCE.title), pairs.count(FIXLIP.title)) == (2, 1)
     for sheet, one in zip(sheets, listed, strict=True):
         assert sheet.startswith(f"{one['name']} {one['title']} {one['description']} paper ")
         assert one["paper"] in sheet

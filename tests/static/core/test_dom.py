@@ -1,4 +1,4 @@
-"""Numbers in words: what is above another does not read the same, and what is only rounding is no change."""
+"""Numbers in words: what is only rounding is no change."""
 
 from __future__ import annotations
 
@@ -8,13 +8,7 @@ from tests.browser.support.number_format import MINUS, percent, shown
 from tests.support.node import compute_all
 
 NUMBER = "async ([value, digits]) => (await script('core/dom.js')).number(Number(value), digits)"
-COMPARED = "(numbers) => script('core/dom.js').then(({ formatBoth }) => formatBoth(...numbers))"
 CHANGED = "async ([was, now]) => (await script('core/dom.js')).formatChange(was, now)"
-
-
-def test_a_number_that_is_above_another_does_not_read_the_same() -> None:
-    said = compute_all(COMPARED, [[0.11004, 0.10996], [0.31, 0.1], [0.1, 0.1]])
-    assert said == [["0.11004", "0.10996"], ["0.310", "0.100"], ["0.100", "0.100"]]
 
 
 def test_what_is_only_rounding_is_no_change() -> None:
