@@ -91,7 +91,7 @@ class AnswerTable(Record):
         elif path.suffix in (".png", ".pdf", ".svg"):
             self.figure().savefig(path)
         else:
-            raise ExplainerError(f"{path} ends in nothing that a table is saved as: end it in .json, .png, .pdf or .svg")
+            raise ExplainerError(f"{path} cannot be saved with this ending: end it in .json, .png, .pdf or .svg")
 
 
 def answer_table(
@@ -116,7 +116,7 @@ def answer_table(
     record = prepared.inputs[0]
     assert isinstance(record, TextInput)
     if not record.words:
-        raise ExplainerError("The words of this prompt are not known: send it as a text.")
+        raise ExplainerError("The words of this prompt are unknown, as it came as tensors: send it as a text.")
     given = explain(opened, prepared, list(range(len(placed.labels))), [method], at="words", seed=seed, cancelled=cancelled)
     result = given[0] if isinstance(given, list) else given
     maps = [result[method, target.label] for target in result.targets]

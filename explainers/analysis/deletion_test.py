@@ -42,7 +42,7 @@ RANDOM = "random"
 def even_shares(steps: int) -> tuple[float, ...]:
     """Return the shares 0, 1 / steps, ..., 1. Raises ExplainerError for less than one step, and for more than ``MOST_CURVE_POINTS``."""
     if steps < 1:
-        raise ExplainerError(f"a curve of {steps} steps has no end: ask for at least 1")
+        raise ExplainerError(f"a curve of {steps} steps is empty: ask for at least 1 step")
     if steps > MOST_CURVE_POINTS:
         raise ExplainerError(f"a curve of {steps} steps asks the model too often: ask for at most {MOST_CURVE_POINTS}")
     return tuple(i / steps for i in range(steps + 1))
@@ -185,7 +185,7 @@ class DeletionTest(Record, name="DeletionCurves"):
         elif path.suffix in (".png", ".svg", ".pdf"):
             self.figure().savefig(path)
         else:
-            raise ExplainerError(f"{path} ends in nothing that a deletion test is saved as: end it in .json, .png, .svg or .pdf")
+            raise ExplainerError(f"{path} cannot be saved with this ending: end it in .json, .png, .svg or .pdf")
 
 
 def deletion_test(
@@ -255,14 +255,14 @@ def deletion_test(
     if len(shares) == share_count:
         return test
     tokens = "1 token" if removal.tokens == 1 else f"{removal.tokens} tokens"
-    note = f"Of {tokens} only {len(shares)} different numbers can be gone: {share_count} shares were given, each number is asked once."
+    note = f"Only {len(shares)} of the {share_count} shares remove different numbers of the {tokens}: each number is tested once."
     return replace(test, notes=(*test.notes, note))
 
 
 def check_draws(draws: int) -> None:
     """Raises ExplainerError for fewer than one random order, and for more than ``MOST_DRAWS``."""
     if draws < 1:
-        raise ExplainerError(f"there is no random baseline to hold methods against: ask for 1 to {MOST_DRAWS} random orders")
+        raise ExplainerError(f"the test needs a random baseline to compare methods with: ask for 1 to {MOST_DRAWS} random orders")
     if draws > MOST_DRAWS:
         raise ExplainerError(f"{draws} random orders ask the model too often: ask for 1 to {MOST_DRAWS}")
 

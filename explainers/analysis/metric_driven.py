@@ -56,7 +56,7 @@ def metric_driven_map(
         segments = segments.long()
         if int(segments.min()) != 0 or not bool(segments.flatten().bincount().all()):
             raise ExplainerError(
-                "superpixels are numbered from 0, and no number is left out: send those of numpy.unique(x, return_inverse=True)"
+                "superpixels must be numbered from 0 without gaps: send the inverse of numpy.unique(x, return_inverse=True)"
             )
     ranking = None
     if hint is not None:

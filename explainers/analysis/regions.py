@@ -105,7 +105,7 @@ class Regions(Record):
         elif path.suffix == ".png":
             self.mask().save(path, transparency=0)
         else:
-            raise ExplainerError(f"{path} ends in nothing that regions are saved as: end it in .png or .json")
+            raise ExplainerError(f"{path} cannot be saved with this ending: end it in .png or .json")
 
     @property
     def _grid(self) -> Annotated[tuple[int, int], describe("Rows and columns of patches.", key="grid")]:

@@ -62,7 +62,7 @@ class TokenActivationMaps(Record, name="TokenMaps"):
         elif path.suffix in (".png", ".pdf", ".svg"):
             self.figure(picture).savefig(path)
         else:
-            raise ExplainerError(f"{path} ends in nothing that maps are saved as: end it in .json, .png, .pdf or .svg")
+            raise ExplainerError(f"{path} cannot be saved with this ending: end it in .json, .png, .pdf or .svg")
 
     def figure(self, picture: Any = None, columns: int = 4) -> Figure:
         """Return the maps side by side, over ``picture`` (a PIL image, as the model saw it) where one is passed; nothing is shown or

@@ -90,7 +90,7 @@ class Insides:
         for value, inside in self._unasked:
             if not _has_its_gradient(rec, value, inside):
                 raise ExplainerError(
-                    f"{title_of(value)} stands in a checkpoint, where it cannot be explained: switch checkpointing off, for instance with "
+                    f"{title_of(value)} runs in gradient checkpointing, where it cannot be explained: switch that off, for instance with "
                     "model.set_grad_checkpointing(False)."
                 )
         self._by_plain_tensor.clear()
@@ -264,4 +264,4 @@ def title_of(value: Tensor) -> str:
         return f"{function.__name__} (an autograd function whose backward is not the derivative of what could be followed of it)"
     step = re.sub(r"Backward\d*$", "", value.grad_fn.name().rsplit(":", 1)[-1]) if value.grad_fn is not None else "tensor"
     step = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", step).lower()
-    return f"code that cannot be looked into (scripted by torch.jit, or under torch.vmap; its last step is {step})"
+    return f"code that cannot be inspected (scripted by torch.jit, or under torch.vmap; its last step is {step})"

@@ -169,7 +169,7 @@ def _memory(tensor: Tensor) -> int:
 def _check(kept: _Kept) -> None:
     if kept.value._version != kept.version:
         raise ExplainerError(
-            "The model writes over a tensor that the way back needs, in code that cannot be looked into (a scripted function, or a buffer "
+            "The model writes over a tensor that the way back needs, in code that cannot be inspected (a scripted function, or a buffer "
             "that the next pass overwrites): have it write into a copy."
         )
 

@@ -184,14 +184,14 @@ def _check_options(model: Model, data: Dataset, **options: Any) -> None:
     if limit is not None and limit < 1:
         raise ExplainerError("The limit must be at least 1 input.")
     if how is not None and how not in ways_for(data.kind):
-        raise ExplainerError(f"how={how!r} is no way to take tokens from {data.kind}s: choose {', '.join(ways_for(data.kind))}.")
+        raise ExplainerError(f"how={how!r} is not a way to remove tokens from {data.kind}s: choose {', '.join(ways_for(data.kind))}.")
     if long_texts is not None and long_texts not in LONG_TEXTS:
         raise ExplainerError(f"long_texts={long_texts!r}: choose one of {', '.join(LONG_TEXTS)}.")
     for name, choices in CHOICES.items():
         if options[name] not in choices:
             raise ExplainerError(f"{name}={options[name]!r}: choose one of {', '.join(choices)}.")
     if not MAX_STEPS >= steps >= 2:
-        raise ExplainerError(f"steps={steps}: tokens are taken away in 2 to {MAX_STEPS} steps.")
+        raise ExplainerError(f"steps={steps}: tokens are removed in 2 to {MAX_STEPS} steps.")
     if (reason := reason_against_target(options["target"], data, model.kind)) is not None:
         raise ExplainerError(f"{reason}: choose target=predicted.")
     if options["resize"] is not None:

@@ -78,7 +78,7 @@ ATTENTION_FAILS = (
 )
 AGNOSTIC = "It never sees which class is asked about, so it cannot tell the evidence for one answer from that for another."
 HIDING = (
-    "An input with holes is none that the model was trained on, so part of what it measures is the shock of the hole (Hooker et al. 2019, "
+    "The model was not trained on inputs with holes, so part of what this measures is the surprise of the hole (Hooker et al. 2019, "
     "arXiv 1806.10758)."
 )
 EXACT = "Under Libra the model becomes a sum of parts that add up to the answer, so its sign and size can be taken at their word."

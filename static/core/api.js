@@ -142,7 +142,7 @@ export async function answer(path, options) {
     response = await fetch(addressOf(path), options);
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw connectionLost("The server does not answer", "It may have been stopped, or the connection is gone.");
+    throw connectionLost("The server does not answer", "The server may have been stopped, or the connection was lost.");
   }
   if (response.ok) return response;
   const isProblem = (response.headers.get("content-type") || "").includes("problem+json");

@@ -16,9 +16,9 @@ const ANSWERS_OF_A_MAP = 21; // what these count as
 const VERDICTS = { needed: "", better_without: "better without", idle: "idle", undecided: "not told" };
 /** @type {{[verdict: string]: string}} */
 const MEANINGS = {
-  better_without: "The loss surely falls without this part.",
+  better_without: "The loss falls without this part; the interval leaves out 0.",
   idle: "The loss stays the same without this part, also where other parts are replaced.",
-  undecided: "So many inputs cannot tell whether the loss rises. That does not make the part idle.",
+  undecided: "These inputs are too few to tell whether the loss rises. So the part is not known to be idle.",
 };
 const WIDTH = 300; // of a bar's drawing, in its own units
 

@@ -128,7 +128,7 @@ class Depth(Record):
         """Write the numbers to the file ``path``, which ends in ``.json``. Raises ExplainerError for another ending."""
         path = Path(path)
         if path.suffix != ".json":
-            raise ExplainerError(f"{path} ends in nothing that this is saved as: end it in .json")
+            raise ExplainerError(f"{path} cannot be saved with this ending: end it in .json")
         path.write_text(json.dumps(self.to_json(), ensure_ascii=False, indent=1) + "\n", "utf-8")
 
     def _repr_html_(self) -> str:

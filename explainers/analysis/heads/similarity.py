@@ -215,7 +215,7 @@ def save_json(data: dict[str, Any], path: Path | str) -> None:
     """Write plain data as ``.json``. Raises ExplainerError for another ending."""
     path = Path(path)
     if path.suffix != ".json":
-        raise ExplainerError(f"{path} ends in nothing that this is saved as: end it in .json")
+        raise ExplainerError(f"{path} cannot be saved with this ending: end it in .json")
     path.write_text(json.dumps(data, ensure_ascii=False, indent=1) + "\n", "utf-8")
 
 

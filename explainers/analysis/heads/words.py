@@ -57,7 +57,7 @@ def head_words(
     lacks = missing_requirements(model)
     for need in ("patch_features", "residual"):
         if need in lacks:
-            raise ExplainerError(f"The heads of {model.name} cannot be put in words. {lacks[need]}")
+            raise ExplainerError(f"The heads of {model.name} cannot be described in words. {lacks[need]}")
     if not texts or model.prompt_inputs is None:
         raise ExplainerError("There are no texts to choose from: send some, and a model with a tokenizer.")
     heads = _heads_of(model, pictures, progress)

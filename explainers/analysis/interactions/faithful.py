@@ -285,8 +285,8 @@ def _notes_on_fit(outcome: FaithfulInteraction) -> tuple[str, ...]:
     if outcome.faithfulness >= MIN_R_SQUARED:
         return ()
     return (
-        f"Of prompts and pictures that took no part in the fit the terms predict {outcome.faithfulness:.0%} of the variance: take them "
-        "for a hint. More coalitions, fewer parts, or a p nearer to 1 may predict more.",
+        f"The terms predict only {outcome.faithfulness:.0%} of the variance of prompts and pictures that were not fitted: take them "
+        "as a hint. More coalitions, fewer parts, or a p nearer to 1 may predict more.",
     )
 
 

@@ -57,7 +57,7 @@ def encode(model: Model, prepared: Prepared, baseline: Baseline = "zero", block:
     _check(baseline, Baseline, "baseline")
     _check(block, EntryBlock, "block")
     if len(prepared) != 1:
-        raise ExplainerError(f"These are {len(prepared)} inputs: one is compared with one.")
+        raise ExplainerError(f"These are {len(prepared)} inputs: send one, which is compared with one other.")
     model = _from_block(model, block)
     with with_gradients(), name_expected_size(model, prepared.tensors):
         check_memory(model, prepared.tensors)

@@ -123,4 +123,4 @@ class PairedInputs(Record):
         elif path.suffix == ".npy":
             np.save(path, self.pairs.numpy())
         else:
-            raise ExplainerError(f"{path} ends in nothing that an interaction is saved as: end it in .json or .npy")
+            raise ExplainerError(f"{path} cannot be saved with this ending: end it in .json or .npy")

@@ -166,7 +166,7 @@ def _part_of(nodes: Nodes, product: Product, block: Block, pull: Pull, is_known:
         if rows is not None and stream is not None and not bool((rows == MIXED).any()) and not bool((stream == MIXED).any()):
             break
     if rows is None or not bool((rows != NOTHING).any()):
-        raise Unreadable("it is not seen where one of their attentions goes")
+        raise Unreadable("where the output of one of their attentions goes cannot be seen")
     if bool((rows == MIXED).any()) and _is_over_channels(pull, block.output, labels, context, of_context):
         raise Unreadable(OVER_CHANNELS.no_map or "")
     if bool((rows == MIXED).any()) or (stream is not None and bool((stream == MIXED).any())):
@@ -196,7 +196,7 @@ def _part_of(nodes: Nodes, product: Product, block: Block, pull: Pull, is_known:
     shared = torch.full((int(met.max()) + 1, matrices.shape[1]), NOTHING, device=matrices.device)
     shared.scatter_reduce_(0, met[:, None].expand_as(matrices), matrices, "amax")
     if bool(((shared[met] != matrices) & (matrices != NOTHING)).any()):
-        raise Unreadable("the same weights of theirs are those of different tokens")
+        raise Unreadable("the same attention weights belong to different tokens")
     first = torch.full((len(shared),), len(met), device=met.device).scatter_reduce_(
         0, met, torch.arange(len(met), device=met.device), "amin"
     )
@@ -278,7 +278,7 @@ def _sums_of(stage: list[_Part], block: Block, pull: Pull) -> list[_Part]:
     left: list[tuple[_Part, Tensor]] = []
     for part, signal in zip(stage, signals, strict=True):
         if signal is None:
-            raise Unreadable("it is not seen where one of their attentions goes")
+            raise Unreadable("where the output of one of their attentions goes cannot be seen")
         for number, (first, reference) in enumerate(left):
             times = _multiple(first, reference, part, signal)
             if times is None:

@@ -20,7 +20,7 @@ from explainers.autograd.structure.token_codes import MIXED, NO_SIGNAL, NOTHING,
 _NO_SOFTMAX = (
     "no softmax runs in them whose weights could be read: they bring tokens together in another way or not at all, such as by "
     "convolutions, by a sigmoid, by exponentials whose sum divides what they gave, by weights that are constants, detached or made in an "
-    "earlier block, or in code that cannot be looked into (attention with keys of its own, torch.jit)"
+    "earlier block, or in code that cannot be inspected (attention with keys of its own, torch.jit)"
 )
 _NO_VALUES = (
     "no softmax in them, as far as it depends on the input and is not detached, weighs their tokens by a matrix product with values made "

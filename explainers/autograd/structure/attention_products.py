@@ -83,7 +83,7 @@ def products_of(nodes: Nodes, block: Block) -> list[Product]:
     if any(id(node) not in known for each in products for node in products_behind([each.node.inputs[1 - each.side]], block)):
         raise Unreadable("what one of their attentions gives goes into another without a residual around it")
     if any(node.operator is MatMul and node.role == Role.CONTEXT and id(node) not in known for node in nodes.nodes_in(block)):
-        raise Unreadable("it is not seen where one of their attentions goes")
+        raise Unreadable("where the output of one of their attentions goes cannot be seen")
     return products
 
 

@@ -96,7 +96,7 @@ def advice(document: dict[str, Any]) -> list[str]:
             )
         if alike:
             sentences.append(
-                f"Do not rest on {join(alike)} alone on {words}: in some world the truth cannot be told from random numbers or from its "
+                f"Do not rely on {join(alike)} alone on {words}: in some world the truth cannot be told from random numbers or from its "
                 "inverse at so many inputs."
             )
     return sentences
@@ -190,7 +190,7 @@ def _of_controls(document: dict[str, Any], metrics: Sequence[dict[str, Any]], ki
         if (figure := metric["controls"]["kinds"][kind]["controls"].get(control)) is not None and 2 * figure["right"] < figure["of"]
     ]
     if misled:
-        sentences.append(f"What puts {words}, a map without a model, on the wrong side of most methods: {join(misled)}.")
+        sentences.append(f"Metrics that rank {words}, a map that knows no model, wrongly against most methods: {join(misled)}.")
     return sentences
 
 

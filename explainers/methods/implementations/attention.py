@@ -62,7 +62,7 @@ def drop_class_token(trace: Trace, scores: Tensor) -> Tensor:
         words=(
             "The row of the last attention map that belongs to the token the answer is read from. Nothing else of the model is looked at."
         ),
-        trust="As a first look at where the last block reads from, and as a line that other methods should beat.",
+        trust="As a first look at where the last block reads from, and as a baseline that other methods should beat.",
         fails=f"{ATTENTION_FAILS} It skips all blocks but one, where tokens are already mixed. {AGNOSTIC}",
         line="Where the last layer of the model looks. It is the same for every answer.",
     ),

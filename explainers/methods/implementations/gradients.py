@@ -204,7 +204,7 @@ def gradcam_plus(trace: Trace) -> MethodOutput:
         formula=(
             r"s_j = \sum_{l=1}^{L} \sum_d w^l_d x^l_{j,d}, \quad w^l_d = \frac{\sum_j |x^l_{j,d}| \nabla x^l_{j,d}}{\sum_j |x^l_{j,d}|}",
         ),
-        words="GradCAM+ with channel weights that listen more to the tokens where the channel is active.",
+        words="GradCAM+ with channel weights that depend more on the tokens where the channel is active.",
         trust="As GradCAM+, where activity is spread unevenly.",
         fails=f"The sign of the activity is left out, other than in XGrad-CAM's own formula (Fu et al. 2020, arXiv 2008.02312). {LAYERS}",
         line="Which parts hold features that raise the answer, counted where they are strong, over all layers.",

@@ -172,7 +172,9 @@ def _parse_threshold(kind: str, row: Any, where: str) -> AbstentionThreshold:
     if not _is_number(row.get("line")) or not isinstance(row.get("below"), bool):
         raise ExplainerError(f"{where}: line must be a number, and below true or false")
     if not isinstance(row.get("measured"), str) or not row["measured"].strip():
-        raise ExplainerError(f"{where}: measured must say, in a sentence, on what the line was drawn and with which rates")
+        raise ExplainerError(
+            f"{where}: measured must say, in a sentence, on which data the threshold was measured and at which error rates"
+        )
     if row.get("prompts") not in (None, *PROMPT_KINDS):
         raise ExplainerError(f"{where}: prompts must be one of {', '.join(PROMPT_KINDS)}, not {row['prompts']!r}")
     if not isinstance(row.get("misses", ""), str):

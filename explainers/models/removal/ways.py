@@ -53,5 +53,5 @@ def check_how(how: str, ways: Sequence[How], kind: str) -> How:
         if way == how:
             return way
     others = " and ".join(f"{other}s" for other in REMOVAL_WAYS[how].kinds) if how in REMOVAL_WAYS else ""
-    wrong = f"is for {others}" if others else f"is no way to take {kind} away"
+    wrong = f"is for {others}" if others else f"is not a way to remove {kind}"
     raise ExplainerError(f"how={how!r} {wrong}: {kind} are {', '.join(ways[:-1])} or {ways[-1]}.")

@@ -31,7 +31,7 @@ class Over(Target):
     def __post_init__(self) -> None:
         """Raise ExplainerError if ``line`` is no probability."""
         if not isinstance(self.line, int | float) or isinstance(self.line, bool) or not 0 < self.line <= 1:
-            raise ExplainerError(f"over:{self.line} is no line among probabilities: send one such as over:0.5.")
+            raise ExplainerError(f"over:{self.line} is no threshold for probabilities: send one such as over:0.5.")
 
     def names(self) -> tuple[Any, ...]:
         """Return no names: the classes are known only when the model has answered."""
@@ -50,7 +50,7 @@ class Over(Target):
         reached = [index for index in order if p[index] >= self.line]
         if not reached:
             top = f"the highest is {logits.classes.label(order[0])} with {float(p[order[0]]):.3g}"
-            raise ExplainerError(f"No label reaches {self.line:g}: {top}. Send a lower line.")
+            raise ExplainerError(f"No label reaches {self.line:g}: {top}. Send a lower threshold.")
         if len(reached) > MOST:
             raise ExplainerError(f"{len(reached)} labels reach {self.line:g}, and at most {MOST} are explained at once: send a higher one.")
         return [OneClass(index) for index in reached]
@@ -75,4 +75,4 @@ class Over(Target):
         except ValueError as error:
             if isinstance(error, ExplainerError):
                 raise
-            raise ExplainerError(f"over:{text} is no line among probabilities: send one such as over:0.5.") from None
+            raise ExplainerError(f"over:{text} is no threshold for probabilities: send one such as over:0.5.") from None

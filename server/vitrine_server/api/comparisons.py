@@ -44,7 +44,7 @@ def agreement(explanation_id: ExplanationId, services: Use, target: str | None =
     label = str(find_target(document, target)["label"])
     maps = maps_of(document, label, None) if document["maps"] else {}
     if not maps:
-        raise Problem(409, "no-map", f"There is no map for {label!r} yet.", send="Ask again once the first maps are done.")
+        raise Problem(409, "no-map", f"There is no map for {label!r} yet.", send="Ask again when the first maps are finished.")
     return DocumentResponse({"id": explanation_id, **agreement_of(maps, label).to_json(), "sentence": _sentence(document, label, maps)})
 
 

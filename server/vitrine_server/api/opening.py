@@ -44,7 +44,9 @@ _HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
 def _allowed(request: Request, services: Services) -> OwnModelLimits:
     setting, most = services.settings.own_models, services.settings.max_model_mb
     if services.settings.read_only:
-        return OwnModelLimits(uploads=False, paths=False, most_mb=most, why="This server shows what is stored, and takes nothing.")
+        return OwnModelLimits(
+            uploads=False, paths=False, most_mb=most, why="This server only shows stored explanations and takes no models."
+        )
     if setting == "off":
         return OwnModelLimits(uploads=False, paths=False, most_mb=most, why=f"Whoever runs this server has switched it off ({_SETTING}).")
     at_home = is_local(request.scope, services.settings)

@@ -70,9 +70,9 @@ def _may_run(services: Services) -> bool:
 def _check_may_run(services: Services) -> None:
     """Raise Problem 403 if visitors may not begin and stop runs."""
     if not _may_run(services):
-        detail = f"This server measures nothing for others; {environment_name('allow_runs')} allows it."
+        detail = f"This server does not measure methods for visitors; {environment_name('allow_runs')} allows it."
         if services.settings.engine != "local":
-            detail = "A cluster measures nothing from the page."
+            detail = "On a cluster, methods cannot be measured from the page."
         raise Problem(403, "runs-not-allowed", detail, send="Measure with vitrine evaluate on your own machine.")
 
 

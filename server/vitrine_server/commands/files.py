@@ -38,7 +38,7 @@ def check_out_file(path: Path | None, endings: Sequence[str]) -> None:
         return
     if path.suffix not in endings:
         listed = f"{', '.join(endings[:-1])} or {endings[-1]}" if len(endings) > 1 else endings[0]
-        raise CommandError(f"--out {path} ends in nothing that can be written: end it in {listed}")
+        raise CommandError(f"--out {path} cannot be written with this ending: end it in {listed}")
     if path.is_dir():
         raise CommandError(f"--out {path} is a folder: name a file in it, such as {path / ('out' + endings[0])}")
     if not path.parent.exists():

@@ -71,7 +71,7 @@ class Gate:
         is_change = scope["method"] not in SAFE_METHODS
         self._check_access(scope, headers, cookies, path, site_of(address))
         if self._settings.read_only and is_change and path != LOGIN:
-            detail = "This server shows what is stored, and takes no questions."
+            detail = "This server only shows stored explanations and takes no questions."
             raise Problem(403, "read-only", detail, send="Run your own server to ask.")
         is_page = scope["method"] == "GET" and not path.startswith(("/api/", "/static/", "/healthz", "/readyz", "/metrics"))
         visitor, secret = self._visitor(scope, headers, cookies, address, is_page or scope["method"] == "POST")
@@ -96,7 +96,7 @@ class Gate:
         if scope["vitrine.user"] is not None:
             return
         if self._access is None:
-            detail = "This server takes who comes by its proxy, logged in there"
+            detail = "This server accepts only people who come through its proxy and are logged in there"
             raise Problem(401, "user-needed", detail, send="Use the address that the operator of the server gave you.")
         authorization = headers.get("authorization", "")
         if authorization.lower().startswith(_BEARER):
@@ -116,7 +116,12 @@ class Gate:
         if (sent := headers.get(HEADER)) is not None:
             owner = self._secrets.read(sent)
             if owner is None:
-                raise Problem(401, "unknown-visitor", f"{HEADER} is no secret of this server.", send=f"Leave {HEADER} out to get one.")
+                raise Problem(
+                    401,
+                    "unknown-visitor",
+                    f"{HEADER} holds a secret that this server did not give out.",
+                    send=f"Leave {HEADER} out to get one.",
+                )
             return Visitor(owner, owner, site), None
         owner = self._secrets.read(cookies.get(cookie_name(COOKIE, scope), ""))
         if owner is not None:
@@ -131,5 +136,5 @@ class Gate:
         seconds = self._visitor_rate.wait(visitor.turn) or self._address_rate.wait(visitor.address)
         if seconds:
             wait = math.ceil(seconds)
-            detail = "You, or others at your address, ask more often than this server answers."
+            detail = "You, or others at your address, send more requests than this server allows."
             raise Problem(429, "too-many-questions", detail, send=f"Ask again in {wait} s.", headers={"Retry-After": str(wait)})

@@ -39,7 +39,7 @@ def check_name(scope: Scope, settings: Settings) -> None:
     hosts = headers.getlist("host")
     if is_forwarded(headers) and not all(_without_port(host.lower()) in _allowed_names(settings) for host in hosts):
         # what such a proxy passes on as its Host says nothing, as nobody said that there is a proxy
-        detail = "This came through a proxy that the server does not know, so it is refused."
+        detail = "This request came through a proxy that the server does not know, so it is refused."
         send = (
             f"Use the address that the server listens on. Whoever runs it names in {_SETTING} what the proxy is called, and has the proxy "
             "hand that name on as Host."

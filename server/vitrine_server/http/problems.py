@@ -146,7 +146,9 @@ def answer_to_crash(request: Request, error: Exception, request_id: str) -> Resp
     """Make the response to a request that ended in an ``error`` which nothing else handles; the log has it under ``request_id``."""
     if ran_out_of_memory(error):
         log.warning("memory ran out (%s)", request_id, exc_info=error)
-        return answer_to(request, out_of_memory("The server has not the memory for this.", "Ask for less, or send a smaller file."))
+        return answer_to(
+            request, out_of_memory("The server does not have enough memory for this.", "Ask for less, or send a smaller file.")
+        )
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         log.error("the disk is full (%s)", request_id, exc_info=error)
         detail = "The disk of the server is full, so this cannot be taken."

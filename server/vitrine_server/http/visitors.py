@@ -142,5 +142,5 @@ def cookie_header(name: str, value: str, scope: Scope) -> str:
 
 def not_yours(explanation_id: str) -> Problem:
     """Make the Problem 403 for a change of another visitor's explanation: its link only allows reading."""
-    detail = f"The explanation {explanation_id!r} is somebody else's: its link shares it to be read."
-    return Problem(403, "not-yours", detail, send="Send the picture or the text itself: what it makes is yours.")
+    detail = f"The explanation {explanation_id!r} belongs to somebody else: with its link it can only be read."
+    return Problem(403, "not-yours", detail, send="Send the picture or the text itself: the new explanation is then yours.")

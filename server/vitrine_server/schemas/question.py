@@ -96,7 +96,7 @@ class ExplainOptions(Schema):
 
     long_texts: Annotated[
         LongTexts,
-        _one_of(LONG_TEXTS, "unknown-way", "long_texts={what} is no way to read a long text.", f"Send one of {', '.join(LONG_TEXTS)}."),
+        _one_of(LONG_TEXTS, "unknown-way", "long_texts={what} is not a way to read a long text.", f"Send one of {', '.join(LONG_TEXTS)}."),
     ] = Field(
         "windows",
         description="A text longer than the model takes: read in overlapping windows, whose places are in the answer, or cut to what the "
@@ -123,7 +123,7 @@ class ExplainOptions(Schema):
         _one_of(
             OUTLIER_TOKENS,
             "unknown-way",
-            "outlier_tokens={what} is nothing that can be done with outlier tokens.",
+            "outlier_tokens={what} is not a way to treat outlier tokens.",
             f"Send one of {', '.join(OUTLIER_TOKENS)}.",
         ),
     ] = Field(
@@ -179,7 +179,7 @@ class QuestionFields(ExplainOptions):
     against: _Word | None = Field(None, description="What target takes, or a prompt: explain how much each target scores above this one.")
     read: Annotated[
         ExplainedNumber,
-        _one_of(READS, "unknown-read", "read={what} names nothing that a model gives.", f"Send one of {', '.join(READS)}."),
+        _one_of(READS, "unknown-read", "read={what} names no number that can be explained.", f"Send one of {', '.join(READS)}."),
     ] = Field("logit", description="The number of each target that is explained: its logit, or its softmax probability.")
     methods: _Names = Field((), description="Specs: method[:rule][?option=value]; none: the model's default ones.")
     order: _Names = Field(

@@ -114,7 +114,7 @@ def deletion_curves(
     removal = removal_of(subject, output.label)
     shares = sorted(set(fractions or FRACTIONS))
     if len(set(removal_counts(shares, removal.tokens, removal.least))) < 2:
-        detail = f"At the fractions {', '.join(f'{share:g}' for share in shares)} always as many of the {removal.tokens} tokens are gone."
+        detail = f"The fractions {', '.join(f'{share:g}' for share in shares)} all remove the same number of the {removal.tokens} tokens."
         raise Problem(422, "no-curve", detail, send="Send at least two fractions that lie further apart, such as [0, 0.5, 1].")
 
     def test() -> DeletionTest:

@@ -23,7 +23,8 @@ def question(subject: Subject, label: str | None) -> dict[str, Any]:
     not explained, 422 for a text that was read in windows.
     """
     if "windows" in subject.document:
-        detail = f"This text was read in {len(subject.document['windows'])} windows, and this looks inside the model at one text at a time."
+        windows = len(subject.document["windows"])
+        detail = f"This text was read in {windows} windows, and the inside of the model is shown for one text at a time."
         raise Problem(422, "read-in-windows", detail, send="Explain a part of the text that fits into the model, and use that explanation.")
     clip = subject.model.kind == "clip"
     inputs = {"pixel_values": subject.tensors["pixel_values"]} if clip else without_reference(subject.tensors)

@@ -196,7 +196,7 @@ def test_each_number_of_tokens_is_asked_once_and_a_curve_has_an_end() -> None:
     assert many.counts == tuple(range(13))
     assert many.fractions[0] == 0
     assert many.fractions[-1] == 1
-    assert many.notes == ("Of 12 tokens only 13 different numbers can be gone: 1001 shares were given, each number is asked once.",)
+    assert many.notes == ("Only 13 of the 1001 shares remove different numbers of the 12 tokens: each number is tested once.",)
     once = explainers.deletion_test(model, result, fractions=even_shares(12), draws=1)
     assert once.notes == ()
     assert [row.gap for row in many.ranking] == pytest.approx([row.gap for row in once.ranking])
@@ -204,7 +204,7 @@ def test_each_number_of_tokens_is_asked_once_and_a_curve_has_an_end() -> None:
     word = explainers.deletion_test(reader, explainers.explain(reader, "good", 0, ["input_x_gradient"]))
     assert (word.tokens, word.counts, word.fractions) == (1, (0, 1), (0, 1))
     assert "asked at 2 points" in str(word)
-    assert word.notes[-1].startswith("Of 1 token only 2 different numbers can be gone: 11 shares")
+    assert word.notes[-1].startswith("Only 2 of the 11 shares remove different numbers of the 1 token:")
     with pytest.raises(ExplainerError, match="ask for at most 1000"):
         even_shares(1001)
     with pytest.raises(ExplainerError, match="1001 random orders ask the model too often"):

@@ -98,9 +98,9 @@ def test_a_way_that_does_not_go_says_so() -> None:
     with pytest.raises(ExplainerError, match="no token for how=masked"):
         word_removal(wrapped("bert"), text, content, "masked")
     unknown: Any = "zzz"
-    with pytest.raises(ExplainerError, match="how='zzz' is no way to take patches away: patches are removed, zeroed, painted or black"):
+    with pytest.raises(ExplainerError, match="how='zzz' is not a way to remove patches: patches are removed, zeroed, painted or black"):
         patch_removal(model, tensors, GRID, unknown)
-    with pytest.raises(ExplainerError, match="how='zzz' is no way to take word pieces away: word pieces are removed, masked or unknown"):
+    with pytest.raises(ExplainerError, match="how='zzz' is not a way to remove word pieces: word pieces are removed, masked or unknown"):
         word_removal(wrapped("bert"), text, content, unknown)
 
 
