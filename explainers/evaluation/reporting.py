@@ -121,7 +121,7 @@ class RunCosts(Record):
 class EvaluationReport(Record):
     """The plan of a run, how it was measured, and its results.
 
-    apart  metric -> p of every pair of methods, in the order of ``methods``
+    apart  metric -> the p values of the paired tests of every two methods, as a table in the order of ``methods``
     """
 
     format: int

@@ -28,12 +28,12 @@ class About:
 
 #: What a rule changes, for people who see a map under it for the first time; the ordinary gradient changes nothing.
 RULES_IN_A_LINE = {
-    "libra": "Libra: pushes and pulls that undo each other are left out.",
+    "libra": "Libra: parts that cancel each other are left out.",
     "conservative": "Ali et al.: where the model looks is taken as given.",
     "attnlrp": "AttnLRP: where two signals are multiplied, each gets half of the credit.",
     "deep_taylor": "Deep Taylor: only what speaks for the answer gets credit.",
     "lrp": "LRP: credit is shared as first published.",
-    "attnlrp-epsilon": "AttnLRP, with a brake where numbers are tiny.",
+    "attnlrp-epsilon": "AttnLRP, damped where numbers are tiny.",
     "cp-lrp": "CP-LRP: where the model looks, and how far its gates are open, is taken as given.",
     "cp-lrp-gamma": "CP-LRP: what pushes the same way as the result gets more credit.",
     "pa-lrp": "PA-LRP: what pushes the same way as the result gets more credit.",

@@ -229,8 +229,8 @@ def notes_on_outputs(logits: Tensor, output: Output, head_activation: HeadActiva
         ]
     if head_activation.is_curved:
         return [
-            "The number of this model is made by a curve after its last linear layer, such as an exponential or a softmax over bins. That "
-            "is taken by its tangent here, under every rule: what the tangent is at zero belongs to no token."
+            "The number of this model comes from a curve after its last linear layer, such as an exponential or a softmax over bins. The "
+            "curve is replaced here by its tangent, under every rule; the tangent's value at zero belongs to no token."
         ]
     # of one logit there are yes and no, the second being the negative of the first
     if head_activation.looks_like_probabilities and output != "regression" and bool((logits.abs() <= 1).all()):

@@ -11,7 +11,7 @@ from explainers.autograd.nodes import Block, Move, Node, Nodes, Role, Start, anc
 from explainers.autograd.operators import Add, LinearMap, Norm, Softmax
 from explainers.autograd.operators.arithmetic import constant_of
 from explainers.autograd.operators.linear import weight_and_bias_of
-from explainers.autograd.structure.attention import Attention, Users, meeting
+from explainers.autograd.structure.attention import Attention, Users, product_with_values
 from explainers.models.layout import Layout
 
 
@@ -127,7 +127,7 @@ def pooling_attention(nodes: Nodes, users: Users) -> Tensor | None:
 def pooling_products(nodes: Nodes, users: Users) -> list[Attention]:
     """Return the attention that pools the tokens after the blocks, with the values that it weights; an empty list if there is none."""
     node = _pooling_softmax(nodes)
-    return [] if node is None else [Attention(node, meeting(node, users))]
+    return [] if node is None else [Attention(node, product_with_values(node, users))]
 
 
 def _pooling_softmax(nodes: Nodes) -> Node | None:

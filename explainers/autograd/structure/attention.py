@@ -82,7 +82,7 @@ def scores_of(softmax: Node) -> Node | None:
     return node
 
 
-def meeting(softmax: Node, users: Users) -> Node | None:
+def product_with_values(softmax: Node, users: Users) -> Node | None:
     """Return the matrix product in which the weights of a ``softmax``, possibly mixed between heads, multiply values; None if there is
     none.
     """
@@ -111,7 +111,7 @@ def attention_of(nodes: Nodes, block: Block, users: Users) -> Attention | None:
     """Return the attention over the tokens of a block: the last softmax whose weights multiply values, else the last one; None if there is
     none.
     """
-    candidates = [Attention(softmax, meeting(softmax, users)) for softmax in over_tokens(nodes, block)]
+    candidates = [Attention(softmax, product_with_values(softmax, users)) for softmax in over_tokens(nodes, block)]
     return next((attention for attention in reversed(candidates) if attention.product is not None), candidates[-1] if candidates else None)
 
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from explainers.autograd.nodes import Block, Nodes, ancestors
 from explainers.autograd.operators import Add, LinearMap, Norm, Softmax
-from explainers.autograd.structure.attention import Attention, Users, meeting
+from explainers.autograd.structure.attention import Attention, Users, product_with_values
 from explainers.autograd.structure.attention_maps import maps_in
 from explainers.autograd.structure.attention_products import Product, Unreadable, products_of
 from explainers.autograd.structure.token_codes import MIXED, NO_SIGNAL, NOTHING, ONE_TOKEN, Pull, tokens_of
@@ -97,7 +97,7 @@ def attention_outside(nodes: Nodes, read: Sequence[Attention], users: Users) -> 
     for node in nodes.ran:
         if node.operator is not Softmax or id(node) in known or any(first <= node.place < end for first, end in inside):
             continue
-        product = meeting(node, users)
+        product = product_with_values(node, users)
         if product is None or product.inputs[1] is None or product.operands[0].shape[-1] < 2:
             continue
         is_before, is_behind = node.place < inside[0][0], node.place >= inside[-1][1]

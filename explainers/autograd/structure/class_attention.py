@@ -17,7 +17,7 @@ from explainers.autograd.nodes import Block, Nodes, users_of
 from explainers.autograd.operators import Add, Softmax
 from explainers.autograd.operators.arithmetic import constant_of
 from explainers.autograd.signals import AttentionParts
-from explainers.autograd.structure.attention import Attention, meeting, projection_of
+from explainers.autograd.structure.attention import Attention, product_with_values, projection_of
 
 #: Whether the first of values (B, H, 1 + S, d) depends on none of what a block gave (B, S, D): then it is a class token's.
 IsAlone = Callable[[Tensor, Tensor], bool]
@@ -67,7 +67,7 @@ def class_attentions(nodes: Nodes, is_alone: IsAlone) -> list[Attention]:
         left = block.passed_on
         if node.operator is not Softmax or len(node.shape) != 4 or left is None or node.shape[0] != len(left):
             continue
-        tokens, attention = 1 + left.shape[1], Attention(node, meeting(node, users))
+        tokens, attention = 1 + left.shape[1], Attention(node, product_with_values(node, users))
         value = attention.value
         one_query = node.shape[-2:] == (1, tokens) and value is not None and value.shape[-2] == tokens
         if one_query and value is not None and (of_classes or is_alone(value, left)):

@@ -170,9 +170,9 @@ def _of_controls(document: dict[str, Any], metrics: Sequence[dict[str, Any]], ki
         first = [metric["title"] for metric in compared if metric["controls"]["kinds"][kind]["first"]]
         where = "the world" if alone == 1 else f"the {alone} worlds"
         sentences.append(
-            f"The truth itself on {KINDS[kind]}, asked like a method in {where} where answers come from what is marked alone: of "
-            f"{len(compared)} metrics {len(first)} put it above every method that is measurably less true, and its inverse below every "
-            f"method{f': {join(first)}' if first else ''}."
+            f"The truth itself on {KINDS[kind]}, given to the metrics like a method in {where} where answers come from "
+            f"what is marked alone: {len(first)} of {len(compared)} metrics put it above every method that is measurably less true, and "
+            f"its inverse below every method{f': {join(first)}' if first else ''}."
         )
     titles = {world["name"]: world["dataset"] for world in document["worlds"]}
     for predicate, key in _DOUBTS:

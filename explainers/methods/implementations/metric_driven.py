@@ -30,10 +30,11 @@ Ask = Callable[[Tensor], Tensor]
 
 
 def search_beginning(ask: Ask, ranking: Sequence[int], candidates: int, blurred: float, whole: float) -> list[int]:
-    """Return the patches, most important first, that bring the answer from that of the ``blurred`` picture back to 0.9 of that of the
-    ``whole`` picture; all patches if that is never reached.
+    """Return patches, most important first, that bring the answer to the ``blurred`` picture up to 0.9 of that to the ``whole`` one; all
+    patches if never.
 
-    Of the ``candidates`` first of the ``ranking`` that are not shown yet, the one with the largest answer is shown next.
+    In each step the first ``candidates`` patches of the ``ranking`` that are not shown yet are tried, and the one with the largest answer
+    is shown.
     """
     shown: list[int] = []
     left = list(ranking)
@@ -198,7 +199,7 @@ def _squares(grid: tuple[int, int], size: tuple[int, int]) -> Tensor:
             "bring the answer back and few take it away; u is a falling curve fitted to its answers along that order, and |i| "
             "the size of a patch in pixels."
         ),
-        trust="As the best that insertion and deletion tests can be made to say: other maps can be held against it.",
+        trust="As the best result that insertion and deletion tests can give: compare other maps with it.",
         fails=(
             "It is made from the tests by which maps are judged, so doing well in them says nothing for it. A search that takes "
             "the best next patch misses those that work only together (Walker et al. 2025)."

@@ -38,7 +38,7 @@ def input_removal(
         return window_removal(model, windows, how or "removed")
     if special is None:
         if grid is None:
-            raise ExplainerError("This model's scores lie on no grid of patches, so there are none to take away.")
+            raise ExplainerError("This model's scores lie on no grid of patches, so no patch can be removed.")
         return patch_removal(model, tensors, grid, how)
     if model.kind == "molecule":
         return atom_removal(model, tensors, ~torch.tensor(list(special)), how)

@@ -23,8 +23,8 @@ BEFORE = "boxes_before_sigmoid"
 #: Sides of a box (cx, cy, width, height): the number of its centre, that of its size, and the share of the size that is added.
 SIDES: dict[str, tuple[int, int, float]] = {"left": (0, 2, -0.5), "top": (1, 3, -0.5), "right": (0, 2, 0.5), "bottom": (1, 3, 0.5)}
 _TANGENT = (
-    "A side is made of numbers that a sigmoid gives, each of which is taken by its tangent here, under every rule: what the tangent is at "
-    "zero belongs to no token."
+    "A side of a box comes from sigmoids. Each is replaced here by its tangent, under every rule; the tangent's value at zero belongs to "
+    "no token."
 )
 MOST_BOXES = 30  # that are listed: a page draws them; others are asked about by their numbers
 _BOX = re.compile(r"box:(\d+)(?:/(\w+))?")

@@ -184,8 +184,8 @@ class Features(Task):
             # no cosine: that of a vector with itself has no slope
             towards = features.mT / features.square().sum()
             note = (
-                f"What is explained is how far the {place.label} is what it is: the projection of its features on those that it has here, "
-                "as a share of them, which is 1 of the whole input."
+                f"What is explained is how much of the features of the {place.label} stays: their projection on the features that it has "
+                "here, as a share, which is 1 for the whole input."
             )
             return Reading(
                 place, lambda output: self.hidden_states(output)[:, token] @ towards, [place.label], "regression", token, (note,)

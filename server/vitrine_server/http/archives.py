@@ -187,7 +187,7 @@ def _broken(why: object, bounds: ZipBounds) -> Problem:
 
 
 def _is_both(place: PurePosixPath) -> Problem:
-    detail = f"{str(place)[:200]!r} would lie in a folder that is called as a file is, or the other way round."
+    detail = f"{str(place)[:200]!r} is the name of both a file and a folder of the zip, or lies in a file."
     return Problem(422, "file-and-folder", detail, send="Give each file and each folder a different name.")
 
 

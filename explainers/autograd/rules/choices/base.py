@@ -49,7 +49,7 @@ class Choice(ABC):
 
     @property
     def described(self) -> RuleChoice:
-        """The choice as the rule mixer shows it."""
+        """The choice as a record for the rule mixer: its value, its title and what it does."""
         return RuleChoice(self.value, self.title, self.says, self.carries)
 
     def with_strength(self, strength: Strength) -> Self:

@@ -77,7 +77,7 @@ def test_what_it_cannot_be(tagged: Model, target: Any, inputs: Any, message: str
 
 @pytest.mark.parametrize("text", ["over:much", "over:0", "over:2", "over:nan"])
 def test_what_is_no_line(text: str) -> None:
-    with pytest.raises(ExplainerError, match="no line among probabilities"):
+    with pytest.raises(ExplainerError, match="no threshold for probabilities"):
         parse_target(text, TAGS)
 
 
