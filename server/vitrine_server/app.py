@@ -17,19 +17,14 @@ from explainers.models.loading import device_named
 from explainers.pipeline.explain import versions
 from vitrine_server.api import (
     comparisons,
-    deletion_test,
-    depth,
     explanations,
     export,
-    generated_answers,
-    inspection,
-    interactions,
     leaderboard,
     models,
     opening,
     operations,
-    probes,
     runs,
+    studies,
     tables,
 )
 from vitrine_server.http.access import Access
@@ -65,10 +60,7 @@ from vitrine_server.store.store import Store, open_store
 API = (
     explanations,
     comparisons,
-    inspection,
-    interactions,
-    generated_answers,
-    deletion_test,
+    studies,
     export,
     models,
     opening,
@@ -76,8 +68,6 @@ API = (
     leaderboard,
     tables,
     runs,
-    probes,
-    depth,
 )
 #: The store and what makes explanations, for the registry of models of one process.
 OpenWork = Callable[[ModelRegistry], tuple[Store, WorkerInterface]]

@@ -55,7 +55,7 @@ class PartsFinding(Record):
 
 
 @dataclass(frozen=True)
-class HeadsOfBlock(Record):
+class HeadsOfBlock(Record, name="HeadSimilarityOfBlock"):
     """The similarity of the attention heads of one block."""
 
     block: Annotated[int, describe("Counted from 0.")]

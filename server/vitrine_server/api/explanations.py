@@ -20,6 +20,7 @@ from explainers.records.session import Precision
 from vitrine_server.http import problems
 from vitrine_server.http.answers import DocumentResponse
 from vitrine_server.http.bodies import BodyRoute
+from vitrine_server.http.hang_ups import ends_before_hang_up
 from vitrine_server.http.limits import limits
 from vitrine_server.http.openapi import events_of
 from vitrine_server.http.problems import Problem
@@ -53,7 +54,6 @@ from vitrine_server.schemas.explanations import (
 from vitrine_server.schemas.question import Question, QuestionForm
 from vitrine_server.services import Services, Use
 from vitrine_server.store.tables import FINAL
-from vitrine_server.studies.study import ends_before_hang_up
 
 router = APIRouter(prefix="/api/explanations", tags=["explanations"], route_class=BodyRoute)
 _EVENT_ID = re.compile(r"[0-9]{1,15}")

@@ -17,9 +17,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from vitrine_server.cluster.replicas import FactsRequest, MakeRequest, ReplicaRequest
 from vitrine_server.http.metrics import Metrics
 from vitrine_server.http.problems import Problem
-from vitrine_server.jobs.catalogue.model_facts import ModelFacts
 from vitrine_server.jobs.catalogue.model_registry import ModelEntry, ModelRegistry
 from vitrine_server.jobs.catalogue.model_source import ModelSource, open_options_of
 from vitrine_server.jobs.failures import interrupted
@@ -86,13 +86,32 @@ class ModelReplica:
                 self._unwanted.discard(name)
                 self._registry.release(name)
 
-    async def facts(self, name: str) -> ModelFacts:
-        """Return the facts about a model, after loading it if need be. Raises the Problem with which it failed to load."""
-        return self._registry.use(await self.bring(name))
+    # --- requests ----------------------------------------------------------------------------------------------------------
+
+    async def ask(self, name: str, request: ReplicaRequest) -> AsyncIterator[tuple[str, Any]]:
+        """Answer a request about a model, see :class:`vitrine_server.cluster.replicas.Replicas`."""
+        match request:
+            case FactsRequest():
+                yield "done", self._registry.use(await self.bring(name))
+            case MakeRequest(explanation_id):
+                await self._explain(explanation_id)
+                yield "done", None
+            case Task():
+                study = Study(await self.bring(name), request)
+                study.on_begin = lambda: study.feed.publish(event(0, "begun", {}))
+                self.worker.study(study)
+                try:
+                    async for notice in study.feed.follow():
+                        if notice.name not in ("done", "failed"):
+                            yield notice.name, json.loads(notice.data)
+                    problem = study.future.exception()
+                    yield ("done", study.future.result()) if problem is None else ("failed", problem)
+                finally:
+                    study.cancel()
 
     # --- explanations ------------------------------------------------------------------------------------------------------
 
-    async def explain(self, explanation_id: str) -> None:
+    async def _explain(self, explanation_id: str) -> None:
         """Queue an explanation; return once it has ended here, or another process has claimed it."""
         documents = dict(await asyncio.to_thread(self._store.takeable))
         if explanation_id in documents:
@@ -190,26 +209,6 @@ class ModelReplica:
                 self.worker.cancel(job.id)
             elif wish.get("end") == "stop":
                 self.worker.stop_early(job.id)
-
-    # --- studies -----------------------------------------------------------------------------------------------------------
-
-    async def answer(self, name: str, task: Task) -> AsyncIterator[tuple[str, Any]]:
-        """Run a study and yield its events: (name, data). The first is ``begun``, when it no longer waits; the last is ``done`` with the
-        answer or ``failed`` with the Problem.
-
-        The study is cancelled when the caller stops iterating. Raises Problem 429 if too many wait.
-        """
-        study = Study(await self.bring(name), task)
-        study.on_begin = lambda: study.feed.publish(event(0, "begun", {}))
-        self.worker.study(study)
-        try:
-            async for notice in study.feed.follow():
-                if notice.name not in ("done", "failed"):
-                    yield notice.name, json.loads(notice.data)
-            problem = study.future.exception()
-            yield ("done", study.future.result()) if problem is None else ("failed", problem)
-        finally:
-            study.cancel()
 
     @property
     def healthy(self) -> bool:

@@ -8,19 +8,19 @@ import logging
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
-from contextlib import aclosing, suppress
+from contextlib import aclosing
 from datetime import UTC, datetime
-from typing import Any, Protocol
+from typing import Any
 
+from vitrine_server.cluster.replicas import FactsRequest, MakeRequest, ReplicaRequest, Replicas
 from vitrine_server.http.problems import Problem
 from vitrine_server.jobs import explanation_events
-from vitrine_server.jobs.catalogue.model_facts import ModelFacts
 from vitrine_server.jobs.catalogue.model_registry import ModelEntry, ModelRegistry
 from vitrine_server.jobs.failures import interrupted
 from vitrine_server.jobs.feed import Event, event
 from vitrine_server.jobs.queue.admission import check_room
 from vitrine_server.jobs.queue.job import Job
-from vitrine_server.jobs.queue.study import Study, Task
+from vitrine_server.jobs.queue.study import Study
 from vitrine_server.settings import Settings
 from vitrine_server.store.shared_store import SharedStore
 from vitrine_server.store.tables import FINAL
@@ -30,21 +30,6 @@ BEAT_SECONDS = 2.0  # seconds between two looks for what is abandoned
 _POLL_SECONDS = 0.25  # seconds between two looks of a follower at the store
 _TIDY_SECONDS = 60.0
 _STUCK_SECONDS = 60.0
-
-
-class Replicas(Protocol):
-    """The processes that have the models; each call is answered by one that has its model, or has room for it. Each raises Problem, and
-    other errors if its process has ended.
-    """
-
-    async def explain(self, model: str, explanation_id: str) -> None:
-        """Make an explanation in a process of the model, see :meth:`vitrine_server.cluster.model_replica.ModelReplica.explain`."""
-
-    async def facts(self, model: str) -> ModelFacts:
-        """Return the facts about a model, see :meth:`vitrine_server.cluster.model_replica.ModelReplica.facts`."""
-
-    def answer(self, model: str, task: Task) -> AsyncIterator[tuple[str, Any]]:
-        """Run a study and yield its events, see :meth:`vitrine_server.cluster.model_replica.ModelReplica.answer`."""
 
 
 class RayWorker:
@@ -107,7 +92,7 @@ class RayWorker:
         self._sent.add(explanation_id)
         try:
             async with self._tickets:
-                await self._replicas.explain(model, explanation_id)
+                await self._result(model, MakeRequest(explanation_id))
         except Exception as error:  # it is in the store, and is sent again once nobody has it
             log.warning("explanation %s is sent again: %s", explanation_id, str(error).partition("\n")[0])
         finally:
@@ -191,7 +176,7 @@ class RayWorker:
     async def _load(self, entry: ModelEntry) -> None:
         self._registry.tell(entry, "progress", {"text": f"Loading {entry.name}"})
         try:
-            facts = await self._replicas.facts(entry.name)
+            facts = await self._result(entry.name, FactsRequest())
         except Problem as problem:
             self._registry.failed(entry, problem)
         except Exception as error:
@@ -221,34 +206,39 @@ class RayWorker:
     async def _answer(self, study: Study) -> None:
         if not study.future.set_running_or_notify_cancel():
             return
-        asking = asyncio.ensure_future(self._ask(study))
+
+        def tell(name: str, data: Any) -> None:
+            if name == "begun":
+                self._has_begun(study)
+            elif name == "progress":
+                study.tell(data["asked"], data["total"])
+            elif name == "expected":
+                study.expect(data["seconds"])
+
+        asking = asyncio.ensure_future(self._result(study.entry.name, study.task, tell))
         while not asking.done():
             await asyncio.wait((asking,), timeout=_POLL_SECONDS)
             if study.cancelled.is_set():
                 asking.cancel()
-        with suppress(asyncio.CancelledError):
-            outcome = asking.exception()
-            if outcome is None and not study.future.done():
-                outcome = interrupted()
-            if outcome is not None and not study.future.done():
-                study.future.set_exception(outcome)
-            return
-        study.future.set_exception(Problem(409, "cancelled", "Nobody waits for this any more.", send="Ask again."))
+        if asking.cancelled():
+            study.future.set_exception(Problem(409, "cancelled", "Nobody waits for this any more.", send="Ask again."))
+        elif (error := asking.exception()) is not None:
+            study.future.set_exception(error)
+        else:
+            study.future.set_result(asking.result())
 
-    async def _ask(self, study: Study) -> None:
-        answers = self._replicas.answer(study.entry.name, study.task)
-        async with aclosing(answers) as events:  # type: ignore[type-var]
-            async for name, data in events:
-                if name == "begun":
-                    self._has_begun(study)
-                elif name == "progress":
-                    study.tell(data["asked"], data["total"])
-                elif name == "expected":
-                    study.expect(data["seconds"])
-                elif name == "done":
-                    study.future.set_result(data)
-                else:
-                    study.future.set_exception(data)
+    async def _result(self, model: str, request: ReplicaRequest, tell: Callable[[str, Any], None] = lambda name, data: None) -> Any:
+        """Ask a replica and return the result; ``tell`` gets the other messages. Raises Problem, and other errors if its process has
+        ended.
+        """
+        async with aclosing(self._replicas.ask(model, request)) as messages:  # type: ignore[type-var]
+            async for name, data in messages:
+                if name == "done":
+                    return data
+                if name == "failed":
+                    raise data
+                tell(name, data)
+        raise interrupted()
 
     @property
     def healthy(self) -> bool:

@@ -13,7 +13,7 @@ import socket
 import threading
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import aclosing, contextmanager, suppress
 from typing import Any
 
 from fastapi import FastAPI
@@ -23,14 +23,13 @@ from explainers.ray_library import cluster_address, load_ray
 from vitrine_server.app import create_app, host_maker, own_model_host
 from vitrine_server.cluster.model_replica import ModelReplica
 from vitrine_server.cluster.ray_worker import RayWorker
+from vitrine_server.cluster.replicas import MakeRequest, ReplicaRequest
 from vitrine_server.http.hosts import are_apart
 from vitrine_server.http.problems import Problem
 from vitrine_server.http.visitors import VisitorSecrets
-from vitrine_server.jobs.catalogue.model_facts import ModelFacts
 from vitrine_server.jobs.catalogue.model_registry import ModelRegistry
 from vitrine_server.jobs.catalogue.model_source import ModelSource
 from vitrine_server.jobs.host.model_host import ModelHost
-from vitrine_server.jobs.queue.study import Task
 from vitrine_server.log import set_up_log
 from vitrine_server.settings import Settings, environment_name
 from vitrine_server.store.database import open_database
@@ -106,23 +105,17 @@ def application(settings: Settings, make_model_host: MakeModelHost = own_model_h
             await self.bring(name)
             return _Loaded(self, name)
 
-        async def explain(self, explanation_id: str) -> None:
-            with suppress(Problem):  # of a model that cannot be loaded: the explanation has it, too
-                await self.model(serve.get_multiplexed_model_id())
-            await super().explain(explanation_id)
-
-        async def facts_of_model(self) -> ModelFacts:
-            """Return the facts about the model to which the call is addressed."""
+        async def ask_here(self, request: ReplicaRequest) -> AsyncIterator[tuple[str, Any]]:
+            """Answer a request about the model to which the call is addressed, see :meth:`ModelReplica.ask`."""
             name = serve.get_multiplexed_model_id()
-            await self.model(name)
-            return await self.facts(name)
-
-        async def answer_study(self, task: Task) -> AsyncIterator[tuple[str, Any]]:
-            """Run a study on the model to which the call is addressed, see :meth:`ModelReplica.answer`."""
-            name = serve.get_multiplexed_model_id()
-            await self.model(name)
-            async for event in self.answer(name, task):
-                yield event
+            try:
+                await self.model(name)
+            except Problem:
+                if not isinstance(request, MakeRequest):  # the explanation has it, too
+                    raise
+            async with aclosing(self.ask(name, request)) as messages:  # type: ignore[type-var]
+                async for message in messages:
+                    yield message
 
         def check_health(self) -> None:
             """Raise RuntimeError if the work of the replica hangs: Ray Serve then starts another replica."""
@@ -167,33 +160,22 @@ class _Loaded:
 
 
 class _Handle:
-    """An implementation of :class:`vitrine_server.cluster.ray_worker.Replicas` that sends calls through a handle of Ray Serve to a replica
+    """An implementation of :class:`vitrine_server.cluster.replicas.Replicas` that sends requests through a handle of Ray Serve to a replica
     with the model.
     """
 
     def __init__(self, serve: Any) -> None:
         self._handle = serve.get_deployment_handle(MODELS, app_name=APPLICATION)
 
-    async def explain(self, model: str, explanation_id: str) -> None:
-        """Make an explanation in a replica of the model."""
+    async def ask(self, model: str, request: ReplicaRequest) -> AsyncIterator[tuple[str, Any]]:
+        """Send a request to a replica of the model and yield its messages."""
         with self._problems():
-            await self._handle.options(multiplexed_model_id=model).explain.remote(explanation_id)
-
-    async def facts(self, model: str) -> ModelFacts:
-        """Return the facts about a model from its replica."""
-        with self._problems():
-            facts: ModelFacts = await self._handle.options(multiplexed_model_id=model).facts_of_model.remote()
-        return facts
-
-    async def answer(self, model: str, task: Task) -> AsyncIterator[tuple[str, Any]]:
-        """Run a study in a replica of the model and yield its events."""
-        with self._problems():
-            answers = self._handle.options(multiplexed_model_id=model, stream=True).answer_study.remote(task)
+            messages = self._handle.options(multiplexed_model_id=model, stream=True).ask_here.remote(request)
             try:
-                async for event in answers:
-                    yield event
+                async for message in messages:
+                    yield message
             finally:
-                answers.cancel()
+                messages.cancel()
 
     @contextmanager
     def _problems(self) -> Iterator[None]:

@@ -1,1 +1,7 @@
-"""Studies: questions about a finished explanation, on exactly its input: tokens removed, words put in, layers, mixed rules."""
+"""Studies: what a loaded model can be asked besides explanations, such as the answer with tokens removed, layers, mixed rules, depth."""
+
+from importlib import import_module
+from pkgutil import iter_modules
+
+for _file in iter_modules(__path__):  # each declares its kinds
+    import_module(f"{__name__}.{_file.name}")

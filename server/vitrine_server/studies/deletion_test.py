@@ -4,25 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import torch
+from pydantic import Field
 from torch import Tensor
 
-from explainers.analysis.deletion_test import DeletionTest, notes_on, run_deletion
-from explainers.analysis.target_output import TargetOutput, target_output
+from explainers.analysis.deletion_test import ORDERS, DeletionTest, notes_on, run_deletion
+from explainers.analysis.target_output import FollowedNumber, TargetOutput, target_output
 from explainers.errors import ExplainerError
+from explainers.json_records import schema_of
 from explainers.metrics.removal_curves import Order, area, curves, removal_counts, removal_order
 from explainers.models.inputs.types import TextPair, Windows
 from explainers.models.removal.input_removal import input_removal
 from explainers.models.removal.token_removal import TokenRemoval
-from explainers.models.removal.ways import How
+from explainers.models.removal.ways import How, HowOfPages
+from explainers.records.result import TargetInfo
+from vitrine_server.http.bodies import TokensRoute
 from vitrine_server.http.problems import Problem
-from vitrine_server.schemas.studies import FRACTIONS
+from vitrine_server.jobs.queue.study import MANY_PASSES, SHORT
+from vitrine_server.schemas.base import Schema, absent
+from vitrine_server.schemas.studies import Study
+from vitrine_server.settings import Settings
+from vitrine_server.studies.registry import study
 from vitrine_server.studies.rewriting import find_again, rewrite
-from vitrine_server.studies.study import Subject
+from vitrine_server.studies.subject import Subject
 
 _TOP_CLASSES = 5
+MOST_TOKENS = 100_000
+#: Shares of the tokens that are gone, where nobody says otherwise: those of the papers, and more at both ends, where curves bend most.
+FRACTIONS = (0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 1)
+_Share = Annotated[float, Field(ge=0, le=1)]
+_Tokens = Annotated[list[int], Field(max_length=MOST_TOKENS)]
 
 
 def output_of(subject: Subject, label: str | None) -> TargetOutput:
@@ -105,52 +118,29 @@ def maps_of(document: Mapping[str, Any], target: str, specs: Iterable[str] | Non
     return {spec: maps[spec] for spec in specs}
 
 
-def deletion_curves(
-    subject: Subject, target: str | None, methods: Sequence[str] | None, orders: Sequence[Order], fractions: Sequence[float] | None
-) -> dict[str, Any]:
-    """Run the deletion test on the maps of a target and return it as JSON; it is cached for the latest explanations."""
-    output = output_of(subject, target)
-    maps = maps_of(subject.document, output.label, methods)
-    removal = removal_of(subject, output.label)
-    shares = sorted(set(fractions or FRACTIONS))
-    if len(set(removal_counts(shares, removal.tokens, removal.least))) < 2:
-        detail = f"The fractions {', '.join(f'{share:g}' for share in shares)} all remove the same number of the {removal.tokens} tokens."
-        raise Problem(422, "no-curve", detail, send="Send at least two fractions that lie further apart, such as [0, 0.5, 1].")
+class DeletionQuestion(Schema):
+    """A deletion test: the curves of methods, or one answer if any of ``remove``, ``keep``, ``fraction`` and ``replace`` is sent."""
 
-    def test() -> DeletionTest:
-        return run_deletion(removal, output, maps, fractions=shares, orders=orders, before_pass=subject.before_pass)
-
-    # hundreds of answers of the model, and the same for the same question: a reloaded page asks it too
-    key = ("deletion test", subject.document["id"], output.label, tuple(maps), tuple(orders), tuple(shares))
-    outcome: DeletionTest = subject.model.cached(key, test)
-    subject.notes.extend(outcome.notes)
-    return outcome.to_json()
-
-
-def deletion_score(subject: Subject, target: str | None, scores: Sequence[float]) -> dict[str, Any]:
-    """Return the area under the curve of a target while tokens are removed most important first by ``scores``, one for each token of a map.
-
-    Raises Problem 422 if the number of scores is wrong.
-    """
-    output = output_of(subject, target)
-    wanted = next(len(map_["scores"]) for map_ in subject.document["maps"] if map_["target"] == output.label)
-    if len(scores) != wanted:
-        detail = f"There are {len(scores)} scores, and a map of this explanation has {wanted}."
-        raise Problem(422, "other-length", detail, send="Send one for every token, as in the maps.")
-    removal = removal_of(subject, output.label)
-    counts = removal_counts(FRACTIONS, removal.tokens, removal.least)
-    order = removal_order(torch.tensor(scores)[_removable(subject.document, output.label)], "most")
-    values = output.values(curves(removal, order[None], counts, subject.before_pass)[0])
-    return {
-        "read": output.explains,
-        "area": area([count / removal.tokens for count in counts], values[output.explains]),
-        **_removal_info(subject, removal),
-    }
-
-
-def _removal_info(subject: Subject, removal: TokenRemoval) -> dict[str, Any]:
-    subject.notes.extend(notes_on(removal, ()))
-    return {"how": removal.how, "tokens": removal.tokens}
+    target: str | None = Field(None, max_length=1000, description="The label of one of the explained targets; none: the first.")
+    methods: list[str] | None = Field(None, min_length=1, max_length=64, description="Curves: specs of maps of the explanation; none: all.")
+    order: Literal["most", "least"] | None = Field(
+        None, description="Which tokens go first: the most or the least relevant. Curves: none gives both; one answer: none is most."
+    )
+    fractions: list[_Share] | None = Field(
+        None, min_length=2, max_length=101, description=f"Curves: shares of tokens that are gone; none: {', '.join(map(str, FRACTIONS))}."
+    )
+    remove: _Tokens | None = Field(None, description="One answer: the indices of the tokens to take away, as in the scores of a map.")
+    keep: _Tokens | None = Field(None, description="One answer: the indices of the tokens to keep; all others are taken away.")
+    method: str | None = Field(None, max_length=1000, description="One answer: the spec of the map by whose order `fraction` takes away.")
+    fraction: _Share | None = Field(None, description="One answer: the share of tokens to take away, first of the order of `method`.")
+    replace: dict[int, Annotated[str, Field(max_length=200)]] | None = Field(
+        None, min_length=1, max_length=1000, description="One answer, texts: words in place of others, by their index in input.words."
+    )
+    how: HowOfPages | None = Field(
+        None,
+        description="One answer, images: patches are taken out (removed) or painted in the mean colour (painted); none: taken out where "
+        "the model allows it.",
+    )
 
 
 @dataclass(frozen=True)
@@ -169,7 +159,147 @@ class Edit:
     how: How | None = None
 
 
-def edited_answer(subject: Subject, target: str | None, edit: Edit) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Removal:
+    """A deletion test as it is asked: curves, or the answer after one ``edit``."""
+
+    wanted: DeletionQuestion
+    edit: Edit | None = None
+
+
+async def read(body: DeletionQuestion, settings: Settings) -> Removal:
+    """Return what a request asks for. Raises Problem 422 for fields that do not go together."""
+    which = [name for name in ("remove", "keep", "fraction") if getattr(body, name) is not None]
+    if body.how is not None and (not which or body.replace is not None):
+        raise Problem(422, "unclear", "how is for one answer about an image.", send="Send it with remove, keep or fraction.")
+    if not which and body.replace is None:
+        if body.method is not None:
+            raise Problem(422, "no-fraction", "method was sent without fraction.", send="Send fraction too, or methods for curves.")
+        return Removal(body)
+    wrong = [name for name in ("methods", "fractions") if getattr(body, name) is not None]
+    if len(which) > 1 or wrong:
+        names = " and ".join([*which, *(["replace"] if body.replace else []), *wrong][:2] if wrong else which[:2])
+        send = "Send one of remove, keep and fraction (with method), with replace if you like; or methods and fractions for curves."
+        raise Problem(422, "unclear", f"{names} do not go together.", send=send)
+    if (body.fraction is None) != (body.method is None):
+        raise Problem(422, "unclear", "method and fraction belong together.", send="Send both, or send remove or keep instead.")
+    return Removal(body, Edit(body.remove, body.keep, body.method, body.order or "most", body.fraction, body.replace, body.how))
+
+
+DeletionCurves = schema_of(DeletionTest, base=Study)
+
+
+class EditedAnswer(Study):
+    """The model's answer after certain tokens were removed or words replaced."""
+
+    target: str
+    read: FollowedNumber
+    how: str
+    tokens: int
+    removed: list[int]
+    text: str = absent("Of a text, as it was asked, before tokens were taken away.")
+    probability: float = absent()
+    logit: float = absent()
+    value: float = absent()
+    top: list[TargetInfo]
+
+
+@study(
+    "/api/explanations/{id}/deletion-test",
+    form=DeletionQuestion,
+    answer=DeletionCurves | EditedAnswer,
+    read=read,
+    weight=lambda question: MANY_PASSES if question.edit is None else SHORT,
+    route=TokensRoute,
+)
+def remove_tokens(subject: Subject, question: Removal) -> dict[str, Any]:
+    """Remove tokens from the input of an explanation and ask its model again.
+
+    Patches are dropped after the patch embedding if the model allows it (``how``: removed), else painted in the mean colour (painted); word
+    pieces are left out of the text, or of the prompt if the words of prompts were explained; special tokens always stay.
+
+    **Curves**: for each map and order the ``probability`` and the ``logit`` of the target after ``counts`` of the ``tokens`` were removed,
+    and the ``area`` under the one named by ``read``, over the share of removed tokens; ``random`` is the mean over several random orders
+    (``seeds``); ``ranking`` sorts the methods by the gap between the areas of least and of most relevant first.
+
+    The curves need hundreds of answers of the model: every other question goes first, also between two of its passes. With the header
+    ``Accept: text/event-stream`` the answer is sent as events: ``progress`` (``asked`` of ``total``), then ``done`` with the answer, or
+    ``failed`` with the problem.
+
+    **One answer**: the target's numbers and the ``top`` classes after exactly the tokens ``removed`` were removed; for an image in the way
+    ``how``.
+    """
+    wanted, edit = question.wanted, question.edit
+    return _deletion_curves(subject, wanted) if edit is None else _edited_answer(subject, wanted.target, edit)
+
+
+def _deletion_curves(subject: Subject, wanted: DeletionQuestion) -> dict[str, Any]:
+    """Run the deletion test on the maps of a target and return it as JSON; it is cached for the latest explanations."""
+    output = output_of(subject, wanted.target)
+    maps = maps_of(subject.document, output.label, wanted.methods)
+    removal, orders = removal_of(subject, output.label), ORDERS if wanted.order is None else (wanted.order,)
+    shares = sorted(set(wanted.fractions or FRACTIONS))
+    if len(set(removal_counts(shares, removal.tokens, removal.least))) < 2:
+        detail = f"The fractions {', '.join(f'{share:g}' for share in shares)} all remove the same number of the {removal.tokens} tokens."
+        raise Problem(422, "no-curve", detail, send="Send at least two fractions that lie further apart, such as [0, 0.5, 1].")
+
+    def test() -> DeletionTest:
+        return run_deletion(removal, output, maps, fractions=shares, orders=orders, before_pass=subject.before_pass)
+
+    # hundreds of answers of the model, and the same for the same question: a reloaded page asks it too
+    key = ("deletion test", subject.document["id"], output.label, tuple(maps), tuple(orders), tuple(shares))
+    outcome: DeletionTest = subject.model.cached(key, test)
+    subject.notes.extend(outcome.notes)
+    return outcome.to_json()
+
+
+class ScoresToTest(Schema):
+    """The scores of a map to test that is not part of the explanation."""
+
+    scores: list[Annotated[float, Field(allow_inf_nan=False)]] = Field(
+        min_length=1, max_length=MOST_TOKENS, description="One number a token, as many as the maps of the explanation have."
+    )
+    target: str | None = Field(None, max_length=2000, description="The label of one of the explained targets; none: the first.")
+
+
+class DeletionScore(Study):
+    """The result of the deletion test for one map: how well its scores order the tokens by what the model needs."""
+
+    read: FollowedNumber
+    area: float = Field(description="Under the curve while tokens go most important first: the lower, the better.")
+    how: str
+    tokens: int
+
+
+@study("/api/explanations/{id}/deletion-test/score", form=ScoresToTest, answer=DeletionScore, cost="deletion score", route=TokensRoute)
+def score_map(subject: Subject, wanted: ScoresToTest) -> dict[str, Any]:
+    """Test how well the scores of any map, such as one made by ``mix``, find what the model needs.
+
+    ``area`` is the area under the target's probability (or what ``read`` names) while tokens are removed most important first: the lower,
+    the better. ``deletion-test`` gives the same number for a stored map with the same scores.
+    """
+    output = output_of(subject, wanted.target)
+    length = next(len(map_["scores"]) for map_ in subject.document["maps"] if map_["target"] == output.label)
+    if len(wanted.scores) != length:
+        detail = f"There are {len(wanted.scores)} scores, and a map of this explanation has {length}."
+        raise Problem(422, "other-length", detail, send="Send one for every token, as in the maps.")
+    removal = removal_of(subject, output.label)
+    counts = removal_counts(FRACTIONS, removal.tokens, removal.least)
+    order = removal_order(torch.tensor(wanted.scores)[_removable(subject.document, output.label)], "most")
+    values = output.values(curves(removal, order[None], counts, subject.before_pass)[0])
+    return {
+        "read": output.explains,
+        "area": area([count / removal.tokens for count in counts], values[output.explains]),
+        **_removal_info(subject, removal),
+    }
+
+
+def _removal_info(subject: Subject, removal: TokenRemoval) -> dict[str, Any]:
+    subject.notes.extend(notes_on(removal, ()))
+    return {"how": removal.how, "tokens": removal.tokens}
+
+
+def _edited_answer(subject: Subject, target: str | None, edit: Edit) -> dict[str, Any]:
     """Return the model's answer after an edit: the target's probability and logit, and the top classes."""
     output = output_of(subject, target)
     source = read_for(subject.document, output.label)

@@ -4,15 +4,45 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
+
+from fastapi import Form, UploadFile
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field
 
 import explainers
-from explainers.analysis.depth import MIN_INPUTS
+from explainers import Depth
+from explainers.analysis.depth import MAX_INPUTS, MIN_INPUTS
 from explainers.models.inputs.types import Clip
+from vitrine_server.http.limits import limits
 from vitrine_server.http.problems import Problem
 from vitrine_server.http.uploads import open_clip, open_picture
 from vitrine_server.jobs.host.work import TellAnswers
+from vitrine_server.jobs.queue.study import MANY_PASSES
+from vitrine_server.schemas.base import Schema
 from vitrine_server.settings import Settings
+from vitrine_server.studies.registry import study
+
+_Lines = Annotated[
+    tuple[str, ...],
+    BeforeValidator(lambda sent: sent or ()),
+    AfterValidator(lambda texts: tuple(line.strip() for text in texts for line in text.splitlines() if line.strip())),
+]
+
+
+class DepthForm(Schema):
+    """The inputs on which to measure how much of a model's work its Transformer does: pictures or texts."""
+
+    model_config = ConfigDict(validate_by_name=True, validate_by_alias=True)
+
+    model: Annotated[str, AfterValidator(str.strip)] = Field(description="A name from /api/models.")
+    images: tuple[UploadFile, ...] = Field(
+        (), alias="image", description=f"Image files, at least {MIN_INPUTS}; together no larger than one upload may be."
+    )
+    texts: _Lines = Field((), alias="text", description=f"Texts, one a line, at least {MIN_INPUTS}.")
+    prompts: _Lines = Field(
+        (), alias="prompt", description="For CLIP models: what the pictures are compared with, at least two, one a line."
+    )
+    limit: int = Field(MAX_INPUTS, ge=MIN_INPUTS, le=MAX_INPUTS, description="The most inputs to measure, taken evenly from what was sent.")
 
 
 @dataclass(frozen=True)
@@ -31,8 +61,14 @@ class DepthQuestion:
         return min(self.limit, len(self.images) + len(self.texts))
 
 
-def check(question: DepthQuestion) -> None:
-    """Raise Problem 422 for mistakes in a question that do not depend on the model, such as too few inputs."""
+async def read(form: DepthForm, settings: Settings) -> DepthQuestion:
+    """Read the files of a form. Raises Problem 422, or 413 for a text that is too long, for mistakes that do not depend on the model."""
+    limit = limits(settings)["text"]
+    for text in form.texts:
+        if len(text) > limit.most:
+            raise limit.problem(len(text))
+    images = tuple([await upload.read() for upload in form.images])
+    question = DepthQuestion(images, form.texts, form.prompts, form.limit, settings)
     if bool(question.images) == bool(question.texts):
         what = "both pictures and texts" if question.images else "neither a picture nor a text"
         raise _bad("one-input", f"The form has {what}.", "Send image files, or texts, one a line.")
@@ -40,10 +76,22 @@ def check(question: DepthQuestion) -> None:
         what = f"{question.count} {'picture' if question.images else 'text'}{'' if question.count == 1 else 's'}"
         send = f"Send at least {MIN_INPUTS}: each figure has an interval, which fewer cannot give."
         raise _bad("too-few", f"The form has {what}.", send)
+    return question
 
 
-def answer(question: DepthQuestion, model: Any, cancelled: Callable[[], bool], tell: TellAnswers) -> dict[str, Any]:
-    """Measure the depth of a model and return it as JSON. Raises Problem 422 for inputs that do not suit the model."""
+@study(
+    "/api/depth",
+    form=Annotated[DepthForm, Form(media_type="multipart/form-data")],
+    answer=Depth,
+    read=read,
+    cost=lambda question: f"depth of {question.count}",
+    weight=MANY_PASSES,
+    tag="models",
+)
+def depth(question: DepthQuestion, model: Any, cancelled: Callable[[], bool], tell: TellAnswers) -> dict[str, Any]:
+    """Measure whether a model's Transformer matters for pictures or texts: what each part is worth, how heads differ, whether patches or
+    words read each other, and whether methods agree. Nothing that is sent is kept.
+    """
     reads_texts = model.kind in ("text", "molecule")
     if reads_texts != bool(question.texts):
         detail = f"{model.name} {'reads texts, and pictures were sent' if reads_texts else 'looks at pictures, and texts were sent'}."

@@ -4,25 +4,61 @@ from __future__ import annotations
 
 from typing import Any
 
+from pydantic import Field
+
 import explainers
 from explainers.analysis.answer_table import TABLE_METHOD
+from explainers.analysis.answer_table import AnswerTable as Table
+from explainers.analysis.token_activation import TokenActivationMaps
+from explainers.json_records import schema_of
 from explainers.models.inputs.types import Prepared
 from explainers.records.input_json import input_from_json
-from vitrine_server.studies.study import Subject
+from vitrine_server.jobs.queue.study import FEW_PASSES
+from vitrine_server.schemas.base import Grid, Schema
+from vitrine_server.schemas.studies import Study
+from vitrine_server.studies.registry import study
+from vitrine_server.studies.subject import Subject
 
 
-def token_maps(subject: Subject) -> dict[str, Any]:
-    """Compute a map over the picture for each token of the stored answer (TAM), and return them as JSON."""
+class TokenMapsRequest(Schema):
+    """Empty: there are no options."""
+
+
+class MapsOnGrid(Study):
+    """Maps of the tokens of an answer on the grid of one picture."""
+
+    grid: Grid
+    maps: list[list[float]] = Field(description="Of each token, a number from 0 to 1 for each patch, in raster order.")
+
+
+TokenMaps = schema_of(TokenActivationMaps, base=MapsOnGrid)
+
+
+@study("/api/explanations/{id}/token-maps", form=TokenMapsRequest, answer=TokenMaps, cost="token maps")
+def token_maps(subject: Subject, wanted: TokenMapsRequest) -> dict[str, Any]:
+    """Return a map of each token of a vision-language model's answer over the picture, from the logits of one forward pass (TAM)."""
     activation = explainers.token_activation_maps(subject.loaded, _prompt_with_answer(subject))
     answer = activation.to_json()
     subject.notes.extend(answer.pop("notes"))
     return {**answer, "grid": list(activation.maps.shape[1:]), "maps": activation.maps.flatten(1).tolist()}
 
 
-def answer_table(subject: Subject, method: str | None) -> dict[str, Any]:
-    """Compute how much each word of the prompt counted for each word of the stored answer, and return it as JSON."""
+class AnswerTableRequest(Schema):
+    """The method by whose maps to make the table of an answer."""
+
+    method: str | None = Field(None, max_length=1000, description="A spec, whose maps are the rows; none: input_x_gradient:attnlrp.")
+
+
+AnswerTable = schema_of(Table, base=Study, without=("model", "prompt"))
+
+
+@study("/api/explanations/{id}/answer-table", form=AnswerTableRequest, answer=AnswerTable, cost="answer table", weight=FEW_PASSES)
+def answer_table(subject: Subject, wanted: AnswerTableRequest) -> dict[str, Any]:
+    """Return how much each word of the prompt counted for each word of a language model's answer: one forward pass, and a map for each word
+    of the answer.
+    """
     table = explainers.answer_table(
-        subject.loaded, _prompt_with_answer(subject), method or TABLE_METHOD, cancelled=subject.cancelled
+        subject.loaded, _prompt_with_answer(subject), wanted.method or TABLE_METHOD, cancelled=subject.cancelled
     ).to_json()
     subject.notes.extend(table.pop("notes"))
     return {name: value for name, value in table.items() if name not in ("model", "prompt")}

@@ -3,22 +3,54 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import ConfigDict, Field
 
 import explainers
-from explainers.analysis.word_probe import SLOT, fill_template
+from explainers.analysis.word_probe import SLOT, WordProbe, fill_template
 from explainers.methods import parse
 from vitrine_server.http.problems import Problem
 from vitrine_server.jobs.catalogue.model_facts import facts_of
 from vitrine_server.jobs.host.work import TellAnswers
 from vitrine_server.jobs.intake import check_method, find_named
-from vitrine_server.schemas.studies import Probe
+from vitrine_server.jobs.queue.study import FEW_PASSES
+from vitrine_server.schemas.base import Schema
+from vitrine_server.settings import Settings
+from vitrine_server.studies.registry import study
 
 MOST_TEXTS = 60
+MOST_GROUPS, MOST_WORDS = 4, 30
+MOST_CHARS = 1000  # of the template of a probe
 
 
-def check(probe: Probe) -> None:
-    """Raise Problem 422 for mistakes in a probe that do not depend on the model."""
+class ProbeGroup(Schema):
+    """A named group of words to put into the slot of the template."""
+
+    model_config = ConfigDict(extra="forbid", str_strip_whitespace=True)
+    name: str = Field(min_length=1, max_length=60)
+    words: list[Annotated[str, Field(min_length=1, max_length=60)]] = Field(min_length=1, max_length=MOST_WORDS)
+
+
+class Probe(Schema):
+    """A question to a text model about groups of words in a sentence: ``template`` has one slot, ``target`` is a class,
+    ``method`` a spec.
+    """
+
+    model: str = Field(min_length=1, max_length=200)
+    template: str = Field(max_length=MOST_CHARS)
+    groups: list[ProbeGroup] = Field(min_length=1, max_length=MOST_GROUPS)
+    target: str = Field(min_length=1, max_length=200)
+    method: str = Field(default="input_x_gradient:conservative", max_length=200)
+
+    @property
+    def words(self) -> dict[str, list[str]]:
+        """The words of each group, by the group's name."""
+        return {group.name: group.words for group in self.groups}
+
+
+async def check(probe: Probe, settings: Settings) -> Probe:
+    """Raise Problem 422 for mistakes in a probe that do not depend on the model; return it."""
     slots = probe.template.count(SLOT)
     if slots != 1:
         detail = f"The template has {slots or 'no'} slots" if slots else "The template has no slot"
@@ -29,12 +61,13 @@ def check(probe: Probe) -> None:
     texts = len(fill_template(probe.template, probe.words))
     if texts > MOST_TEXTS:
         raise _bad("too-many", f"These are {texts} texts.", f"Send at most {MOST_TEXTS} words in all groups together.")
+    return probe
 
 
-def answer(probe: Probe, model: Any, cancelled: Callable[[], bool], tell: TellAnswers) -> dict[str, Any]:
-    """Run a word probe and return its outcome as JSON.
-
-    Raises Problem 422 for anything that does not fit the model.
+@study("/api/probes", form=Probe, answer=WordProbe, read=check, cost="probe", weight=FEW_PASSES, tag="probes")
+def probe(probe: Probe, model: Any, cancelled: Callable[[], bool], tell: TellAnswers) -> dict[str, Any]:
+    """Fill the slot ``{}`` of a template with the words of each group. Returns probability, logit and the word's relevance for every text,
+    their means over each group, and the difference of the first two groups.
     """
     facts = facts_of(model)
     if facts.kind != "text":

@@ -18,14 +18,12 @@ from tests.browser.support.tiny_models import tiny_server
 from tests.browser.support.visit import Visit, visit
 from tests.conftest import ROOT
 from tools import script_types
-from vitrine_server.api import inspection as calls
+from vitrine_server.api import studies as calls
 from vitrine_server.pages.joined import JoinedPage
-from vitrine_server.studies import inspection as studies
+from vitrine_server.studies.registry import STUDIES
 
 BLOCKS = re.findall(r"```(\w+)\n(.*?)```", (ROOT / "docs" / "page_tools.md").read_text("utf-8"), re.DOTALL)
-(SCRIPT, ENTRY, ASKING), (STYLE,), (STUDY, CALL) = (
-    [code for kind, code in BLOCKS if kind == language] for language in ("js", "css", "python")
-)
+(SCRIPT, ENTRY, ASKING), (STYLE,), (STUDY,) = ([code for kind, code in BLOCKS if kind == language] for language in ("js", "css", "python"))
 PATIENCE = 60_000.0
 TSC = ROOT / "node_modules" / "typescript" / "bin" / "tsc"
 FIRST = "const DRAWERS = [\n"
@@ -46,14 +44,11 @@ FILES = {
 
 @pytest.fixture(scope="module")
 def extended(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A server that has the study and the call of the recipe, which this process forgets afterwards."""
+    """A server that has the study of the recipe, which this process forgets afterwards."""
     with pytest.MonkeyPatch.context() as patch:
-        study, call = {**vars(studies)}, {**vars(calls)}
-        exec(STUDY, study)
-        patch.setattr(studies, "entropy", study["entropy"], raising=False)
         patch.setattr(calls.router, "routes", [*calls.router.routes])
-        exec("from pydantic import Field\nfrom vitrine_server.schemas.studies import Study", call)
-        exec(CALL, call)
+        exec(STUDY, {"__name__": "entropy"})
+        calls.add_call(calls.router, STUDIES.pop("/api/explanations/{id}/entropy"))
         with tiny_server(tmp_path_factory.mktemp("recipes")) as address:
             yield address
 
@@ -94,7 +89,7 @@ def test_a_tool_is_a_script_a_style_sheet_and_an_entry(desk: Visit) -> None:
     assert desk.query["open"] == ["meanscore"]
 
 
-def test_a_tool_that_asks_the_model_has_a_study_and_a_call_besides(desk: Visit) -> None:
+def test_a_tool_that_asks_the_model_has_a_study_besides(desk: Visit) -> None:
     page = desk.open("/text?methods=random")
     tool = page.locator("#drawer-entropy")
     tool.locator("summary").click()

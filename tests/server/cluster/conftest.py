@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, aclosing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,8 +18,7 @@ from vitrine_server.app import create_app, host_maker
 from vitrine_server.cluster import model_replica, ray_worker
 from vitrine_server.cluster.model_replica import ModelReplica
 from vitrine_server.cluster.ray_worker import RayWorker
-from vitrine_server.jobs.catalogue.model_facts import ModelFacts
-from vitrine_server.jobs.queue.study import Task
+from vitrine_server.cluster.replicas import FactsRequest, MakeRequest, ReplicaRequest
 from vitrine_server.settings import load_settings
 from vitrine_server.store.database import SqliteDatabase
 from vitrine_server.store.shared_store import SharedStore
@@ -32,16 +31,18 @@ class Direct:
     replicas: list[ModelReplica] = field(default_factory=list)
     sent: list[str] = field(default_factory=list)
 
-    async def explain(self, model: str, explanation_id: str) -> None:
-        self.sent.append(explanation_id)
-        await self.replicas[len(self.sent) % len(self.replicas)].explain(explanation_id)
-
-    async def facts(self, model: str) -> ModelFacts:
-        known = [await replica.facts(model) for replica in self.replicas]
-        return known[0]
-
-    def answer(self, model: str, task: Task) -> AsyncIterator[tuple[str, Any]]:
-        return self.replicas[0].answer(model, task)
+    async def ask(self, model: str, request: ReplicaRequest) -> AsyncIterator[tuple[str, Any]]:
+        asked = self.replicas[0]
+        if isinstance(request, FactsRequest):  # the others have the model, too
+            for replica in self.replicas[1:]:
+                async for _ in replica.ask(model, request):
+                    pass
+        elif isinstance(request, MakeRequest):
+            self.sent.append(request.explanation_id)
+            asked = self.replicas[len(self.sent) % len(self.replicas)]
+        async with aclosing(asked.ask(model, request)) as messages:  # type: ignore[type-var]
+            async for message in messages:
+                yield message
 
 
 @dataclass

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -15,6 +15,7 @@ from tests.server.cluster.conftest import Begin
 from tests.server.conftest import Check, Site, Sites, png
 from tests.server.support.gated_models import STEPS
 from tests.server.support.hostile import until
+from vitrine_server.cluster.replicas import ReplicaRequest
 from vitrine_server.jobs.queue.worker import Worker
 
 
@@ -120,10 +121,11 @@ def test_what_is_sent_to_no_replica_is_found_in_the_store(cluster: Begin) -> Non
     """Two replicas, of which none is called."""
     begun = cluster()
 
-    async def explain(model: str, explanation_id: str) -> None:
+    async def ask(model: str, request: ReplicaRequest) -> AsyncIterator[tuple[str, Any]]:
         await asyncio.Event().wait()
+        yield "done", None
 
-    begun.direct.explain = explain  # type: ignore[method-assign]
+    begun.direct.ask = ask  # type: ignore[method-assign]
     made = [begun.sites[0].ask(png(seed), methods=STEPS[:2]).json()["id"] for seed in range(4)]
     for one in made:
         document = begun.sites[1].finish(one)

@@ -21,7 +21,8 @@ from tests.support.made_up_run import texts, write_run
 from tests.support.task_models import picture_writer, writer
 from vitrine_server.schemas.base import study_events
 from vitrine_server.schemas.explanations import Explanation
-from vitrine_server.schemas.studies import DeletionCurves, EditedAnswer, HeadMaps
+from vitrine_server.studies.deletion_test import DeletionCurves, EditedAnswer
+from vitrine_server.studies.inspection import HeadMaps
 
 #: Of each family that adds something to a map: options, pixels, seeds, relevance, a control.
 METHODS = [

@@ -4,24 +4,30 @@ from __future__ import annotations
 
 import sqlite3
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import anyio
 import pytest
 import torch
-from fastapi import FastAPI, Request
+from fastapi import FastAPI
 
 from explainers.errors import ExplainerError
 from tests.server.conftest import Check, Site, Sites, picture, png
 from tests.server.support.gated_models import STEPS, Gate, GatedModels, image_model
+from vitrine_server.api.studies import add_call
 from vitrine_server.http.problems import Problem
-from vitrine_server.jobs.queue.study import FEW_PASSES, Study, Task
-from vitrine_server.services import Use
-from vitrine_server.studies.study import Ask, Subject, study
+from vitrine_server.jobs.queue.study import FEW_PASSES, SHORT, Study, Task
+from vitrine_server.studies.registry import STUDIES, study
+from vitrine_server.studies.subject import Subject
 
 FOLLOW = {"Accept": "text/event-stream"}
 PASSES = ["pass 0", "pass 1", "pass 2"]
+
+
+#: A study as the tests make them: from its subject to its answer.
+Ask = Callable[[Subject], dict[str, Any]]
 
 
 def probe(site: Site, ask: Ask, is_long: bool = False) -> str:
@@ -30,10 +36,12 @@ def probe(site: Site, ask: Ask, is_long: bool = False) -> str:
     assert isinstance(app, FastAPI)
     name = f"probe{len(app.routes)}"
 
-    async def call(one: str, services: Use, request: Request) -> Any:
-        return await study(services, one, ask, request, is_long=is_long)
+    def run(subject: Subject) -> dict[str, Any]:
+        return ask(subject)
 
-    app.add_api_route(f"/api/explanations/{{one}}/{name}", call, methods=["POST"], response_model=None)
+    path = f"/api/explanations/{{id}}/{name}"
+    study(path, answer=Any, weight=FEW_PASSES if is_long else SHORT)(run)
+    add_call(app.router, STUDIES.pop(path))
     return name
 
 
