@@ -5,26 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import torch
 
 from explainers.errors import ran_out_of_memory
 from explainers.models.memory import bytes_of_weights, total_memory
+from vitrine_server.jobs.catalogue.model_facts import Place, ResidentModel
 from vitrine_server.jobs.host.work import release_memory
 
-#: Where a model is: on the device that it computes on, or in the memory of the machine, from which it is moved back before it is used.
-Place = Literal["device", "host"]
 _CPU = torch.device("cpu")
-
-
-@dataclass(frozen=True)
-class ResidentModel:
-    """Where a loaded model is, its device, and the bytes of its weights."""
-
-    place: Place
-    device: str
-    bytes: int
 
 
 @dataclass
@@ -74,8 +64,10 @@ class Residency:
                 del self._held[name]
             release_memory()
 
-    def make_room(self, device: torch.device) -> bool:
-        """Have the model on ``device`` that is unused for longest leave it. Returns False if every model there is in use."""
+    def make_room(self, device: torch.device | None = None) -> bool:
+        """Have the model on ``device`` that is unused for longest leave it (None: on whichever device). Returns False if every model there
+        is in use.
+        """
         name = self._oldest(device)
         if name is None:
             return False
@@ -116,10 +108,15 @@ class Residency:
     def _taken(self, device: torch.device) -> int:
         return sum(held.bytes for held in self._held.values() if self._is_on(held, device))
 
-    def _oldest(self, device: torch.device, newest: str = "") -> str | None:
-        """Return the name of the model on a device that is unused for longest, apart from ``newest`` and those in use."""
-        names = (name for name, held in self._held.items() if name != newest and not held.open_requests and self._is_on(held, device))
-        return next(names, None)
+    def _oldest(self, device: torch.device | None, newest: str = "") -> str | None:
+        """Return the name of the model that is unused for longest on ``device``, apart from ``newest`` and those in use; for None, of those
+        that are on the device that they compute on.
+        """
+        for name, held in self._held.items():
+            is_there = held.place == "device" if device is None else self._is_on(held, device)
+            if is_there and name != newest and not held.open_requests:
+                return name
+        return None
 
     def _leave(self, name: str) -> None:
         held = self._held[name]
