@@ -10,14 +10,14 @@ from typing import Any
 
 import psutil
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from explainers.models.eval_mode import evaluating
 from explainers.models.model import Model
 
-__all__ = ["bytes_of_pass", "free_memory"]
+__all__ = ["bytes_of_pass", "bytes_of_weights", "free_memory", "total_memory"]
 
 _GROUP = Path("/sys/fs/cgroup")  # what a container may take, where it may not take all
 
@@ -35,6 +35,28 @@ def free_memory(device: torch.device) -> int | None:
     except OSError:
         return free
     return free if most == "max" else max(0, min(free, int(most) - int(taken)))
+
+
+def total_memory(device: torch.device) -> int | None:
+    """Return the bytes of memory that a device has in all, a CPU or a GPU of Nvidia; in a container, what it may take. None for another
+    device.
+    """
+    if device.type == "cuda":
+        return int(torch.cuda.mem_get_info(device)[1])
+    if device.type != "cpu":
+        return None
+    total = int(psutil.virtual_memory().total)
+    try:
+        most = (_GROUP / "memory.max").read_text("utf-8").strip()
+    except OSError:
+        return total
+    return total if most == "max" else min(total, int(most))
+
+
+def bytes_of_weights(module: nn.Module) -> int:
+    """Return the bytes of a module's parameters and buffers; those that share their memory count once."""
+    storages = {tensor.untyped_storage().data_ptr(): tensor.untyped_storage() for tensor in (*module.parameters(), *module.buffers())}
+    return sum(storage.nbytes() for storage in storages.values())
 
 
 def bytes_of_pass(model: Model, tensors: Mapping[str, Tensor]) -> int:

@@ -196,8 +196,8 @@ def _open_work_here(
 def _registry(settings: Settings, source: ModelSource) -> ModelRegistry:
     """Make the registry of models; on a cluster it has only those of the catalogue and of the settings."""
     if settings.engine == "local":
-        return ModelRegistry(source.catalogue, settings.max_hub_models, settings.allow_models or not is_reached_by_others(settings))
-    return ModelRegistry(source.catalogue, settings.max_hub_models, False, f"{environment_name('models')} names those of a cluster")
+        return ModelRegistry(source.catalogue, settings.allow_models or not is_reached_by_others(settings))
+    return ModelRegistry(source.catalogue, False, f"{environment_name('models')} names those of a cluster")
 
 
 def own_model_host(settings: Settings) -> ModelHost:

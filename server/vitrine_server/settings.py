@@ -101,7 +101,12 @@ class Settings(BaseModel):
     grown_mb: int = _setting(
         1000, "Megabytes by which a process of models may grow after it has loaded them; past that it is restarted when idle.", 1
     )
-    max_hub_models: int = _setting(4, "Hub models kept in memory; the one unused for longest is dropped for another.", 1)
+    model_memory: float = _setting(
+        0.8,
+        "Share of the memory of a device, and of the machine, that loaded models may take; past that, those unused for longest make room.",
+        0,
+        1,
+    )
     keep: int = _setting(1000, "Explanations kept in the store; the oldest are deleted.", 1)
     runs: Names = _setting(
         (), "Folders of runs of `vitrine evaluate` that the leaderboard shows next to Vitrine's own, separated by commas."

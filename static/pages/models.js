@@ -110,6 +110,18 @@ function sizeOf({ details, megabytes }) {
   return megabytes ? `a download of ${megabytes}\u2009MB` : "size known after loading";
 }
 
+/**
+ * Where the weights of a loaded model are, in words.
+ * @param {Model} model
+ */
+function placeOf({ resident }) {
+  if (!resident) return null;
+  const size = `${(resident.bytes / 1e6).toFixed(resident.bytes < 1e7 ? 1 : 0)}\u2009MB`;
+  return resident.place === "device"
+    ? `${size} on ${resident.device}`
+    : `${size} in the memory of the machine; moves to ${resident.device} when asked`;
+}
+
 /** @param {Model} model */
 function card(model) {
   const doubts = model.calibration && lines(inWords(model.calibration));
@@ -147,7 +159,7 @@ function card(model) {
       { class: "kind" },
       [KINDS[String(model.kind)], model.embedded && "embedded", STATES[model.state]].filter(Boolean).join(" · "),
     ),
-    el("p", { class: "size num" }, sizeOf(model)),
+    el("p", { class: "size num" }, [sizeOf(model), placeOf(model)].filter(Boolean).join(" · ")),
     el("p", {}, model.description),
     model.good_for ? el("p", { class: "good-for" }, el("strong", {}, "Good for "), `${model.good_for}.`) : null,
     place,

@@ -81,10 +81,15 @@ def what_is_taken(services: Use) -> DocumentResponse:
 @router.get("/metrics", response_class=PlainTextResponse)
 def metrics(services: Use) -> PlainTextResponse:
     """Return the counters of the server in the text format of Prometheus."""
-    loaded = sum(entry.state == "loaded" for entry in services.registry.all())
+    entries = services.registry.all()
+    loaded = sum(entry.state == "loaded" for entry in entries)
+    resident = [entry.resident for entry in entries if entry.resident is not None]
+    on_device, on_host = (float(sum(one.bytes for one in resident if one.place == place)) for place in ("device", "host"))
     gauges = {
         "queue_depth": ("Explanations that wait.", float(services.worker.depth)),
         "models_loaded": ("Models in memory.", float(loaded)),
+        "model_device_bytes": ("Weights on the devices that compute.", on_device),
+        "model_host_bytes": ("Weights that made room, in the memory of the machine.", on_host),
         "worker_up": ("Whether work moves.", float(services.worker.healthy)),
         "worker_memory_bytes": ("Memory of the processes of models.", float(services.worker.memory)),
         "server_memory_bytes": ("Memory of this process.", float(psutil.Process().memory_info().rss)),

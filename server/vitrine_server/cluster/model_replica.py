@@ -34,7 +34,6 @@ from vitrine_server.store.shared_store import MOST_ATTEMPTS, SharedStore
 log = logging.getLogger(__name__)
 BEAT_SECONDS = 2.0  # seconds between two claims of what is worked at
 _LOOK_SECONDS = 0.25  # seconds between two looks for what waits, and between two writes of what is made
-_NO_LIMIT = 2**31  # which models make room is decided outside
 
 
 @dataclass
@@ -52,7 +51,7 @@ class ModelReplica:
 
     def __init__(self, settings: Settings, store: SharedStore, source: ModelSource, make_host: MakeHost) -> None:
         self._settings, self._store = settings, store
-        self._registry = ModelRegistry(source.catalogue, _NO_LIMIT)
+        self._registry = ModelRegistry(source.catalogue)
         self.worker = Worker(source, self._registry, store, settings, Metrics(), make_host, claim=self._claim)
         self._claimed: dict[str, _Saved] = {}  # by the id of the explanation
         self._queueing = threading.Lock()  # two threads must not queue the same explanation

@@ -12,10 +12,12 @@ from typing import Any
 from urllib.parse import urlencode
 
 import pytest
+import torch
 from PIL import Image
 
 from explainers import METHODS, RULES, ExplainerError
 from explainers.models.loading import card
+from explainers.models.memory import bytes_of_weights, total_memory
 from tests.server.conftest import Check, Site, Sites, png
 from tests.server.support.gated_models import LABELS, MAKES, GatedModels, image_model
 from vitrine_server.app import create_app
@@ -104,31 +106,47 @@ def test_a_question_to_a_model_that_is_not_loaded_loads_it(site: Site) -> None:
     assert site.ask(png(), model="timm/listed", wait=True).json()["model"] == "timm/listed"
 
 
+def memory_of(*names: str) -> float:
+    """Return the share of this machine's memory that the weights of these models take, and a hundredth of a model more."""
+    total, sizes = total_memory(torch.device("cpu")), [bytes_of_weights(MAKES.get(name, image_model)().module) for name in names]
+    assert total is not None
+    return (sum(sizes) + 0.01 * min(sizes)) / total
+
+
+EMBEDDED = ("scenes-vit", "clip", "reviews-bert")
+
+
 def test_the_model_unused_for_longest_makes_room(sites: Sites) -> None:
-    with sites(max_hub_models=2) as site:
-        for name in ("timm/listed", "timm/other"):
-            load(site, name)
-        site.ask(png(), model="timm/listed", wait=True)
-        load(site, "hf/a/b")
-        states = {name: model(site, name)["state"] for name in ("timm/listed", "timm/other", "hf/a/b", "scenes-vit")}
-        assert states == {"timm/listed": "loaded", "timm/other": "available", "hf/a/b": "loaded", "scenes-vit": "loaded"}
+    """Embedded models too, and whoever asks for one has it loaded again."""
+    with sites(model_memory=memory_of(*EMBEDDED, "timm/listed")) as site:
+        load(site, "timm/listed")
+        site.ask(png(), wait=True)
+        load(site, "timm/other")
+        states = {name: model(site, name)["state"] for name in (*EMBEDDED, "timm/listed", "timm/other")}
+        assert states == {**dict.fromkeys(states, "loaded"), "clip": "available"}
+        assert site.ask(png(), model="clip", prompt=["a zebra", "a big dog"], wait=True).status_code == 200
+        states = {name: model(site, name)["state"] for name in (*EMBEDDED, "timm/listed", "timm/other")}
+        assert states["clip"] == states["scenes-vit"] == states["timm/other"] == "loaded"
+        assert states["reviews-bert"] == "available"
 
 
-def test_models_that_the_server_was_started_with_make_no_room(sites: Sites) -> None:
-    """However many they are; others come and go beside them."""
-    named = tuple(f"hf/my/model-{i}" for i in range(5))
-    with sites(max_hub_models=1, models=named) as site:
-        for name in named:
-            assert site.events_until(f"/api/models/events?name={name}", "loaded")
-        for name in ("timm/listed", "timm/other"):
-            load(site, name)
-        states = {name: model(site, name)["state"] for name in (*named, "timm/listed", "timm/other")}
-        assert states == {**dict.fromkeys(named, "loaded"), "timm/listed": "available", "timm/other": "loaded"}
+def test_what_is_resident_is_shown(sites: Sites) -> None:
+    size = bytes_of_weights(image_model().module)
+    with sites(model_memory=memory_of(*EMBEDDED)) as site:
+        assert model(site, "scenes-vit")["resident"] == {"place": "device", "device": "cpu", "bytes": size}
+        metrics = site.client.get("/metrics").text
+        taken = sum(bytes_of_weights(MAKES.get(name, image_model)().module) for name in EMBEDDED)
+        assert f"vitrine_model_device_bytes {float(taken)}" in metrics
+        assert "vitrine_model_host_bytes 0.0" in metrics
+        load(site, "timm/listed")
+        assert "resident" not in model(site, "scenes-vit")
 
 
 def test_a_model_that_made_room_is_loaded_again_for_who_waits(sites: Sites) -> None:
-    with sites(max_hub_models=1) as site:
+    with sites(model_memory=memory_of(*EMBEDDED, "timm/listed")) as site:
         load(site, "timm/listed")
+        site.ask(png(), model="clip", prompt=["a zebra", "a big dog"], wait=True)
+        site.ask(text="A fine film.", model="reviews-bert", wait=True)
         gate = site.models.gate("forward")
         site.ask(png(0))
         gate.wait()
@@ -142,10 +160,13 @@ def test_a_model_that_made_room_is_loaded_again_for_who_waits(sites: Sites) -> N
 
 
 def test_only_so_many_load_at_once(sites: Sites, refused: Check) -> None:
-    with sites(max_hub_models=1) as site:
-        site.models.gate("fetch timm/listed")
-        site.client.post("/api/models", json={"name": "timm/listed"})
-        answer = site.client.post("/api/models", json={"name": "timm/other"})
+    with sites() as site:
+        names = [f"timm/new{number}" for number in range(5)]
+        for name in names:
+            site.models.gate(f"fetch {name}")
+        for name in names[:-1]:
+            assert site.client.post("/api/models", json={"name": name}).status_code == 202
+        answer = site.client.post("/api/models", json={"name": names[-1]})
         refused(answer, 429, "too-many-loading")
         assert "retry-after" in answer.headers
 

@@ -5,15 +5,28 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Annotated, Any, Literal
 
 from explainers.errors import ExplainerError
+from explainers.json_records import Record, describe
 from explainers.models.companion_files.calibration import UNCALIBRATED, Calibration
 from explainers.models.labels import ClassEntry
 from explainers.models.report import Report
 from explainers.models.resizing import reason_against_resize
 from vitrine_server.json_text import NotJsonError, json_text
 from vitrine_server.registries import default_methods, methods, variants
+
+#: Where the weights of a model are: on the device that it computes on, or in the memory of the machine, from which they move back.
+Place = Literal["device", "host"]
+
+
+@dataclass(frozen=True)
+class ResidentModel(Record):
+    """Where a loaded model is, its device, and the bytes of its weights."""
+
+    place: Annotated[Place, describe("`device`, or `host` for the memory of the machine: then it moves back when it is asked.")]
+    device: Annotated[str, describe("On which it computes.")]
+    bytes: Annotated[int, describe("Of its weights.")]
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +14,7 @@ from explainers.models.companion_files.calibration import Calibration
 from explainers.models.inputs.types import ModelKind
 from vitrine_server.http.problems import Problem, suggestion
 from vitrine_server.http.visitors import Visitor
-from vitrine_server.jobs.catalogue.model_facts import ModelFacts
+from vitrine_server.jobs.catalogue.model_facts import ModelFacts, ResidentModel
 from vitrine_server.jobs.failures import NOT_INSTALLED
 from vitrine_server.jobs.feed import Feed, event
 from vitrine_server.schemas.base import ProblemDocument
@@ -24,6 +23,7 @@ from vitrine_server.settings import environment_name
 
 _HUB_NAME = re.compile(r"timm/[\w.-]+|hf/[\w.-]+/[\w.-]+|openclip/[\w.-]+/[\w.-]+")
 _MOST_FAILED = 20
+_MOST_LOADING = 4  # models of the hub that load at once
 #: Whoever runs the server, and the server itself, know of all models.
 ALONE = Visitor(is_alone=True)
 SEND_HUB_NAME = "Send a name from /api/models, or timm/<name>, hf/<organisation>/<name> or openclip/<model>/<pretrained>."
@@ -47,6 +47,7 @@ class ListedModel(Record, name="Model"):
     details: Annotated[dict[str, Any], describe(kind=ModelDetails)]
     problem: Annotated[dict[str, Any] | None, optional("Why it could not be loaded.", kind=ProblemDocument)]
     device: Annotated[str | None, optional()]
+    resident: Annotated[ResidentModel | None, optional("Where its weights are, while it is loaded.")]
     weights_digest: Annotated[str | None, optional()]
     calibration: Annotated[Calibration | None, optional("Once it is loaded, if it has lines.")]
 
@@ -70,14 +71,14 @@ class ModelEntry:
     place: Path | None = None  # of a model that somebody brought: what is opened
     owner: str = ""  # whose it is; "" is everybody's
     failure_report: str | None = None  # where it could not be opened, to send to others
-    kept: bool = False  # named by whoever started the server: it makes no room for others
+    kept: bool = False  # named by whoever started the server: it may always be loaded
     is_awaited: bool = False  # somebody follows its loading
     state: ModelState = "available"
     problem: Problem | None = None
     facts: ModelFacts | None = None
     feed: Feed = field(default_factory=Feed)
     events: int = 0
-    used: float = 0.0
+    resident: ResidentModel | None = None  # where its weights are, while it is loaded
 
     @property
     def has_failed(self) -> bool:
@@ -105,6 +106,7 @@ class ModelEntry:
             details=self.facts.details if self.facts else {},
             problem=self.problem.to_json() if self.problem else None,
             device=self.facts.device if self.facts else None,
+            resident=self.resident if self.facts else None,
             weights_digest=self.facts.weights_digest if self.facts else None,
             calibration=self.facts.calibration if self.facts and self.facts.calibration.thresholds else None,
         ).to_json()
@@ -117,10 +119,9 @@ class ModelRegistry:
     allowed_by  the setting that would allow it, named in the refusal
     """
 
-    def __init__(self, catalogue: Sequence[Any], max_hub_models: int, may_load: bool = True, allowed_by: str = "") -> None:
+    def __init__(self, catalogue: Sequence[Any], may_load: bool = True, allowed_by: str = "") -> None:
         self.may_load, self._allowed_by = may_load, allowed_by or f"{environment_name('allow_models')} allows it"
         self._lock = threading.RLock()
-        self._max_hub_models = max_hub_models
         self._entries: dict[str, ModelEntry] = {}
         for listed in catalogue:
             first = listed.embedded and not any(entry.kind == listed.kind for entry in self._entries.values())
@@ -181,7 +182,7 @@ class ModelRegistry:
             entry.kept = entry.kept or trusted
             entry.open_options = entry.open_options if open_options is None else dict(open_options)
             loading = sum(other.state == "loading" and not (other.embedded or other.kept) for other in self._entries.values())
-            if not (entry.embedded or entry.kept) and loading >= self._max_hub_models:
+            if not (entry.embedded or entry.kept) and loading >= _MOST_LOADING:
                 wait = {"Retry-After": "30"}
                 raise Problem(429, "too-many-loading", f"{loading} models are loading.", send="Wait until one is done.", headers=wait)
             self.begin_loading(entry)
@@ -235,17 +236,9 @@ class ModelRegistry:
             entry.events += 1
 
     def loaded(self, entry: ModelEntry, facts: ModelFacts) -> None:
-        """Mark ``entry`` as loaded, with its facts. If too many hub models are in memory, the one unused for longest is marked as
-        available.
-        """
+        """Mark ``entry`` as loaded, with its facts."""
         with self._lock:
-            entry.facts, entry.kind, entry.state, entry.used = facts, facts.kind, "loaded", time.monotonic()
-            hub = sorted(
-                (other for other in self._entries.values() if not (other.embedded or other.kept) and other.facts is not None),
-                key=lambda other: other.used,
-            )
-            for old in hub[: -self._max_hub_models]:
-                old.facts, old.state = None, "available"
+            entry.facts, entry.kind, entry.state = facts, facts.kind, "loaded"
             self.tell(entry, "loaded", entry.to_json())
             entry.feed.close()
 
@@ -263,17 +256,23 @@ class ModelRegistry:
         with self._lock:
             entry = self._entries.get(name)
             if entry is not None and entry.state == "loaded":
-                entry.facts, entry.state = None, "available"
+                entry.facts, entry.state, entry.resident = None, "available", None
+
+    def note_residents(self, models: Mapping[str, ResidentModel]) -> None:
+        """Note where the weights of these models are, by name."""
+        with self._lock:
+            for name, resident in models.items():
+                if name in self._entries:
+                    self._entries[name].resident = resident
 
     def use(self, entry: ModelEntry) -> ModelFacts:
-        """Return the facts of a loaded entry and note that it was used now. Raises the Problem with which it failed to load, or Problem 503
+        """Return the facts of a loaded entry. Raises the Problem with which it failed to load, or Problem 503
         if it was dropped from memory.
         """
         with self._lock:
             if entry.facts is None:
                 made_room = Problem(503, "model-made-room", f"{entry.name} was unloaded to make room for another model.", send="Ask again.")
                 raise entry.problem or made_room
-            entry.used = time.monotonic()
             return entry.facts
 
     @property

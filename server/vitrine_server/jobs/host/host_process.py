@@ -21,6 +21,7 @@ import psutil
 
 from vitrine_server.http.problems import Problem
 from vitrine_server.http.uploads import forbid_bombs
+from vitrine_server.jobs.catalogue.model_facts import ResidentModel
 from vitrine_server.jobs.host.interface import HostLostError, HostRequest, Message, Reply, Result, Stream, Watch
 from vitrine_server.jobs.host.model_host import ModelHost
 from vitrine_server.jobs.host.processes import START_METHOD
@@ -51,7 +52,7 @@ class HostProcess:
         self._numbers = itertools.count()
         self._waits_since: float | None = None
         self._last_problem: Problem | None = None  # for which the last process ended
-        self.models: set[str] = set()
+        self.models: dict[str, ResidentModel] = {}
 
     def look_after(self) -> None:
         """Detect a process that ended while it was idle; it has lost its models."""
@@ -147,7 +148,7 @@ class HostProcess:
         if self._connection is not None:
             self._connection.close()
         self._process = self._connection = self.pid = None
-        self.models = set()
+        self.models = {}
 
 
 def _ending(code: int | None) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import cast
 
+from vitrine_server.jobs.catalogue.model_facts import ResidentModel
 from vitrine_server.jobs.host.interface import HostRequest, Reply, Result, Stream, Watch
 from vitrine_server.jobs.host.model_host import ModelHost
 
@@ -20,7 +21,7 @@ class HostThread:
     def __init__(self, host: ModelHost) -> None:
         self._host = host
         self._waits_since: float | None = None
-        self.models: set[str] = set()
+        self.models: dict[str, ResidentModel] = {}
 
     @property
     def silence(self) -> float:

@@ -10,7 +10,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from explainers.records.targets import TargetLike
 from vitrine_server.http.problems import Problem
-from vitrine_server.jobs.catalogue.model_facts import ModelFacts
+from vitrine_server.jobs.catalogue.model_facts import ModelFacts, ResidentModel
 from vitrine_server.jobs.host.work import Work
 from vitrine_server.schemas.question import Question
 
@@ -72,6 +72,13 @@ class Begun:
 
 
 @dataclass(frozen=True)
+class Residents:
+    """Models have been loaded, moved or dropped: the models that the host holds now, by name."""
+
+    models: dict[str, ResidentModel]
+
+
+@dataclass(frozen=True)
 class LoadStage:
     """A stage of opening an uploaded model has begun."""
 
@@ -118,7 +125,7 @@ class Progress:
     total: int
 
 
-Message = Begun | LoadStage | Pause | ChooseMethod | ModelAnswer | MadeMap | Progress
+Message = Begun | Residents | LoadStage | Pause | ChooseMethod | ModelAnswer | MadeMap | Progress
 #: A reply to a message: whether to stop, a spec, or None.
 Reply = bool | str | None
 #: The messages of a request, and at its end the result. What the host raises is raised where the next message is asked for.
@@ -134,14 +141,14 @@ class Host(Protocol):
     Requests are independent of each other: while one waits for a reply, others may be asked and answered. Only one computes at a time.
 
     can_be_ended  whether a pass that hangs can be ended
-    models        names of the models in its memory, which whoever loads and drops them keeps up to date
+    models        the models that it holds, by name, as :class:`Residents` last said; whoever follows its requests keeps them up to date
     pid           the number of its process; None if none runs
     memory        resident memory of its process in bytes; 0 if none runs
     silence       seconds for which the server has waited for its next message; 0 while the server does not wait. Any thread may read it.
     """
 
     can_be_ended: bool
-    models: set[str]
+    models: dict[str, ResidentModel]
 
     @property
     def pid(self) -> int | None: ...  # noqa: D102

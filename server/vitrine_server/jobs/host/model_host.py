@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -13,6 +13,7 @@ from PIL import Image
 from safetensors.torch import save
 
 from explainers import explain
+from explainers.errors import ran_out_of_memory
 from explainers.models.inputs.depth import WindowedPicture
 from explainers.models.inputs.types import Clip, Crop, PicturePrompt, TextPair
 from explainers.models.registers.moving import view_of
@@ -20,7 +21,7 @@ from explainers.models.threads import Threads
 from explainers.pipeline.places import ask_at, runnable_specs, with_chat_template
 from explainers.records.session import Cancelled
 from vitrine_server.http.uploads import encode_image, open_clip, open_picture
-from vitrine_server.jobs.catalogue.model_facts import ModelFacts, facts_of
+from vitrine_server.jobs.catalogue.model_facts import ModelFacts, ResidentModel, facts_of
 from vitrine_server.jobs.failures import load_problem, problem_of
 from vitrine_server.jobs.host.interface import (
     Begun,
@@ -34,10 +35,12 @@ from vitrine_server.jobs.host.interface import (
     ModelAnswer,
     Pause,
     Progress,
+    Residents,
     Result,
     Stream,
     StudyRequest,
 )
+from vitrine_server.jobs.host.residency import Residency
 from vitrine_server.jobs.host.streams import Tell, WorkThreads
 from vitrine_server.jobs.host.work import release_memory, run_with_memory_retry
 from vitrine_server.json_text import json_text
@@ -59,9 +62,14 @@ class ModelHost:
     load_model: Callable[..., Any]
     settings: Settings
     pause_seconds: float = 0.0
-    _models: dict[str, Any] = field(default_factory=dict)
+    _models: Residency = field(init=False)
+    _told: dict[str, ResidentModel] = field(default_factory=dict)  # the models that the server knows of
     _cores: Threads = field(default_factory=Threads)
     _threads: WorkThreads = field(default_factory=WorkThreads)
+
+    def __post_init__(self) -> None:
+        """Share the memory for models out among the processes that hold them."""
+        self._models = Residency(self.settings.model_memory / self.settings.workers)
 
     def ask(self, request: HostRequest[Result]) -> Stream[Result]:
         """Begin a request and yield its messages, as :meth:`vitrine_server.jobs.host.interface.Host.ask`."""
@@ -73,7 +81,8 @@ class ModelHost:
             case LoadRequest():
                 return self._load(request, tell)
             case KeepRequest():
-                return self._keep(request.names)
+                self._models.keep(request.names)
+                return self._tell_residents(tell)
             case ExplainRequest():
                 return self._explain(request, tell)
             case StudyRequest():
@@ -83,24 +92,38 @@ class ModelHost:
         """Load a model and return its facts. Raises a Problem if it cannot be loaded."""
         name, place = request.name, request.place
         staged = {} if place is None else {"on_stage": lambda stage: tell(LoadStage(stage))}
-        try:
-            with _exits_as_errors():
-                model = self.load_model(name if place is None else place, request.device, **staged, **request.open_options)
-                facts = facts_of(model)
-        except Exception as error:
-            problem = load_problem(name, error, place)
-            del error
+        while True:
+            try:
+                with _exits_as_errors():
+                    model = self.load_model(name if place is None else place, request.device, **staged, **request.open_options)
+                    facts = facts_of(model)
+                break
+            except Exception as error:
+                problem, is_full = load_problem(name, error, place), ran_out_of_memory(error)
+                del error
             release_memory()
-            raise problem from None
-        self._models[name] = model
+            if not (is_full and self._models.make_room()):
+                self._tell_residents(tell)
+                raise problem
+        self._models.add(name, model)
+        self._tell_residents(tell)
         return facts
 
-    def _keep(self, names: Collection[str]) -> None:
-        """Drop all models from memory except those named."""
-        if gone := self._models.keys() - names:
-            for name in gone:
-                del self._models[name]
-            release_memory()
+    def _tell_residents(self, tell: Tell) -> None:
+        """Tell the server which models are held, and where, if that has changed."""
+        if (models := self._models.resident()) != self._told:
+            self._told = models
+            tell(Residents(models))
+
+    @contextmanager
+    def _using(self, name: str, tell: Tell) -> Iterator[Any]:
+        """Return a loaded model inside this context, on its device; others may have to make room."""
+        try:
+            with self._models.using(name) as model:
+                self._tell_residents(tell)
+                yield model
+        finally:
+            self._tell_residents(tell)
 
     def count_free_cores(self) -> None:
         """Choose the number of CPU threads by the cores that other processes leave; called now and then while the host is idle."""
@@ -112,7 +135,11 @@ class ModelHost:
 
     def _explain(self, request: ExplainRequest, tell: Tell) -> None:
         """Make maps for a question until the turn ends. Raises Problem, or Cancelled if a pause is answered by a stop."""
-        model, question, left = self._models[request.name], request.question, request.specs
+        with self._using(request.name, tell) as model, _problems("explanation", "cannot-explain"):
+            self._explain_with(model, request, tell)
+
+    def _explain_with(self, model: Any, request: ExplainRequest, tell: Tell) -> None:
+        question, left = request.question, request.specs
 
         def next_method(specs: list[str]) -> str | None:
             nonlocal left
@@ -142,19 +169,19 @@ class ModelHost:
                 **how,
             )
 
-        with _problems("explanation", "cannot-explain"):
-            run_with_memory_retry(work, request.name, str(model.device), SEND_LESS)
+        run_with_memory_retry(work, request.name, str(model.device), SEND_LESS, partial(self._models.make_room, model.device))
 
     def _study(self, request: StudyRequest, tell: Tell) -> dict[str, Any]:
         """Run a study and return its answer as JSON. Raises Problem, or Cancelled if a pause is answered by a stop."""
-        model, answers = self._models[request.name], list[dict[str, Any]]()
-        cancelled = self._pauses(model, tell)
+        answers: list[dict[str, Any]] = []
+        with self._using(request.name, tell) as model, _problems("study", "cannot-answer"):
+            cancelled = self._pauses(model, tell)
 
-        def work() -> None:
-            answers.append(request.work(model, cancelled, lambda done, total: tell(Progress(done, total))))
+            def work() -> None:
+                answers.append(request.work(model, cancelled, lambda done, total: tell(Progress(done, total))))
 
-        with _problems("study", "cannot-answer"):
-            run_with_memory_retry(work, request.name, str(model.device), "Ask for less at once, or explain a shorter text.")
+            send = "Ask for less at once, or explain a shorter text."
+            run_with_memory_retry(work, request.name, str(model.device), send, partial(self._models.make_room, model.device))
             json_text(answers[-1])  # it can be sent
         return answers[-1]
 

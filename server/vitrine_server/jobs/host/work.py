@@ -25,13 +25,15 @@ def between_passes() -> Iterator[None]:
         yield
 
 
-def run_with_memory_retry(work: Callable[[], None], model: str, device: str, send: str) -> None:
-    """Run ``work``; if memory ran out, release memory and run it once more. Raises Problem 503, with ``send`` as advice, if
-    that fails too.
+def run_with_memory_retry(work: Callable[[], None], model: str, device: str, send: str, make_room: Callable[[], bool]) -> None:
+    """Run ``work``; if memory ran out, have other models make room (``make_room`` moves one and returns whether there was one) and run it
+    once more. Raises Problem 503, with ``send`` as advice, if that fails too.
     """
     if _fits(work):
         return
     release_memory()
+    while make_room():
+        pass
     if not _fits(work):
         release_memory()
         raise out_of_memory(f"{model} needs more memory than {device} has for this.", send)

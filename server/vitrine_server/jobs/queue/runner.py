@@ -24,6 +24,7 @@ from vitrine_server.jobs.host.interface import (
     ExplainRequest,
     Host,
     HostLostError,
+    HostRequest,
     KeepRequest,
     LoadRequest,
     LoadStage,
@@ -31,6 +32,8 @@ from vitrine_server.jobs.host.interface import (
     Pause,
     Progress,
     Reply,
+    Residents,
+    Result,
     StudyRequest,
     Watch,
     follow,
@@ -124,6 +127,22 @@ class Runner(threading.Thread):
         if entry.facts is not None:
             log.info("loaded %s on %s", entry.name, entry.facts.device)
 
+    def _follow(self, request: HostRequest[Result], watch: Watch, handle: Callable[[Message], Reply] = lambda _: None) -> Result:
+        """Ask the host, reply to its messages with what ``handle`` returns, and return the result. The registry is told which models the
+        host holds and which it dropped.
+        """
+
+        def handle_each(message: Message) -> Reply:
+            if not isinstance(message, Residents):
+                return handle(message)
+            for name in self.host.models.keys() - message.models.keys():
+                self._scheduler.registry.release(name)
+            self.host.models = message.models
+            self._scheduler.registry.note_residents(message.models)
+            return None
+
+        return follow(self.host.ask(request, watch), handle_each)
+
     def _bring(self, entry: ModelEntry) -> None:
         """Have the host load a model, and drop those that the registry has dropped."""
         registry, watch = self._scheduler.registry, self._watch(lambda: None, longest=_LONGEST_LOAD)
@@ -136,17 +155,15 @@ class Runner(threading.Thread):
 
         try:
             try:
-                facts = follow(self.host.ask(request, watch), handle)
+                facts = self._follow(request, watch, handle)
             except HostLostError as lost:
                 if lost.problem.slug != "worker-ended":
                     raise
-                facts = follow(self.host.ask(request, watch), handle)  # whatever killed it may have had nothing to do with this model
-            self.host.models.add(entry.name)
+                facts = self._follow(request, watch, handle)  # whatever killed it may have had nothing to do with this model
             if entry.state != "loaded" or entry.facts is None or entry.facts.weights_digest != facts.weights_digest:
                 registry.loaded(entry, facts)
-            if self.host.models - (names := frozenset(registry.in_memory)):
-                follow(self.host.ask(KeepRequest(names), watch), lambda _: None)
-                self.host.models &= names
+            if self.host.models.keys() - (names := frozenset(registry.in_memory)):
+                self._follow(KeepRequest(names), watch)
         except HostLostError as lost:
             self._scheduler.load_failed(entry, lost.problem)
         except Exception as error:
@@ -259,7 +276,7 @@ class Runner(threading.Thread):
             return None
 
         watch = self._watch(limit_passed, study.cancelled.is_set)
-        answer = follow(self.host.ask(StudyRequest(study.entry.name, task.work), watch), handle)
+        answer = self._follow(StudyRequest(study.entry.name, task.work), watch, handle)
         if task.cost:
             self._costs.note(study.entry.name, task.cost, self._now() - began, 0)
         return answer
@@ -331,4 +348,4 @@ class Runner(threading.Thread):
         turn = Turn(job, facts, self._settings, self._costs, self._scheduler.metrics, self._now, is_over, cancelled, quick)
         watch = self._watch(turn.limit_passed, is_unwanted)
         request = ExplainRequest(job.entry.name, job.question, job.plan.targets, job.left)
-        follow(self.host.ask(request, watch), turn.handle)
+        self._follow(request, watch, turn.handle)

@@ -1,0 +1,128 @@
+"""Where the loaded models of a host are: on their device, in host memory, or gone. Those unused for longest make room for others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from explainers.errors import ran_out_of_memory
+from explainers.models.memory import bytes_of_weights, total_memory
+from vitrine_server.jobs.catalogue.model_facts import Place, ResidentModel
+from vitrine_server.jobs.host.work import release_memory
+
+_CPU = torch.device("cpu")
+
+
+@dataclass
+class _Held:
+    model: Any
+    device: torch.device  # on which it computes
+    bytes: int
+    place: Place = "device"
+    open_requests: int = 0  # while there are any, it stays where it is
+
+
+class Residency:
+    """The loaded models of one host by name, in the order of their last use.
+
+    Their weights may take ``share`` of the memory of a device. Where they would take more, the models unused for longest leave a GPU for
+    host memory, and leave host memory for good: they are loaded again from disk when somebody asks for them. A model in use never leaves,
+    so a single model may take more.
+    """
+
+    def __init__(self, share: float, total: Callable[[torch.device], int | None] = total_memory) -> None:
+        """``total`` returns the bytes of memory of a device, or None where they are not known: then nothing has to leave it."""
+        self._share, self._total = share, total
+        self._held: dict[str, _Held] = {}
+
+    def add(self, name: str, model: Any) -> None:
+        """Add a loaded model, in place of an earlier one of that name; others make room for it."""
+        self._held.pop(name, None)
+        self._held[name] = _Held(model, model.device, bytes_of_weights(model.module))
+        self._fit(model.device, name)
+
+    @contextmanager
+    def using(self, name: str) -> Iterator[Any]:
+        """Return the model inside this context, on its device, as the one used last. Raises KeyError if it is not here."""
+        held = self._held[name] = self._held.pop(name)  # now the last
+        held.open_requests += 1
+        try:
+            if held.place == "host":
+                self._bring(name, held)
+            yield held.model
+        finally:
+            held.open_requests -= 1
+
+    def keep(self, names: Collection[str]) -> None:
+        """Drop all models except those named."""
+        if gone := self._held.keys() - names:
+            for name in gone:
+                del self._held[name]
+            release_memory()
+
+    def make_room(self, device: torch.device | None = None) -> bool:
+        """Have the model on ``device`` that is unused for longest leave it (None: on whichever device). Returns False if every model there
+        is in use.
+        """
+        name = self._oldest(device)
+        if name is None:
+            return False
+        self._leave(name)
+        return True
+
+    def resident(self) -> dict[str, ResidentModel]:
+        """Return where each model is, by name."""
+        return {name: ResidentModel(held.place, str(held.device), held.bytes) for name, held in self._held.items()}
+
+    def _bring(self, name: str, held: _Held) -> None:
+        """Move a model from host memory to its device; others make room. Raises what torch raises if it does not fit alone either."""
+        held.place = "device"
+        self._fit(held.device, name)
+        while True:
+            try:
+                held.model.module.to(held.device)
+                return
+            except Exception as error:
+                held.model.module.to(_CPU)
+                if not (ran_out_of_memory(error) and self.make_room(held.device)):
+                    held.place = "host"
+                    raise
+
+    def _fit(self, device: torch.device, newest: str) -> None:
+        """Have models leave ``device``, and then host memory, until the weights there keep within the share."""
+        for full in (device, _CPU):
+            total = self._total(full)
+            while total is not None and self._taken(full) > self._share * total:
+                name = self._oldest(full, newest)
+                if name is None:
+                    break
+                self._leave(name)
+
+    def _is_on(self, held: _Held, device: torch.device) -> bool:
+        return (held.device if held.place == "device" else _CPU) == device
+
+    def _taken(self, device: torch.device) -> int:
+        return sum(held.bytes for held in self._held.values() if self._is_on(held, device))
+
+    def _oldest(self, device: torch.device | None, newest: str = "") -> str | None:
+        """Return the name of the model that is unused for longest on ``device``, apart from ``newest`` and those in use; for None, of those
+        that are on the device that they compute on.
+        """
+        for name, held in self._held.items():
+            is_there = held.place == "device" if device is None else self._is_on(held, device)
+            if is_there and name != newest and not held.open_requests:
+                return name
+        return None
+
+    def _leave(self, name: str) -> None:
+        held = self._held[name]
+        if held.place == "device" and held.device != _CPU:
+            held.model.module.to(_CPU)
+            held.place = "host"
+        else:
+            del self._held[name]
+        release_memory()
