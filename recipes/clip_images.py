@@ -24,7 +24,7 @@ from recipes.clip_texts import SHARED, Texts
 from recipes.data.clip import Drawn, Part
 from recipes.data.prompts import choose_names, classes, split_evenly
 from recipes.networks.feature_shift import Mover
-from recipes.networks.trunk import Seen, Teacher, autocast
+from recipes.networks.trunk import Seen, autocast
 from recipes.networks.vits import encode_features
 from recipes.networks.written_clip import read
 from recipes.train_photos_vit import TEMPERATURE, choose_patches, divergence, target
@@ -126,9 +126,9 @@ def steps(feature_parts: Sequence[Part], move: Mover, seed: int, first: int, cou
 class Losses:
     """The losses of ``clip``'s image side: distances of pictures and patches from the prompts that are true of them."""
 
-    def __init__(self, side: ImageSide, texts: Texts, teacher: Teacher, scenes_weight: float = 1.0) -> None:
+    def __init__(self, side: ImageSide, texts: Texts, readout: Tensor, bias: Tensor, scenes_weight: float = 1.0) -> None:
         self.side, self.texts, self.scenes_weight = side, texts, scenes_weight
-        self.readout, self.bias = teacher.readout, teacher.bias
+        self.readout, self.bias = readout, bias  # of the teacher, `Teacher`
         self.names = texts.names()[: len(classes())]
 
     def photos(self, embeddings: Tensor, wanted: Tensor, rng: np.random.Generator) -> tuple[Tensor, float]:
@@ -142,7 +142,7 @@ class Losses:
         return divergence(logits, truth) + COSINE_WEIGHT * (1 - near), float((logits.argmax(1) == truth.argmax(1)).float().mean())
 
     def photo_patches(self, patches: Tensor, local: Tensor) -> Tensor:
-        """Return the loss of patches (B, n, SHARED) of photos against the teacher's features ``local`` (B, n, DIRECTIONS) at the same
+        """Return the loss of patches (B, n, SHARED) of photos against the teacher's features ``local`` (B, n, directions) at the same
         places.
         """
         logits, wanted = self.side.temperature() * patches @ self.names.T, F.linear(local, self.readout, self.bias)

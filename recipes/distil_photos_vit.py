@@ -25,9 +25,9 @@ import functools
 import json
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -47,6 +47,7 @@ from recipes.muon import Muon
 from recipes.networks.feature_shift import rectangles
 from recipes.networks.trunk import FAST_DTYPE, autocast
 from recipes.networks.vits import create, encode_features, plain_attention, save, to_half
+from recipes.networks.written_weights import RIDGE, ridge_regression
 from recipes.train_photos_vit import ARCHITECTURE, teacher_trunk, write_labels
 from recipes.training import average_, save_checkpoint
 
@@ -158,21 +159,10 @@ class Objective:
     def __call__(self, views: Views, step: int) -> tuple[Tensor, dict[str, float]]:
         """Return the loss of a step, its parts by name, and the share of pictures on which student and teachers agree about the class."""
         rng = np.random.default_rng([self.seed, 4, step])
-        if rng.random() < PASTE_SHARE:
-            views = paste(views, rng, self.readout)
-        tokens, local, wanted = self.tokens(views.features).clone(), views.local.float(), views.logits.float()
+        grid = self.student.vit.patch_embed.grid_size[0]
+        tokens, local, wanted, is_masked, kept, corner = prepare_step(views, rng, self.readout, self.tokens, self.mean_token, grid)
         pooled = local.mean(1)
-        number, places = tokens.shape[:2]
-        side, grid = math.isqrt(places), self.student.vit.patch_embed.grid_size[0]
-        corner = int(rng.integers(grid - side + 1)), int(rng.integers(grid - side + 1))
-        is_masked = torch.zeros(number, places, dtype=torch.bool)
-        if rng.random() < MASK_SHARE:
-            is_masked = torch.from_numpy(rng.random((number, places)) < MASKED)
-            tokens[is_masked] = self.mean_token
-        kept = choose_patches(rng, number, places)
-        if kept is not None:
-            local = local.gather(1, kept[..., None].expand(-1, -1, local.shape[-1]))
-            is_masked = is_masked.gather(1, kept)
+        local, is_masked = pick_patches(local, kept), pick_patches(is_masked, kept)
         with autocast():
             x = encode_features(self.student.vit, tokens, kept, corner)
             features = self.student.answer_head(x[:, 0]).float()
@@ -185,6 +175,45 @@ class Objective:
         agreement = float((logits.argmax(1) == wanted.argmax(1)).float().mean())
         losses = {"answer": answer, "features": feature, "local": seen, "masked": hidden}
         return loss, {name: float(value.detach()) for name, value in losses.items()} | {"agreement": agreement}
+
+
+class StepInputs(NamedTuple):
+    """Inputs and targets of a training step: pictures with parts of others pasted in, and patches masked or left out."""
+
+    tokens: Tensor  # (B, places, channels): the trunk's features at the cut
+    local: Tensor  # (B, places, LOCAL_DIRECTIONS): what the teacher finds at each place
+    logits: Tensor  # (B, classes): the teachers'
+    is_masked: Tensor  # bool (B, places): the features there are the mean of all
+    kept: Tensor | None  # (B, n): indices of the patches that the student reads; None for all
+    corner: tuple[int, int]  # row and column in the model's grid at which a smaller picture begins
+
+
+def prepare_step(
+    views: Views, rng: np.random.Generator, readout: Tensor, read: Callable[[Tensor], Tensor], mean_token: Tensor, grid: int
+) -> StepInputs:
+    """Choose at random what a training step pastes, masks and leaves out of stored views.
+
+    ``read`` turns stored features into those at the cut, ``mean_token`` (channels,) replaces features that are masked, and ``grid`` is how
+    many patches wide the model's grid is. ``readout`` is as in `paste`.
+    """
+    if rng.random() < PASTE_SHARE:
+        views = paste(views, rng, readout)
+    tokens = read(views.features).clone()
+    number, places = tokens.shape[:2]
+    side = math.isqrt(places)
+    corner = int(rng.integers(grid - side + 1)), int(rng.integers(grid - side + 1))
+    is_masked = torch.zeros(number, places, dtype=torch.bool)
+    if rng.random() < MASK_SHARE:
+        is_masked = torch.from_numpy(rng.random((number, places)) < MASKED)
+        tokens[is_masked] = mean_token
+    return StepInputs(tokens, views.local.float(), views.logits.float(), is_masked, choose_patches(rng, number, places), corner)
+
+
+def pick_patches(values: Tensor, kept: Tensor | None) -> Tensor:
+    """Return the rows of ``values`` (B, places, ...) at the places ``kept`` (B, n), as (B, n, ...); all of them for None."""
+    if kept is None:
+        return values
+    return values.gather(1, kept.view(*kept.shape, *[1] * (values.ndim - 2)).expand(*kept.shape, *values.shape[2:]))
 
 
 def later_tokens(later: nn.Module, features: Tensor) -> Tensor:
@@ -293,14 +322,14 @@ def prepare_basis(teachers: Teachers, pictures: Pictures, seed: int, path: Path)
 def load_state(args: argparse.Namespace) -> dict[str, Any] | None:
     """Return the checkpoint in ``args.out``, or the small one at ``args.start``; None if there is neither.
 
-    Raises ExplainerError if it is after another stage of the trunk.
+    Raises ExplainerError if the checkpoint in ``args.out`` is after another stage of the trunk. Of a small one after another stage only
+    the weights are returned, for a new training.
     """
     path = args.out / "checkpoint.pt"
     if path.exists():
         state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
     elif args.start is not None:
-        path = args.start
-        state = load_small_checkpoint(path)
+        return load_small_checkpoint(args.start)
     else:
         return None
     if state["stages"] != args.stages:
@@ -332,6 +361,23 @@ def load_small_checkpoint(path: Path) -> dict[str, Any]:
     }  # fmt: skip
 
 
+@torch.no_grad()
+def move_to_other_stage_(student: Student, state: Mapping[str, Any], old_tokens: Tensor, tokens: Tensor) -> None:
+    """Give a student, in place, the averaged weights of another one behind another stage of the trunk.
+
+    Its projection of patches is fitted: applied to the trunk's features after its own stage, ``tokens`` (B, places, channels), it is as
+    near as possible to the other's projection of the features after the other stage, ``old_tokens`` (B, places, other channels).
+    """
+    weights = dict(state["average"])
+    old = [weights.pop(f"vit.patch_embed.proj.{name}") for name in ("weight", "bias")]
+    wanted = F.linear(old_tokens, old[0].flatten(1), old[1]).flatten(0, 1)
+    weight, bias = ridge_regression(tokens.flatten(0, 1), wanted, RIDGE)
+    student.load_state_dict(weights, strict=False)
+    projection = student.vit.patch_embed.proj
+    projection.weight.copy_(weight.view_as(projection.weight))
+    projection.bias.copy_(bias)
+
+
 def run(
     student: Student, batches: Batches, teachers: Teachers, watch: Watch, args: argparse.Namespace, state: dict[str, Any] | None
 ) -> None:
@@ -339,10 +385,13 @@ def run(
     steppers = optimizers(student, args.rate)
     average = {name: value.clone() for name, value in student.state_dict().items()}
     step, spent = 0, 0.0
-    if state is None:
-        objective = Objective(student, teachers, args.stages, torch.zeros(0), args.seed)
-        first = objective.tokens(batches(0).features)
-        mean_token = first.mean((0, 1)).clone()
+    if state is None or state["stages"] != args.stages:
+        features = batches(0).features
+        tokens = Objective(student, teachers, args.stages, torch.zeros(0), args.seed).tokens(features)
+        mean_token = tokens.mean((0, 1)).clone()
+        if state is not None:
+            move_to_other_stage_(student, state, features.float(), tokens)
+            average = {name: value.clone() for name, value in student.state_dict().items()}
     else:
         is_whole = bool(state["optimizers"])  # a small checkpoint holds neither these nor the trunk
         student.load_state_dict(state["model"], strict=is_whole)

@@ -201,7 +201,7 @@ def tune_new_side(texts: Texts, args: argparse.Namespace) -> ImageSide:
     """Build the image side and tune it to lie near ``texts``."""
     feature_parts, teacher, move = see_pictures(args)
     side = compose_side(feature_parts, teacher, texts, args.seed)
-    tune(side, Losses(side, texts, teacher), feature_parts, move, args)
+    tune(side, Losses(side, texts, teacher.readout, teacher.bias), feature_parts, move, args)
     return side
 
 
@@ -210,7 +210,7 @@ def learn_scenes_again(texts: Texts, args: argparse.Namespace) -> ImageSide:
     feature_parts, teacher, move = see_pictures(args)
     side = load_side(args.start)
     write_detectors(side.vit, fit_tower_detectors(feature_parts, side.vit, args.seed))
-    tune_scenes(side, Losses(side, texts, teacher, SCENES_WEIGHT), feature_parts, move, args)
+    tune_scenes(side, Losses(side, texts, teacher.readout, teacher.bias, SCENES_WEIGHT), feature_parts, move, args)
     return side
 
 

@@ -17,6 +17,7 @@ from torch.utils.data import DataLoader, Dataset
 from tqdm import tqdm
 
 from explainers.errors import ExplainerError
+from recipes.muon import Muon
 
 CHECKPOINT_SECONDS = 60.0  # seconds
 
@@ -133,7 +134,7 @@ def fit(
     ``batches(first)`` yields batch number ``first`` and those after it, so that a resumed run sees what an unbroken one
     would have; ``loss(batch, progress, step)``, progress from 0 to 1, returns the loss and one number worth showing.
     The length is ``steps``, or ``minutes`` of training time (a resumed run keeps its schedule). A parameter's rate
-    is ``rate`` times ``share(name)``. The matrices that ``muon(name)`` picks follow torch's Muon (Jordan et al., 2024), the rest
+    is ``rate`` times ``share(name)``. The matrices that ``muon(name)`` picks follow Muon (Jordan et al., 2024), the rest
     AdamW. The checkpoint is deleted at the end. Raises ValueError when not exactly one of ``minutes`` and ``steps`` is given.
     """
     if (minutes is None) == (steps is None):
@@ -145,7 +146,7 @@ def fit(
         groups[value.ndim == 2 and muon(name)].append({"params": [value], "share": share(name), "weight_decay": decayed})
     optimizers: list[torch.optim.Optimizer] = [torch.optim.AdamW(groups[False], lr=rate, fused=True)]
     if groups[True]:
-        optimizers.append(torch.optim.Muon(groups[True], lr=rate, adjust_lr_fn="match_rms_adamw"))
+        optimizers.append(Muon(groups[True], lr=rate))
     average = {name: value.clone() for name, value in model.state_dict().items()}
     step, spent = 0, 0.0
     if resume and checkpoint.exists():

@@ -7,10 +7,12 @@ import argparse
 import itertools
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 from safetensors.torch import load_file
 
 import explainers
@@ -210,6 +212,36 @@ def test_a_training_goes_on_from_a_small_checkpoint(short: None, photo_data: Pat
     trunk = train_photos_vit.teacher_trunk(5)
     weights = load_file(second / "model/model.safetensors")
     assert all(torch.equal(weights[f"patch_embed.backbone.{name}"], value.half()) for name, value in trunk.items())
+
+
+def test_a_small_checkpoint_behind_another_stage_gives_its_weights_to_a_new_training(
+    short: None, photo_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Blocks and heads are the same; the new projection of patches gives nearly what the old one gave; all counters start again."""
+    first, small = tmp_path / "first", tmp_path / "small/photos-vit.safetensors"
+    distil_photos_vit.train(arguments(photo_data, first, "--stages", "5", "--hours", "4", "--until", "1"))
+    distil_photos_vit.save_small_checkpoint(first / "checkpoint.pt", small)
+    state = distil_photos_vit.load_small_checkpoint(small)
+    moved = []
+
+    def look(student: distil_photos_vit.Student, *given: Any) -> None:
+        move(student, *given)
+        moved.append(({name: value.clone() for name, value in student.state_dict().items()}, *given))
+
+    move = distil_photos_vit.move_to_other_stage_
+    monkeypatch.setattr(distil_photos_vit, "move_to_other_stage_", look)
+    second = arguments(photo_data, tmp_path / "second", "--start", str(small), "--stages", "6", "--hours", "4", "--until", "0.5")
+    distil_photos_vit.train(second)
+    weights, _, old_tokens, tokens = moved[0]
+    for name, value in state["average"].items():
+        if not name.startswith("vit.patch_embed"):
+            assert torch.equal(weights[name], value)
+    old, new = (
+        F.linear(x, part["vit.patch_embed.proj.weight"].flatten(1), part["vit.patch_embed.proj.bias"])
+        for x, part in ((old_tokens, state["average"]), (tokens, weights))
+    )
+    assert (new - old).square().mean() < old.var(dim=(0, 1)).mean()  # nearer than the mean of each channel
+    assert torch.load(tmp_path / "second/checkpoint.pt", weights_only=True)["step"] < 10
 
 
 def test_a_small_checkpoint_is_below_ten_megabytes() -> None:
