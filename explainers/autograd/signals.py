@@ -16,6 +16,8 @@ T = TypeVar("T")
 Fields = frozenset[str]
 PER_BLOCK = ("block_inputs", "block_outputs", "attention_inputs", "attentions", "contexts", "class_attentions", "class_contexts")
 ALL: Fields = frozenset([*PER_BLOCK, "pooling", "placed", "pixels", "bias"])
+#: Those that are read inside of blocks.
+INSIDE_BLOCKS: Fields = frozenset(["attention_inputs", "attentions", "contexts"])
 #: What the account of a rule is made of: what arrives at x^1, and the bias terms on the way.
 ACCOUNT: Fields = frozenset(["block_inputs[0]", "bias"])
 

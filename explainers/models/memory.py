@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import weakref
 from collections import Counter
 from collections.abc import Mapping
@@ -17,7 +18,7 @@ from torch.utils._pytree import tree_leaves
 from explainers.models.eval_mode import evaluating
 from explainers.models.model import Model
 
-__all__ = ["bytes_of_pass", "free_memory"]
+__all__ = ["bytes_of_pass", "free_memory", "release_memory", "total_memory"]
 
 _GROUP = Path("/sys/fs/cgroup")  # what a container may take, where it may not take all
 
@@ -35,6 +36,20 @@ def free_memory(device: torch.device) -> int | None:
     except OSError:
         return free
     return free if most == "max" else max(0, min(free, int(most) - int(taken)))
+
+
+def total_memory(device: torch.device) -> int | None:
+    """Return the bytes that a device has in all, a CPU or a GPU of Nvidia. None for another device."""
+    if device.type == "cuda":
+        return int(torch.cuda.mem_get_info(device)[1])
+    return int(psutil.virtual_memory().total) if device.type == "cpu" else None
+
+
+def release_memory() -> None:
+    """Collect garbage, and return to the device what torch's allocator of GPU memory holds but does not use."""
+    gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
 
 
 def bytes_of_pass(model: Model, tensors: Mapping[str, Tensor]) -> int:

@@ -14,15 +14,17 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from explainers.autograd.balance import Loss, losses_of
-from explainers.autograd.integration import Rerun, mean_signals
+from explainers.autograd.integration import INNER_BATCH, Rerun, mean_signals
 from explainers.autograd.recording import Recording
 from explainers.autograd.rules import RULES, Rule
 from explainers.autograd.signals import ALL, AttentionParts, Fields, PerBlock, Signals, covers
 from explainers.errors import ExplainerError
 from explainers.models.grids import on_grid
 from explainers.models.layout import Layout
+from explainers.models.passes import Passes, rows_per_pass
 from explainers.records.targets import ResolvedTarget
 
+INPUTS_PER_PASS = 32  # changed inputs in one pass that records nothing, on a CPU
 NO_ATTENTION_INPUT = "one row of tokens of which its queries, keys and values are made"
 #: The operators that lost signal in a pass, cached for the notes of all its methods: finding them takes another recording.
 _LOSSES: WeakKeyDictionary[Signals, list[Loss]] = WeakKeyDictionary()
@@ -112,6 +114,7 @@ class Trace:
         self.before_pass = before_pass  # called by token removal; raises if nobody waits for the map any more
         self._fields_by_rule = {} if fields is None else fields  # what the methods of each rule read together
         self._fields = ALL if rule is None else self._fields_by_rule.get(rule, ALL)
+        self._fields = recording.known_fields(self._fields)
         self.integrated = 0  # steps of the path from zero to x^1 over which signals are averaged; 0: those at the input
         self.row: str | None = None  # whose row is read if the head pools: class_token, mean, or None if not specified
         self.draw: int | None = None  # relevance is read moved by its estimated errors, this being their draw; None: as it is
@@ -176,7 +179,8 @@ class Trace:
             raise ExplainerError("This method has no backward rule.")
         before = time.perf_counter()
         if self.integrated:
-            signals = mean_signals(self.rerun, self.chosen, self.rule, len(self.block_inputs[0]), self.integrated)
+            inner = self.repeats_at_once(INNER_BATCH)
+            signals = mean_signals(self.rerun, self.chosen, self.rule, len(self.block_inputs[0]), self.integrated, inner)
         else:
             output_gradient = self.chosen.output_gradient(self.recording.logits, self.rule)
             signals = self.recording.cached_backward(self.rule, output_gradient, self._fields)
@@ -389,14 +393,19 @@ class Trace:
         return self._rerun(repeats, **options)
 
     def repeats_at_once(self, most: int, least: int = 1, *, propagated: bool = False, apart: int = 0) -> int:
-        """Return how often each sample may be repeated in one pass of :meth:`rerun`: up to ``most`` rows in all, fewer if memory is short,
-        but at least ``least`` times. The other arguments are those of :func:`explainers.autograd.memory.rows_at_once`, which may raise
-        ExplainerError.
+        """Return how often each sample may be repeated in one pass of :meth:`rerun`: up to ``most`` rows in all, on a GPU as many as fit,
+        fewer if memory is short, but at least ``least`` times. The other arguments are those of
+        :func:`explainers.autograd.memory.rows_at_once`, which may raise MemoryShortageError.
         """
         batch = len(self.recording.block_inputs[0])
-        most = max(most, least * batch)
+        most = max(rows_per_pass(self.mask.device, most), least * batch)
         rows = most if self._rows is None else self._rows(most, least * batch, propagated, apart)
         return rows // batch
+
+    @cached_property
+    def answer_passes(self) -> Passes:
+        """The passes of :meth:`answer`, with as many inputs in each as fit."""
+        return Passes(rows_per_pass(self.mask.device, INPUTS_PER_PASS))
 
     def answer(self, sample: int, repeats: int, change: Callable[[str, Tensor], Tensor]) -> Tensor:
         """Return the logits (repeats, C) of one sample repeated, its tensors changed by ``change(name, tensor)``; nothing is recorded."""

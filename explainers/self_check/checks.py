@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from explainers.autograd.mode import Float64Mode
 from explainers.autograd.rules import RULES
 from explainers.autograd.signals import ACCOUNT, fields_of
-from explainers.errors import ExplainerError
+from explainers.errors import ExplainerError, ran_out_of_memory
 from explainers.methods import METHODS, Request, parse
 from explainers.methods.requirements import lacks_of, reason_against
 from explainers.models.eval_mode import evaluating
@@ -94,6 +94,8 @@ def _ask(name: str, title: str, ask: Callable[[], Outcome]) -> Check:
     try:
         return Check(name, title, *ask())
     except Exception as problem:  # what fails here fails in an explanation too: it is said, and the others are asked
+        if ran_out_of_memory(problem):
+            raise
         message = str(problem) if isinstance(problem, ExplainerError) else f"{type(problem).__name__}: {problem}"
         return Check(name, title, "failed", " ".join(message.split())[:500])
 
