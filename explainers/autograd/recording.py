@@ -51,6 +51,7 @@ from explainers.models.layout import Layout
 from explainers.models.model import Model
 from explainers.models.structure.head_reading import NO_GRADIENT
 from explainers.models.structure.hooks import in_this_thread, remove_hooks_after
+from explainers.models.tf32 import products_in_float32
 from explainers.models.tokens import mask_of
 
 
@@ -462,7 +463,8 @@ class Recording:
     def _follow(self, backward_pass: BackwardPass) -> Iterator[None]:
         before, self.backward_pass = self.backward_pass, backward_pass
         try:
-            yield
+            with products_in_float32():
+                yield
         finally:
             self.backward_pass = before
             if self._recomputation is not None:

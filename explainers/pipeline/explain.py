@@ -29,6 +29,7 @@ from explainers.models.inputs.types import ImageInput, Input, Prepared, Side, Si
 from explainers.models.model import Model
 from explainers.models.outputs import notes_on_outputs
 from explainers.models.registers.moving import OutlierTokens, view_of
+from explainers.models.tf32 import asking_for_tf32
 from explainers.pipeline.abstentions import InputAbstentions
 from explainers.pipeline.batches import MapBatch, explain_batches
 from explainers.pipeline.long_texts import LONG_TEXTS, LongTexts, explain_long, read_windows
@@ -164,8 +165,9 @@ def explain(
     observer  an :class:`Observer`, told of the prediction and of each map when it is done
     cancelled asked between passes; when true, :class:`Cancelled` is raised
     precision  ``auto``: maps of relevance are computed in the model's own precision, and in float64 where their estimated rounding error is
-               too large (over a thousandth of the largest score: docs/precision.md); ``double``: all of them in float64. Each map says
-               which precision it has, and why
+               too large (over a thousandth of the largest score: docs/precision.md); ``double``: all of them in float64; ``tf32``: as
+               ``auto``, and a GPU may round products of float32 to TF32, which is off otherwise. Each map of relevance, and each map that
+               is not in float32 or float64, says which precision it has, and why
     next_method  function from the remaining specs to the one that is computed next. If it returns None, no further method is computed. A
                  method's maps for all targets then come together. With several targets, and for a text in windows, the methods of the same
                  rule come with it: they share its passes. None: all of ``methods`` in their order
@@ -252,7 +254,7 @@ def _explain(
     prepared = inputs if isinstance(inputs, Prepared) else model.prepare(inputs)
     options = {"prompts": prompts, "cancelled": cancelled, "precision": precision}
     work = _Work(model, prepared, target, requests, spellings, seed, observer, next_method, options)
-    with with_gradients():
+    with with_gradients(), asking_for_tf32(precision == "tf32"):
         explain_in_steps(model, prepared.tensors, len(prepared), work.explain_part)
     explanations = [work.explanations[i] for i in range(len(prepared))]
     several = isinstance(inputs, list | tuple | Prepared) or len(explanations) > 1

@@ -37,7 +37,7 @@ from explainers.records.targets import (
 from explainers.records.trace import Answer, Trace
 
 Check = Callable[[], None]
-Precision = Literal["auto", "double"]
+Precision = Literal["auto", "double", "tf32"]
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 
 
