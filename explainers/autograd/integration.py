@@ -13,7 +13,7 @@ from torch import Tensor
 from explainers.autograd.recomputation import NotKept
 from explainers.autograd.recording import Recording
 from explainers.autograd.rules import Rule
-from explainers.autograd.signals import PER_BLOCK, Signals
+from explainers.autograd.signals import PER_BLOCK, BatchTarget, Signals
 from explainers.models.passes import Passes
 
 INNER_BATCH = 16  # inputs in one forward pass on a CPU, which more do not make faster
@@ -24,16 +24,6 @@ class Rerun(Protocol):
 
     def __call__(self, repeats: int = 1, **how: Any) -> Recording:
         """Record another forward pass of the same samples, each ``repeats`` times in a row; ``how`` are arguments of :class:`Recording`."""
-
-
-class BatchTarget(Protocol):
-    """Targets of a batch, which say where a backward pass starts for each sample."""
-
-    def repeat(self, times: int) -> BatchTarget:
-        """Return this target for a batch in which each sample is repeated ``times`` times in a row."""
-
-    def output_gradient(self, logits: Tensor, rule: Rule) -> Tensor:
-        """Return the gradient (B, C) with which the backward pass begins at the logits."""
 
 
 def quadrature(name: str, steps: int) -> tuple[np.ndarray, np.ndarray]:
@@ -82,7 +72,11 @@ def _weighted_sum(signals: Signals, shares: Tensor, batch: int) -> Signals:
 def _sum(parts: list[Signals]) -> Signals:
     """Return the sum of several sets of signals, tensor by tensor."""
     signals = _combine(parts, lambda values: torch.stack(values).sum(0))
-    return replace(signals, unruled=frozenset().union(*(part.unruled for part in parts)), seconds=sum(part.seconds for part in parts))
+    return replace(
+        signals,
+        unruled=frozenset().union(*(part.unruled for part in parts)),
+        stopwatches=tuple(watch for part in parts for watch in part.stopwatches),
+    )
 
 
 def _combine(parts: list[Signals], combine: Callable[[list[Tensor]], Tensor]) -> Signals:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from explainers.autograd.attention_trial import attention_plan_of
-from explainers.autograd.backward_pass import BackwardPass, missing_of, places_of, seconds_on, signals_at
+from explainers.autograd.backward_pass import BackwardPass, missing_of, places_of, signals_at
 from explainers.autograd.detached import DetachedNumbers
 from explainers.autograd.detached_trial import functions_that_matter
 from explainers.autograd.dispatch import active
@@ -25,6 +25,7 @@ from explainers.autograd.opaque import Insides, on_path, record_of
 from explainers.autograd.operators import Add, LinearMap, MatMul
 from explainers.autograd.operators.arithmetic import OF_ATTENTION
 from explainers.autograd.own_code import own_code
+from explainers.autograd.queued import Stopwatch
 from explainers.autograd.recomputation import (
     BlockRun,
     NotKept,
@@ -38,7 +39,7 @@ from explainers.autograd.rounding import ACCUMULATED_ROUNDING, error_of, exact, 
 from explainers.autograd.rules import Rule
 from explainers.autograd.rules.without_attention import WITHOUT_ATTENTION
 from explainers.autograd.saved_values import KeptRecord
-from explainers.autograd.signals import ACCOUNT, ALL, INSIDE_BLOCKS, AttentionParts, Fields, Signals, covers
+from explainers.autograd.signals import ACCOUNT, ALL, INSIDE_BLOCKS, AttentionParts, BatchTarget, Fields, Signals, covers
 from explainers.autograd.structure.attention_kinds import AttentionKind
 from explainers.autograd.structure.attention_products import softmaxes_behind
 from explainers.autograd.structure.biases import BiasTerms
@@ -108,7 +109,8 @@ class Recording:
         self.nodes = Nodes()
         self.backward_pass = BackwardPass(Rule())
         self.rounding: Mapping[int, float] = {}  # by position, the rounding that a value has gathered, where it was measured
-        self._cache: dict[tuple[Rule, bytes], Signals] = {}
+        self._cache: dict[tuple[Rule, int | bytes], Signals] = {}
+        self._starts: dict[tuple[int, Rule], tuple[BatchTarget, Tensor]] = {}  # with the targets, whose ids are theirs as long as they live
         self._forward: ForwardPass | None = ForwardPass(entry, exit_block, exit_through, single_head, detached=DetachedNumbers(moved))
 
         tensors = {k: doubled(v) for k, v in tensors.items()} if double else dict(tensors)
@@ -508,7 +510,7 @@ class Recording:
     def cached_backward(self, rule: Rule, output_gradient: Tensor, fields: Fields = ALL) -> Signals:
         """Run :meth:`backward` with these arguments and return its signals; they are cached, so that the same pass runs only once."""
         fields = self.known_fields(fields)
-        key = (rule, output_gradient.detach().cpu().to(torch.float64).numpy().tobytes())
+        key = (rule, self._key_of(output_gradient))
         known = self._cache.get(key)
         if known is None or not covers(known.fields, fields):
             known = self._cache[key] = self.backward(rule, output_gradient, fields if known is None else fields | known.fields)
@@ -523,6 +525,22 @@ class Recording:
     def forget_signals(self) -> None:
         """Release all cached signals."""
         self._cache.clear()
+        self._starts.clear()
+
+    def start_of(self, chosen: BatchTarget, rule: Rule) -> Tensor:
+        """Return the gradient (B, C) with which a backward pass begins for a target; the same tensor for the same target."""
+        key = (id(chosen), rule)
+        if key not in self._starts:
+            self._starts[key] = (chosen, chosen.output_gradient(self.logits, rule))
+        return self._starts[key][1]
+
+    def _key_of(self, output_gradient: Tensor) -> int | bytes:
+        """Return what tells one start of a backward pass from others: its numbers or, of one that :meth:`start_of` made and on a GPU, which
+        would be waited for, the tensor itself.
+        """
+        if any(output_gradient is start for _, start in self._starts.values()):
+            return id(output_gradient)
+        return output_gradient.detach().cpu().to(torch.float64).numpy().tobytes()
 
     def backward(self, rule: Rule, output_gradient: Tensor, fields: Fields = ALL, logits: Tensor | None = None) -> Signals:
         """Run one backward pass under ``rule`` from ``output_gradient`` (B, C), the signal at the logits, as far as ``fields`` need it, and
@@ -530,7 +548,7 @@ class Recording:
         :data:`~explainers.autograd.signals.ACCOUNT` is among the fields. ``logits``: a result of :meth:`logits_from`, to start there
         instead of at the recording's own.
         """
-        started, logits = seconds_on(self.logits.device), self.logits if logits is None else logits
+        stopwatch, logits = Stopwatch(self.logits.device), self.logits if logits is None else logits
         fields = self.known_fields(fields)
         if "bias" in fields:
             fields |= ACCOUNT
@@ -541,9 +559,9 @@ class Recording:
         start = exact(start) if estimated else start
         with self._follow(backward_pass):
             arrived = torch.autograd.grad(logits, ends, start, retain_graph=True, allow_unused=True) if ends else ()
-        seconds = seconds_on(logits.device) - started
+        stopwatch.stop()
         values = [torch.zeros_like(end) if g is None else value_of(g) for end, g in zip(ends, arrived, strict=True)]
-        signals = signals_at(places, values, fields, backward_pass, seconds, self.structure)
+        signals = signals_at(places, values, fields, backward_pass, stopwatch, self.structure)
         if rule.accounts and covers(fields, ACCOUNT):
             begun = (output_gradient * logits.detach()).sum(1)
             signals = replace(signals, missing=missing_of(signals, self.block_inputs[0].detach(), begun))
@@ -552,4 +570,4 @@ class Recording:
         if not estimated:
             return signals
         errors = [torch.zeros_like(end) if g is None else error_of(g) for end, g in zip(ends, arrived, strict=True)]
-        return replace(signals, errors=signals_at(places, errors, fields, backward_pass, seconds, self.structure))
+        return replace(signals, errors=signals_at(places, errors, fields, backward_pass, stopwatch, self.structure))

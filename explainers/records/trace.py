@@ -118,7 +118,7 @@ class Trace:
         self.integrated = 0  # steps of the path from zero to x^1 over which signals are averaged; 0: those at the input
         self.row: str | None = None  # whose row is read if the head pools: class_token, mean, or None if not specified
         self.draw: int | None = None  # relevance is read moved by its estimated errors, this being their draw; None: as it is
-        self.waited = 0.0  # seconds that passes shared with other methods took
+        self.passes: list[tuple[Signals, float]] = []  # each with the seconds that it took here: fewer where another method made it
         self.notes: list[str] = []
         self.notes_of_samples: dict[int, list[str]] = {}  # what holds for the map of one sample alone
 
@@ -182,9 +182,8 @@ class Trace:
             inner = self.repeats_at_once(INNER_BATCH)
             signals = mean_signals(self.rerun, self.chosen, self.rule, len(self.block_inputs[0]), self.integrated, inner)
         else:
-            output_gradient = self.chosen.output_gradient(self.recording.logits, self.rule)
-            signals = self.recording.cached_backward(self.rule, output_gradient, self._fields)
-        self.waited += max(0.0, signals.seconds - (time.perf_counter() - before))
+            signals = self.recording.cached_backward(self.rule, self.recording.start_of(self.chosen, self.rule), self._fields)
+        self.passes.append((signals, time.perf_counter() - before))
         if self.draw is not None and signals.errors is not None:
             signals = signals.moved(self.draw)
         if signals.unruled:
@@ -200,6 +199,11 @@ class Trace:
         if signals.missing is not None and bool(signals.missing.any()):
             self._say_missing(signals, signals.missing)
         return signals
+
+    @property
+    def waited(self) -> float:
+        """The seconds that passes took which other methods made before."""
+        return sum(max(0.0, signals.seconds - here) for signals, here in self.passes)
 
     def signals_with(self, field: str) -> Signals:
         """Return the signals with this ``field`` among them; a field that no method declared takes a backward pass of its own."""
