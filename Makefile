@@ -6,6 +6,7 @@
 #   make test                           ruff, mypy, import-linter, bandit, oxlint, oxfmt, tsc and every test, the pages in a real Chromium among them
 #   make check                          ruff, mypy, import-linter, bandit, oxlint, oxfmt, tsc and the quick tests
 #   make system-test                    attack servers; SECONDS=180 CLIENTS=32 KILLS=20 MUTATIONS=10000
+#   make gpu-test                       what needs a GPU of Nvidia: equality with the CPU, memory that runs out
 #   make cluster-test                   the store in PostgreSQL and a cluster of Ray, both begun by the tests
 #   make screenshots                    the pictures in docs/screenshots, taken again
 #   make results                        what docs/results holds of scenes and samples, measured again (over two hours on one core)
@@ -28,7 +29,7 @@ WORKERS ?= 2
 BIN = $(VENV)/bin
 PIP = $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: help serve install test system-test cluster-test all-tests check quick lint chromium fonts screenshots results truth results-data pins sbom audit wheel clean
+.PHONY: help serve install test system-test cluster-test gpu-test all-tests check quick lint chromium fonts screenshots results truth results-data pins sbom audit wheel clean
 .DEFAULT_GOAL := help
 
 help:
@@ -111,6 +112,9 @@ system-test: $(VENV)/installed-test
 # PostgreSQL (apt-get install postgresql) and Ray begin and end with the tests.
 cluster-test: $(VENV)/installed-test
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m cluster tests --timeout 900
+
+gpu-test: $(VENV)/installed-test
+	$(BIN)/python -m pytest -m "gpu or not gpu" tests/explainers/gpu tests/explainers/autograd/recording/test_devices.py
 
 # What needs no browser, no server with models and no training, for every save.
 QUICK := tests/explainers tests/server/http tests/server/pages tests/test_docs.py tests/test_house.py

@@ -1,7 +1,10 @@
-"""Vitrine on a GPU, in one command: ``python -m benchmarks.gpu [--out FOLDER] [--seconds 340]``.
+"""Vitrine on a GPU, in one command of under five minutes: ``python -m benchmarks.gpu [--out FOLDER] [--seconds 270]``.
+
+It prints one table first: whether maps equal those of the CPU, panels a second at batch 1 and 64, memory, the time to the first map by
+HTTP. What that is made of follows:
 
 1. *correct*: maps on the GPU against those on the CPU: the models of ``tests/golden`` and the embedded models of pictures, in float32, with
-   TF32, and in bfloat16. Of each method the largest difference, as a share of the largest score, and the rank correlation.
+   TF32, in bfloat16 and in float16. Of each method the largest difference, as a share of the largest score, and the rank correlation.
 2. *server*: how many panels a second clients get of ``vitrine serve``.
 3. *speed*: rules alone, the default panel, Transformer Attribution, Integrated Gradients and a deletion test, of four models in three sizes
    of batch; for comparison forward and backward, and Captum where it is installed. Seconds, inputs a second, memory, launches.
@@ -42,8 +45,16 @@ RULES = ("gradient", "libra", "conservative", "attnlrp")
 PHOTO = Path(__file__).parents[1] / "explainers" / "embedded" / "samples" / "photos" / "cat.jpg"
 RUNS = 3  # number of runs whose median is taken
 PARTS = ("correct", "server", "speed")  # the one that uses all remaining time comes last
-#: The modes in which maps are compared: the type of the weights, and whether TF32 is allowed.
-MODES = {"float32": (torch.float32, False), "TF32": (torch.float32, True), "bfloat16": (torch.bfloat16, False)}
+MAX_DIFFERENCE = 1e-4  # of maps in float32 from those of the CPU, as a share of the largest score
+BATCHES = (1, 64, 8)
+PANEL_MODEL = "ViT-B/16"
+#: The modes in which maps are compared: the type of the weights, and the ``precision`` that is asked for.
+MODES = {
+    "float32": (torch.float32, "auto"),
+    "TF32": (torch.float32, "tf32"),
+    "bfloat16": (torch.bfloat16, "auto"),
+    "float16": (torch.float16, "auto"),
+}
 
 
 @dataclass
@@ -77,10 +88,34 @@ class Report:
         on = {"device": name, "tiny": self.is_tiny, "torch": torch.__version__, "cuda": torch.version.cuda, "timm": timm.__version__}
         return {"on": on | {"transformers": transformers.__version__}, **self.rows, "missing": self.missing}
 
+    def summary(self) -> list[str]:
+        """Return the lines of the table that says it all in one: "not measured" for what did not run."""
+        lines = ["| what | measured |", "|---|---|"]
+        for mode in MODES:
+            found = [
+                (row["difference"], f"{method}, {name.removesuffix(f', {mode}')}")
+                for name, methods in self.rows["correct"].items()
+                if name.endswith(f", {mode}")
+                for method, row in methods.items()
+            ]
+            worst, where = max(found, default=(None, ""))
+            verdict = ""
+            if worst is not None and mode == "float32":
+                verdict = ": equal" if worst <= MAX_DIFFERENCE else f": MORE THAN {MAX_DIFFERENCE:g}"
+            words = "not measured" if worst is None else f"{worst:.1e} of the largest score at most ({where}){verdict}"
+            lines.append(f"| maps against the CPU's, {mode} | {words} |")
+        for batch in (1, 64):
+            panel = self.rows["speed"].get(f"{PANEL_MODEL}, batch {batch}", {}).get("default panel", {})
+            for what, key in (("panels a second", "inputs a second"), ("peak memory, MB", "peak MB")):
+                lines.append(f"| {what}, {PANEL_MODEL}, batch {batch} | {panel.get(key) or 'not measured'} |")
+        first = self.rows["server"].get("photos-vit", {}).get("first map", {}).get("seconds", "not measured")
+        lines.append(f"| seconds to the first map by HTTP, photos-vit | {first} |")
+        return lines
+
     def to_markdown(self) -> str:
         """Return a Markdown table for each part; of compared maps a row shows the worst method."""
         document = self.to_json()
-        lines = [", ".join(f"{key} {value}" for key, value in document["on"].items()), ""]
+        lines = [", ".join(f"{key} {value}" for key, value in document["on"].items()), "", *self.summary(), ""]
         if document["correct"]:
             lines += ["| model | mode | methods | largest difference | least rank correlation |", "|---|---|---|---|---|"]
         for name, methods in document["correct"].items():
@@ -114,22 +149,19 @@ def agreement(ours: Tensor, theirs: Tensor) -> dict[str, float]:
 
 
 def compare(
-    report: Report, name: str, module: nn.Module, open_: Callable[[nn.Module, str], Any], ask: Callable[[Any, str], list[Any]]
+    report: Report, name: str, module: nn.Module, open_: Callable[[nn.Module, str], Any], ask: Callable[[Any, str, str], list[Any]]
 ) -> None:
     """Explain with a copy of ``module`` on the CPU in float32, and with one on the device in each mode, and record the agreement.
 
-    ``open_`` makes a model of a module and a device; ``ask`` returns the maps of such a model, with the method of each.
+    ``open_`` makes a model of a module and a device; ``ask`` returns the maps of such a model on a device in a precision, with the method
+    of each.
     """
     theirs = None
-    for mode, (dtype, has_tf32) in MODES.items():
+    for mode, (dtype, precision) in MODES.items():
         with report.step(f"{name}, {mode}"):
             report.check_time()
-            theirs = theirs or ask(open_(copy.deepcopy(module).float(), "cpu"), "cpu")
-            torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = has_tf32
-            try:
-                ours = ask(open_(copy.deepcopy(module).to(report.device, dtype), str(report.device)), str(report.device))
-            finally:
-                torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+            theirs = theirs or ask(open_(copy.deepcopy(module).float(), "cpu"), "cpu", "auto")
+            ours = ask(open_(copy.deepcopy(module).to(report.device, dtype), str(report.device)), str(report.device), precision)
             pairs = {one.method: agreement(one.scores, other.scores) for one, other in zip(theirs, ours, strict=True)}
             report.rows["correct"][f"{name}, {mode}"] = pairs
 
@@ -142,8 +174,9 @@ def correct(report: Report) -> None:
             case = Case(name, torch.float32)
             methods = [row.method for row in ROWS[name].values()]
 
-            def ask(model: Any, device: str, case: Case = case, methods: list[Any] = methods) -> list[Any]:
-                return explainers.explain(model, on_device(case.inputs, torch.device(device)), case.target, methods).maps
+            def ask(model: Any, device: str, precision: Any, case: Case = case, methods: list[Any] = methods) -> list[Any]:
+                given = on_device(case.inputs, torch.device(device))
+                return explainers.explain(model, given, case.target, methods, precision=precision).maps
 
             compare(report, name, case.module, lambda module, device: explainers.wrap(module, device=device), ask)
     for name in () if report.is_tiny else ("scenes-vit", "photos-vit"):
@@ -152,9 +185,11 @@ def correct(report: Report) -> None:
             tensors = model.tensors([PHOTO])
             target = explainers.explain(model, tensors, methods=["random"]).targets[0].label
 
-            def ask_panel(opened: Any, device: str, tensors: dict[str, Tensor] = tensors, target: str = target) -> list[Any]:
+            def ask_panel(
+                opened: Any, device: str, precision: Any, tensors: dict[str, Tensor] = tensors, target: str = target
+            ) -> list[Any]:
                 given = on_device(tensors, torch.device(device))
-                return explainers.explain(opened, given, target, explainers.default_methods(opened)).maps
+                return explainers.explain(opened, given, target, explainers.default_methods(opened), precision=precision).maps
 
             labels = model.labels
             compare(report, name, model.module, lambda module, device: explainers.wrap(module, labels=labels, device=device), ask_panel)  # noqa: B023
@@ -283,7 +318,7 @@ def launches(act: Callable[[], Any], seconds: float) -> dict[str, Any]:
 
 def speed(report: Report) -> None:
     """Time every call of every model in every batch size."""
-    for batch in (1,) if report.is_tiny else (1, 8, 64):
+    for batch in (1,) if report.is_tiny else BATCHES:
         for name, make in list(models(report.is_tiny).items())[: 2 if report.is_tiny else None]:
             tag = f"{name}, batch {batch}"
             with report.step(tag):
@@ -315,7 +350,26 @@ def serve(report: Report) -> None:
             while not is_ready(port, "ready"):
                 report.check_time()
                 time.sleep(0.2)
-            report.rows["server"]["photos-vit"] = measure_clients(f"http://127.0.0.1:{port}", "photos-vit", (1, 16), 20)
+            address = f"http://127.0.0.1:{port}"
+            first = {"first map": {"seconds": first_map(address, "photos-vit")}}
+            report.rows["server"]["photos-vit"] = first
+            report.rows["server"]["photos-vit, clients"] = measure_clients(address, "photos-vit", (1, 16), 20)
+
+
+def first_map(address: str, model: str) -> float:
+    """Return the median time in seconds from sending a picture to having its first map, of a few pictures after one that warms up."""
+    import httpx
+
+    from benchmarks.load import picture
+
+    seconds = []
+    with httpx.Client(base_url=address, timeout=120) as http:
+        for turn in range(1 + RUNS):
+            began = time.perf_counter()
+            fields = {"model": model, "methods": ["input_x_gradient"]}
+            http.post("api/explanations?wait=1", data=fields, files={"image": picture(0, turn)}).raise_for_status()
+            seconds.append(time.perf_counter() - began)
+    return round(statistics.median(seconds[1:]), 3)
 
 
 def measure_clients(address: str, model: str, clients: tuple[int, ...], seconds: float) -> dict[str, dict[str, Any]]:
@@ -344,7 +398,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--out", type=Path, default=Path("build") / "gpu", help="folder of gpu.json and gpu.md (default build/gpu)")
-    parser.add_argument("--seconds", type=float, default=340, help="after these no step is begun (default 340)")
+    parser.add_argument("--seconds", type=float, default=270, help="after these no step is begun (default 270)")
     parser.add_argument("--tiny", action="store_true", help="sizes that say nothing, to try the command")
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
     arguments = parser.parse_args()

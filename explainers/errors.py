@@ -24,6 +24,10 @@ class ExplainerError(ValueError):
         return failure_report(self, self.circumstances, self.private)
 
 
+class MemoryShortageError(ExplainerError):
+    """A request needs more memory than is free; the message says how many bytes each is."""
+
+
 class NotInstalledError(ExplainerError):
     """An optional package that is needed is not installed; the message says how to install it."""
 

@@ -22,6 +22,7 @@ from explainers.autograd.operators import Add, DynamicLinear, LinearAttention, L
 from explainers.autograd.recorder import Operator
 from explainers.autograd.recording import Recording
 from explainers.models.model import Model
+from explainers.models.tf32 import is_tf32_asked
 
 #: The share of the numbers of an activation that may be farther off than is said, and the quantile of a normal distribution beyond which
 #: on both sides that share lies.
@@ -54,7 +55,7 @@ def accumulated_rounding_of(model: Model) -> AccumulatedRounding:
     float64.
     """
     kept = _MEASURED.setdefault(model.module, {})
-    key = (model.side, model.device, model.dtype)
+    key = (model.side, model.device, model.dtype, is_tf32_asked(model.device))
     if key not in kept:
         tensors = made_up(model)
         exact = Comparison(model, tensors, double=True)

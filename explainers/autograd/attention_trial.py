@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from explainers.autograd.structure.attention_plan import AttentionPlan
 from explainers.autograd.structure.model_structure import ModelStructure
+from explainers.errors import ran_out_of_memory
 from explainers.models.model import Model
 
 #: How many word pieces a trial text has, where the model takes as many.
@@ -73,7 +74,9 @@ def attention_plan_of(model: Model, recording: Pass, record: Record[Pass]) -> At
     if not of_one_picture:
         try:
             trial(model, record)
-        except Exception:  # whatever code of the model's own raises of an input that is made up
+        except Exception as error:  # whatever code of the model's own raises of an input that is made up
+            if ran_out_of_memory(error):
+                raise
             of_one_picture = True
     if of_one_picture:
         plans[key] = recording.structure.found_plan()

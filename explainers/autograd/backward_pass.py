@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -11,6 +10,7 @@ import torch
 from torch import Tensor
 
 from explainers.autograd.nodes import Nodes
+from explainers.autograd.queued import Stopwatch
 from explainers.autograd.rules import Rule
 from explainers.autograd.signals import PER_BLOCK, Fields, Signals, is_among
 from explainers.autograd.structure.attention_maps import AttentionMap
@@ -71,7 +71,7 @@ def signals_at(
     arrived: list[Tensor],
     fields: Fields,
     backward_pass: BackwardPass,
-    seconds: float,
+    stopwatch: Stopwatch,
     structure: ModelStructure,
 ) -> Signals:
     """Build the signals from the list of tensors that ``arrived`` at the places, in their order; signals at attention weights are arranged
@@ -92,7 +92,7 @@ def signals_at(
         bias=None if biases is None else biases.by_token,
         unplaced=None if biases is None else biases.unplaced,
         unruled=frozenset(backward_pass.unruled),
-        seconds=seconds,
+        stopwatches=(stopwatch,),
         fields=fields,
     )
 
@@ -119,10 +119,3 @@ def missing_of(signals: Signals, x: Tensor, begun: Tensor) -> Tensor:
     size = terms.abs().sum(1) + signals.bias.abs().sum(1) + signals.unplaced.abs()
     rounding = ROUNDING_OF_ACCOUNT * torch.finfo(x.dtype).eps * size
     return torch.where(missing.abs() <= rounding, 0.0, missing)  # what is no number is missing
-
-
-def seconds_on(device: torch.device) -> float:
-    """Return the time of a clock in seconds, after waiting until all work on the device is done."""
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
-    return time.perf_counter()

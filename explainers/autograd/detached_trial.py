@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from explainers.autograd.attention_trial import Key, key_of, trial_tensors
 from explainers.autograd.nodes import Nodes
+from explainers.errors import ran_out_of_memory
 from explainers.models.model import Model
 
 #: The largest difference, relative to the largest logit, of answers that are the same; rounding in float64 stays far below.
@@ -54,7 +55,9 @@ def _changes_the_answer(model: Model, function: str, record: Callable[..., P]) -
         with torch.no_grad():
             tensors = trial_tensors(model)
             plain, moved = record(model, tensors, double=True), record(model, tensors, double=True, moved=function)
-    except Exception:  # whatever code of the model's own raises of an input that is made up
+    except Exception as error:  # whatever code of the model's own raises of an input that is made up
+        if ran_out_of_memory(error):
+            raise
         return True
     difference = (moved.logits - plain.logits).detach().abs().max()
     return not moved.nodes.has_moved or not bool(difference <= _SAME * plain.logits.detach().abs().max())

@@ -10,11 +10,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from explainers.autograd.recomputation import NotKept
 from explainers.autograd.recording import Recording
 from explainers.autograd.rules import Rule
-from explainers.autograd.signals import PER_BLOCK, Signals
+from explainers.autograd.signals import PER_BLOCK, BatchTarget, Signals
+from explainers.models.passes import Passes
 
-INNER_BATCH = 16  # inputs in one forward pass: bounds memory
+INNER_BATCH = 16  # inputs in one forward pass on a CPU, which more do not make faster
 
 
 class Rerun(Protocol):
@@ -22,16 +24,6 @@ class Rerun(Protocol):
 
     def __call__(self, repeats: int = 1, **how: Any) -> Recording:
         """Record another forward pass of the same samples, each ``repeats`` times in a row; ``how`` are arguments of :class:`Recording`."""
-
-
-class BatchTarget(Protocol):
-    """Targets of a batch, which say where a backward pass starts for each sample."""
-
-    def repeat(self, times: int) -> BatchTarget:
-        """Return this target for a batch in which each sample is repeated ``times`` times in a row."""
-
-    def output_gradient(self, logits: Tensor, rule: Rule) -> Tensor:
-        """Return the gradient (B, C) with which the backward pass begins at the logits."""
 
 
 def quadrature(name: str, steps: int) -> tuple[np.ndarray, np.ndarray]:
@@ -46,21 +38,21 @@ def quadrature(name: str, steps: int) -> tuple[np.ndarray, np.ndarray]:
     return points, weights
 
 
-def mean_signals(rerun: Rerun, chosen: BatchTarget, rule: Rule, batch: int, steps: int) -> Signals:
+def mean_signals(rerun: Rerun, chosen: BatchTarget, rule: Rule, batch: int, steps: int, inner: int) -> Signals:
     """Average every signal of the rule over inputs a x^1, a from 0 to 1: the gradients with which a method is integrated.
 
-    ``rerun`` records the ``batch`` samples again. The integral of each component is approximated by Gauss-Legendre quadrature.
+    ``rerun`` records the ``batch`` samples again, at ``inner`` points at once or, where memory runs out, at fewer.
+    The integral of each component is approximated by Gauss-Legendre quadrature.
     """
     points, weights = quadrature("gauss_legendre", steps)
-    inner = max(1, INNER_BATCH // batch)
-    parts = []
-    for first in range(0, steps, inner):
-        alphas, shares = (torch.tensor(values[first : first + inner]) for values in (points, weights))
-        recording = rerun(len(alphas), entry=_scale(alphas.repeat(batch)))
-        signals = recording.cached_backward(rule, chosen.repeat(len(alphas)).output_gradient(recording.logits, rule))
-        parts.append(_weighted_sum(signals, shares, batch))
-        del recording, signals  # before the next is made: two would need twice the memory
-    return _sum(parts)
+
+    def signals_of(first: int, number: int) -> Signals:
+        alphas, shares = (torch.tensor(values[first : first + number]) for values in (points, weights))
+        recording = rerun(number, entry=_scale(alphas.repeat(batch)))
+        signals = recording.cached_backward(rule, chosen.repeat(number).output_gradient(recording.logits, rule))
+        return _weighted_sum(signals, shares, batch)
+
+    return _sum(list(Passes(inner).run(steps, signals_of)))
 
 
 def _scale(alphas: Tensor) -> Callable[[Tensor], Tensor]:
@@ -80,7 +72,11 @@ def _weighted_sum(signals: Signals, shares: Tensor, batch: int) -> Signals:
 def _sum(parts: list[Signals]) -> Signals:
     """Return the sum of several sets of signals, tensor by tensor."""
     signals = _combine(parts, lambda values: torch.stack(values).sum(0))
-    return replace(signals, unruled=frozenset().union(*(part.unruled for part in parts)), seconds=sum(part.seconds for part in parts))
+    return replace(
+        signals,
+        unruled=frozenset().union(*(part.unruled for part in parts)),
+        stopwatches=tuple(watch for part in parts for watch in part.stopwatches),
+    )
 
 
 def _combine(parts: list[Signals], combine: Callable[[list[Tensor]], Tensor]) -> Signals:
@@ -91,6 +87,8 @@ def _combine(parts: list[Signals], combine: Callable[[list[Tensor]], Tensor]) ->
     def whole(values: list[Any]) -> Any:
         if values[0] is None:
             return None
+        if isinstance(values[0], NotKept):
+            return values[0]
         if isinstance(values[0], tuple):
             return tuple(whole(list(several)) for several in zip(*values, strict=True))
         return combine(values)

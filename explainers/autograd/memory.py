@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from torch import Tensor
 
 from explainers.autograd.recording import Recording
-from explainers.errors import ExplainerError
+from explainers.errors import MemoryShortageError
 from explainers.models.eval_mode import with_gradients
 from explainers.models.memory import free_memory
 from explainers.models.model import Model
@@ -35,6 +35,15 @@ def estimate_of_one(model: Model, tensors: Mapping[str, Tensor]) -> int:
     length, width = _shape(model, tensors)
     heads = int(model.details.get("heads") or 1)
     return len(model.blocks) * (_OF_WIDTH * length * width + _OF_WEIGHTS * heads * length**2) * model.dtype.itemsize
+
+
+def bytes_recomputed(model: Model, tensors: Mapping[str, Tensor]) -> int:
+    """Estimate the bytes that a recording of one sample takes whose activations are computed again, block by block: the input and the
+    output of each block, and all that one block keeps.
+    """
+    length, width = _shape(model, tensors)
+    of_a_block = estimate_of_one(model, tensors) / max(1, len(model.blocks))
+    return int(2 * len(model.blocks) * length * width * model.dtype.itemsize + OVERHEAD_FACTOR * of_a_block)
 
 
 def measure_one(model: Model, tensors: Mapping[str, Tensor]) -> int:
@@ -76,6 +85,7 @@ def rows_at_once(
     least: int,
     *,
     propagated: bool = False,
+    recomputed: bool = False,
     apart: int = 0,
     times: float = 1.0,
 ) -> int:
@@ -83,34 +93,38 @@ def rows_at_once(
 
     propagated  whether it is a :class:`explainers.autograd.forward_decomposition.ForwardDecomposition`, which keeps nothing for a backward
                 pass
+    recomputed  whether its activations are computed again: see :func:`bytes_recomputed`
     apart       further bytes that are needed
     times       the size of its numbers relative to the model's own: 2 for float64 instead of float32
 
-    Raises ExplainerError, with both figures and what to send instead, if not even the ``least`` fit.
+    Raises MemoryShortageError, with both figures and what to send instead, if not even the ``least`` fit.
     """
-    free, most_of_one = free_memory(model.device), times * estimate_of_one(model, tensors)
+    estimate = bytes_recomputed if recomputed and not propagated else estimate_of_one
+    free, most_of_one = free_memory(model.device), times * estimate(model, tensors)
     if free is None or (most * most_of_one + apart) * SAFETY_FACTOR <= free:
         return most
     too_large = most_of_one > SAFETY_FACTOR * SAFETY_FACTOR * free  # not even measuring fits
-    of_a_row = most_of_one if too_large else times * _bytes_of_a_row(model, tensors, propagated)
+    of_a_row = most_of_one if too_large or (recomputed and not propagated) else times * _bytes_of_a_row(model, tensors, propagated)
     fit = max(0, int((MAX_FREE_MEMORY_SHARE * free - apart) / of_a_row))
     if fit >= least:
         return min(fit, most)
     samples = rows_of(model, tensors)
     fewer = fit * samples // least  # of the inputs
     remedy = f"send at most {fewer} at once" if fewer else "choose a smaller model, a smaller input or another method, or free memory"
-    raise ExplainerError(
+    raise MemoryShortageError(
         f"This needs about {(least * of_a_row + apart) / 1e9:.2g} GB of memory for {samples} {'input' if samples == 1 else 'inputs'} by "
         f"{model.name}, and {free / 1e9:.2g} GB are free ({model.device.type}): {remedy}."
     )
 
 
-def check_memory(model: Model, tensors: Mapping[str, Tensor], times: float = 1.0, *, recorded: bool = True) -> None:
-    """Raise ExplainerError if a recording of these inputs does not fit, or, where it is not ``recorded``, a pass that keeps nothing for the
-    way back; see :func:`rows_at_once`.
+def check_memory(
+    model: Model, tensors: Mapping[str, Tensor], times: float = 1.0, *, recorded: bool = True, recomputed: bool = False
+) -> None:
+    """Raise MemoryShortageError if a recording of these inputs does not fit, or, where it is not ``recorded``, a pass that keeps nothing
+    for the way back; see :func:`rows_at_once`.
     """
     rows = rows_of(model, tensors)
-    rows_at_once(model, tensors, rows, rows, times=times, propagated=not recorded)
+    rows_at_once(model, tensors, rows, rows, times=times, propagated=not recorded, recomputed=recomputed)
 
 
 def _bytes_of_a_row(model: Model, tensors: Mapping[str, Tensor], propagated: bool) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any
@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from explainers.autograd.attention_trial import attention_plan_of
-from explainers.autograd.backward_pass import BackwardPass, missing_of, places_of, seconds_on, signals_at
+from explainers.autograd.backward_pass import BackwardPass, missing_of, places_of, signals_at
 from explainers.autograd.detached import DetachedNumbers
 from explainers.autograd.detached_trial import functions_that_matter
 from explainers.autograd.dispatch import active
@@ -25,11 +25,21 @@ from explainers.autograd.opaque import Insides, on_path, record_of
 from explainers.autograd.operators import Add, LinearMap, MatMul
 from explainers.autograd.operators.arithmetic import OF_ATTENTION
 from explainers.autograd.own_code import own_code
+from explainers.autograd.queued import Stopwatch
+from explainers.autograd.recomputation import (
+    BlockRun,
+    NotKept,
+    OutsideOfBlocks,
+    Recomputation,
+    reason_against_recomputation,
+    without_cache,
+)
 from explainers.autograd.recorder import Operator, argument_names
 from explainers.autograd.rounding import ACCUMULATED_ROUNDING, error_of, exact, value_of
 from explainers.autograd.rules import Rule
 from explainers.autograd.rules.without_attention import WITHOUT_ATTENTION
-from explainers.autograd.signals import ACCOUNT, ALL, AttentionParts, Fields, Signals, covers
+from explainers.autograd.saved_values import KeptRecord
+from explainers.autograd.signals import ACCOUNT, ALL, INSIDE_BLOCKS, AttentionParts, BatchTarget, Fields, Signals, covers
 from explainers.autograd.structure.attention_kinds import AttentionKind
 from explainers.autograd.structure.attention_products import softmaxes_behind
 from explainers.autograd.structure.biases import BiasTerms
@@ -42,6 +52,7 @@ from explainers.models.layout import Layout
 from explainers.models.model import Model
 from explainers.models.structure.head_reading import NO_GRADIENT
 from explainers.models.structure.hooks import in_this_thread, remove_hooks_after
+from explainers.models.tf32 import products_in_float32
 from explainers.models.tokens import mask_of
 
 
@@ -57,6 +68,8 @@ class Recording:
     exit_block    the head reads ``exit_through`` of that block's output instead of the last block's: LeGrad
     single_head   the last block attends with one head over its whole width: Grad-ECLIP's published code
     double        everything in float64 whatever the weights are in, converted on the way: for rules that amplify rounding
+    recomputed    the activations inside the blocks are not kept but computed again on the way back, block by block, to save memory:
+                  :mod:`explainers.autograd.recomputation`. What is read inside of blocks raises ReadsInsideError then
     moved         a function whose detached numbers are moved a little, to see whether they matter
 
     The model runs as it is written, not compiled. Afterwards, also after an error, it is unchanged: hooks are removed, modes restored, and
@@ -78,17 +91,26 @@ class Recording:
         exit_through: Change | None = None,
         single_head: bool = False,
         double: bool = False,
+        recomputed: bool = False,
         moved: str | None = None,
     ) -> None:
         if own_code().blocks:
             raise ExplainerError("A model cannot be explained in a block of backward_rule: ask for the explanation before it or after it.")
+        if recomputed and (reason := reason_against_recomputation(model)) is not None:
+            raise ExplainerError(reason)
         self.model = model
         self.double = double
+        self.recomputed = recomputed
+        recording = weakref.proxy(self)  # no cycle: see run
+        self._recomputation = Recomputation(lambda run: Recording._run_again(recording, run)) if recomputed else None
+        self._run: BlockRun | None = None  # the block that runs now, if it is one to run again
+        self._has_single_head = single_head
         self.layout: Layout = model.layout_of(tensors)
         self.nodes = Nodes()
         self.backward_pass = BackwardPass(Rule())
         self.rounding: Mapping[int, float] = {}  # by position, the rounding that a value has gathered, where it was measured
-        self._cache: dict[tuple[Rule, bytes], Signals] = {}
+        self._cache: dict[tuple[Rule, int | bytes], Signals] = {}
+        self._starts: dict[tuple[int, Rule], tuple[BatchTarget, Tensor]] = {}  # with the targets, whose ids are theirs as long as they live
         self._forward: ForwardPass | None = ForwardPass(entry, exit_block, exit_through, single_head, detached=DetachedNumbers(moved))
 
         tensors = {k: doubled(v) for k, v in tensors.items()} if double else dict(tensors)
@@ -184,6 +206,18 @@ class Recording:
         return block_kind.with_input_tokens(args, kwargs, x.clone())  # what is kept stays as it is where the model writes into its tokens
 
     def _before_block(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        arguments = self._begin_block(args, kwargs)
+        if self._recomputation is not None:
+            block_kind = self.model.block_kind
+            # a block may write into its argument; what enters the first one may be no x^1 any more
+            x = block_kind.input_tokens(args, kwargs).detach().clone() if arguments is None else self.nodes.blocks[-1].input.detach()
+            args, kwargs = without_cache(block_kind.with_input_tokens(args, kwargs, x))
+            self._run = BlockRun(len(self.nodes.blocks) - 1, module, args, kwargs, x, self.position)
+            self.forward_pass.saved.begin_log()
+        return arguments
+
+    def _begin_block(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Note that a block begins, and return the arguments that it gets in place of its own; None: it keeps its own."""
         first, block_kind = not self.nodes.blocks, self.model.block_kind
         stream, x = block_kind.stream_shape(args, kwargs), record_of(self, block_kind.input_tokens(args, kwargs))
         if first and self.forward_pass.x1 is not None:
@@ -198,6 +232,8 @@ class Recording:
         block_kind, block, forward_pass = self.model.block_kind, self.nodes.blocks[-1], self.forward_pass
         block.end = len(self.nodes.ran)
         block.output = record_of(self, block_kind.output_tokens(output))
+        if self._run is not None:
+            self._forget_inside(self._run, block)
         shown = block.output
         if forward_pass.exit_block is not None and len(self.nodes.blocks) == len(self.model.blocks):
             shown = self.block_outputs[forward_pass.exit_block]
@@ -210,6 +246,34 @@ class Recording:
         if isinstance(output, Tensor) or type(output) in (tuple, list) or shown is not block.output or not block_kind.is_row:
             return block_kind.with_output_tokens(output, shown.clone())
         return None
+
+    def _forget_inside(self, run: BlockRun, block: Block) -> None:
+        """Release what a block has kept, which is computed again when it is read."""
+        assert self._recomputation is not None
+        run.output, self._run = block.output, None
+        log = self.forward_pass.saved.end_log()
+        self.forward_pass.saved.drop(log, self._recomputation.reader(run, len(log)))
+        for node in self.nodes.inside(block):
+            node.operands, node.output = (), None
+
+    def _run_again(self, run: BlockRun) -> tuple[Tensor, Sequence[KeptRecord]]:
+        """Run a block again on its input, and return its output and what its operators kept, in order."""
+        block_kind, nodes, forward = self.model.block_kind, self.nodes, self._forward
+        x = run.x.detach().requires_grad_()
+        self.nodes = Nodes(blocks=nodes.blocks[: run.number], class_blocks=nodes.class_blocks, entry=0)
+        self.nodes.start(x)
+        self.nodes.blocks.append(Block(1, x, self.nodes.of(x), nodes.blocks[run.number].stream))
+        self._forward = ForwardPass(position=run.position, x1=x, single_head=self._has_single_head)
+        view = nullcontext() if self.model.view is None else self.model.view()
+        try:
+            mode = RecordingMode(self, self.forward_pass)
+            with torch.inference_mode(False), torch.enable_grad(), view, evaluating(self.model.module), mode:
+                args, kwargs = block_kind.with_input_tokens(run.args, run.kwargs, x.clone())
+                self.forward_pass.saved.begin_log()
+                output = block_kind.output_tokens(run.module(*args, **kwargs))
+                return output, self.forward_pass.saved.end_log()
+        finally:
+            self.nodes, self._forward = nodes, forward
 
     def _before_class_block(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         x = class_token_first(tokens_among(args, kwargs))
@@ -305,7 +369,8 @@ class Recording:
 
         pull = partial(Recording.pull_several, recording, WITHOUT_ATTENTION)
         plan = partial(attention_plan_of, self.model, recording, Recording)
-        return ModelStructure(self.nodes, self.layout, self.model.block_kind, self.model.reads_text, attention_kind, gradient, pull, plan)
+        kind = OutsideOfBlocks if self.recomputed else ModelStructure
+        return kind(self.nodes, self.layout, self.model.block_kind, self.model.reads_text, attention_kind, gradient, pull, plan)
 
     @cached_property
     def detached(self) -> frozenset[str]:
@@ -400,9 +465,12 @@ class Recording:
     def _follow(self, backward_pass: BackwardPass) -> Iterator[None]:
         before, self.backward_pass = self.backward_pass, backward_pass
         try:
-            yield
+            with products_in_float32():
+                yield
         finally:
             self.backward_pass = before
+            if self._recomputation is not None:
+                self._recomputation.release()
 
     def pull(self, rule: Rule, output: Tensor, at: Tensor, output_gradient: Tensor, differentiable: bool = False) -> Tensor | None:
         """Return the signal that reaches ``at`` under ``rule`` from a signal at ``output``; None if no signal does. Both are tensors of
@@ -441,17 +509,38 @@ class Recording:
 
     def cached_backward(self, rule: Rule, output_gradient: Tensor, fields: Fields = ALL) -> Signals:
         """Run :meth:`backward` with these arguments and return its signals; they are cached, so that the same pass runs only once."""
-        key = (rule, output_gradient.detach().cpu().to(torch.float64).numpy().tobytes())
+        fields = self.known_fields(fields)
+        key = (rule, self._key_of(output_gradient))
         known = self._cache.get(key)
         if known is None or not covers(known.fields, fields):
             known = self._cache[key] = self.backward(rule, output_gradient, fields if known is None else fields | known.fields)
         return known
+
+    def known_fields(self, fields: Fields) -> Fields:
+        """Return the fields of which a backward pass is asked: of all of them those that there are."""
+        return fields - INSIDE_BLOCKS if self.recomputed and fields >= ALL else fields
 
     signals = cached_backward  # its name in 0.2
 
     def forget_signals(self) -> None:
         """Release all cached signals."""
         self._cache.clear()
+        self._starts.clear()
+
+    def start_of(self, chosen: BatchTarget, rule: Rule) -> Tensor:
+        """Return the gradient (B, C) with which a backward pass begins for a target; the same tensor for the same target."""
+        key = (id(chosen), rule)
+        if key not in self._starts:
+            self._starts[key] = (chosen, chosen.output_gradient(self.logits, rule))
+        return self._starts[key][1]
+
+    def _key_of(self, output_gradient: Tensor) -> int | bytes:
+        """Return what tells one start of a backward pass from others: its numbers or, of one that :meth:`start_of` made and on a GPU, which
+        would be waited for, the tensor itself.
+        """
+        if any(output_gradient is start for _, start in self._starts.values()):
+            return id(output_gradient)
+        return output_gradient.detach().cpu().to(torch.float64).numpy().tobytes()
 
     def backward(self, rule: Rule, output_gradient: Tensor, fields: Fields = ALL, logits: Tensor | None = None) -> Signals:
         """Run one backward pass under ``rule`` from ``output_gradient`` (B, C), the signal at the logits, as far as ``fields`` need it, and
@@ -459,7 +548,8 @@ class Recording:
         :data:`~explainers.autograd.signals.ACCOUNT` is among the fields. ``logits``: a result of :meth:`logits_from`, to start there
         instead of at the recording's own.
         """
-        started, logits = seconds_on(self.logits.device), self.logits if logits is None else logits
+        stopwatch, logits = Stopwatch(self.logits.device), self.logits if logits is None else logits
+        fields = self.known_fields(fields)
         if "bias" in fields:
             fields |= ACCOUNT
         biases = BiasTerms(self.block_inputs[0], self.layout, self.class_tokens, self.model.block_kind) if "bias" in fields else None
@@ -469,13 +559,15 @@ class Recording:
         start = exact(start) if estimated else start
         with self._follow(backward_pass):
             arrived = torch.autograd.grad(logits, ends, start, retain_graph=True, allow_unused=True) if ends else ()
-        seconds = seconds_on(logits.device) - started
+        stopwatch.stop()
         values = [torch.zeros_like(end) if g is None else value_of(g) for end, g in zip(ends, arrived, strict=True)]
-        signals = signals_at(places, values, fields, backward_pass, seconds, self.structure)
+        signals = signals_at(places, values, fields, backward_pass, stopwatch, self.structure)
         if rule.accounts and covers(fields, ACCOUNT):
             begun = (output_gradient * logits.detach()).sum(1)
             signals = replace(signals, missing=missing_of(signals, self.block_inputs[0].detach(), begun))
+        if self.recomputed:
+            signals = replace(signals, attention_inputs=NotKept(), attentions=NotKept(), contexts=NotKept())
         if not estimated:
             return signals
         errors = [torch.zeros_like(end) if g is None else error_of(g) for end, g in zip(ends, arrived, strict=True)]
-        return replace(signals, errors=signals_at(places, errors, fields, backward_pass, seconds, self.structure))
+        return replace(signals, errors=signals_at(places, errors, fields, backward_pass, stopwatch, self.structure))

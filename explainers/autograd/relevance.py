@@ -13,6 +13,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from explainers.autograd.queued import is_queued
+
 Inputs = Literal["both", "positive", "each"]
 #: A sum of the positive pairs that is less than this part of that of all pairs is added up by itself.
 LEAST_PART = 0.02
@@ -65,8 +67,10 @@ def _split_by_halves(
     product: Tensor,
 ) -> Tensor | None:
     """Compute :func:`split_linear` from xW and |x||W|, as the sum of the positive pairs is half of their sum. None if an output has no
-    positive pairs, or so small a part of them that the difference would lose it to rounding.
+    positive pairs, or so small a part of them that the difference would lose it to rounding; and on a GPU, which would be waited for.
     """
+    if is_queued(x):
+        return None
     size, absolute = x.abs(), weight.abs()
     whole = forward(size, absolute)
     if float(torch.add(product, whole, alpha=1 - 2 * LEAST_PART).amin()) <= 0:

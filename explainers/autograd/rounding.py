@@ -17,6 +17,7 @@ from torch import Tensor
 from torch.utils._pytree import tree_map
 
 from explainers.autograd import relevance as splits
+from explainers.autograd.queued import is_queued
 
 BilinearMap = Callable[[Tensor, Tensor], Tensor]
 
@@ -204,7 +205,7 @@ def _normalised(shares: Tensor, r: Tensor, moved: Tensor, error: Tensor) -> Tens
     carried = (shares * error).abs_()
     off = torch.hypot(moved, carried).square_().sum(each, keepdim=True).sqrt_()
     is_unsure = 2 * off > sums.abs()  # the sign of its sum is not known
-    if bool(opposite.any()):
+    if is_queued(opposite) or bool(opposite.any()):
         apart = shares[0] - shares[1]
         squares = (apart * error).square_().addcmul_(moved, moved, value=4)  # by element, of what moves D
         rest = (squares.sum(dims, keepdim=True) - squares).clamp_(min=0).sqrt_()

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from explainers.autograd import rounding
+from explainers.autograd.queued import is_queued
 
 
 def backward_on_nonzero_rows(back: Callable[..., Tensor], signal: Tensor, *tensors: Tensor) -> Tensor:
@@ -25,8 +26,10 @@ def backward_on_nonzero_rows(back: Callable[..., Tensor], signal: Tensor, *tenso
 
 
 def _few_rows(signal: Tensor) -> Tensor | None:
-    """Return the indices of the rows of a signal (B, S, N) that are not zero, if they are less than half of all; else None."""
-    if signal.dim() != 3 or signal.shape[1] < 2:
+    """Return the indices of the rows of a signal (B, S, N) that are not zero, if they are less than half of all; else None, and for a
+    signal on a GPU, which would be waited for.
+    """
+    if signal.dim() != 3 or signal.shape[1] < 2 or is_queued(signal):
         return None
     arrived = [rounding.value_of(signal), *([signal.error] if isinstance(signal, rounding.RelevanceWithError) else [])]
     if all(bool(arrived[0][:, token].any()) for token in (signal.shape[1] // 2, -1)):  # two tokens tell it of nearly every signal

@@ -10,6 +10,7 @@ queries and keys. Such a value is not kept but computed again, by the same funct
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, overload
 from weakref import WeakSet, ref
 
@@ -24,15 +25,23 @@ Compute = Callable[[], Tensor]
 
 
 class _Kept:
-    """A kept tensor and the version number it had, by which a later write into it is noticed."""
+    """A kept tensor and the version number it had, by which a later write into it is noticed; or, once it is dropped, how to get it again."""
 
-    __slots__ = ("__weakref__", "value", "version")
+    __slots__ = ("__weakref__", "_again", "value", "version")
 
     def __init__(self, value: Tensor) -> None:
         self.value, self.version = value, value._version
+        self._again: Compute | None = None
+
+    def drop(self, again: Compute) -> None:
+        """Release the value, which ``again`` returns from now on."""
+        del self.value
+        self._again = again
 
     def read(self) -> Tensor:
         """Return the kept value, after a check that nothing has overwritten it."""
+        if self._again is not None:
+            return self._again()
         _check(self)
         return self.value
 
@@ -56,10 +65,14 @@ class _Recomputed:
         return whole.as_strided(size, stride, whole.storage_offset() + offset)
 
 
+#: What is kept of a value: the value, or how to compute it.
+KeptRecord = _Kept | _Recomputed
+
+
 class SavedTensors(Sequence[Any]):
     """The tensors that an operator kept, each read on first access in a backward pass; None stays None."""
 
-    def __init__(self, kept: Sequence[_Kept | _Recomputed | None]) -> None:
+    def __init__(self, kept: Sequence[KeptRecord | None]) -> None:
         self._kept = kept
         self._read: dict[int, Tensor] = {}
 
@@ -93,9 +106,34 @@ class SavedValues:
         self._new: WeakSet[_Kept] = WeakSet()  # since a tensor was last written into
         self._by_memory: dict[int, WeakSet[_Kept]] = {}
         self._recomputed = WeakTensorKeyDictionary()  # tensors that can be computed again: at which version, and how
+        self._log: list[KeptRecord] | None = None  # what is kept in the block that runs now, in order
 
-    def keep(self, value: Tensor) -> _Kept | _Recomputed:
+    def keep(self, value: Tensor) -> KeptRecord:
         """Keep a value with its present numbers, or how to recompute it if that is known; return the kept record."""
+        kept = self._record(value)
+        if self._log is not None:
+            self._log.append(kept)
+        return kept
+
+    def begin_log(self) -> None:
+        """Start to list what is kept from now on."""
+        self._log = []
+
+    def end_log(self) -> list[KeptRecord]:
+        """Return what was kept since :meth:`begin_log`, in order."""
+        log, self._log = self._log or [], None
+        return log
+
+    def drop(self, log: Sequence[KeptRecord], again: Callable[[int], Tensor]) -> None:
+        """Release the values of a log; ``again`` returns the value at a place of the log from now on."""
+        for place, kept in enumerate(log):
+            if isinstance(kept, _Kept):
+                self._new.discard(kept)
+                kept.drop(partial(again, place))
+        for several in self._by_memory.values():
+            several.difference_update([kept for kept in log if isinstance(kept, _Kept)])
+
+    def _record(self, value: Tensor) -> KeptRecord:
         for whole in (value,) if value._base is None else (value, value._base):
             known = self._recomputed.get(whole)
             if known is not None and known[0] == value._version:

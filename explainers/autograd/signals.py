@@ -5,10 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar, cast, overload
+from typing import Any, Protocol, TypeVar, cast, overload
 
 import torch
 from torch import Tensor
+
+from explainers.autograd.queued import Stopwatch
+from explainers.autograd.rules import Rule
 
 T = TypeVar("T")
 
@@ -16,6 +19,8 @@ T = TypeVar("T")
 Fields = frozenset[str]
 PER_BLOCK = ("block_inputs", "block_outputs", "attention_inputs", "attentions", "contexts", "class_attentions", "class_contexts")
 ALL: Fields = frozenset([*PER_BLOCK, "pooling", "placed", "pixels", "bias"])
+#: Those that are read inside of blocks.
+INSIDE_BLOCKS: Fields = frozenset(["attention_inputs", "attentions", "contexts"])
 #: What the account of a rule is made of: what arrives at x^1, and the bias terms on the way.
 ACCOUNT: Fields = frozenset(["block_inputs[0]", "bias"])
 
@@ -58,7 +63,7 @@ class Signals:
     unplaced      (B,): bias terms that belong to no token: those of a head that pools, or inside windows of a map of tokens
     pixels        (B, C, height, width), or None if the recording did not start at the pixels
     unruled       names of functions without a rule that the signal passed by ordinary gradient
-    seconds       how long the pass took
+    stopwatches   of the pass, or of the passes whose signals these are sums of
     class_attentions  (B, H, 1, 1 + S) each: signal at the attention of class-attention blocks after the others, as recorded
     class_contexts  (B, H, 1, d) each: signal at the output of that attention, before its projection; None if it was not seen
     placed        (B, tokens, D): signal where position embeddings were just added to the tokens; None if none were seen being added
@@ -78,7 +83,7 @@ class Signals:
     unplaced: Tensor | None
     pixels: Tensor | None
     unruled: frozenset[str]
-    seconds: float
+    stopwatches: tuple[Stopwatch, ...]
     placed: Tensor | None = None
     attention_inputs: tuple[Tensor | None, ...] = ()
     class_attentions: tuple[Tensor, ...] = ()
@@ -87,6 +92,11 @@ class Signals:
     errors: Signals | None = None
     fields: Fields = ALL
 
+    @property
+    def seconds(self) -> float:
+        """How long the pass took; on a GPU its end is waited for."""
+        return sum(stopwatch.seconds for stopwatch in self.stopwatches)
+
     def moved(self, seed: int) -> Signals:
         """Return signals whose relevance, when read, is changed by its estimated errors with random signs. Raises ValueError if no errors
         are known.
@@ -94,6 +104,16 @@ class Signals:
         if self.errors is None:
             raise ValueError("These signals have no errors.")
         return cast(Signals, _Moved(self, self.errors, seed))
+
+
+class BatchTarget(Protocol):
+    """Targets of a batch, which say where a backward pass starts for each sample."""
+
+    def repeat(self, times: int) -> BatchTarget:
+        """Return this target for a batch in which each sample is repeated ``times`` times in a row."""
+
+    def output_gradient(self, logits: Tensor, rule: Rule) -> Tensor:
+        """Return the gradient (B, C) with which the backward pass begins at the logits."""
 
 
 class PerBlock(Sequence[T]):

@@ -8,7 +8,8 @@ from torch import Tensor
 
 from explainers.models.memory import bytes_of_pass
 from explainers.models.model import Model
-from explainers.models.removal.token_removal import BATCH, TOKENS
+from explainers.models.passes import MAX_GPU_ROWS
+from explainers.models.removal.token_removal import TOKENS
 from explainers.models.tokens import row_length
 
 __all__ = ["tokens_at_once"]
@@ -22,11 +23,11 @@ def tokens_at_once(model: Model, tensors: Mapping[str, Tensor], kind: str, free:
     tensors     one whole input, a batch of one
 
     The memory of one token is measured: that of a pass of this input, divided by its number of tokens. Shorter inputs, and several
-    together, need less for each token. A pass has at most 64 inputs, and on a CPU at most 2,000 tokens, since longer passes are no faster
+    together, need less for each token. A pass has at most 256 inputs, and on a CPU at most 2,000 tokens, since longer passes are no faster
     there.
     """
     length = _length(model, tensors)
-    most = TOKENS if kind == "cpu" else BATCH * length
+    most = TOKENS if kind == "cpu" else MAX_GPU_ROWS * length
     if free is None:
         return most
     return max(1, min(most, int(MEMORY_SHARE * free * length / bytes_of_pass(model, tensors))))

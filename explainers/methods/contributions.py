@@ -13,6 +13,7 @@ from explainers.autograd.forward_decomposition import ForwardDecomposition
 from explainers.autograd.rules import RULES
 from explainers.errors import ExplainerError
 from explainers.methods.class_attention import ClassAttentionTrace, add_class_token
+from explainers.models.passes import Passes
 from explainers.records.trace import Trace
 
 T = TypeVar("T")
@@ -32,15 +33,15 @@ def propagate(
     ``block`` is the last block to run; None goes on to the logits. Only one pass is in memory at a time. With ``shares_biases``, biases are
     shared among the sources, so that all go through one pass.
     """
-    parts = []
     rule, x = trace.rule or RULES["libra"], trace.recording.block_inputs[0]
     tokens = x.shape[1] + class_attention_stage
     # of one block every contribution is kept, joined to one tensor and measured
     apart = 0 if block is None else 4 * x.numel() * tokens * x.element_size()
     least = 1 + tokens if shares_biases else 2
     inner = trace.repeats_at_once(max(INNER_BATCH, least * len(x)), least, propagated=True, apart=apart) - 1
-    for first in range(0, tokens, inner):
-        sources = torch.arange(first, min(first + inner, tokens))
+
+    def part_of(first: int, number: int) -> T:
+        sources = torch.arange(first, first + number)
         how = {
             "sources": sources,
             "rule": rule,
@@ -53,9 +54,9 @@ def propagate(
         assert isinstance(propagation, ForwardDecomposition)
         for name in sorted(propagation.unruled):
             trace.note(f"This model uses {name}, which is not linear: what tokens contribute there does not add up.")
-        parts.append(read(propagation, len(sources)))
-        del propagation
-    return parts
+        return read(propagation, len(sources))
+
+    return [part_of(0, tokens)] if shares_biases else list(Passes(inner).run(tokens, part_of))
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,6 @@ from explainers.methods.specs import Option
 from explainers.models.removal.patches import paint_patches
 from explainers.records.trace import MethodOutput, Trace
 
-INNER_BATCH = 32  # inputs in one forward pass
 SAMPLES = Option(int, 400, "how many maskings to try", minimum=8, maximum=100_000)
 
 
@@ -27,11 +26,12 @@ def hide(trace: Trace, sample: int, keep: Tensor) -> Tensor:
     """Return the explained number (K,) of one sample under K maskings ``keep`` (K, features) from 0 (hidden) to 1 (shown); a feature is a
     content token or a pixel.
     """
-    answers = []
-    for part in keep.split(INNER_BATCH):
-        logits = trace.answer(sample, len(part), _hider(trace, sample, part))
-        answers.append(trace.chosen.only(sample).repeat(len(part)).value(logits))
-    return torch.cat(answers)
+
+    def ask(first: int, number: int) -> Tensor:
+        logits = trace.answer(sample, number, _hider(trace, sample, keep[first : first + number]))
+        return trace.chosen.only(sample).repeat(number).value(logits)
+
+    return torch.cat(list(trace.answer_passes.run(len(keep), ask)))
 
 
 def _hider(trace: Trace, sample: int, keep: Tensor) -> Callable[[str, Tensor], Tensor]:

@@ -69,7 +69,7 @@ class Request:
             return self._read(trace)
         traces = [trace.about(half) for half in halves]
         towards, against = (self._read(each) for each in traces)
-        trace.waited += sum(each.waited for each in traces)
+        trace.passes += [each for about in traces for each in about.passes]
         return towards.above(against)
 
     def _read(self, trace: Trace) -> MethodOutput:

@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 from explainers.models.matrix_products import FasterProducts
+from explainers.models.tf32 import products_in_float32
 
 _EVALUATING: WeakKeyDictionary[nn.Module, int] = WeakKeyDictionary()  # how many passes hold a module that was training
 _EVALUATING_LOCK = threading.Lock()
@@ -43,10 +44,10 @@ def without_compilation() -> Iterator[None]:
 
 @contextmanager
 def evaluating(module: nn.Module) -> Iterator[None]:
-    """Switch off dropout and compiled code inside this context; every module's own mode is restored when the last pass over
+    """Switch off dropout, compiled code and TF32 inside this context; every module's own mode is restored when the last pass over
     it has ended.
     """
-    with without_compilation(), _in_eval_mode(module):
+    with without_compilation(), products_in_float32(), _in_eval_mode(module):
         yield
 
 

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from typing import Any, get_args
 
 import torch
+from torch import nn
 
 import explainers.models.libraries.torchvision_ops  # noqa: F401  (before timm and transformers)
 from explainers.errors import ExplainerError
@@ -36,6 +37,8 @@ from explainers.models.outputs import Output
 from explainers.models.wrapping import wrap
 from explainers.plugins import ARCHITECTURE_GROUP, load_group
 
+#: The types in which the weights of a model can be loaded.
+DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 _LABELS = "labels.json"
 #: The files of transformers' tokenizers and image processors; a folder that holds one has at least one of its files.
 _SAVED_FILES: dict[str, tuple[str, ...]] = {
@@ -55,9 +58,10 @@ def load(
     preprocess: Any = None,
     tokenizer: Any = None,
     progress: DownloadProgress | None = None,
+    dtype: torch.dtype = torch.float32,
     **structure: Any,
 ) -> Model:
-    """Load a model in eval mode, in float32, on ``device`` (None: CUDA if there is any, else the CPU), ready to explain.
+    """Load a model in eval mode, in ``dtype``, on ``device`` (None: CUDA if there is any, else the CPU), ready to explain.
 
     name      an embedded model ("scenes-vit"), "timm/<name>", "hf/<organisation>/<name>", "openclip/<model>/<pretrained>" (with the extra
               openclip), or the path of a folder with config.json and weights, as timm or as transformers writes them
@@ -66,20 +70,25 @@ def load(
                            own folder has none
     structure  kind, blocks, entry and prefix of :func:`explainers.wrap`
     progress  called with a text and the finished fraction (None: unknown) while files are downloaded
+    dtype     torch.float32, or torch.bfloat16 or torch.float16 for half of the memory: maps then have two or three digits
+              (docs/precision.md)
 
-    Raises ExplainerError for an unknown name or device, for a folder that lacks a file, and, within 5 seconds, when the hub is needed and
-    cannot be reached.
+    Raises ExplainerError for an unknown name, device or dtype, for a folder that lacks a file, and, within 5 seconds, when the hub is
+    needed and cannot be reached.
     """
     torch_device = device_named(device)
     text = str(name)
+    if dtype not in DTYPES:
+        raise ExplainerError(f"dtype={dtype}: choose one of {', '.join(map(str, DTYPES))}.")
     said = {"labels": labels, "output": output, "head": head}
     said |= {"preprocess": _load_if_named(preprocess, "AutoImageProcessor"), "tokenizer": _load_if_named(tokenizer, "AutoTokenizer")}
-    how: dict[str, Any] = {"device": torch_device, **structure, **{key: value for key, value in said.items() if value is not None}}
+    how: dict[str, Any] = {"device": torch_device, "dtype": dtype, **structure}
+    how |= {key: value for key, value in said.items() if value is not None}
     if text in embedded_names():
         return _from_folder(embedded_path(text), text, how)
     if text.startswith("openclip/"):
         module, own_tokenizer = openclip.load(text, progress)
-        return wrap(module, name=text, **{"tokenizer": own_tokenizer, **how})
+        return _wrapped(module, name=text, **{"tokenizer": own_tokenizer, **how})
     repository = _repository(text)
     if repository is not None:
         folder = hub.fetch(repository, progress)
@@ -88,6 +97,11 @@ def load(
     if folder.is_dir():
         return _from_folder(folder, folder.resolve().name, how)
     raise ExplainerError(_describe_unknown_name(text))
+
+
+def _wrapped(module: nn.Module, *, dtype: torch.dtype, **how: Any) -> Model:
+    """Wrap a module whose weights are converted to ``dtype``, unless that is float32, in which they are read."""
+    return wrap(module if dtype == torch.float32 else module.to(dtype), **how)
 
 
 def _load_if_named(passed: Any, auto_class: str) -> Any:
@@ -200,7 +214,7 @@ def _timm_from_hub(name: str, folder: Path, how: Mapping[str, Any]) -> Model:
         module = timm.create_model(name.removeprefix("timm/"), pretrained=True, pretrained_cfg_overlay=overlay)
     except Exception as problem:  # each format of weights has errors of its own
         raise ExplainerError(f"timm cannot load {weights}: {problem}") from problem
-    return _in_everyday_words(wrap(module.eval(), name=name, **how))
+    return _in_everyday_words(_wrapped(module.eval(), name=name, **how))
 
 
 def _from_folder(folder: Path, name: str, how: Mapping[str, Any]) -> Model:
@@ -290,14 +304,14 @@ def _timm_from_folder(folder: Path, config: dict[str, Any], name: str, how: Mapp
         raise ExplainerError(f"timm cannot load {folder}: {problem}") from problem
     # a model that is blind to some patches cannot be asked which tokens change with the picture: its folder says it
     said = {"prefix": config["prefix"]} if "prefix" in config else {}
-    return wrap(module.eval(), name=name, **{**said, **how})
+    return _wrapped(module.eval(), name=name, **{**said, **how})
 
 
 def _molecules_from_folder(folder: Path, config: dict[str, Any], name: str, how: Mapping[str, Any]) -> Model:
     load_group(ARCHITECTURE_GROUP)
     module = build_molecule_model(config, folder)
     said = {"labels": config.get("label_names"), "reader": config.get("reader")}
-    return wrap(module.eval(), name=name, kind="molecule", **{**{key: value for key, value in said.items() if value}, **how})
+    return _wrapped(module.eval(), name=name, kind="molecule", **{**{key: value for key, value in said.items() if value}, **how})
 
 
 def _transformers_from_folder(folder: Path, config: dict[str, Any], name: str, how: Mapping[str, Any]) -> Model:
@@ -311,7 +325,7 @@ def _transformers_from_folder(folder: Path, config: dict[str, Any], name: str, h
         raise ExplainerError(f"{folder / 'config.json'} names the architecture {architecture!r}, which transformers does not have")
     with _hide_progress_bar():
         try:
-            module, report = model_class.from_pretrained(folder, dtype=torch.float32, local_files_only=True, output_loading_info=True)
+            module, report = model_class.from_pretrained(folder, dtype=how["dtype"], local_files_only=True, output_loading_info=True)
         except Exception as problem:  # each format of weights has errors of its own
             raise ExplainerError(f"transformers cannot load {folder}: {problem}") from problem
     # a pooler is laid on every backbone, also where its weights have none: its features are read without
@@ -333,7 +347,7 @@ def _transformers_from_folder(folder: Path, config: dict[str, Any], name: str, h
         tokenizer, most = companions.get("tokenizer"), max_length_of(folder)
         if tokenizer is not None and most is not None:
             tokenizer.model_max_length = min(tokenizer.model_max_length, most)
-    return wrap(module.eval(), name=name, **companions, **how)
+    return _wrapped(module.eval(), name=name, **companions, **how)
 
 
 def _frame_processor(folder: Path) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import weakref
 from collections import Counter
 from collections.abc import Mapping
@@ -17,7 +18,7 @@ from torch.utils._pytree import tree_leaves
 from explainers.models.eval_mode import evaluating
 from explainers.models.model import Model
 
-__all__ = ["bytes_of_pass", "bytes_of_weights", "free_memory", "total_memory"]
+__all__ = ["bytes_of_pass", "bytes_of_weights", "free_memory", "release_memory", "total_memory"]
 
 _GROUP = Path("/sys/fs/cgroup")  # what a container may take, where it may not take all
 
@@ -57,6 +58,13 @@ def bytes_of_weights(module: nn.Module) -> int:
     """Return the bytes of a module's parameters and buffers; those that share their memory count once."""
     storages = {tensor.untyped_storage().data_ptr(): tensor.untyped_storage() for tensor in (*module.parameters(), *module.buffers())}
     return sum(storage.nbytes() for storage in storages.values())
+
+
+def release_memory() -> None:
+    """Collect garbage, and return to the device what torch's allocator of GPU memory holds but does not use."""
+    gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
 
 
 def bytes_of_pass(model: Model, tensors: Mapping[str, Tensor]) -> int:

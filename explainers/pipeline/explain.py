@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import platform
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any, Protocol, TypedDict, Unpack, overload
 
@@ -14,23 +16,26 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
+from explainers.autograd.recomputation import ReadsInsideError
 from explainers.autograd.recording import Recording
 from explainers.autograd.rules import RULES, gradient_rules
-from explainers.errors import ExplainerError, circumstances
+from explainers.errors import ExplainerError, MemoryShortageError, circumstances
 from explainers.installation import DISTRIBUTION, package_version
 from explainers.methods import METHODS, Request, parse
 from explainers.methods.requests import Methods, read_methods
-from explainers.methods.requirements import defaults_of, for_probability, lacks_of, reason_against
+from explainers.methods.requirements import defaults_of, for_probability, lacks_of, missing_requirements, reason_against
 from explainers.models.eval_mode import with_gradients
 from explainers.models.inputs.types import ImageInput, Input, Prepared, Side, Single, TextInput
 from explainers.models.model import Model
 from explainers.models.outputs import notes_on_outputs
 from explainers.models.registers.moving import OutlierTokens, view_of
+from explainers.models.tf32 import asking_for_tf32
 from explainers.pipeline.abstentions import InputAbstentions
 from explainers.pipeline.batches import MapBatch, explain_batches
 from explainers.pipeline.long_texts import LONG_TEXTS, LongTexts, explain_long, read_windows
+from explainers.pipeline.memory_steps import explain_in_steps, words_of_kept
 from explainers.pipeline.places import ask_at, notes_of_place, single_inputs, with_chat_template
-from explainers.pipeline.precision import compute_maps, notes_on_scores
+from explainers.pipeline.precision import MakeMaps, compute_maps, notes_on_scores
 from explainers.pipeline.sinks import sink_notes
 from explainers.plugins import plugin_versions
 from explainers.records.outliers import added_token_notes, outlier_patches
@@ -160,8 +165,9 @@ def explain(
     observer  an :class:`Observer`, told of the prediction and of each map when it is done
     cancelled asked between passes; when true, :class:`Cancelled` is raised
     precision  ``auto``: maps of relevance are computed in the model's own precision, and in float64 where their estimated rounding error is
-               too large (over a thousandth of the largest score: docs/precision.md); ``double``: all of them in float64. Each map says
-               which precision it has, and why
+               too large (over a thousandth of the largest score: docs/precision.md); ``double``: all of them in float64; ``tf32``: as
+               ``auto``, and a GPU may round products of float32 to TF32, which is off otherwise. Each map of relevance, and each map that
+               is not in float32 or float64, says which precision it has, and why
     next_method  function from the remaining specs to the one that is computed next. If it returns None, no further method is computed. A
                  method's maps for all targets then come together. With several targets, and for a text in windows, the methods of the same
                  rule come with it: they share its passes. None: all of ``methods`` in their order
@@ -245,35 +251,98 @@ def _explain(
         options: dict[str, Any] = {"observer": observer, "check": checker(cancelled), "rounds": rounds}
         return explain_long(explain_batch, model, inputs, windows_of_inputs, target, seed=seed, **options)
     requests, spellings = ([], {}) if methods is None else read_methods(methods, len(model.blocks))
-    check = checker(cancelled)
-    with with_gradients():
-        pixels = any(r.pixels for r in requests)
-        session = Session(model, inputs, target, prompts=prompts, pixels=pixels, seed=seed, cancelled=cancelled, precision=precision)
-        lacks = lacks_of(session.recording)
-        requests, left_out = (requests, []) if requests else _choose_defaults(lacks, session.targets)
-        session.plan(reads for request in requests for reads in request.fields.items())
-        _check_requests(requests, lacks, session)
-        explanations = _make_explanations(session, requests, spellings)
-        for explanation in explanations:
-            explanation.notes += left_out
-            if observer is not None:
-                observer.on_prediction(explanation)
+    prepared = inputs if isinstance(inputs, Prepared) else model.prepare(inputs)
+    options = {"prompts": prompts, "cancelled": cancelled, "precision": precision}
+    work = _Work(model, prepared, target, requests, spellings, seed, observer, next_method, options)
+    with with_gradients(), asking_for_tf32(precision == "tf32"):
+        explain_in_steps(model, prepared.tensors, len(prepared), work.explain_part)
+    explanations = [work.explanations[i] for i in range(len(prepared))]
+    several = isinstance(inputs, list | tuple | Prepared) or len(explanations) > 1
+    return explanations if several else explanations[0]
+
+
+@dataclass(eq=False)
+class _Work:
+    """A batch that is explained, some of its inputs at a time. What is done stays done where memory runs out.
+
+    options       further arguments of :class:`Session`
+    explanations  those begun, by the index of their input
+    """
+
+    model: Model
+    prepared: Prepared
+    target: TargetLike | Sequence[TargetLike]
+    requests: list[Request]
+    spellings: dict[str, str]
+    seed: int
+    observer: Observer | None
+    next_method: NextMethod | None
+    options: dict[str, Any]
+    explanations: dict[int, Explanation] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._left_out: list[str] | None = None  # notes on default methods; None: not chosen yet
+        self._groups: Iterator[list[Request]] | None = None
+        self._chosen_groups: list[list[Request]] = []  # so far: those of the first inputs are those of all
+        self._steps_done: Counter[int] = Counter()  # by input, the methods whose maps it has, once for each target
+
+    def explain_part(self, first: int, number: int, recomputed: bool) -> None:
+        """Explain ``number`` of the inputs from ``first`` on, as far as they are not explained yet; ``recomputed`` as in
+        :class:`Session`.
+        """
+        rows, check = self.prepared.rows(first, number), checker(self.options["cancelled"])
+        pixels = any(request.pixels for request in self.requests)
+        session = Session(self.model, rows, self.target, pixels=pixels, seed=self.seed + first, recomputed=recomputed, **self.options)
+        lacks = missing_requirements(self.model) if recomputed else lacks_of(session.recording)
+        if self._left_out is None:
+            self.requests, self._left_out = (self.requests, []) if self.requests else _choose_defaults(lacks, session.targets)
+        session.plan(reads for request in self.requests for reads in request.fields.items())
+        _check_requests(self.requests, lacks, session)
+        if first not in self.explanations:
+            for i, explanation in enumerate(_make_explanations(session, self.requests, self.spellings), first):
+                self.explanations[i] = explanation
+                explanation.notes += self._left_out
+                if self.observer is not None:
+                    self.observer.on_prediction(explanation)
         targets_and_owners = session.targets_and_rows()
-        for group in [requests] if next_method is None else _rounds(requests, next_method, alone=len(targets_and_owners) == 1):
+        steps: Counter[int] = Counter()
+        for group in self._groups_of_requests(alone=len(targets_and_owners) == 1):
             for session_target, owners in targets_and_owners:
                 for request in group:
+                    indices = [first + owner for owner in owners]
+                    steps.update(set(indices))
+                    if all(steps[i] <= self._steps_done[i] for i in indices):
+                        continue  # done before memory ran out
                     check()
                     make_maps = partial(_maps_of_samples, request, session.samples)
-                    maps = compute_maps(session, session_target, request.rule, request.read, make_maps)
-                    for owner, attribution in zip(owners, maps, strict=True):
-                        explanations[owner].maps.append(attribution)
-                        if observer is not None:
-                            observer.on_map(explanations[owner], attribution)
+                    maps = self._compute(session, session_target, request, make_maps)
+                    self._steps_done.update(set(indices))
+                    for i, attribution in zip(indices, maps, strict=True):
+                        self.explanations[i].maps.append(attribution)
+                        if self.observer is not None:
+                            self.observer.on_map(self.explanations[i], attribution)
                 if len(targets_and_owners) > 1:
                     session.forget_signals()
         session.forget_signals()
-    several = isinstance(inputs, list | tuple | Prepared) or len(explanations) > 1
-    return explanations if several else explanations[0]
+
+    def _groups_of_requests(self, alone: bool) -> Iterator[list[Request]]:
+        """Yield the requests in groups, in the order that was chosen for the first inputs."""
+        if self._groups is None:
+            self._groups = iter([self.requests]) if self.next_method is None else _rounds(self.requests, self.next_method, alone=alone)
+        for number in count():
+            if number == len(self._chosen_groups):
+                group = next(self._groups, None)
+                if group is None:
+                    return
+                self._chosen_groups.append(group)
+            yield self._chosen_groups[number]
+
+    def _compute(self, session: Session, target: ResolvedTarget, request: Request, make_maps: MakeMaps) -> list[Attribution]:
+        """Compute the maps of a request. Raises MemoryShortageError for one that reads what is not kept where memory is short."""
+        try:
+            return compute_maps(session, target, request.rule, request.read, make_maps)
+        except ReadsInsideError as error:
+            raise MemoryShortageError(f"{request.spec} cannot run here: {error}. {words_of_kept(session.model, session.tensors)}") from None
 
 
 def _named_requests(methods: Methods | str | None, model: Model) -> list[Request]:

@@ -14,6 +14,7 @@ from explainers.models.eval_mode import answering
 from explainers.models.feature_scores import token_means
 from explainers.models.inputs.types import Windows
 from explainers.models.model import Model
+from explainers.models.passes import Passes, rows_per_pass
 from explainers.pipeline.precision import join_maps
 from explainers.records.notes import kind_of
 from explainers.records.result import Attribution, Explanation, WindowInfo
@@ -21,7 +22,7 @@ from explainers.records.targets import Classes, ResolvedTarget, TargetLike, as_t
 
 LongTexts = Literal["windows", "cut"]
 LONG_TEXTS: tuple[LongTexts, ...] = get_args(LongTexts)
-TOKENS_AT_ONCE = 2048  # of the windows that are recorded together
+TOKENS_AT_ONCE = 2048  # of the windows that are recorded together, on a CPU
 
 #: :func:`explainers.pipeline.explain.explain` with its model and methods already set.
 Explain = Callable[..., Any]
@@ -98,32 +99,34 @@ def explain_windows(
     for requests in [None] if rounds is None else rounds():
         methods = {} if requests is None else {"methods": [request.spec for request in requests]}
         specs += methods.get("methods", ())
-        for first in range(0, len(windows), _windows_per_pass(windows)):
-            rows = windows.rows(first, first + _windows_per_pass(windows))
+        for first in range(0, len(windows), _windows_per_pass(windows, model.device)):
+            rows = windows.rows(first, first + _windows_per_pass(windows, model.device))
             explain(rows, target=window_targets, seed=seed + first, observer=joiner, **methods)
     if rounds is not None:
         joiner.explanation.methods[:] = specs
     return joiner.explanation
 
 
-def _windows_per_pass(windows: Windows) -> int:
-    return max(1, TOKENS_AT_ONCE // windows.prepared.tensors["input_ids"].shape[1])
+def _windows_per_pass(windows: Windows, device: torch.device) -> int:
+    return rows_per_pass(device, max(1, TOKENS_AT_ONCE // windows.prepared.tensors["input_ids"].shape[1]))
 
 
 def window_logits(model: Model, windows: Windows, check: Callable[[], None]) -> Tensor:
     """Return the logits (windows, C) of each window; ``check`` is called between passes. The answer to the whole text is their mean."""
-    logits = []
+
+    def answer(first: int, number: int) -> Tensor:
+        check()
+        return model.forward(windows.rows(first, first + number).tensors).float().cpu()
+
     with answering(model.module):
-        for first in range(0, len(windows), _windows_per_pass(windows)):
-            check()
-            logits.append(model.forward(windows.rows(first, first + _windows_per_pass(windows)).tensors).float().cpu())
-    return torch.cat(logits)
+        return torch.cat(list(Passes(_windows_per_pass(windows, model.device)).run(len(windows), answer)))
 
 
 def _features(model: Model, windows: Windows) -> Tensor:
     """Return the mean of each window's tokens, (windows, D)."""
-    starts = range(0, len(windows), _windows_per_pass(windows))
-    return torch.cat([token_means(model, windows.rows(first, first + _windows_per_pass(windows)).tensors) for first in starts])
+    passes = Passes(_windows_per_pass(windows, model.device))
+    means = passes.run(len(windows), lambda first, number: token_means(model, windows.rows(first, first + number).tensors))
+    return torch.cat(list(means))
 
 
 @dataclass(eq=False)
@@ -224,7 +227,9 @@ class _WindowJoiner:
             scores=self.windows.join_scores([part.scores for part in parts]),
             content=torch.tensor([not token.special for token in self.windows.whole.tokens]),
             text=self.windows.whole,
-            seconds=sum(part.seconds for part in parts[:: _windows_per_pass(self.windows)]),  # each says what its batch took
+            seconds=sum(
+                part.seconds for part in parts[:: _windows_per_pass(self.windows, self.model.device)]
+            ),  # each says what its batch took
             adds_up_to=None,
             completeness_error=None,
             # each window draws its own samples: the map is no noisier than the noisiest of them

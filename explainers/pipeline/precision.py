@@ -20,6 +20,7 @@ from explainers.autograd.accumulated_rounding import accumulated_rounding_of
 from explainers.autograd.rounding import ACCUMULATED_ROUNDING
 from explainers.autograd.rules import Rule
 from explainers.errors import ExplainerError
+from explainers.models.tf32 import is_tf32_asked
 from explainers.records.result import Attribution, MapPrecision, Numerics
 from explainers.records.session import Session
 from explainers.records.targets import ResolvedTarget
@@ -57,9 +58,9 @@ def compute_maps(
     """
     trace = session.trace(target, rule)
     if rule is None or not rule.is_relevance:
-        return make_maps(trace, None)
+        return _say_precision(session, make_maps(trace, None))
     started, double_trace = time.perf_counter(), None
-    dtype, reason = _name(session.recording.logits.dtype), _reason_for_float64(session)
+    dtype, reason = _dtype_of(session), _reason_for_float64(session)
     if reason is None:
         estimate = estimate_rounding(session, trace, run_method)
         scores, needs_double = estimate.output.scores, _needs_float64(session, estimate)
@@ -86,6 +87,21 @@ def compute_maps(
         maps = [replace(attribution, precision=MapPrecision("float64", reason)) for attribution in make_maps(double_trace, None)]
     seconds = time.perf_counter() - started + trace.waited + (0.0 if double_trace is None else double_trace.waited)
     return [replace(attribution, seconds=seconds) for attribution in maps]
+
+
+def _dtype_of(session: Session) -> str:
+    """Return the name of the model's own precision, as a map says it."""
+    logits = session.recording.logits
+    return f"{_name(logits.dtype)} with TF32" if is_tf32_asked(logits.device) and logits.dtype == torch.float32 else _name(logits.dtype)
+
+
+def _say_precision(session: Session, maps: list[Attribution]) -> list[Attribution]:
+    """Return maps without relevance with their precision, where it is another than float32 or float64 throughout."""
+    dtype = _dtype_of(session)
+    if dtype in ("float32", "float64"):
+        return maps
+    reason = "TF32 was asked for." if dtype.endswith("TF32") else f"The model's weights are {dtype}."
+    return [replace(attribution, precision=MapPrecision(dtype, reason)) for attribution in maps]
 
 
 def choose_trace(session: Session, target: ResolvedTarget, rule: Rule | None, run_method: RunMethod) -> Trace:

@@ -37,7 +37,7 @@ from explainers.records.targets import (
 from explainers.records.trace import Answer, Trace
 
 Check = Callable[[], None]
-Precision = Literal["auto", "double"]
+Precision = Literal["auto", "double", "tf32"]
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 
 
@@ -67,9 +67,11 @@ class Session:
     """A batch of inputs, recorded once in the model's own precision, and the targets that are asked about.
 
     ``model`` is a :class:`Model`, or anything that :func:`explainers.open` takes, which is opened without checks. ``prompts`` are the
-    prompts with which a CLIP model compares its images, None: those that the targets name; only the probability of a prompt depends on the
-    others. ``cancelled`` is asked before each pass; when true, :class:`Cancelled` is raised. ``precision`` "double" computes relevance in
-    float64 whatever its estimated error. Raises ExplainerError for an input or a target that does not fit the model.
+    prompts with which a CLIP model compares its images, None: those that the targets name; only the probability of a prompt depends
+    on the others. ``recomputed``: activations inside the blocks are computed again on the way back, which saves memory
+    (:mod:`explainers.autograd.recomputation`). ``cancelled`` is asked before each pass; when true, :class:`Cancelled` is raised.
+    ``precision`` "double" computes relevance in float64 whatever its estimated error. Raises ExplainerError for an input or a target
+    that does not fit the model.
 
     prepared  the inputs; prepared_prompts  the prompts of a CLIP model
     tensors   the tensors that the model took
@@ -91,10 +93,11 @@ class Session:
         seed: int = 0,
         cancelled: Callable[[], bool] | None = None,
         precision: Precision = "auto",
+        recomputed: bool = False,
     ) -> None:
         if precision not in PRECISIONS:
             raise ExplainerError(f"precision={precision!r}: choose one of {', '.join(PRECISIONS)}.")
-        self.precision = precision
+        self.precision, self.recomputed = precision, recomputed
         self.model = model = open_unchecked(model).seen_from(side)
         self.targets = as_targets(target, None if model.kind == "clip" else model.labels)
         self._pixels, self._seed, self._check = pixels, check_seed(seed), checker(cancelled)
@@ -111,9 +114,9 @@ class Session:
                 raise ExplainerError(f"{name} holds numbers that are not finite (NaN or infinite): mend the input.")
         self._fields: dict[Rule, Fields] = {}
         self._check()
-        check_memory(model, self.tensors)
+        check_memory(model, self.tensors, recomputed=recomputed)
         with name_expected_size(model, self.tensors):
-            self.recording = Recording(model, self.tensors, pixels=pixels)
+            self.recording = Recording(model, self.tensors, pixels=pixels, recomputed=recomputed)
         logits = self.recording.logits.detach()
         self.answers = logits.T if model.side == "text" else logits
         self.targets = expand_targets(self.targets, Classes.of(model, self.labels), self.answers)
@@ -128,8 +131,9 @@ class Session:
         if self.recording.logits.dtype == torch.float64:
             return self.recording
         self._check()
-        check_memory(self.model, self.tensors, FLOAT64_OVERHEAD * torch.float64.itemsize / self.recording.logits.dtype.itemsize)
-        return Recording(self.model, self.tensors, pixels=self._pixels, double=True)
+        times = FLOAT64_OVERHEAD * torch.float64.itemsize / self.recording.logits.dtype.itemsize
+        check_memory(self.model, self.tensors, times, recomputed=self.recomputed)
+        return Recording(self.model, self.tensors, pixels=self._pixels, double=True, recomputed=self.recomputed)
 
     def forget_signals(self) -> None:
         """Free the signals of all backward passes so far."""
@@ -192,11 +196,11 @@ class Session:
         return content
 
     def _rows(self, most: int, least: int, propagated: bool, apart: int) -> int:
-        return rows_at_once(self.model, self.tensors, most, least, propagated=propagated, apart=apart)
+        return rows_at_once(self.model, self.tensors, most, least, propagated=propagated, recomputed=self.recomputed, apart=apart)
 
     @property
     def _rerun(self) -> Rerun:
-        return rerunner(self.model, self.tensors, self._check)
+        return rerunner(self.model, self.tensors, self._check, recomputed=self.recomputed)
 
     @property
     def _answer(self) -> Answer:
@@ -212,8 +216,10 @@ class Session:
         return answer
 
 
-def rerunner(model: Model, tensors: dict[str, Tensor], check: Check) -> Rerun:
-    """Return a function that records ``tensors`` again, with the arguments of :meth:`Trace.rerun`."""
+def rerunner(model: Model, tensors: dict[str, Tensor], check: Check, *, recomputed: bool = False) -> Rerun:
+    """Return a function that records ``tensors`` again, with the arguments of :meth:`Trace.rerun`; ``recomputed`` as in
+    :class:`Recording`.
+    """
 
     def rerun(
         repeats: int = 1, *, change: Callable[[str, Tensor], Tensor] | None = None, kind: type[Recording] = Recording, **options: Any
@@ -223,7 +229,8 @@ def rerunner(model: Model, tensors: dict[str, Tensor], check: Check) -> Rerun:
         if change is not None:
             repeated = {k: change(k, v) for k, v in repeated.items()}
         if kind is Recording:
-            check_memory(model, repeated)
+            check_memory(model, repeated, recomputed=recomputed)
+            options |= {"recomputed": recomputed}
         return kind(model, repeated, **options)
 
     return rerun

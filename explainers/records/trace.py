@@ -14,15 +14,17 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from explainers.autograd.balance import Loss, losses_of
-from explainers.autograd.integration import Rerun, mean_signals
+from explainers.autograd.integration import INNER_BATCH, Rerun, mean_signals
 from explainers.autograd.recording import Recording
 from explainers.autograd.rules import RULES, Rule
 from explainers.autograd.signals import ALL, AttentionParts, Fields, PerBlock, Signals, covers
 from explainers.errors import ExplainerError
 from explainers.models.grids import on_grid
 from explainers.models.layout import Layout
+from explainers.models.passes import Passes, rows_per_pass
 from explainers.records.targets import ResolvedTarget
 
+INPUTS_PER_PASS = 32  # changed inputs in one pass that records nothing, on a CPU
 NO_ATTENTION_INPUT = "one row of tokens of which its queries, keys and values are made"
 #: The operators that lost signal in a pass, cached for the notes of all its methods: finding them takes another recording.
 _LOSSES: WeakKeyDictionary[Signals, list[Loss]] = WeakKeyDictionary()
@@ -112,10 +114,11 @@ class Trace:
         self.before_pass = before_pass  # called by token removal; raises if nobody waits for the map any more
         self._fields_by_rule = {} if fields is None else fields  # what the methods of each rule read together
         self._fields = ALL if rule is None else self._fields_by_rule.get(rule, ALL)
+        self._fields = recording.known_fields(self._fields)
         self.integrated = 0  # steps of the path from zero to x^1 over which signals are averaged; 0: those at the input
         self.row: str | None = None  # whose row is read if the head pools: class_token, mean, or None if not specified
         self.draw: int | None = None  # relevance is read moved by its estimated errors, this being their draw; None: as it is
-        self.waited = 0.0  # seconds that passes shared with other methods took
+        self.passes: list[tuple[Signals, float]] = []  # each with the seconds that it took here: fewer where another method made it
         self.notes: list[str] = []
         self.notes_of_samples: dict[int, list[str]] = {}  # what holds for the map of one sample alone
 
@@ -176,11 +179,11 @@ class Trace:
             raise ExplainerError("This method has no backward rule.")
         before = time.perf_counter()
         if self.integrated:
-            signals = mean_signals(self.rerun, self.chosen, self.rule, len(self.block_inputs[0]), self.integrated)
+            inner = self.repeats_at_once(INNER_BATCH)
+            signals = mean_signals(self.rerun, self.chosen, self.rule, len(self.block_inputs[0]), self.integrated, inner)
         else:
-            output_gradient = self.chosen.output_gradient(self.recording.logits, self.rule)
-            signals = self.recording.cached_backward(self.rule, output_gradient, self._fields)
-        self.waited += max(0.0, signals.seconds - (time.perf_counter() - before))
+            signals = self.recording.cached_backward(self.rule, self.recording.start_of(self.chosen, self.rule), self._fields)
+        self.passes.append((signals, time.perf_counter() - before))
         if self.draw is not None and signals.errors is not None:
             signals = signals.moved(self.draw)
         if signals.unruled:
@@ -196,6 +199,11 @@ class Trace:
         if signals.missing is not None and bool(signals.missing.any()):
             self._say_missing(signals, signals.missing)
         return signals
+
+    @property
+    def waited(self) -> float:
+        """The seconds that passes took which other methods made before."""
+        return sum(max(0.0, signals.seconds - here) for signals, here in self.passes)
 
     def signals_with(self, field: str) -> Signals:
         """Return the signals with this ``field`` among them; a field that no method declared takes a backward pass of its own."""
@@ -389,14 +397,19 @@ class Trace:
         return self._rerun(repeats, **options)
 
     def repeats_at_once(self, most: int, least: int = 1, *, propagated: bool = False, apart: int = 0) -> int:
-        """Return how often each sample may be repeated in one pass of :meth:`rerun`: up to ``most`` rows in all, fewer if memory is short,
-        but at least ``least`` times. The other arguments are those of :func:`explainers.autograd.memory.rows_at_once`, which may raise
-        ExplainerError.
+        """Return how often each sample may be repeated in one pass of :meth:`rerun`: up to ``most`` rows in all, on a GPU as many as fit,
+        fewer if memory is short, but at least ``least`` times. The other arguments are those of
+        :func:`explainers.autograd.memory.rows_at_once`, which may raise MemoryShortageError.
         """
         batch = len(self.recording.block_inputs[0])
-        most = max(most, least * batch)
+        most = max(rows_per_pass(self.mask.device, most), least * batch)
         rows = most if self._rows is None else self._rows(most, least * batch, propagated, apart)
         return rows // batch
+
+    @cached_property
+    def answer_passes(self) -> Passes:
+        """The passes of :meth:`answer`, with as many inputs in each as fit."""
+        return Passes(rows_per_pass(self.mask.device, INPUTS_PER_PASS))
 
     def answer(self, sample: int, repeats: int, change: Callable[[str, Tensor], Tensor]) -> Tensor:
         """Return the logits (repeats, C) of one sample repeated, its tensors changed by ``change(name, tensor)``; nothing is recorded."""

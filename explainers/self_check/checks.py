@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from explainers.autograd.mode import Float64Mode
 from explainers.autograd.rules import RULES
 from explainers.autograd.signals import ACCOUNT, fields_of
-from explainers.errors import ExplainerError
+from explainers.errors import ExplainerError, ran_out_of_memory
 from explainers.methods import METHODS, Request, parse
 from explainers.methods.requirements import lacks_of, reason_against
 from explainers.models.eval_mode import evaluating
@@ -94,6 +94,8 @@ def _ask(name: str, title: str, ask: Callable[[], Outcome]) -> Check:
     try:
         return Check(name, title, *ask())
     except Exception as problem:  # what fails here fails in an explanation too: it is said, and the others are asked
+        if ran_out_of_memory(problem):
+            raise
         message = str(problem) if isinstance(problem, ExplainerError) else f"{type(problem).__name__}: {problem}"
         return Check(name, title, "failed", " ".join(message.split())[:500])
 
@@ -221,7 +223,7 @@ def _task(session: Session, sample: Sample) -> Outcome:
     with torch.no_grad(), evaluating(model.module):
         theirs = probabilities_of(model, sample.source)
     p = _probable(model, session.answers)[0]
-    return _alike(p[list(theirs)], torch.tensor(list(theirs.values())), "transformers' pipeline")
+    return _alike(p[list(theirs)], torch.tensor(list(theirs.values())), "transformers' pipeline", session.model.dtype)
 
 
 def _zero_shot(session: Session, picture: Image.Image) -> Outcome:
@@ -244,7 +246,7 @@ def _zero_shot(session: Session, picture: Image.Image) -> Outcome:
     by_prompt = {row["label"]: float(row["score"]) for row in rows}
     theirs = torch.tensor([[by_prompt[prompt] for prompt in prompts]])
     ours = probabilities(session.answers.detach().float().cpu(), "sigmoid" if is_siglip else "softmax")
-    return _alike(ours, theirs, "transformers' pipeline")
+    return _alike(ours, theirs, "transformers' pipeline", session.model.dtype)
 
 
 def _timm(session: Session, picture: Image.Image) -> Outcome:
@@ -278,12 +280,13 @@ def _probable(model: Model, logits: Tensor) -> Tensor:
 
 
 def _same(model: Model, answers: Tensor, theirs: Tensor, whose: str) -> Outcome:
-    return _alike(_probable(model, answers), theirs, whose)
+    return _alike(_probable(model, answers), theirs, whose, model.dtype)
 
 
-def _alike(ours: Tensor, theirs: Tensor, whose: str) -> Outcome:
+def _alike(ours: Tensor, theirs: Tensor, whose: str, dtype: torch.dtype) -> Outcome:
     off = float((ours - theirs).abs().max())
-    is_same = off <= SAME_PROBABILITIES * max(1.0, float(theirs.abs().max()))
+    tolerance = SAME_PROBABILITIES if dtype in (torch.float32, torch.float64) else _OF_HALF
+    is_same = off <= tolerance * max(1.0, float(theirs.abs().max()))
     return ("passed" if is_same else "failed"), f"same as {whose}: {'yes' if is_same else 'no'}, off by {off:.1g}"
 
 

@@ -20,9 +20,10 @@ from explainers.models.inputs.types import Prepared
 from explainers.models.layout import Layout
 from explainers.models.model import Model
 from explainers.models.outputs import Output
+from explainers.models.passes import Passes, rows_per_pass
 from explainers.records.session import content_of
 
-BATCH = 8  # inputs in one pass
+BATCH = 8  # inputs in one pass on a CPU
 
 Passing = Callable[["Batch"], AbstractContextManager[Any]]
 
@@ -120,16 +121,18 @@ def right_of(names: Sequence[Any], model: Model) -> Tensor:
 
 
 def prepare_batches(model: Model, inputs: Iterable[Any], prompts: Sequence[str] | None, check: Callable[[], None]) -> list[Batch]:
-    """Prepare inputs for the model one by one, and return them as batches of up to :data:`BATCH` neighbours of one shape.
+    """Prepare inputs for the model one by one, and return them as batches of up to :data:`BATCH` neighbours of one shape, on a GPU of as many
+    as fit.
 
     Texts are never padded, because the output of a part at padding would enter its mean. Raises ExplainerError for an input that cannot be
     read.
     """
+    most = rows_per_pass(model.device, BATCH)
     batches, waiting = list[Batch](), list[tuple[Prepared, Model]]()
 
     def flush() -> None:
         if waiting:
-            batches.append(_batch_of(waiting, prompts))
+            batches.extend(Passes(most).run(len(waiting), lambda first, number: _batch_of(waiting[first : first + number], prompts)))
             waiting.clear()
 
     for item in inputs:
@@ -138,7 +141,7 @@ def prepare_batches(model: Model, inputs: Iterable[Any], prompts: Sequence[str] 
         if len(prepared) != 1:
             raise ExplainerError("Each input is one picture or one text: send a list of them.")
         asker = model.at(None, prepared) if model.task is not None else model
-        if waiting and (len(waiting) == BATCH or model.task is not None or _shapes(waiting[-1][0]) != _shapes(prepared)):
+        if waiting and (len(waiting) == most or model.task is not None or _shapes(waiting[-1][0]) != _shapes(prepared)):
             flush()
         waiting.append((prepared, asker))
     flush()

@@ -17,6 +17,7 @@ from typing import Any, Generic, Literal, TypeVar, overload
 import torch
 from torch import Tensor
 
+from explainers.autograd.queued import is_queued
 from explainers.autograd.rows import backward_on_nonzero_rows
 from explainers.models import matrix_products
 
@@ -101,7 +102,7 @@ def slope(act: Callable[[Tensor], Tensor], x: Tensor, differentiable: bool = Fal
 def ratio(act: Callable[[Tensor], Tensor], x: Tensor, y: Tensor) -> Tensor:
     """Return y/x of an element-wise function y = act(x), and its slope where x is almost zero."""
     near = x.abs() < TINY
-    if not bool(near.any()):
+    if not is_queued(near) and not bool(near.any()):
         return y / x
     return torch.where(near, slope(act, x), y / torch.where(near, 1.0, x))
 
@@ -111,7 +112,7 @@ def smooth_ratio(act: Callable[[Tensor], Tensor], x: Tensor, y: Tensor) -> Tenso
     of x^2.
     """
     near = x.detach().abs() < torch.finfo(x.dtype).eps ** 0.5
-    if not bool(near.any()):
+    if not is_queued(near) and not bool(near.any()):
         return y / x
     return torch.where(near, slope(act, x / 2, differentiable=True), y / torch.where(near, 1.0, x))
 

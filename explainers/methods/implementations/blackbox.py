@@ -14,7 +14,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from explainers.citation import Citation
 from explainers.methods.about import HIDING, About
-from explainers.methods.hidden_parts import INNER_BATCH, SAMPLES, attribute_each
+from explainers.methods.hidden_parts import SAMPLES, attribute_each
 from explainers.methods.registry import method
 from explainers.methods.seed_correlations import group_of
 from explainers.methods.smooth_masks import map_of_pixel_masks, pixel_size
@@ -69,7 +69,9 @@ def occlusion(trace: Trace, window: int = 1, compare: bool = True) -> MethodOutp
     def attribute(f: Callable[[Tensor], Tensor], ones: Tensor) -> list[Tensor]:
         ones_on_grid = ones if grid is None else ones.unflatten(1, grid)
         sides = tuple(min(window, side) for side in ones_on_grid.shape[1:])
-        return [Occlusion(f).attribute(ones_on_grid, sliding_window_shapes=sides, baselines=0, perturbations_per_eval=INNER_BATCH)]
+        return [
+            Occlusion(f).attribute(ones_on_grid, sliding_window_shapes=sides, baselines=0, perturbations_per_eval=trace.answer_passes.rows)
+        ]
 
     output = attribute_each(trace, attribute)
     if grid is None or window > 1 or not compare:
@@ -262,7 +264,7 @@ def lime(trace: Trace, samples: int = 400, alpha: float = 0.01) -> MethodOutput:
     def attribute(f: Callable[[Tensor], Tensor], ones: Tensor) -> list[Tensor]:
         model = _Refit(lambda: SkLearnLasso(alpha=alpha))
         Lime(f, interpretable_model=model).attribute(
-            ones, baselines=0, n_samples=samples, perturbations_per_eval=INNER_BATCH, return_input_shape=False
+            ones, baselines=0, n_samples=samples, perturbations_per_eval=trace.answer_passes.rows, return_input_shape=False
         )
         return [weights.flatten().to(ones) for weights in (model.representation(), *model.without)]
 

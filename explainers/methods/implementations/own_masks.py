@@ -236,12 +236,10 @@ class PixelQuestion:
 
     def __call__(self, pixels: Tensor) -> Tensor:
         """Return the explained number (K,) for each of the pictures ``pixels`` (K, C, height, width)."""
-        values = []
-        for part in pixels.split(INNER_BATCH):
-            logits = self._trace.answer(
-                self._sample,
-                len(part),
-                lambda name, tensor, part=part: part.to(tensor) if name == "pixel_values" else tensor,  # type: ignore[misc]
-            )
-            values.append(self._question.repeat(len(part)).value(logits))
-        return torch.cat(values)
+
+        def ask(first: int, number: int) -> Tensor:
+            part = pixels[first : first + number]
+            logits = self._trace.answer(self._sample, number, lambda name, tensor: part.to(tensor) if name == "pixel_values" else tensor)
+            return self._question.repeat(number).value(logits)
+
+        return torch.cat(list(self._trace.answer_passes.run(len(pixels), ask)))

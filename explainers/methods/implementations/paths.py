@@ -19,6 +19,7 @@ from explainers.methods.implementations.gradients import AT
 from explainers.methods.registry import GRADIENT_ALSO, method
 from explainers.methods.seed_correlations import add_seed_correlations, group_of
 from explainers.methods.specs import Option
+from explainers.models.passes import Passes
 from explainers.records.trace import MethodOutput, Trace, from_pixels
 
 MOST_STEPS = 1000
@@ -28,29 +29,28 @@ PATH_TOLERANCE = 0.05  # of the explained difference: what Integrated Gradients 
 
 def _gradients(trace: Trace, at: str, values: Callable[[Tensor, int, int], Tensor], count: int) -> list[Tensor]:
     """Return the signals at ``count`` changed inputs, as a list of (B, number, ...). ``values(x, first, number)`` makes ``number`` of the
-    inputs, (B * number, ...), from x repeated that often.
+    inputs, (B * number, ...), from x repeated that often; it may be asked for some of them again.
     """
-    assert trace.rule is not None
+    rule = trace.rule
+    assert rule is not None
     batch = len(trace.block_inputs[0])
-    inner = trace.repeats_at_once(INNER_BATCH)
-    parts = []
-    for first in range(0, count, inner):
-        number = min(inner, count - first)
 
-        def move(x: Tensor, first: int = first, number: int = number) -> Tensor:
+    def gradients_of(first: int, number: int) -> Tensor:
+        def move(x: Tensor) -> Tensor:
             return values(x, first, number)
 
         if at == "pixels":
-            recording = trace.rerun(number, pixels=True, change=lambda name, t, move=move: move(t) if name == "pixel_values" else t)
+            recording = trace.rerun(number, pixels=True, change=lambda name, t: move(t) if name == "pixel_values" else t)
         else:
             recording = trace.rerun(number, entry=move)
         fields = fields_of(["pixels" if at == "pixels" else "block_inputs[0]"])
-        signals = recording.cached_backward(trace.rule, trace.chosen.repeat(number).output_gradient(recording.logits, trace.rule), fields)
+        signals = recording.cached_backward(rule, trace.chosen.repeat(number).output_gradient(recording.logits, rule), fields)
         signal = signals.pixels if at == "pixels" else signals.block_inputs[0]
         assert signal is not None
-        parts.append(signal.unflatten(0, (batch, number)))
-        del recording, signals  # before the next is made: two would need twice the memory
-    return parts
+        rows: Tensor = signal.unflatten(0, (batch, number))
+        return rows
+
+    return list(Passes(trace.repeats_at_once(INNER_BATCH)).run(count, gradients_of))
 
 
 def _baseline(trace: Trace, at: str, name: str) -> Tensor:
@@ -196,7 +196,12 @@ def smoothgrad(trace: Trace, sigma: float = 0.15, draws: int = 32, at: str = "to
         padded_draw[trace.mask[sample]] = draw
         return padded_draw
 
+    states: dict[int, list[Tensor]] = {}  # of the generators, by the first of the draws: a pass may be tried again with fewer
+
     def values(copies: Tensor, first: int, number: int) -> Tensor:
+        known = states.setdefault(first, [generator.get_state() for generator in generators])
+        for generator, state in zip(generators, known, strict=True):
+            generator.set_state(state)
         return copies + torch.stack([noise(sample) for sample in range(len(x)) for _ in range(number)])
 
     gradients = torch.cat(_gradients(trace, at, values, draws), 1)

@@ -301,6 +301,13 @@ class Prepared:
     def __len__(self) -> int:
         return len(self.inputs)
 
+    def rows(self, first: int, number: int) -> Prepared:
+        """Return ``number`` of the samples, from ``first`` on, as a batch; all of them as they are."""
+        if number >= len(self):
+            return self
+        part = slice(first, first + number)
+        return Prepared({name: tensor[part] for name, tensor in self.tensors.items()}, self.inputs[part], self.notes[part])
+
 
 @dataclass(frozen=True)
 class Windows:
@@ -322,9 +329,7 @@ class Windows:
 
     def rows(self, first: int, stop: int) -> Prepared:
         """Return the windows from ``first`` to before ``stop`` as a batch."""
-        part = slice(first, stop)
-        tensors = {name: tensor[part] for name, tensor in self.prepared.tensors.items()}
-        return Prepared(tensors, self.prepared.inputs[part], self.prepared.notes[part])
+        return self.prepared.rows(first, stop - first)
 
     def content(self, window: int) -> tuple[int, int]:
         """Return the first and the last of the tokens of ``whole`` that stand for words in a window."""

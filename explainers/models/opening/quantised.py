@@ -1,4 +1,4 @@
-"""Modules whose weights are of half precision or whole numbers, in float32: what is explained is a copy, the module itself stays."""
+"""Modules whose weights are whole numbers: what is explained is a copy in float32, the module itself stays. Half precision stays, too."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _HALF = (torch.float16, torch.bfloat16)
 
 
 def in_float32(module: nn.Module) -> tuple[nn.Module, str | None]:
-    """Return ``module`` if its weights are of float32 or float64, else a copy in float32; and a sentence on what was done.
+    """Return ``module`` if its weights are floats, of whatever precision, else a copy in float32; and a sentence on what was done.
 
     Raises ExplainerError for quantised layers whose weights cannot be read.
     """
@@ -24,7 +24,7 @@ def in_float32(module: nn.Module) -> tuple[nn.Module, str | None]:
         if not halves:
             return module, None
         dtype = str(halves.pop()).removeprefix("torch.")
-        return _copy(module).float(), f"The weights are {dtype}; a copy in float32 is explained."
+        return module, f"The weights are {dtype} and stay so: maps have its digits. Pass module.float() for more."
     twin = _copy(module)
     for name in quantised:
         parent, _, last = name.rpartition(".")

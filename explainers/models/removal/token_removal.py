@@ -14,11 +14,12 @@ from torch import Tensor, nn
 from explainers.errors import ExplainerError, ran_out_of_memory
 from explainers.models.eval_mode import answering
 from explainers.models.model import Model
+from explainers.models.passes import MAX_GPU_ROWS, Passes
 from explainers.models.removal.stem import Stem
 from explainers.models.removal.ways import How
 from explainers.models.structure.hooks import in_this_thread, remove_hooks_after
 
-BATCH = 64  # inputs in one forward pass
+BATCH = 64  # inputs in one forward pass on a CPU
 TOKENS = 2000  # in one forward pass on a CPU: longer passes are no faster a token, and others are let in between two passes
 #: Called before every forward pass with how many inputs are answered, and how many there are; it may raise to stop.
 BeforePass = Callable[[int, int], None]
@@ -61,17 +62,25 @@ class TokenRemoval:
         done = 0
         for count in counts.unique().tolist():
             group = torch.nonzero(counts == count).flatten()
-            for part in group.tensor_split(math.ceil(len(group) / self._at_once(count))):
-                before_pass(done, len(rows))
-                for i, logits in zip(part.tolist(), self._ask(rows[part]).float().cpu(), strict=True):
-                    answers[i] = logits
-                done += len(part)
+
+            def ask(first: int, number: int, group: Tensor = group, done: int = done) -> Tensor:
+                before_pass(done + first, len(rows))
+                return self._ask(rows[group[first : first + number]]).float().cpu()
+
+            parts = math.ceil(len(group) / self._at_once(count))
+            of_group = Passes(math.ceil(len(group) / parts)).run(len(group), ask)  # parts of one size
+            for i, logits in zip(group.tolist(), (row for part in of_group for row in part), strict=True):
+                answers[i] = logits
+            done += len(group)
         return torch.stack(answers)[inverse]
 
     def _at_once(self, count: int) -> int:
         """Return how many inputs that keep ``count`` tokens go into one forward pass."""
         length = count if self.how == "removed" else self.tokens
-        return BATCH if self._most_tokens is None else max(1, min(BATCH, self._most_tokens // max(1, length)))
+        if self._most_tokens is None:
+            return MAX_GPU_ROWS
+        most_rows = BATCH if self._most_tokens <= TOKENS else MAX_GPU_ROWS
+        return max(1, min(most_rows, self._most_tokens // max(1, length)))
 
 
 def most_tokens(model: Model) -> int | None:

@@ -88,9 +88,10 @@ def add_question(parser: argparse.ArgumentParser, takes_texts: bool = True) -> N
     parser.add_argument("--device", help="cpu, cuda, cuda:1, ... (default: cuda if available)")
     parser.add_argument(
         "--precision",
-        choices=("auto", "double"),
+        choices=("auto", "double", "tf32"),
         default="auto",
-        help="which maps of relevance are computed in float64: those that need it by their estimated rounding error (the default), or all",
+        help="which maps of relevance are computed in float64: those that need it by their estimated rounding error (the default), or all "
+        "(double); tf32: as by default, and a GPU may round products of float32 to TF32",
     )
     parser.add_argument(
         "--outlier-tokens",

@@ -103,7 +103,9 @@ class ExplainOptions(Schema):
         "model takes.",
     )
     precision: Precision = Field(
-        "auto", description="double: every map of relevance in float64; auto: those whose estimated rounding error asks for it."
+        "auto",
+        description="double: every map of relevance in float64; auto: those whose estimated rounding error asks for it; tf32: as auto, and "
+        "a GPU may round products of float32 to TF32.",
     )
 
     at: _Word | None = Field(

@@ -37,19 +37,19 @@ def test_what_a_recording_keeps_is_less_than_reckoned_and_more_than_its_tokens(f
     assert measure_one(model, {name: tensor[:1] if model.is_sample(name) else tensor for name, tensor in tensors.items()}) == kept
 
 
-@pytest.mark.parametrize("methods", MAPS)
-def test_a_batch_that_does_not_fit_is_refused_with_both_figures_and_how_many_do(free: Any, methods: str) -> None:
+def test_a_session_that_does_not_fit_is_refused_with_both_figures_and_how_many_do(free: Any) -> None:
     model, tensors = wrapped("vit"), inputs("vit", 1)
     batch = {name: tensor.repeat(50, 1, 1, 1) for name, tensor in tensors.items()}
     one = memory.OVERHEAD_FACTOR * measure_one(model, tensors)
     free(int(10.5 * one / memory.MAX_FREE_MEMORY_SHARE))
     with pytest.raises(ExplainerError, match="send at most 10 at once") as refused:
-        explainers.explain(model, batch, methods=methods)
+        explainers.Session(model, batch)
     needed, there = (float(figure) for figure in re.findall(r"([\d.e-]+) GB", str(refused.value)))
     assert needed == pytest.approx(50 * one / 1e9, rel=0.06)
     assert there == pytest.approx(10.5 * one / memory.MAX_FREE_MEMORY_SHARE / 1e9, rel=0.06)
     ten = {name: tensor[:10] for name, tensor in batch.items()}
-    assert len(explainers.explain(model, ten, methods=methods)) == 10
+    assert len(explainers.Session(model, ten).samples) == 10
+    assert len(explainers.explain(model, batch, methods="rollout")) == 50  # a few at a time
 
 
 def test_one_input_that_does_not_fit_is_refused_before_it_is_recorded(free: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,7 +19,8 @@ from explainers.evaluation.running import run
 from explainers.evaluation.tokens_per_pass import tokens_at_once
 from explainers.models.memory import bytes_of_pass
 from explainers.models.model import Model
-from explainers.models.removal.token_removal import BATCH, TOKENS
+from explainers.models.passes import MAX_GPU_ROWS
+from explainers.models.removal.token_removal import TOKENS
 from explainers.records.session import Cancelled
 from tests.explainers.support.saved_models import save_timm
 
@@ -37,7 +38,7 @@ def test_memory_bounds_a_pass(model: Model) -> None:
     cost = bytes_of_pass(model, tensors)
     assert tokens_at_once(model, tensors, "cpu", None) == TOKENS
     assert tokens_at_once(model, tensors, "cpu", 10**12) == TOKENS
-    assert tokens_at_once(model, tensors, "cuda", 10**12) == tokens_at_once(model, tensors, "cuda", None) == BATCH * 13
+    assert tokens_at_once(model, tensors, "cuda", 10**12) == tokens_at_once(model, tensors, "cuda", None) == MAX_GPU_ROWS * 13
     assert tokens_at_once(model, tensors, "cuda", 2 * 5 * cost) == tokens_at_once(model, tensors, "cpu", 2 * 5 * cost) == 5 * 13
     assert tokens_at_once(model, tensors, "cuda", 0) == 1
 

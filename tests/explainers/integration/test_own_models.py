@@ -43,7 +43,9 @@ def test_it_opens_is_checked_and_explained(name: str, tmp_path: Path) -> None:
 
     if given.module is not None:
         tensors = {**model.tensors(inputs), **(model.prompt_inputs(list(PROMPTS)).tensors if model.prompt_inputs else {})}
-        assert torch.allclose(model.forward(tensors).detach(), _plain(given.module, tensors), atol=1e-4)
+        ours, theirs = model.forward(tensors).detach(), _plain(given.module, tensors)
+        assert ours.dtype == theirs.dtype
+        assert torch.allclose(ours, theirs, atol=1e-4)
 
 
 def _plain(module: torch.nn.Module, tensors: dict[str, torch.Tensor]) -> torch.Tensor:

@@ -11,8 +11,6 @@ import pytest
 import torch
 from PIL import Image
 
-import explainers.models.libraries.torchvision_ops  # noqa: F401  (before timm and transformers)
-
 # isort: split
 import timm
 
@@ -204,3 +202,18 @@ def test_loading_leaves_the_garbage_collector_alone(tmp_path: Path, monkeypatch:
         load(tmp_path / "mine", "cpu")
         was_on.append(gc.isenabled())  # it stays off for whoever switched it off
     assert was_on == [True, False, False]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_weights_are_loaded_in_the_type_that_is_asked_for(dtype: torch.dtype) -> None:
+    model = load("scenes-vit", "cpu", dtype=dtype)
+    exact = load("scenes-vit", "cpu")
+    assert model.dtype == dtype
+    assert exact.dtype == torch.float32
+    for ours, theirs in zip(model.module.parameters(), exact.module.parameters(), strict=True):
+        assert torch.equal(ours, theirs.to(dtype))
+
+
+def test_another_type_of_weights_is_refused() -> None:
+    with pytest.raises(ExplainerError, match=r"float64: choose one of torch\.float32, torch\.bfloat16, torch\.float16"):
+        load("scenes-vit", "cpu", dtype=torch.float64)

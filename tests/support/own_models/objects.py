@@ -63,7 +63,7 @@ def _torchao(folder: Path) -> Given:
 
 def _bfloat16(folder: Path) -> Given:
     module = vit().bfloat16()
-    return Given(module, {}, copy.deepcopy(module).float())
+    return Given(module, {}, module)
 
 
 def _trained(folder: Path) -> Given:
@@ -109,7 +109,7 @@ OBJECTS: list[Case] = [
     Case("TimmWrapper", "`TimmWrapperForImageClassification`", "the module", _timm_wrapper),
     Case("int8 of torch", "int8 by `quantize_dynamic`", "the module: a copy with the numbers its weights stand for", _dynamic),
     Case("int8 of torchao", "int8 by torchao", "the module: a copy with the numbers its weights stand for", _torchao, needs="torchao"),
-    Case("bfloat16 module", "a module in bfloat16", "the module: a copy in float32", _bfloat16),
+    Case("bfloat16 module", "a module in bfloat16", "the module, which stays in bfloat16", _bfloat16),
     Case("own module", "a module of one's own", '`kind="image"` and `preprocess=`, where its forward does not say', _own),
     Case("tensors", "a dict of tensors", HOW, _tensors),
 ]

@@ -304,6 +304,9 @@ def test_a_map_of_short_weights_says_so(dtype: torch.dtype) -> None:
     found = explainers.explain(explainers.wrap(module), {"pixel_values": random_image(0, 32).to(dtype)}, 0, ["input_x_gradient", "rollout"])
     for each in found.maps:
         assert any("the type of the weights, which has" in note for note in each.notes) == (dtype != torch.float32)
+        name = str(dtype).removeprefix("torch.")
+        said = explainers.MapPrecision(name, f"The model's weights are {name}.")
+        assert each.precision == (None if dtype == torch.float32 else said)
 
 
 @pytest.mark.slow

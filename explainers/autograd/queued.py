@@ -1,0 +1,46 @@
+"""Work that a GPU has in its queue: what waits for it, and how long it took.
+
+A GPU works behind the program that asks it. Whoever asks for a number of a tensor, as a condition does, waits until all that was asked
+before is done, and the GPU then waits for the program. So shortcuts that look at numbers are taken on a CPU alone.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+def is_queued(tensor: Tensor) -> bool:
+    """Return whether to look at the numbers of a tensor is to wait for a GPU."""
+    return tensor.device.type == "cuda"
+
+
+class Stopwatch:
+    """The seconds of work on a device, from making the watch to :meth:`stop`; the device is not waited for before they are read."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._is_queued = device.type == "cuda"
+        self._began = self._now()
+        self._ended = self._began
+
+    def stop(self) -> None:
+        """End the measurement."""
+        self._ended = self._now()
+
+    @property
+    def seconds(self) -> float:
+        """The seconds; on a GPU they are known once it has done the work, which is waited for."""
+        if not self._is_queued:
+            return float(self._ended - self._began)
+        self._ended.synchronize()
+        return float(self._began.elapsed_time(self._ended)) / 1000
+
+    def _now(self) -> Any:
+        if not self._is_queued:
+            return time.perf_counter()
+        event = torch.cuda.Event(enable_timing=True)
+        event.record()
+        return event

@@ -1,0 +1,71 @@
+"""TensorFloat-32: whether a GPU may round what it multiplies in float32 to ten bits. Not in explanations, unless it is asked for.
+
+Torch allows it for convolutions and, if :func:`torch.set_float32_matmul_precision` says so, for matrix products. Numbers then have three
+digits, which rules that divide by small sums amplify. So it is off while a model is asked or explained, and as the caller set it elsewhere.
+The settings are those of the process: where passes of several threads differ, all of them run without it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+import torch
+
+_IS_ASKED: ContextVar[bool] = ContextVar("tf32 is asked for", default=False)
+_LOCK = threading.Lock()
+_WISHES: list[bool] = []  # of each pass under way: whether it may round
+_BEFORE: list[str | bool] = []  # the caller's settings, while passes are under way
+
+
+def is_tf32_asked(device: torch.device) -> bool:
+    """Return whether products on a device may be rounded to TF32 here, which only GPUs of Nvidia do."""
+    return _IS_ASKED.get() and device.type == "cuda"
+
+
+@contextmanager
+def asking_for_tf32(is_asked: bool) -> Iterator[None]:
+    """Let products in float32 be rounded to TF32 inside this context if ``is_asked``; else forbid it."""
+    token = _IS_ASKED.set(is_asked)
+    try:
+        yield
+    finally:
+        _IS_ASKED.reset(token)
+
+
+@contextmanager
+def products_in_float32() -> Iterator[None]:
+    """Multiply float32 in float32 inside this context, or in TF32 where :func:`asking_for_tf32` allows it."""
+    wish = _IS_ASKED.get()
+    with _LOCK:
+        if not _WISHES:
+            _BEFORE[:] = [getattr(setting, name) for setting, name in _settings()]
+        _WISHES.append(wish)
+        _apply()
+    try:
+        yield
+    finally:
+        with _LOCK:
+            _WISHES.remove(wish)
+            _apply()
+
+
+def _apply() -> None:
+    """Set what all passes under way agree on; the caller's settings where there are none."""
+    may_round = all(_WISHES)
+    for (setting, name), before in zip(_settings(), _BEFORE, strict=True):
+        own: str | bool = may_round if isinstance(before, bool) else ("tf32" if may_round else "ieee")
+        value = own if _WISHES else before
+        if getattr(setting, name) != value:
+            setattr(setting, name, value)
+
+
+def _settings() -> list[tuple[Any, str]]:
+    """Return torch's objects that hold the settings, each with the name of its attribute."""
+    matmul, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
+    if hasattr(cudnn, "conv") and hasattr(matmul, "fp32_precision"):  # since torch 2.9, which refuses to mix both
+        return [(each, "fp32_precision") for each in (matmul, cudnn.conv, cudnn.rnn)]
+    return [(matmul, "allow_tf32"), (cudnn, "allow_tf32")]

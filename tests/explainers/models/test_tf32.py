@@ -1,0 +1,108 @@
+"""TF32 is off while a model is asked or explained, unless it is asked for, and the caller's settings come back."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+
+import explainers
+from explainers import ExplainerError
+from explainers.models import tf32
+from explainers.models.tf32 import asking_for_tf32, is_tf32_asked, products_in_float32
+from tests.explainers.support.wrapped import inputs, wrapped
+
+
+def settings() -> list[Any]:
+    return [getattr(setting, name) for setting, name in tf32._settings()]
+
+
+def set_all(values: list[Any]) -> None:
+    for (setting, name), value in zip(tf32._settings(), values, strict=True):
+        setattr(setting, name, value)
+
+
+OFF, ON = (["ieee"] * 3, ["tf32"] * 3) if len(settings()) == 3 else ([False] * 2, [True] * 2)
+
+
+@pytest.fixture(autouse=True)
+def before() -> Iterator[list[Any]]:
+    """The caller allows TF32 everywhere."""
+    own = settings()
+    set_all(ON)
+    yield ON
+    set_all(own)
+
+
+@pytest.mark.parametrize("precision", ["auto", "double", "tf32"])
+def test_every_pass_of_an_explanation_multiplies_as_was_asked(monkeypatch: pytest.MonkeyPatch, precision: Any) -> None:
+    model, seen = wrapped("vit", torch.float32), []
+    backward = torch.autograd.grad
+
+    def grad(*given: Any, **how: Any) -> Any:
+        seen.append(("backward", settings()))
+        return backward(*given, **how)
+
+    def forward(*given: Any) -> None:
+        seen.append(("forward", settings()))
+
+    monkeypatch.setattr(torch.autograd, "grad", grad)
+    handle = model.blocks[0].register_forward_hook(forward)
+    try:
+        methods = ["lrp", "input_x_gradient", "occlusion?compare=false", "integrated_gradients?steps=2", "decompx"]
+        explainers.explain(model, inputs("vit", 1, torch.float32), 1, methods, precision=precision)
+    finally:
+        handle.remove()
+    assert {kind for kind, _ in seen} == {"forward", "backward"}
+    assert all(state == (ON if precision == "tf32" else OFF) for _, state in seen)
+    assert settings() == ON
+
+
+def test_settings_come_back_after_an_error() -> None:
+    def fail() -> None:
+        with products_in_float32():
+            states.append(settings())
+            raise ExplainerError("a bug")
+
+    states: list[Any] = []
+    with pytest.raises(ExplainerError, match="a bug"):
+        fail()
+    assert [*states, settings()] == [OFF, ON]
+
+
+def test_where_threads_differ_nothing_is_rounded() -> None:
+    began, end = threading.Event(), threading.Event()
+    states: list[Any] = []
+
+    def exact() -> None:
+        with products_in_float32():
+            began.set()
+            end.wait(30)
+
+    with asking_for_tf32(True), products_in_float32():
+        states.append(settings())
+        thread = threading.Thread(target=exact)
+        thread.start()
+        began.wait(30)
+        states.append(settings())
+        end.set()
+        thread.join(30)
+        states.append(settings())
+    assert states == [ON, OFF, ON]
+    assert settings() == ON
+
+
+def test_only_a_gpu_rounds() -> None:
+    with asking_for_tf32(True):
+        assert is_tf32_asked(torch.device("cuda"))
+        assert not is_tf32_asked(torch.device("cpu"))
+    assert not is_tf32_asked(torch.device("cuda"))
+
+
+def test_a_map_says_that_it_was_rounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("explainers.pipeline.precision.is_tf32_asked", lambda device: True)
+    found = explainers.explain(wrapped("vit", torch.float32), inputs("vit", 1, torch.float32), 1, ["rollout", "input_x_gradient"])
+    assert [each.precision for each in found.maps] == [explainers.MapPrecision("float32 with TF32", "TF32 was asked for.")] * 2
