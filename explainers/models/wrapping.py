@@ -36,6 +36,7 @@ from explainers.models.outputs import (
     output_of,
     yes_and_no,
 )
+from explainers.models.padding import CHANGED_BY_PADDING, is_changed_by_padding
 from explainers.models.preparing import Prompts, prepare_windows
 from explainers.models.structure import blocks as rows
 from explainers.models.structure.layouts import LayoutOf, image_layout, text_layout
@@ -177,7 +178,11 @@ def wrap(
         made_by=(wrap, arguments),
         text_side=cache(text_side) if kind == "clip" and side == "image" else None,
     )
-    return replace(model, details=details_of(model, readers, library, structure.width))
+    details = details_of(model, readers, library, structure.width)
+    if kind == "text" and its_task is None and readers.pictures is None:
+        tokenizer = None if words is None else words.tokenizer
+        details[CHANGED_BY_PADDING] = is_changed_by_padding(module, run, first, tokenizer, takes_positions)
+    return replace(model, details=details)
 
 
 def _trainable(module: nn.Module) -> nn.Module:

@@ -14,6 +14,7 @@ from explainers.models.eval_mode import answering
 from explainers.models.feature_scores import token_means
 from explainers.models.inputs.types import Windows
 from explainers.models.model import Model
+from explainers.models.padding import of_equal_length
 from explainers.pipeline.precision import join_maps
 from explainers.records.notes import kind_of
 from explainers.records.result import Attribution, Explanation, WindowInfo
@@ -116,14 +117,16 @@ def window_logits(model: Model, windows: Windows, check: Callable[[], None]) -> 
     with answering(model.module):
         for first in range(0, len(windows), _windows_per_pass(windows)):
             check()
-            logits.append(model.forward(windows.rows(first, first + _windows_per_pass(windows)).tensors).float().cpu())
+            parts = of_equal_length(model, windows.rows(first, first + _windows_per_pass(windows)))
+            logits += [model.forward(part.tensors).float().cpu() for part in parts]
     return torch.cat(logits)
 
 
 def _features(model: Model, windows: Windows) -> Tensor:
     """Return the mean of each window's tokens, (windows, D)."""
     starts = range(0, len(windows), _windows_per_pass(windows))
-    return torch.cat([token_means(model, windows.rows(first, first + _windows_per_pass(windows)).tensors) for first in starts])
+    parts = [part for first in starts for part in of_equal_length(model, windows.rows(first, first + _windows_per_pass(windows)))]
+    return torch.cat([token_means(model, part.tensors) for part in parts])
 
 
 @dataclass(eq=False)
