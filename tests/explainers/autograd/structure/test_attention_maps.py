@@ -279,7 +279,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "exponentials whose sum divides what they gave": (late, "no softmax runs in them"),
     "linear attention by two softmaxes": (linear, "goes into another without a residual"),
     "over channels": (over_channels, "over channels"),
-    "keys of each head in another order": (other_order_in_each_head, "order is not the same in all heads"),
+    "keys of each head in another order": (other_order_in_each_head, "not the same tokens in the same order for all heads"),
 }
 
 
