@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from explainers.autograd.attention_trial import attention_plan_of
+from explainers.autograd.attention_trial import attention_plan_of, has_plan
 from explainers.autograd.backward_pass import BackwardPass, missing_of, places_of, seconds_on, signals_at
 from explainers.autograd.detached import DetachedNumbers
 from explainers.autograd.detached_trial import functions_that_matter
@@ -83,7 +83,7 @@ class Recording:
         if own_code().blocks:
             raise ExplainerError("A model cannot be explained in a block of backward_rule: ask for the explanation before it or after it.")
         self.model = model
-        self.double = double
+        self.double, self._has_plan = double, has_plan(model)
         self.layout: Layout = model.layout_of(tensors)
         self.nodes = Nodes()
         self.backward_pass = BackwardPass(Rule())
@@ -276,12 +276,16 @@ class Recording:
             if not is_path:
                 settings[name] = argument
         node = Node(operator, tuple(inputs), settings, out.shape, position=self.position, role=role)
-        if operator.keeps_operands and (operator is not LinearMap or self.nodes.may_enter_attention(arguments[0])):
+        if operator.keeps_operands and (operator is not LinearMap or self._may_be_asked_for(arguments[0])):
             node.operands = tuple(argument for argument in arguments if isinstance(argument, Tensor))
         if operator.keeps_output and (operator is not Add or role not in OF_ATTENTION) and (operator is not MatMul or self._weighs(node)):
             node.output = out
         self.nodes.add(node, out)
         return out
+
+    def _may_be_asked_for(self, x: Tensor) -> bool:
+        """Return whether what a linear map takes is read later: as the input of attention, or to find the plan of attention."""
+        return self.nodes.may_enter_attention(x) or (not self._has_plan and self.nodes.has_rows_of_block(x))
 
     def _weighs(self, product: Node) -> bool:
         """Return whether a product may be of attention weights and values, whatever was done to the weights after their softmax."""
@@ -294,7 +298,8 @@ class Recording:
     def structure(self) -> ModelStructure:
         """The model's structure, found from the list of nodes."""
         structure = self._structure(None)
-        self.nodes.forget_operands(LinearMap, structure.projections)  # of others nobody asks
+        if self._has_plan:
+            self.nodes.forget_operands(LinearMap, structure.projections)  # of others nobody asks
         return structure
 
     def _structure(self, attention_kind: AttentionKind | None) -> ModelStructure:
