@@ -83,7 +83,7 @@ class Recording:
         if own_code().blocks:
             raise ExplainerError("A model cannot be explained in a block of backward_rule: ask for the explanation before it or after it.")
         self.model = model
-        self.double, self._has_plan = double, has_plan(model)
+        self.double = double
         self.layout: Layout = model.layout_of(tensors)
         self.nodes = Nodes()
         self.backward_pass = BackwardPass(Rule())
@@ -285,7 +285,7 @@ class Recording:
 
     def _may_be_asked_for(self, x: Tensor) -> bool:
         """Return whether what a linear map takes is read later: as the input of attention, or to find the plan of attention."""
-        return self.nodes.may_enter_attention(x) or (not self._has_plan and self.nodes.has_rows_of_block(x))
+        return self.nodes.may_enter_attention(x) or (self.nodes.has_rows_of_block(x) and not has_plan(self.model))
 
     def _weighs(self, product: Node) -> bool:
         """Return whether a product may be of attention weights and values, whatever was done to the weights after their softmax."""
@@ -298,7 +298,7 @@ class Recording:
     def structure(self) -> ModelStructure:
         """The model's structure, found from the list of nodes."""
         structure = self._structure(None)
-        if self._has_plan:
+        if has_plan(self.model):
             self.nodes.forget_operands(LinearMap, structure.projections)  # of others nobody asks
         return structure
 
