@@ -28,10 +28,13 @@ _TRIED = 2  # tokens of padding
 _ROUNDING, _ROUNDING_OF_HALF = 1e-4, 3e-2
 
 
-def is_changed_by_padding(module: nn.Module, run: Forward, text: Mapping[str, Tensor], tokenizer: Any, takes_positions: bool) -> bool:
+def is_changed_by_padding(
+    module: nn.Module, run: Forward, text: Mapping[str, Tensor], tokenizer: Any, takes_positions: bool, answers: Tensor | None = None
+) -> bool:
     """Return whether the answer to ``text``, of one row, changes when padding is added where the tokenizer adds it.
 
-    ``takes_positions``: whether the positions of words are sent with padding that comes first.
+    ``takes_positions``: whether the positions of words are sent with padding that comes first; ``answers``: what ``run`` gives for the
+    text, None if that is not known.
     """
     if "attention_mask" not in text or "input_ids" not in text:
         return False  # padded texts are refused
@@ -43,7 +46,7 @@ def is_changed_by_padding(module: nn.Module, run: Forward, text: Mapping[str, Te
     if is_left and takes_positions:
         padded["position_ids"] = (padded["attention_mask"].cumsum(1) - 1).clamp(min=0)
     with torch.no_grad(), evaluating(module):
-        alone = run(text)
+        alone = run(text) if answers is None else answers
         try:
             beside = run({**text, **padded})
         except Exception:  # a model that takes texts of one length
