@@ -204,7 +204,9 @@ def run_methods(family: Family) -> tuple[int, Model]:
     tensors: dict[str, Tensor] = family.inputs(1)
     given = TEXT if family.kind == "text" else {"pixel_values": tensors["pixel_values"]}
     target = "a good film" if family.kind == "clip" else 1
-    explained = explainers.explain(model, given, target=target, methods=[spec for listed in specs.values() for spec in listed])
+    prompts = [target, "not a good film"] if family.kind == "clip" else None  # of a prompt alone the probability is always 1
+    methods = [spec for listed in specs.values() for spec in listed]
+    explained = explainers.explain(model, given, target=target, methods=methods, prompts=prompts)
     result = explained[0] if isinstance(explained, list) else explained
     assert all(bool(one.scores.isfinite().all()) for one in result.maps)
     return len(specs), model

@@ -24,7 +24,7 @@ _NO_SOFTMAX = (
 )
 _NO_VALUES = (
     "no softmax in them, as far as it depends on the input and is not detached, weighs their tokens by a matrix product with values made "
-    "of these tokens"
+    "of these tokens: it may weigh branches or channels, as split attention does"
 )
 _TINY = torch.finfo(torch.float64).tiny
 
