@@ -37,6 +37,8 @@ def lacks_of(recording: Recording) -> dict[str, str]:
     plan = recording.structure.plan
     if any(a is None for a in recording.attentions):
         why = recording.structure.attention_kind.no_map or kind.no_attention or (None if plan is None else plan.reason)
+        if why is None and len(recording.mask) > 1:
+            why = "its attention is computed sample by sample, and is read where one input is explained at a time"
         because = "." if why is None else f": {why}."
         lacks["attention"] = (
             f"{name} has blocks without an attention map over all its tokens{because} What reads none runs: input_x_gradient, also under "

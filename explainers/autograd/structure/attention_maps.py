@@ -173,7 +173,7 @@ def _part_of(nodes: Nodes, product: Product, block: Block, pull: Pull, is_known:
         raise Unreadable("tokens come together in them on other ways than attention, so that whose queries they are is not known")
     if stream is not None and bool((stream != labels.view(batch, tokens)).logical_and(stream != NOTHING).any()):
         raise Unreadable("tokens change places inside them")
-    matrices = rows.flatten(0, -2)
+    matrices = rows.reshape(-1, rows.shape[-1])
     if _is_inside_tokens(matrices, product, block, pull, tokens):
         return None
     axis = value.shape[-1] if turned else value.shape[-2]
