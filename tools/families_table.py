@@ -79,7 +79,8 @@ SHORTCOMINGS = (
     (
         "attention that is no map over all tokens",
         "What reads attention is refused, with the reason, and gradients go on: values or outputs made of several tokens, weights that "
-        "meet values one by one or are multiplied with others first, sigmoid attention or exponentials whose sum divides what they gave, "
+        "meet values one by one or are multiplied with others first, values that are also "
+        "added beside their attention (v − A v), sigmoid attention or exponentials whose sum divides what they gave, "
         "linear attention, no residual round attention, or round the second of two: 8 of the 41 forms in `test_attention_trial.py` and 7 "
         "of the 35 in `test_attention_maps.py`. No row above is among them.",
     ),
@@ -204,7 +205,9 @@ def run_methods(family: Family) -> tuple[int, Model]:
     tensors: dict[str, Tensor] = family.inputs(1)
     given = TEXT if family.kind == "text" else {"pixel_values": tensors["pixel_values"]}
     target = "a good film" if family.kind == "clip" else 1
-    explained = explainers.explain(model, given, target=target, methods=[spec for listed in specs.values() for spec in listed])
+    prompts = [target, "not a good film"] if family.kind == "clip" else None  # of a prompt alone the probability is always 1
+    methods = [spec for listed in specs.values() for spec in listed]
+    explained = explainers.explain(model, given, target=target, methods=methods, prompts=prompts)
     result = explained[0] if isinstance(explained, list) else explained
     assert all(bool(one.scores.isfinite().all()) for one in result.maps)
     return len(specs), model

@@ -83,6 +83,11 @@ def attention_plan_of(model: Model, recording: Pass, record: Record[Pass]) -> At
     return plans[key]
 
 
+def has_plan(model: Model) -> bool:
+    """Return whether it was found how a model's attention is to be read."""
+    return key_of(model) in _PLANS.get(model.module, {})
+
+
 def _is_short(model: Model) -> bool:
     """Return whether the weights of a model are in a 16-bit type, which cannot hold the codes by which tokens are followed."""
     return model.dtype in (torch.float16, torch.bfloat16)

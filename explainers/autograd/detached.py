@@ -1,8 +1,8 @@
 """Numbers that depend on the input and leave its graph: followed until they meet a path of the input again, where they count as constants.
 
-``detach``, ``data`` and numpy cut the gradient without a word, and what is computed from the numbers changes the answer all the same. No
-operator can tell such a constant from a weight, so the calls between are followed. Whole numbers and truth values are not: what is chosen
-by them is chosen under the ordinary gradient too.
+``detach``, ``data``, ``torch.no_grad`` and numpy cut the gradient without a word, and what is computed from the numbers changes the answer
+all the same. No operator can tell such a constant from a weight, so the calls between are followed. Whole numbers and truth values are not:
+what is chosen by them is chosen under the ordinary gradient too.
 """
 
 from __future__ import annotations
@@ -52,6 +52,9 @@ class DetachedNumbers:
         if name in _NEW:
             return out
         given = tuple(given)
+        if out is None and name == "__setitem__":
+            self.follow("copy_", given, given[0])
+            return out
         if name in _EACH and isinstance(out, list | tuple):
             for source, copy in zip(tensors_in(given), out, strict=False):
                 self.follow(name, (source,), copy)
@@ -59,17 +62,20 @@ class DetachedNumbers:
         if name in _LIKE:
             given = given[:1]
         numbers = [tensor for tensor in tensors_in(given) if tensor.is_floating_point()]
-        detached = [self._functions_of[tensor] for tensor in numbers if tensor in self._functions_of] if len(self._functions_of) else []
         met = any(active(tensor) for tensor in numbers)
+        known = self._functions_of
+        detached = [known[tensor] for tensor in numbers if not active(tensor) and tensor in known] if len(known) else []
         if not (met or detached):
             return out
         if name in LEAVING:
             self.functions.add(name)
             return self._move(out) if name == self._moved else out
-        function = detached[0] if detached else "data" if name == "__get__" else name
+        function = detached[0] if detached else _switched_off() or ("data" if name == "__get__" else name)
+        is_written = isinstance(out, Tensor) and bool(given) and out is given[0]
         if met and function == self._moved:
-            out = self._move(out)
-        for tensor in tensors_in(out):
+            out = self._move_within(out) if is_written else self._move(out)
+        changed = [*tensors_in(out), *([out._base] if is_written and out._base is not None else [])]
+        for tensor in changed:
             if not tensor.is_floating_point():
                 continue
             if active(tensor):
@@ -77,6 +83,20 @@ class DetachedNumbers:
             else:
                 self._functions_of[tensor] = function
         return out
+
+    def leave(self, value: Tensor) -> Tensor:
+        """Take note of numbers that a call on a path gave while gradients were off, and return what the model goes on with."""
+        if not value.is_floating_point():
+            return value
+        function = _switched_off() or "no_grad"
+        value = self._move(value) if function == self._moved else value
+        self._functions_of[value] = function
+        return value
+
+    def _move_within(self, value: Tensor) -> Tensor:
+        """Move numbers as :meth:`_move` does, in the tensor that was written into, which the model holds."""
+        moved = self._move(value)
+        return value if moved is value else value.copy_(moved)
 
     def _move(self, value: Any) -> Any:
         """Return numbers outside of the gradient moved a little, each by another share; what depends on the gradient, and what is no
@@ -97,3 +117,10 @@ class DetachedNumbers:
     def forget(self) -> None:
         """Forget the record of the pass."""
         self._functions_of.clear()
+
+
+def _switched_off() -> str:
+    """Return the name of what switches gradients off now; an empty name if nothing does."""
+    if torch.is_inference_mode_enabled():
+        return "inference_mode"
+    return "" if torch.is_grad_enabled() else "no_grad"

@@ -78,7 +78,8 @@ class RecordingMode(TorchFunctionMode):
         if writes or "out" in kwargs or insides.in_checkpoint or not torch.is_grad_enabled():
             self._head.refuse((args, tuple(kwargs.values())))
         if not torch.is_grad_enabled():
-            return without_gradient(self.recording, call, args, kwargs, writes)
+            follows = {"leave": self._detached.leave} if self.recording.entered else {}
+            return without_gradient(self.recording, call, args, kwargs, writes, **follows)
         out = call(args, kwargs)
         self._head.note(self.recording, func, args, kwargs, out, position)
         return keep_recorded(self.recording, out) if insides.in_checkpoint else out

@@ -181,6 +181,10 @@ class Nodes:
         """Return whether a linear map of ``x`` may make queries, keys or values of the block that runs now; the block's end decides."""
         return self.running is not None and x.shape == self.running.input.shape
 
+    def has_rows_of_block(self, x: Tensor) -> bool:
+        """Return whether ``x`` has a row for each token of the block that runs now, of whatever width."""
+        return self.running is not None and x.shape[:-1] == self.running.input.shape[:-1]
+
     def forget_operands(self, operator: NodeKind, but: Container[int]) -> None:
         """Release the operands of all nodes of an operator, except at the positions ``but``."""
         for node in self.ran:

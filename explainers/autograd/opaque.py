@@ -153,10 +153,17 @@ def keep_recorded(rec: Recorder, value: Any) -> Any:
     return value
 
 
-def without_gradient(rec: Recorder, call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], writes: bool) -> Any:
+def without_gradient(
+    rec: Recorder,
+    call: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    writes: bool,
+    leave: Callable[[Tensor], Tensor] = lambda value: value,
+) -> Any:
     """Run ``call(args, kwargs)`` where gradients are off, and record it too if one of its arguments depends on the input.
 
-    ``writes``: whether the call changes its first argument.
+    ``writes``: whether the call changes its first argument; ``leave`` is told of each plain tensor and returns what the model goes on with.
     """
     given = tuple(tensors_in((args, tuple(kwargs.values()))))
     insides = {id(t): inside for t in given if not t.requires_grad and (inside := rec.insides.recorded_for(t)) is not None}
@@ -178,7 +185,7 @@ def without_gradient(rec: Recorder, call: Callable[..., Any], args: tuple[Any, .
         if not isinstance(value, Tensor) or not value.requires_grad or any(value is t for t in paths):
             return value
         # the same numbers in a tensor that is no view, so that a function may give it as its own
-        return rec.insides.keep(value.data, Inside(value, tuple(origins.values())))
+        return rec.insides.keep(leave(value.data), Inside(value, tuple(origins.values())))
 
     return tree_map(plain, out)
 

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from explainers.autograd.attention_trial import attention_plan_of
+from explainers.autograd.attention_trial import attention_plan_of, has_plan
 from explainers.autograd.backward_pass import BackwardPass, missing_of, places_of, signals_at
 from explainers.autograd.detached import DetachedNumbers
 from explainers.autograd.detached_trial import functions_that_matter
@@ -253,7 +253,7 @@ class Recording:
         run.output, self._run = block.output, None
         log = self.forward_pass.saved.end_log()
         self.forward_pass.saved.drop(log, self._recomputation.reader(run, len(log)))
-        for node in self.nodes.inside(block):
+        for node in self.nodes.nodes_in(block):
             node.operands, node.output = (), None
 
     def _run_again(self, run: BlockRun) -> tuple[Tensor, Sequence[KeptRecord]]:
@@ -340,12 +340,16 @@ class Recording:
             if not is_path:
                 settings[name] = argument
         node = Node(operator, tuple(inputs), settings, out.shape, position=self.position, role=role)
-        if operator.keeps_operands and (operator is not LinearMap or self.nodes.may_enter_attention(arguments[0])):
+        if operator.keeps_operands and (operator is not LinearMap or self._may_be_asked_for(arguments[0])):
             node.operands = tuple(argument for argument in arguments if isinstance(argument, Tensor))
         if operator.keeps_output and (operator is not Add or role not in OF_ATTENTION) and (operator is not MatMul or self._weighs(node)):
             node.output = out
         self.nodes.add(node, out)
         return out
+
+    def _may_be_asked_for(self, x: Tensor) -> bool:
+        """Return whether what a linear map takes is read later: as the input of attention, or to find the plan of attention."""
+        return self.nodes.may_enter_attention(x) or (self.nodes.has_rows_of_block(x) and not has_plan(self.model))
 
     def _weighs(self, product: Node) -> bool:
         """Return whether a product may be of attention weights and values, whatever was done to the weights after their softmax."""
@@ -358,7 +362,8 @@ class Recording:
     def structure(self) -> ModelStructure:
         """The model's structure, found from the list of nodes."""
         structure = self._structure(None)
-        self.nodes.forget_operands(LinearMap, structure.projections)  # of others nobody asks
+        if has_plan(self.model):
+            self.nodes.forget_operands(LinearMap, structure.projections)  # of others nobody asks
         return structure
 
     def _structure(self, attention_kind: AttentionKind | None) -> ModelStructure:

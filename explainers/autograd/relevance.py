@@ -85,15 +85,19 @@ def split_image_linear(
     relevance: Tensor,
     forward: Callable[[Tensor, Tensor], Tensor],
     backward: Callable[[Tensor, Tensor], Tensor],
+    inside: Tensor | None = None,
 ) -> Tensor:
     """Distribute relevance to the pixels through the first linear map by the z^B rule, with the smallest and largest value of each image as
     bounds.
 
-    ``pixels`` (B, ...). R_j = sum_i (x_j w_ij - l w_ij^+ - h w_ij^-) R_i / sum_j' (the same).
+    ``pixels`` (B, ...). R_j = sum_i (x_j w_ij - l w_ij^+ - h w_ij^-) R_i / sum_j' (the same). ``inside``, of their shape: 0 at the zeros
+    that pad them, whose bounds are zero as well, as inside a convolution with padding; 1 elsewhere. None: nothing pads them.
     """
     dims = tuple(range(1, pixels.dim()))
     low = pixels.amin(dims, keepdim=True).expand_as(pixels)
     high = pixels.amax(dims, keepdim=True).expand_as(pixels)
+    if inside is not None:
+        low, high = low * inside, high * inside
     w_plus, w_minus = weight.clamp(min=0), weight.clamp(max=0)
     total = forward(pixels, weight) - forward(low, w_plus) - forward(high, w_minus)
     s = divide(relevance, total)

@@ -144,11 +144,13 @@ def split_linear(
     return RelevanceWithError(out, _spread(relevance, out, 2.0 if inputs == "each" else 1.0))
 
 
-def split_image_linear(pixels: Tensor, weight: Tensor, relevance: Tensor, forward: BilinearMap, backward: BilinearMap) -> Tensor:
+def split_image_linear(
+    pixels: Tensor, weight: Tensor, relevance: Tensor, forward: BilinearMap, backward: BilinearMap, inside: Tensor | None = None
+) -> Tensor:
     """Split relevance over the pixels, as :func:`explainers.autograd.relevance.split_image_linear`, with the estimate of rounding."""
     if not isinstance(relevance, RelevanceWithError):
-        return splits.split_image_linear(pixels, weight, relevance, forward, backward)
-    out = splits.split_image_linear(pixels, weight, relevance.value, forward, backward)
+        return splits.split_image_linear(pixels, weight, relevance, forward, backward, inside)
+    out = splits.split_image_linear(pixels, weight, relevance.value, forward, backward, inside)
     return RelevanceWithError(out, _spread(relevance, out))
 
 

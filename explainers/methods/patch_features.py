@@ -165,7 +165,7 @@ class PatchFeatures:
             if number not in modules:
                 raise ExplainerError(
                     f"No module of block {number + 1} of {self.model.name} gives what its attention gives, so that attention cannot be "
-                    "changed there; send a model whose blocks call a module of attention."
+                    "changed there; send a model whose blocks call a module of attention, or ask rise or tis, which read no features."
                 )
         return [modules[number][1:] for number in range(len(self.inputs))]
 

@@ -37,6 +37,8 @@ def lacks_of(recording: Recording) -> dict[str, str]:
     plan = recording.structure.plan
     if any(a is None for a in recording.attentions):
         why = recording.structure.attention_kind.no_map or kind.no_attention or (None if plan is None else plan.reason)
+        if why is None and len(recording.mask) > 1:
+            why = "its attention is computed sample by sample, and is read where one input is explained at a time"
         because = "." if why is None else f": {why}."
         lacks["attention"] = (
             f"{name} has blocks without an attention map over all its tokens{because} What reads none runs: input_x_gradient, also under "
@@ -53,13 +55,12 @@ def lacks_of(recording: Recording) -> dict[str, str]:
         why = kind.no_residual or "{name} has blocks that do not add attention to a residual stream."
         lacks["residual"] = why.format(name=name)
     if recording.parts[-1] is None or recording.structure.output_projections[-1] is None:
-        lacks["parts"] = (
-            f"the last block of {name} does not compute attention as one call whose queries, keys, values and "
-            "output projection could be read (fused attention does: attn_implementation='sdpa')."
-        )
+        lacks["parts"] = _no_parts(recording, plan)
     if any(x is None for x in recording.structure.attention_inputs):
         lacks["attention_input"] = (
-            f"{name} has blocks without a tensor (batch, tokens, width) of whose linear maps all queries, keys and values are made."
+            f"{name} has blocks without a tensor (batch, tokens, width) of whose linear maps all queries, keys and values are made, as "
+            "where these are convolutions of a map (batch, width, rows, columns). What reads tokens between the blocks runs, such as "
+            "gradcam_plus and hirescam."
         )
     if recording.structure.positions is None and (recording.pixels is not None or recording.model.reads_text):
         lacks["positions"] = (
@@ -79,6 +80,23 @@ def lacks_of(recording: Recording) -> dict[str, str]:
     if recording.model.reads_text and masks_words and recording.model.details.get("mask_token_id") is None:
         lacks["mask_token"] = f"The tokenizer of {name} has no mask token to hide words with."
     return lacks
+
+
+def _no_parts(recording: Recording, plan: AttentionPlan | None) -> str:
+    """Return why queries, keys, values and output projection of the last block cannot be read, and what runs instead."""
+    name, structure = recording.model.name, recording.structure
+    if recording.attentions[-1] is None:
+        why = structure.attention_kind.no_map or recording.model.block_kind.no_attention or (None if plan is None else plan.reason)
+        reason = "has no attention map over all its tokens" + ("" if why is None else f": {why}")
+    elif recording.parts[-1] is None:
+        reason = (
+            "does not make its attention weights of queries and keys by one softmax that meets values as it is (fused attention does, and "
+            "attn_implementation='sdpa' of transformers)"
+        )
+    else:
+        reason = "passes what its attention gives through no linear layer of its own"
+    runs = "rise and tis, which hide other parts of the picture" if recording.model.side == "image" else "input_x_gradient and occlusion"
+    return f"The last block of {name} {reason}. What reads no such parts runs, such as {runs}."
 
 
 def _lacks_of_order(name: str, plan: AttentionPlan, has_detached: bool) -> dict[str, str]:

@@ -17,7 +17,7 @@ from explainers.models import labels as naming
 from explainers.models.details import details_of
 from explainers.models.eval_mode import evaluating, with_gradients, without_compilation
 from explainers.models.first_pass import FirstPass
-from explainers.models.input_readers import input_readers
+from explainers.models.input_readers import InputReaders, input_readers
 from explainers.models.inputs.molecules import MoleculeReader
 from explainers.models.inputs.types import ModelKind, Side
 from explainers.models.layout import Layout
@@ -36,6 +36,7 @@ from explainers.models.outputs import (
     output_of,
     yes_and_no,
 )
+from explainers.models.padding import CHANGED_BY_PADDING, is_changed_by_padding
 from explainers.models.preparing import Prompts, prepare_windows
 from explainers.models.structure import blocks as rows
 from explainers.models.structure.layouts import LayoutOf, image_layout, text_layout
@@ -177,7 +178,24 @@ def wrap(
         made_by=(wrap, arguments),
         text_side=cache(text_side) if kind == "clip" and side == "image" else None,
     )
-    return replace(model, details=details_of(model, readers, library, structure.width))
+    details = details_of(model, readers, library, structure.width)
+    if kind == "text" and its_task is None and readers.pictures is None:
+        known = answers if run is own_forward else None
+        details[CHANGED_BY_PADDING] = _is_changed_by_padding(model, readers, library, takes_positions, known)
+    return replace(model, details=details)
+
+
+def _is_changed_by_padding(
+    model: Model, readers: InputReaders, library: lib.Library, takes_positions: bool, answers: Tensor | None
+) -> bool:
+    """Return whether padding changes the answers of a model of texts. Those of transformers keep to the mask, so that none is tried whose
+    head reads the first token with padding behind the words. ``answers`` is what it gives for the first sample, None if not known.
+    """
+    tokenizer, first = None if readers.words is None else readers.words.tokenizer, readers.first
+    is_right = getattr(tokenizer, "padding_side", "right") == "right"
+    if library == "transformers" and is_right and model.layout_of(first).class_token == 0:
+        return False
+    return is_changed_by_padding(model.module, model.forward, first, tokenizer, takes_positions, answers)
 
 
 def _trainable(module: nn.Module) -> nn.Module:

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import count
+from itertools import accumulate, chain, count
 from pathlib import Path
 from typing import Any, Protocol, TypedDict, Unpack, overload
 
@@ -28,6 +28,7 @@ from explainers.models.eval_mode import with_gradients
 from explainers.models.inputs.types import ImageInput, Input, Prepared, Side, Single, TextInput
 from explainers.models.model import Model
 from explainers.models.outputs import notes_on_outputs
+from explainers.models.padding import CHANGED_BY_PADDING, of_equal_length
 from explainers.models.registers.moving import OutlierTokens, view_of
 from explainers.models.tf32 import asking_for_tf32
 from explainers.pipeline.abstentions import InputAbstentions
@@ -248,8 +249,19 @@ def _explain(
     if long_texts == "windows" and (windows_of_inputs := read_windows(model, inputs)):
         explain_batch = partial(explain, model, methods=methods, cancelled=cancelled, precision=precision)
         rounds = None if next_method is None else partial(_rounds, _named_requests(methods, model), next_method)
-        options: dict[str, Any] = {"observer": observer, "check": checker(cancelled), "rounds": rounds}
-        return explain_long(explain_batch, model, inputs, windows_of_inputs, target, seed=seed, **options)
+        of_windows: dict[str, Any] = {"observer": observer, "check": checker(cancelled), "rounds": rounds}
+        return explain_long(explain_batch, model, inputs, windows_of_inputs, target, seed=seed, **of_windows)
+    if model.details.get(CHANGED_BY_PADDING):
+        prepared = inputs if isinstance(inputs, Prepared) else model.prepare(inputs)
+        parts = of_equal_length(model, prepared) if isinstance(inputs, Prepared) or len(prepared) > 1 else [prepared]
+        if len(parts) > 1:
+            options: dict[str, Any] = {"long_texts": long_texts, "observer": observer, "cancelled": cancelled, "precision": precision}
+            options |= {"next_method": next_method, "prompts": prompts}
+            seeds = accumulate(map(len, parts), initial=seed)  # those of a row's place in the whole batch
+            return list(
+                chain(*(_explain(model, part, target, methods, seed=at, **options) for part, at in zip(parts, seeds, strict=False)))
+            )
+        inputs = parts[0] if isinstance(inputs, Prepared) else inputs
     requests, spellings = ([], {}) if methods is None else read_methods(methods, len(model.blocks))
     prepared = inputs if isinstance(inputs, Prepared) else model.prepare(inputs)
     options = {"prompts": prompts, "cancelled": cancelled, "precision": precision}

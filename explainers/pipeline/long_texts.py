@@ -14,6 +14,7 @@ from explainers.models.eval_mode import answering
 from explainers.models.feature_scores import token_means
 from explainers.models.inputs.types import Windows
 from explainers.models.model import Model
+from explainers.models.padding import of_equal_length
 from explainers.models.passes import Passes, rows_per_pass
 from explainers.pipeline.precision import join_maps
 from explainers.records.notes import kind_of
@@ -116,7 +117,8 @@ def window_logits(model: Model, windows: Windows, check: Callable[[], None]) -> 
 
     def answer(first: int, number: int) -> Tensor:
         check()
-        return model.forward(windows.rows(first, first + number).tensors).float().cpu()
+        parts = of_equal_length(model, windows.rows(first, first + number))
+        return torch.cat([model.forward(part.tensors).float().cpu() for part in parts])
 
     with answering(model.module):
         return torch.cat(list(Passes(_windows_per_pass(windows, model.device)).run(len(windows), answer)))
@@ -124,9 +126,12 @@ def window_logits(model: Model, windows: Windows, check: Callable[[], None]) -> 
 
 def _features(model: Model, windows: Windows) -> Tensor:
     """Return the mean of each window's tokens, (windows, D)."""
-    passes = Passes(_windows_per_pass(windows, model.device))
-    means = passes.run(len(windows), lambda first, number: token_means(model, windows.rows(first, first + number).tensors))
-    return torch.cat(list(means))
+
+    def means_of(first: int, number: int) -> Tensor:
+        parts = of_equal_length(model, windows.rows(first, first + number))
+        return torch.cat([token_means(model, part.tensors) for part in parts])
+
+    return torch.cat(list(Passes(_windows_per_pass(windows, model.device)).run(len(windows), means_of)))
 
 
 @dataclass(eq=False)

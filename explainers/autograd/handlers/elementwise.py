@@ -135,6 +135,8 @@ def add(rec: Recorder, func: TorchFunction, input: Any, other: Any, *, alpha: fl
     kept = (alike if alike in (Role.SCORES, Role.WEIGHTS) else None) if both else role(rec, tensor)
     if kept == Role.UNNORMALISED and (b if rec.active(a) else a).dim():
         kept = None  # no stabiliser of a normaliser, but a bias
+    if not both and kept is None:
+        op.note_bias(*((a, b) if rec.active(a) else (b, a)))
     return rec.run(op.Add, a, b, kept, role=kept)
 
 

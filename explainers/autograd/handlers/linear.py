@@ -28,6 +28,17 @@ def role_of(rec: Recorder, x: Tensor) -> LinearMapRole:
     return _LINEAR_MAPS.get(role(rec, x))
 
 
+def _map(
+    rec: Recorder, x: Tensor, weight: Tensor, bias: Tensor | None, forward: BilinearMap, backward: BilinearMap, gives: Role | None = None
+) -> Tensor:
+    """Record a linear map of ``x``, in the role that x gives it; its output has the role ``gives``."""
+    what = role_of(rec, x)
+    out = rec.run(op.LinearMap, x, weight, bias, forward, backward, what, role=gives)
+    if what == "pixels":
+        op.note_padding(out, x, rec.starts)
+    return out
+
+
 @handles(F.linear)
 def linear(rec: Recorder, func: TorchFunction, input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """Compute and record the linear map x W^T + b, whose weight may depend on the input."""
@@ -37,7 +48,7 @@ def linear(rec: Recorder, func: TorchFunction, input: Tensor, weight: Tensor, bi
     if not rec.active(input):
         return func(input, weight, bias)
     if role(rec, input) != Role.WEIGHTS:
-        return op.linear(input, weight, bias, rec, role_of(rec, input))
+        return _map(rec, input, weight, bias, matrix_products.linear, matrix_products.matmul)
     # over the heads of attention weights: a constant there is no additive term of the tokens
     out = rec.run(op.LinearMap, input, weight, None, matrix_products.linear, matrix_products.matmul, None, role=Role.WEIGHTS)
     return out if bias is None else add(rec, torch.add, out, bias)
@@ -48,7 +59,7 @@ def addmm(rec: Recorder, func: TorchFunction, input: Tensor, mat1: Tensor, mat2:
     """Compute and record beta input + alpha mat1 @ mat2."""
     if rec.active(mat1) and not (rec.active(mat2) or rec.active(input)):
         scaled = (mat2, input) if beta == alpha == 1 else (mat2 * alpha, input * beta)
-        return op.linear(mat1, scaled[0].mT, scaled[1], rec, role_of(rec, mat1))
+        return _map(rec, mat1, scaled[0].mT, scaled[1], matrix_products.linear, matrix_products.matmul)
     product = matmul(rec, torch.matmul, mat1, mat2)
     return add(rec, torch.add, mul(rec, torch.mul, product, alpha), mul(rec, torch.mul, input, beta))
 
@@ -116,9 +127,9 @@ def matmul(rec: Recorder, func: TorchFunction, input: Tensor, other: Tensor | No
             rec.watch(out, "attention without a softmax", _differentiates_attention)
         return out
     if rec.active(input):
-        return rec.run(op.LinearMap, input, other, None, torch.matmul, _unmatmul_left(input.shape), role_of(rec, input))
+        return _map(rec, input, other, None, torch.matmul, _unmatmul_left(input.shape))
     turned = Role.TRANSPOSED if input.dim() == other.dim() == 2 else None
-    return rec.run(op.LinearMap, other, input, None, op.swapped, _unmatmul_right(other.shape), role_of(rec, other), role=turned)
+    return _map(rec, other, input, None, op.swapped, _unmatmul_right(other.shape), turned)
 
 
 handles(Tensor.addmm_)(may_write(addmm, torch.addmm))
@@ -142,13 +153,17 @@ def _unmatmul_right(shape: Size) -> BilinearMap:
     return lambda signal, w: (w.mT @ signal).sum_to_size(shape)
 
 
+def _steps(dilation: Any, weight: Tensor) -> tuple[int, ...]:
+    """Return the dilation of a convolution along each of its dimensions."""
+    sides = weight.dim() - 2
+    return (dilation,) * sides if isinstance(dilation, int) else tuple(dilation) * (sides // len(dilation))
+
+
 def _pad(input: Tensor, weight: Tensor, padding: str, dilation: Any) -> Tensor:
     """Return the input of a convolution padded as ``padding`` says ("same" or "valid"), for a convolution without padding."""
     if padding == "valid":
         return input
-    sides = weight.shape[2:]
-    steps = (dilation,) * len(sides) if isinstance(dilation, int) else tuple(dilation) * (len(sides) // len(dilation))
-    total = [step * (side - 1) for step, side in zip(steps, sides, strict=True)]
+    total = [step * (side - 1) for step, side in zip(_steps(dilation, weight), weight.shape[2:], strict=True)]
     return F.pad(input, [part for t in reversed(total) for part in (t // 2, t - t // 2)])
 
 
@@ -167,6 +182,9 @@ def _conv(
     if not rec.active(input):
         return func(input, weight, bias, stride, padding, dilation, groups)
     if isinstance(padding, str):
+        sides = [(side - 1) * step for side, step in zip(weight.shape[2:], _steps(dilation, weight), strict=True)]
+        if padding == "same" and not any(side % 2 for side in sides):
+            return _conv(rec, func, input, weight, bias, stride, [side // 2 for side in sides], dilation, groups)
         padded = rec.nodes.move(_pad(input, weight, padding, dilation), input, role(rec, input))
         return _conv(rec, func, padded, weight, bias, stride, 0, dilation, groups)
     transposes = {torch.conv1d: grad.conv1d_input, torch.conv2d: grad.conv2d_input, torch.conv3d: grad.conv3d_input}
@@ -181,7 +199,7 @@ def _conv(
 
     shaped = None if bias is None else bias.view(-1, *[1] * (weight.dim() - 2))
     if role(rec, input) != Role.WEIGHTS:
-        return rec.run(op.LinearMap, input, weight, shaped, forward, backward, role_of(rec, input))
+        return _map(rec, input, weight, shaped, forward, backward)
     # over the heads of attention weights, as in :func:`linear`
     out = rec.run(op.LinearMap, input, weight, None, forward, backward, None, role=Role.WEIGHTS)
     return out if shaped is None else add(rec, torch.add, out, shaped)
@@ -213,7 +231,7 @@ def _conv_transpose(
         return convolve(signal, w.to(signal.dtype), None, stride, padding, dilation, groups)  # under autocast they differ
 
     shaped = None if bias is None else bias.view(-1, *[1] * (weight.dim() - 2))
-    return rec.run(op.LinearMap, input, weight, shaped, forward, backward, role_of(rec, input))
+    return _map(rec, input, weight, shaped, forward, backward)
 
 
 #: Linear in what they take, by weights of both signs that are nowhere a tensor.

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from explainers.autograd.dispatch import TorchFunction, call_through, handles, linear_function, role
+from explainers.autograd.dispatch import TorchFunction, call_through, handles, linear_function, note, role
 from explainers.autograd.handlers.elementwise import may_write
-from explainers.autograd.nodes import Role
+from explainers.autograd.nodes import Move, Role
 from explainers.autograd.operators.pooling import Constant, Mean, Pick, Pool
 from explainers.autograd.recorder import Recorder
 
@@ -31,11 +31,14 @@ def total(rec: Recorder, func: TorchFunction, input: Tensor, dim: Any = None, ke
 
 @handles(torch.cat, torch.concat, torch.concatenate, torch.stack)
 def _concatenate(rec: Recorder, func: TorchFunction, tensors: Sequence[Tensor], *args: Any, **kwargs: Any) -> Tensor:
-    """Concatenate tensors; constants next to tensors on the path, from x^1 on, become biases."""
+    """Concatenate tensors; constants next to tensors on the path, from x^1 on, become biases. Pieces of the image are still pixels."""
     path = next((t for t in tensors if rec.active(t)), None)
     if rec.entered and path is not None:
         tensors = [t if rec.active(t) or not (t.numel() and t.is_floating_point()) else rec.run(Constant, t, path) for t in tensors]
-    return func(tensors, *args, **kwargs)
+    out = func(tensors, *args, **kwargs)
+    if path is not None and not rec.entered and all(role(rec, t) == Role.PIXELS for t in tensors if rec.active(t)):
+        note(rec, out, Move, tuple(tensors), Role.PIXELS, func.__name__)
+    return out
 
 
 @handles(

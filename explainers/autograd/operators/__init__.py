@@ -12,7 +12,7 @@ Every additive constant ``b`` of an operator with output ``y`` reports ``signal 
 from explainers.autograd.operators.activation import Activation, BoundedGate
 from explainers.autograd.operators.arithmetic import Add, Mul, Scale
 from explainers.autograd.operators.attention import DynamicLinear, LinearAttention, MatMul, Normaliser, Softmax, Weights
-from explainers.autograd.operators.linear import LinearMap, linear, swapped, swapped_back
+from explainers.autograd.operators.linear import LinearMap, linear, note_bias, note_padding, swapped, swapped_back
 from explainers.autograd.operators.norm import Div, Norm
 from explainers.autograd.operators.pooling import Constant, Mean, Pick, Pool
 
@@ -36,6 +36,8 @@ __all__ = [
     "Softmax",
     "Weights",
     "linear",
+    "note_bias",
+    "note_padding",
     "swapped",
     "swapped_back",
 ]

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from explainers.autograd.nodes import Node, Role
 from explainers.autograd.operators.broadcasting import unbroadcast
+from explainers.autograd.operators.linear import is_bias
 from explainers.autograd.recorder import Operator, Propagator, Recorder, saved_of
 from explainers.autograd.rules.operands import Product, Sum
 
@@ -58,7 +59,8 @@ class Add(Operator):
                 constant = constant.masked_fill(constant.isinf(), 0.0).expand_as(signal)  # a mask, where no signal arrives, is no bias
                 ctx.rec.add_bias(signal.mT, constant.mT) if ctx.role == Role.TRANSPOSED else ctx.rec.add_bias(signal, constant)
 
-        total = Sum(saved, both, not (ctx.entered or ctx.role), account, lambda: ctx.rec.accumulated_rounding(ctx.position))
+        constant_shares = not (both or ctx.entered or ctx.role) and not is_bias(saved[1 if ctx.needs_input_grad[0] else 0])
+        total = Sum(saved, both, constant_shares, account, lambda: ctx.rec.accumulated_rounding(ctx.position))
         g_a, g_b = linear.sum(total, g)
         return (
             unbroadcast(g_a, ctx.shapes[0]) if ctx.needs_input_grad[0] else None,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from explainers.autograd.nodes import Node
@@ -23,7 +25,8 @@ class LinearMap(Operator):
     """y = forward(x, w) + b, for any map that is linear in x and in w: F.linear, convolution, x @ constant.
 
     ``role`` "pixels": x holds the pixels themselves, to which the z^B rule applies under a relevance rule. "attention": it projects the
-    output of attention. Which maps make queries, keys and values is known when the pass has ended.
+    output of attention. Which maps make queries, keys and values is known when the pass has ended. A bias that is added later, see
+    :func:`note_bias`, counts in the rules that ask for what the layer gives.
     """
 
     title = "a linear map"
@@ -37,6 +40,8 @@ class LinearMap(Operator):
         ctx.maps, ctx.role, ctx.rec, ctx.biased, ctx.position = (forward, backward), role, rec, rec.entered, rec.position
         y = forward(x, w)
         rec.keep(ctx, x, w, b, None if b is None else y)  # without a bias y is what others may write into
+        ctx.added, ctx.inside, ctx.has_bias, ctx.shape = None, None, b is not None, y.shape
+        ctx.is_convolution = operands.is_convolution(w, forward)
         if b is None:
             return y
         out = _add_bias(y, b)
@@ -52,7 +57,18 @@ class LinearMap(Operator):
         account = account_of(ctx.rec, ctx.biased and choice.counts_biases)
         forward, backward = ctx.maps
         differentiable = ctx.rec.is_differentiated_again
-        linear = operands.LinearMapOperand(saved_of(ctx), forward, backward, lambda: _role(ctx), ctx.rec.double, account, differentiable)
+        linear = operands.LinearMapOperand(
+            saved_of(ctx),
+            forward,
+            backward,
+            lambda: _role(ctx),
+            ctx.rec.double,
+            account,
+            differentiable,
+            added=ctx.added,
+            embeds=not (ctx.biased or ctx.rec.is_own_code),
+            inside=ctx.inside,
+        )
         return choice.map(linear, g), None, None, None, None, None, None
 
     @staticmethod
@@ -74,6 +90,45 @@ def _role(ctx: Any) -> LinearMapRole:
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None, rec: Recorder, role: LinearMapRole = None) -> Tensor:
     """Apply the linear map x W^T + b and record it, so that a rule can choose its backward pass."""
     return rec.run(LinearMap, x, weight, bias, matrix_products.linear, matrix_products.matmul, role)
+
+
+#: Autograd's nodes that move numbers without changing their order within a dimension.
+_MOVES = ("Transpose", "T", "Permute", "View", "UnsafeView", "ReshapeAlias", "Unsqueeze", "Squeeze", "Alias", "Clone", "MT")
+
+
+def is_bias(constant: Tensor) -> bool:
+    """Return whether the numbers of a constant lie along one dimension alone, as those of a linear map's bias do; those of position
+    embeddings lie along two or more.
+    """
+    return sum(size > 1 and step != 0 for size, step in zip(constant.shape, constant.stride(), strict=True)) < 2
+
+
+def note_bias(path: Tensor, constant: Tensor) -> None:
+    """Note at the linear map that gave ``path``, if one without a bias did, that ``constant`` is added to it: ``x @ w + b``."""
+    made_by: Any = path.grad_fn
+    while made_by is not None and made_by.name().removesuffix("0").removesuffix("Backward") in _MOVES:
+        made_by = made_by.next_functions[0][0]
+    if getattr(type(made_by), "_forward_cls", None) is not LinearMap or made_by.has_bias or not is_bias(constant):
+        return
+    ends = -2 if made_by.maps[0] is swapped else 1 if made_by.is_convolution else -1
+    if constant.numel() == made_by.shape[ends]:
+        after = 0 if ends == -1 else 1 if ends == -2 else len(made_by.shape) - 2
+        made_by.added = constant.detach().reshape(-1, *[1] * after)
+
+
+def note_padding(mapped: Tensor, pixels: Tensor, starts: Sequence[Tensor]) -> None:
+    """Note at the linear map that gave ``mapped`` which of its ``pixels`` are zeros that pad the image, which the ``starts`` hold: no
+    number of the image moves them.
+    """
+    if pixels.grad_fn is None or bool((pixels != 0).all()):
+        return
+    signal = torch.zeros_like(pixels, requires_grad=True)
+    at_starts = torch.autograd.grad(pixels, list(starts), signal, retain_graph=True, create_graph=True, allow_unused=True)
+    reached = [each for each in at_starts if each is not None and each.requires_grad]
+    (moved,) = torch.autograd.grad(reached, signal, [torch.ones_like(each) for each in reached], allow_unused=True) if reached else (None,)
+    made_by: Any = mapped.grad_fn
+    if moved is not None and made_by is not None:
+        made_by.inside = (moved != 0).to(pixels.dtype)
 
 
 def swapped(x: Tensor, w: Tensor) -> Tensor:

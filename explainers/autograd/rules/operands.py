@@ -153,12 +153,19 @@ class Sum:
         return self.constant_shares
 
 
+def is_convolution(weight: Tensor, forward: BilinearMap) -> bool:
+    """Return whether the weight of a linear map has positions, or experts, besides its two widths."""
+    return weight.dim() > 2 and forward is not torch.matmul
+
+
 @dataclass(slots=True)
 class LinearMapOperand:
     """forward(x, weight) + bias, linear in x and in the weight. ``backward(signal, weight)`` is its transpose.
 
     ``product`` is forward(x, weight), if it was kept; ``role()`` is known after the whole pass; ``double``: all is computed in float64;
-    ``differentiable``: the result is differentiated, so that rows without a signal count too.
+    ``differentiable``: the result is differentiated, so that rows without a signal count too; ``added``: a bias that a sum of its own adds,
+    which also accounts for it; ``embeds``: whether the map comes before the embedded tokens x^1; ``inside``: 0 where zeros pad the
+    pixels that are x, 1 elsewhere, None where nothing pads them.
     """
 
     saved: Sequence[Any]
@@ -168,6 +175,9 @@ class LinearMapOperand:
     double: bool
     account: Account
     differentiable: bool = False
+    added: Tensor | None = None
+    embeds: bool = False
+    inside: Tensor | None = None
 
     x = Saved[Tensor](0)  # what the map takes
     weight = Saved[Tensor](1)  # its weight
@@ -182,7 +192,12 @@ class LinearMapOperand:
     @property
     def is_convolution(self) -> bool:
         """Return whether the weight has positions, or experts, besides its two widths."""
-        return self.weight.dim() > 2 and self.forward is not torch.matmul
+        return is_convolution(self.weight, self.forward)
+
+    @property
+    def whole_bias(self) -> Tensor | None:
+        """Return the bias, whether the map itself adds it or a sum after it; None if there is none."""
+        return self.added if self.bias is None else self.bias
 
     def pull(self, signal: Tensor) -> Tensor:
         """Multiply the signal by the transposed weight."""

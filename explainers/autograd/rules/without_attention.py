@@ -26,5 +26,5 @@ class _WithoutAttention(Rule):
         object.__setattr__(self, "_chosen", {**self._chosen, "attention": _Cut()})
 
 
-#: Scales of normalisations and gates are constants, as under Libra, since they may depend on all tokens.
-WITHOUT_ATTENTION: Rule = _WithoutAttention(**{**RULES["libra"].choices, "product": "jacobian"})  # type: ignore[arg-type]
+#: Scales and means of normalisations, and gates, are constants, since they may depend on all tokens.
+WITHOUT_ATTENTION: Rule = _WithoutAttention(**{**RULES["libra"].choices, "product": "jacobian", "norm": "constant_mean"})  # type: ignore[arg-type]

@@ -173,7 +173,7 @@ def _part_of(nodes: Nodes, product: Product, block: Block, pull: Pull, is_known:
         raise Unreadable("tokens come together in them on other ways than attention, so that whose queries they are is not known")
     if stream is not None and bool((stream != labels.view(batch, tokens)).logical_and(stream != NOTHING).any()):
         raise Unreadable("tokens change places inside them")
-    matrices = rows.flatten(0, -2)
+    matrices = rows.reshape(-1, rows.shape[-1])
     if _is_inside_tokens(matrices, product, block, pull, tokens):
         return None
     axis = value.shape[-1] if turned else value.shape[-2]
@@ -183,7 +183,8 @@ def _part_of(nodes: Nodes, product: Product, block: Block, pull: Pull, is_known:
         return None  # its values come from elsewhere
     if bool((keys == MIXED).any()):
         raise Unreadable(
-            "the values that their attention weighs are made of several tokens each, or their order is not the same in all heads"
+            "the values that their attention weighs are made of several tokens each, or are not the same tokens in the same order for all "
+            "heads and queries, as where each query gathers keys of its own"
         )
     columns = torch.full((batch, axis + 1), tokens, device=value.device)
     counts = torch.zeros(batch, axis + 1, dtype=torch.long, device=value.device)

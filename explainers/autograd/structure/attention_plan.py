@@ -24,7 +24,7 @@ _NO_SOFTMAX = (
 )
 _NO_VALUES = (
     "no softmax in them, as far as it depends on the input and is not detached, weighs their tokens by a matrix product with values made "
-    "of these tokens"
+    "of these tokens: it may weigh branches or channels, as split attention does"
 )
 _TINY = torch.finfo(torch.float64).tiny
 
@@ -258,7 +258,7 @@ def keeps_inner_order(nodes: Nodes, pull: Pull) -> bool:
         if not inner or block.output is None or block.output.shape != block.input.shape:
             continue
         at, start = [block.input, *inner], [block.output, *inner]
-        directions = [torch.randn(block.input.shape, generator=generator, dtype=torch.float64).to(block.input) for _ in start]
+        directions = [torch.randn(each.shape, generator=generator, dtype=torch.float64).to(block.input) for each in start]
         code = (1 + torch.rand(block.input.shape[1], 1, generator=generator, dtype=torch.float64)).to(block.input)
         plain, coded = pull(start, at, directions), pull(start, at, [direction * code for direction in directions])
         pairs = [(before, after) for before, after in zip(plain, coded, strict=True) if before is not None and after is not None]
@@ -282,7 +282,9 @@ def _rows_inside(nodes: Nodes, block: Block) -> list[Tensor]:
         taken = node.operands[:1] if node.operator is LinearMap else ()
         given = (node.output,) if node.operator in (Norm, Add) else ()
         for tensor in (*taken, *given):
-            if tensor is not None and tensor.requires_grad and tensor.shape == block.input.shape and tensor is not block.input:
+            if tensor is None or not tensor.requires_grad or tensor is block.input:
+                continue
+            if tensor.shape == block.input.shape or (taken and tensor.shape[:-1] == block.input.shape[:-1]):
                 tensors[id(tensor)] = tensor
     return [tensor for tensor in tensors.values() if tensor is not block.output]
 

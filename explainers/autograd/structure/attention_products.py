@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from explainers.autograd.nodes import Block, Node, Nodes, Role, Start, ancestors
-from explainers.autograd.operators import Add, LinearAttention, LinearMap, MatMul, Softmax
+from explainers.autograd.nodes import Block, Move, Node, Nodes, Role, Start, ancestors
+from explainers.autograd.operators import Add, LinearAttention, LinearMap, MatMul, Scale, Softmax
 from explainers.autograd.structure.attention import scores_of
+from explainers.models import matrix_products
 
 
 class Unreadable(Exception):
@@ -79,12 +80,37 @@ def products_of(nodes: Nodes, block: Block) -> list[Product]:
         if len(node.operands) != 2 or node.output is None or len(sides) != 1 or not softmaxes_behind([node.inputs[sides[0]]], block):
             raise Unreadable(_why_no_attention(node, block))
         products.append(Product(node, sides[0]))
+        if adds_values_beside(products[-1], block):
+            raise Unreadable(
+                "the values of their attention are also added to what it gives by another way, so that its weights alone do not say how "
+                "tokens come together"
+            )
     known = {id(node) for node in reached}
     if any(id(node) not in known for each in products for node in products_behind([each.node.inputs[1 - each.side]], block)):
         raise Unreadable("what one of their attentions gives goes into another without a residual around it")
     if any(node.operator is MatMul and node.role == Role.CONTEXT and id(node) not in known for node in nodes.nodes_in(block)):
         raise Unreadable("where the output of one of their attentions goes cannot be seen")
     return products
+
+
+def adds_values_beside(product: Product, block: Block) -> bool:
+    """Return whether values of attention are also added, as they are or scaled, to what it gives, as in ``v - A v``: then its weights are
+    a part alone of how its tokens come together, and their sign is not known.
+    """
+    value = product.node.inputs[1 - product.side]
+    if value is None:
+        return False
+    values, size = {id(value)}, value.shape.numel()
+    while value.operator is Move and len(value.paths) == 1 and value.paths[0].shape.numel() == size:  # before they are parted by heads
+        (value,) = value.paths
+        values.add(id(value))
+
+    def ends(node: Node) -> bool:
+        is_of_rows = node.operator is LinearMap and node.settings.get("forward") is matrix_products.linear
+        return id(node) in values or not (node.operator in (Move, Add, Scale) or is_of_rows)
+
+    reached = ancestors([block.made_by], [product.node, block.start], ends)
+    return any(id(node) in values for node in reached)
 
 
 def mixes(node: Node, block: Block) -> bool:

@@ -10,6 +10,7 @@ from torch import nn
 from explainers.models.inputs.molecules import MOST_ATOMS
 from explainers.models.libraries import recognition as lib
 from explainers.models.model import Model
+from explainers.models.padding import CHANGED_BY_PADDING
 from explainers.models.report import Fact, Guess, Report
 
 _UNNAMED = re.compile(r"(no )?class \d+")
@@ -68,7 +69,8 @@ def _tokens(model: Model) -> str:
 
 def _inputs(model: Model) -> str:
     if model.kind in ("text", "molecule"):
-        return f"{model.kind}s"
+        alone = ", only those of one length together: padding changes its answers" if model.details.get(CHANGED_BY_PADDING) else ""
+        return f"{model.kind}s{alone}"
     height, width = model.details["input"]
     pictures = f"pictures of {height} x {width} pixels, {_count_kinds(model.details['channels'], 'channel')}"
     return f"{pictures}, and prompts" if model.kind == "clip" else pictures

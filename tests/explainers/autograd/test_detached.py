@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -52,9 +53,58 @@ def notes(change: Callable[[Tensor], Tensor], spec: str = "input_x_gradient:libr
     return [note for note in result[spec].notes if TAKEN_OUT in note]
 
 
+Change = Callable[[Tensor], Tensor]
+
+
+def with_gradients_off(make: Change, use: Callable[[Tensor, Tensor], Tensor], switch: Callable[[], Any] = torch.no_grad) -> Change:
+    """A change that uses what is made of its input while gradients are off."""
+
+    def change(x: Tensor) -> Tensor:
+        with switch():
+            made = make(x)
+        return use(x, made)
+
+    return change
+
+
+def written_into_zeros(x: Tensor) -> Tensor:
+    zeros = torch.zeros_like(x)
+    zeros[:, 1] = x[:, 0]
+    return zeros
+
+
+def written_into_a_view_of_zeros(x: Tensor) -> Tensor:
+    zeros = torch.zeros_like(x)
+    zeros[:, 1].copy_(x[:, 0])
+    return zeros
+
+
+def with_a_row_written(x: Tensor) -> Tensor:
+    y = x.clone()
+    y[:, 1] = x.detach()[:, 0]
+    return y
+
+
+class Doubled(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        return x * 2
+
+    @staticmethod
+    def backward(ctx: Any, *signals: Tensor) -> Tensor:
+        return signals[0] * 2
+
+
 @pytest.mark.parametrize(
     ("change", "function"),
     [
+        (with_gradients_off(lambda x: x * 2, lambda x, made: made), "no_grad"),
+        (with_gradients_off(lambda x: x.mean(1, keepdim=True).sigmoid(), torch.mul), "no_grad"),
+        (with_gradients_off(lambda x: x.std(-1, keepdim=True), torch.div), "no_grad"),
+        (with_gradients_off(written_into_zeros, torch.mul), "no_grad"),
+        (with_gradients_off(written_into_a_view_of_zeros, torch.mul), "no_grad"),
+        (with_gradients_off(lambda x: x * 2, lambda x, made: made.clone(), torch.inference_mode), "inference_mode"),
+        (with_a_row_written, "detach"),
         (lambda x: x.detach(), "detach"),
         (lambda x: x.data * 2, "data"),
         (lambda x: x * torch.sigmoid(x.detach().mean(1, keepdim=True)), "detach"),
@@ -72,6 +122,11 @@ def test_numbers_that_leave_the_gradient_are_named(change: Callable[[Tensor], Te
     [
         lambda x: x * (x > 0),  # a rectifier: what is chosen is constant under the gradient too
         lambda x: torch.zeros_like(x),
+        with_gradients_off(lambda x: x.amax(-1, keepdim=True), lambda x, made: (x - made).softmax(-1)),
+        with_gradients_off(lambda x: x.mean(-1, keepdim=True), lambda x, made: nn.functional.layer_norm(x - made, (4,))),
+        with_gradients_off(lambda x: x.sum(-1).argsort(1)[0], lambda x, made: x[:, made]),
+        with_gradients_off(torch.ones_like, torch.mul),
+        Doubled.apply,
         lambda x: x * torch.ones_like(x.detach()),
         lambda x: x[:, x.detach().sum(-1).argsort(1)[0]],
         lambda x: x * torch.ones(4).to(x),

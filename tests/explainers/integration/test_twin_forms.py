@@ -18,6 +18,7 @@ from tests.explainers.support.attention_forms import (
     WIDTH,
     Attention,
     Block,
+    Mlp,
     Vit,
     built,
     of_module,
@@ -109,7 +110,25 @@ class FlippedAttention(Attention):
         return super().forward(x.flip(1)).flip(1)
 
 
-@pytest.mark.parametrize("block", [lambda: FlippedInside(lambda: Attention(of_module)), lambda: Block(lambda: FlippedAttention(of_module))])
+class FlippedMlp(Mlp):
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x.flip(1)).flip(1)
+
+
+class FlippedBetweenLayers(Mlp):
+    def forward(self, x: Tensor) -> Tensor:
+        return self.b(F.gelu(self.a(x)).flip(1)).flip(1)
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        lambda: FlippedInside(lambda: Attention(of_module)),
+        lambda: Block(lambda: FlippedAttention(of_module)),
+        lambda: Block(lambda: Attention(of_module), FlippedMlp),
+        lambda: Block(lambda: Attention(of_module), FlippedBetweenLayers),
+    ],
+)
 def test_what_reads_tokens_inside_blocks_is_refused_where_they_lie_in_another_order(block: Callable[[], nn.Module]) -> None:
     vit, plain = built(lambda: Vit(lambda: [block(), block()])), vit_of(of_module)
     for spec in ("raw_attention", "rollout", "transformer_attribution", "gradcam_plus", "input_x_gradient:libra"):

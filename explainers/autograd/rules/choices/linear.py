@@ -153,8 +153,9 @@ class Gamma(_WithStrength):
         """Return the signal at the input of a linear map by LRP-γ; attention's projections keep the ordinary gradient."""
         if linear.role() == "attention":
             return super().map(linear, signal)
-        gamma, bias = self.strength.gamma_convolution if linear.is_convolution else self.strength.gamma, linear.bias
-        above, below, out = gradients.gamma(linear.x, linear.weight, bias, signal, linear.forward, linear.backward, gamma)
+        convolves = linear.is_convolution or linear.embeds  # patches may be cut out and mapped by a linear layer as well
+        gamma, bias = self.strength.gamma_convolution if convolves else self.strength.gamma, linear.bias
+        above, below, out = gradients.gamma(linear.x, linear.weight, linear.whole_bias, signal, linear.forward, linear.backward, gamma)
         if bias is not None:
             linear.account(above, bias + gamma * bias.clamp(min=0))
             linear.account(below, bias + gamma * bias.clamp(max=0))
@@ -170,8 +171,8 @@ class Epsilon(_WithStrength):
 
     def map(self, linear: LinearMapOperand, signal: Tensor) -> Tensor:
         """Damp the signal by the output of a linear map, then multiply it by the transposed weights."""
-        y = linear.forward(linear.x, linear.weight)
-        return super().map(linear, gradients.damp(signal, y if linear.bias is None else y + linear.bias, self.strength.epsilon))
+        y, bias = linear.forward(linear.x, linear.weight), linear.whole_bias
+        return super().map(linear, gradients.damp(signal, y if bias is None else y + bias, self.strength.epsilon))
 
     def sum(self, total: Sum, signal: Tensor) -> tuple[Tensor, Tensor]:
         """Return the signals at two summed paths, damped by their sum."""
@@ -222,7 +223,7 @@ class _OfRelevance(LinearChoice):
         """Split relevance over the input of a linear map by the z⁺ rule; over pixels by z^B."""
         forward, backward = linear.forward, linear.backward
         if linear.role() == "pixels":
-            return rounding.split_image_linear(linear.x, linear.weight, signal, forward, backward)
+            return rounding.split_image_linear(linear.x, linear.weight, signal, forward, backward, linear.inside)
         # Sums of terms of one sign keep their digits: here float32 is enough, and half the work.
         x, product = linear.x, linear.product
         dtype = torch.float32 if linear.double else x.dtype

@@ -267,9 +267,21 @@ def over_channels(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor)
     return ((q.mT @ k).softmax(-1) @ v.mT).mT
 
 
+def one_by_one(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+    return torch.stack([torch.stack([softmax_of(q[b, h], k[b, h]) @ v[b, h] for h in range(HEADS)]) for b in range(len(q))])
+
+
 def other_order_in_each_head(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
     order = k.norm(dim=-1).argsort(-1)[..., None].expand_as(k)
     return softmax_of(q, k.gather(2, order)) @ v.gather(2, order)
+
+
+def test_attention_of_each_sample_and_head_alone_is_read_of_one_input() -> None:
+    vit, plain = Form(one_by_one).vit(), Form().vit()
+    for spec in ("rollout", "raw_attention", "generic_attention", "attcat", "transformer_attribution"):
+        torch.testing.assert_close(*(scores(each, pixels(), 1, spec)[0] for each in (vit, plain)), rtol=1e-4, atol=1e-7)
+    with pytest.raises(ExplainerError, match="one input is explained at a time"):
+        scores(vit, pixels(2), 1, "rollout")
 
 
 REFUSED: dict[str, tuple[Any, str]] = {
@@ -279,7 +291,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "exponentials whose sum divides what they gave": (late, "no softmax runs in them"),
     "linear attention by two softmaxes": (linear, "goes into another without a residual"),
     "over channels": (over_channels, "over channels"),
-    "keys of each head in another order": (other_order_in_each_head, "order is not the same in all heads"),
+    "keys of each head in another order": (other_order_in_each_head, "not the same tokens in the same order for all heads"),
 }
 
 
