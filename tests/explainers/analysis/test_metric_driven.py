@@ -59,7 +59,7 @@ def test_candidates_are_taken_by_the_hint() -> None:
     [
         ({"superpixels": torch.zeros(10, 10, dtype=torch.long)}, "send whole numbers .160, 160."),
         ({"superpixels": torch.rand(160, 160)}, "send whole numbers"),
-        ({"superpixels": 2 * patches()}, "no number is left out"),
+        ({"superpixels": 2 * patches()}, "without gaps"),
         ({"hint": torch.full((10, 10), torch.nan)}, "send finite numbers"),
         ({"gamma": 2}, "from 0 to 1"),
         ({"candidates": 0}, "at least 1"),

@@ -92,7 +92,7 @@ def test_of_an_explanation(tmp_path: Path) -> None:
     found.save(tmp_path / "mask.png")
     with Image.open(tmp_path / "mask.png") as mask:
         np.testing.assert_array_equal(np.asarray(mask), np.asarray(found.mask()))
-    with pytest.raises(ExplainerError, match="nothing that regions are saved as"):
+    with pytest.raises(ExplainerError, match="cannot be saved with this ending"):
         found.save(tmp_path / "mask.txt")
     with pytest.raises(ExplainerError, match="no map 'rollout' over patches"):
         explainers.regions(result, "rollout")

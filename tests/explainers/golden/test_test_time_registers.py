@@ -11,7 +11,7 @@ from torch import Tensor
 from explainers.autograd.recording import Recording
 from explainers.models.companion_files.register_neurons import RegisterNeurons
 from explainers.models.encoders import encoder
-from explainers.models.registers.finding import find_register_neurons, neuron_scores, strongest
+from explainers.models.registers.finding import find_register_neurons, neuron_scores, strongest_neurons
 from explainers.models.registers.mlps import last_linear_maps, norms_and_activations
 from explainers.models.registers.moving import Moving, with_registers
 from tests.explainers.support.golden import Case, arrays_of
@@ -56,7 +56,7 @@ def test_scores_of_neurons(filtered: str) -> None:
     scores, counted = neuron_scores(images, layers, pictures(), 5, threshold, sparse=filtered == "sparse")
     check(torch.stack(scores), f"scores|{filtered}")
     assert counted == int(case().published["counted_images"])
-    assert strongest(scores, 40) == [tuple(place) for place in case().published[f"ranking|{filtered}"].int().tolist()]
+    assert strongest_neurons(scores, 40) == [tuple(place) for place in case().published[f"ranking|{filtered}"].int().tolist()]
 
 
 def test_the_neurons() -> None:
