@@ -16,6 +16,7 @@ from explainers import explain
 from explainers.errors import ran_out_of_memory
 from explainers.models.inputs.depth import WindowedPicture
 from explainers.models.inputs.types import Clip, Crop, PicturePrompt, TextPair
+from explainers.models.memory import release_memory
 from explainers.models.registers.moving import view_of
 from explainers.models.threads import Threads
 from explainers.pipeline.places import ask_at, runnable_specs, with_chat_template
@@ -42,7 +43,7 @@ from vitrine_server.jobs.host.interface import (
 )
 from vitrine_server.jobs.host.residency import Residency
 from vitrine_server.jobs.host.streams import Tell, WorkThreads
-from vitrine_server.jobs.host.work import release_memory, run_with_memory_retry
+from vitrine_server.jobs.host.work import run_with_memory_retry
 from vitrine_server.json_text import json_text
 from vitrine_server.schemas.question import ExplainOptions, Question
 from vitrine_server.settings import Settings

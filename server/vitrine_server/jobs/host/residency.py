@@ -10,9 +10,8 @@ from typing import Any
 import torch
 
 from explainers.errors import ran_out_of_memory
-from explainers.models.memory import bytes_of_weights, total_memory
+from explainers.models.memory import bytes_of_weights, release_memory, total_memory
 from vitrine_server.jobs.catalogue.model_facts import Place, ResidentModel
-from vitrine_server.jobs.host.work import release_memory
 
 _CPU = torch.device("cpu")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import torch
 
 from explainers.errors import ran_out_of_memory
+from explainers.models.memory import release_memory
 from vitrine_server.http.problems import out_of_memory
 
 #: Is told how many inputs of how many the model has answered.
@@ -48,10 +48,3 @@ def _fits(work: Callable[[], None]) -> bool:
             raise
         return False
     return True
-
-
-def release_memory() -> None:
-    """Collect garbage and empty the CUDA cache."""
-    gc.collect()
-    if torch.cuda.is_available():
-        torch.cuda.empty_cache()
