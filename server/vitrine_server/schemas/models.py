@@ -39,6 +39,9 @@ class ModelDetails(Schema):
     texts: tuple[str, str] = absent("What the two texts are called that it reads together: send text and text_pair.")
     chat_template: bool = absent("Whether a chat template can be laid around its prompts.")
     source: str = absent()
+    changed_by_padding: bool = absent(
+        "Of a model of texts: whether padding changes its answers, so that only texts of one length share a pass."
+    )
     logit_scale: float = absent("Of a CLIP model: logit = logit_scale * cosine + logit_bias.")
     logit_bias: float = absent()
 
