@@ -25,7 +25,7 @@ Compute = Callable[[], Tensor]
 
 
 class _Kept:
-    """A kept tensor and its version number, by which a later write into it is noticed; or, once it is dropped, how to get it again."""
+    """A kept tensor and the version number it had, by which a later write into it is noticed; or, once dropped, how to get it again."""
 
     __slots__ = ("__weakref__", "_again", "value", "version")
 

@@ -121,8 +121,8 @@ def right_of(names: Sequence[Any], model: Model) -> Tensor:
 
 
 def prepare_batches(model: Model, inputs: Iterable[Any], prompts: Sequence[str] | None, check: Callable[[], None]) -> list[Batch]:
-    """Prepare inputs for the model one by one, and return them as batches of neighbours of one shape: up to :data:`BATCH`, on a GPU as many
-    as fit.
+    """Prepare inputs for the model one by one, and return them as batches of up to :data:`BATCH` neighbours of one shape, on a GPU of
+    as many as fit.
 
     Texts are never padded, because the output of a part at padding would enter its mean. Raises ExplainerError for an input that cannot be
     read.
