@@ -27,21 +27,21 @@ Compute = Callable[[], Tensor]
 class _Kept:
     """A kept tensor and the version number it had, by which a later write into it is noticed; or, once dropped, how to get it again."""
 
-    __slots__ = ("__weakref__", "_again", "value", "version")
+    __slots__ = ("__weakref__", "_recompute", "value", "version")
 
     def __init__(self, value: Tensor) -> None:
         self.value, self.version = value, value._version
-        self._again: Compute | None = None
+        self._recompute: Compute | None = None
 
-    def drop(self, again: Compute) -> None:
-        """Release the value, which ``again`` returns from now on."""
+    def drop(self, recompute: Compute) -> None:
+        """Release the value, which ``recompute`` returns from now on."""
         del self.value
-        self._again = again
+        self._recompute = recompute
 
     def read(self) -> Tensor:
         """Return the kept value, after a check that nothing has overwritten it."""
-        if self._again is not None:
-            return self._again()
+        if self._recompute is not None:
+            return self._recompute()
         _check(self)
         return self.value
 
@@ -124,12 +124,12 @@ class SavedValues:
         log, self._log = self._log or [], None
         return log
 
-    def drop(self, log: Sequence[KeptRecord], again: Callable[[int], Tensor]) -> None:
-        """Release the values of a log; ``again`` returns the value at a place of the log from now on."""
+    def drop(self, log: Sequence[KeptRecord], recompute: Callable[[int], Tensor]) -> None:
+        """Release the values of a log; ``recompute`` returns the value at a place of the log from now on."""
         for place, kept in enumerate(log):
             if isinstance(kept, _Kept):
                 self._new.discard(kept)
-                kept.drop(partial(again, place))
+                kept.drop(partial(recompute, place))
         for several in self._by_memory.values():
             several.difference_update([kept for kept in log if isinstance(kept, _Kept)])
 

@@ -57,8 +57,8 @@ def _apply() -> None:
     """Set what all passes under way agree on; the caller's settings where there are none."""
     may_round = all(_WISHES)
     for (setting, name), before in zip(_settings(), _BEFORE, strict=True):
-        own: str | bool = may_round if isinstance(before, bool) else ("tf32" if may_round else "ieee")
-        value = own if _WISHES else before
+        wanted: str | bool = may_round if isinstance(before, bool) else ("tf32" if may_round else "ieee")
+        value = wanted if _WISHES else before
         if getattr(setting, name) != value:
             setattr(setting, name, value)
 
