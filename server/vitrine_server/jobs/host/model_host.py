@@ -170,7 +170,7 @@ class ModelHost:
                 **how,
             )
 
-        run_with_memory_retry(work, request.name, str(model.device), SEND_LESS, partial(self._models.make_room, model.device))
+        run_with_memory_retry(work, request.name, str(model.device), SEND_LESS, self._room_next_to(model))
 
     def _study(self, request: StudyRequest, tell: Tell) -> dict[str, Any]:
         """Run a study and return its answer as JSON. Raises Problem, or Cancelled if a pause is answered by a stop."""
@@ -182,9 +182,16 @@ class ModelHost:
                 answers.append(request.work(model, cancelled, lambda done, total: tell(Progress(done, total))))
 
             send = "Ask for less at once, or explain a shorter text."
-            run_with_memory_retry(work, request.name, str(model.device), send, partial(self._models.make_room, model.device))
+            run_with_memory_retry(work, request.name, str(model.device), send, self._room_next_to(model))
             json_text(answers[-1])  # it can be sent
         return answers[-1]
+
+    def _room_next_to(self, model: Any) -> Callable[[], bool]:
+        """Return a function that has another model leave the GPU of ``model``, and returns whether there was one.
+
+        On a CPU it has none leave: they would have to be read from disk again, because one question was too large.
+        """
+        return (lambda: False) if model.device.type == "cpu" else partial(self._models.make_room, model.device)
 
     def _pauses(self, model: Any, tell: Tell) -> Callable[[], bool]:
         """Return a function that is called between passes: it pauses, returns whether to stop, and chooses the number of CPU threads for

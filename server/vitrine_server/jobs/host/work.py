@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
-from explainers.errors import ran_out_of_memory
-from explainers.models.memory import release_memory
+from explainers.errors import MemoryShortageError
+from explainers.models.passes import Ran, attempt
 from vitrine_server.http.problems import out_of_memory
 
 #: Is told how many inputs of how many the model has answered.
@@ -29,22 +29,19 @@ def run_with_memory_retry(work: Callable[[], None], model: str, device: str, sen
     """Run ``work``; if memory ran out, have other models make room (``make_room`` moves one and returns whether there was one) and run it
     once more. Raises Problem 503, with ``send`` as advice, if that fails too.
     """
-    if _fits(work):
+    error, has_room = _shortage_of(work), False
+    if error is None:
         return
-    release_memory()
     while make_room():
-        pass
-    if not _fits(work):
-        release_memory()
-        raise out_of_memory(f"{model} needs more memory than {device} has for this.", send)
+        has_room = True
+    if has_room or not isinstance(error, MemoryShortageError):  # else the estimate would forbid it again
+        error = _shortage_of(work)
+    if error is not None:
+        words = str(error) if isinstance(error, MemoryShortageError) else f"{model} needs more memory than {device} has for this."
+        raise out_of_memory(words, send) from None
 
 
-def _fits(work: Callable[[], None]) -> bool:
-    """Run ``work`` and return True; False if memory ran out. On return the failed attempt's frames, and so its tensors, are gone."""
-    try:
-        work()
-    except Exception as error:
-        if not ran_out_of_memory(error):
-            raise
-        return False
-    return True
+def _shortage_of(work: Callable[[], None]) -> Exception | None:
+    """Run ``work``; return the error if memory was short, after freeing what it had made, else None."""
+    tried = attempt(work)
+    return None if isinstance(tried, Ran) else tried
