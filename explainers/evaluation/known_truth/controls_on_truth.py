@@ -30,7 +30,7 @@ Values = Callable[[Numbers], Numbers]
 
 @dataclass(frozen=True)
 class ControlFigure(Record):
-    """The number of comparisons of a control with truer and less true methods that a metric gets right."""
+    """In how many comparisons of a control with truer and less true methods (``of``) a metric gets the order right."""
 
     right: int
     of: int
@@ -38,7 +38,7 @@ class ControlFigure(Record):
 
 @dataclass(frozen=True)
 class ControlPlace(Record):
-    """The rank that a metric gives to a control in one world."""
+    """The rank that a metric gives to a control in one world, and how many comparisons with methods it gets right."""
 
     figure: Annotated[ControlFigure, INLINE]
     place: Annotated[int, describe("Among those methods and the control.")]
@@ -46,7 +46,7 @@ class ControlPlace(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class ControlsInWorld(Record):
-    """The ranks that a metric gives to the controls of one world."""
+    """The ranks that a metric gives to the controls of one world, and whether it puts the truth above random numbers and its inverse."""
 
     places: Annotated[dict[str, ControlPlace], describe("By control.")]
     random: Annotated[Side | None, describe("On which side of random numbers it puts the truth itself; null where one has no value.")]
@@ -57,7 +57,9 @@ class ControlsInWorld(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class ControlsOfKind(Record):
-    """The ranks that a metric gives to the controls, over the worlds of one kind of input."""
+    """The comparisons of controls with methods that a metric gets right, over the worlds of one kind of input, and the worlds in which it
+    ranks the truth wrongly.
+    """
 
     controls: Annotated[dict[str, ControlFigure], describe("By control, over the worlds whose marks are all that answers come from.")]
     first: Annotated[

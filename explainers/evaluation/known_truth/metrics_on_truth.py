@@ -36,7 +36,7 @@ DIGITS = 4
 
 @dataclass(frozen=True)
 class WorldTruth(Record):
-    """The metric that is taken as the truth in a world."""
+    """The name, title and unit of the metric that is taken as the truth in a world."""
 
     name: str
     title: str
@@ -57,7 +57,7 @@ class WorldMethod(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class WorldControl(Record):
-    """A control map in a world: not a method, but a map of known quality."""
+    """A control in a world, a map of known quality: its name and title, and how well it finds the tokens that determine the answers."""
 
     name: str
     title: str

@@ -81,8 +81,8 @@ def advice(document: dict[str, Any]) -> list[str]:
             )
         if others:
             sentences.append(
-                f"Next come {join(_name_with_least(document, others, list(KINDS)))}: above chance in every world and in no doubt, though "
-                "somewhere they put a method above the truth that is measurably less true."
+                f"The next best metrics are {join(_name_with_least(document, others, list(KINDS)))}. They are above chance in every "
+                "world, and no check casts doubt on them, but in some world they rank a measurably less true method above the truth itself."
             )
     for kind, words in KINDS.items():
         of_kind = [(metric, about) for metric in metrics if (about := metric["controls"]["kinds"].get(kind)) is not None]
@@ -190,7 +190,7 @@ def _of_controls(document: dict[str, Any], metrics: Sequence[dict[str, Any]], ki
         if (figure := metric["controls"]["kinds"][kind]["controls"].get(control)) is not None and 2 * figure["right"] < figure["of"]
     ]
     if misled:
-        sentences.append(f"Metrics that rank {words}, a map that knows no model, wrongly against most methods: {join(misled)}.")
+        sentences.append(f"A map of {words} knows no model, and these metrics still rank it wrongly against most methods: {join(misled)}.")
     return sentences
 
 

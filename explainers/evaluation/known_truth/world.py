@@ -27,7 +27,9 @@ MIN_METHODS = 5  # fewest methods whose order is compared
 
 @dataclass(frozen=True, eq=False)
 class World:
-    """A finished run in a world of known truth: its report, and its rows in the order of the inputs."""
+    """A finished run on a data set for which it is known which tokens determine the answers: its report, and its rows in the order of the
+    inputs.
+    """
 
     name: str
     report: dict[str, Any]
