@@ -128,6 +128,8 @@ class Annotations:
 def eraser_movies(data: Folder) -> Dataset:
     """The 199 reviews of the test split with the passages that people marked as the reasons for their sentiment; the passages of all
     groups of evidence together are the rationale.
+
+    Reads the files in the folder ``data`` and returns the :class:`Dataset`.
     """
     rows = Annotations(data, "movies")
 
@@ -159,6 +161,8 @@ def eraser_movies(data: Folder) -> Dataset:
 def eraser_esnli(data: Folder) -> Dataset:
     """Pairs of sentences, read together: does the first entail the second, contradict it, or neither? The words that people marked may be
     in either. Models number the three classes differently, so the model must name them.
+
+    Reads the files in the folder ``data`` and returns the :class:`Dataset`.
     """
     rows = Annotations(data, "esnli")
 
@@ -189,6 +193,8 @@ def eraser_esnli(data: Folder) -> Dataset:
 def eraser_boolq(data: Folder) -> Dataset:
     """Questions, each read together with an article of Wikipedia that answers it with yes (``True``) or no (``False``). The words of the
     article are marked; nobody was asked about those of the question, so metrics of marked words leave these out.
+
+    Reads the files in the folder ``data`` and returns the :class:`Dataset`.
     """
     rows = Annotations(data, "boolq")
 

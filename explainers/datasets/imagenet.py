@@ -46,7 +46,10 @@ data/validation-00000-of-00014.parquet ...
     get="https://image-net.org/download.php",
 )
 def imagenet(data: Folder) -> Dataset:
-    """50,000 photos of 1,000 classes, one class each."""
+    """50,000 photos of 1,000 classes, one class each.
+
+    Reads the files in the folder ``data`` and returns the :class:`Dataset`.
+    """
     root = data.need(*_PHOTOS, _PARQUET)
     if root == data.path / _PARQUET:
         synsets = [entry.wnid or "" for entry in imagenet_entries()]
@@ -141,5 +144,8 @@ data/validation-00000-of-00019.parquet ...
     get="https://huggingface.co/datasets/taesiri/imagenet-hard",
 )
 def imagenet_hard(data: Folder) -> Dataset:
-    """10,980 photos that were hard to classify; any of the classes of a photo (``label``, indices among ImageNet's 1,000) is right."""
+    """10,980 photos that were hard to classify; any of the classes of a photo (``label``, indices among ImageNet's 1,000) is right.
+
+    Reads the files in the folder ``data`` and returns the :class:`Dataset`.
+    """
     return _parquet_photos(data, int)

@@ -41,6 +41,8 @@ gtsegs_ijcv.mat
 def imagenet_segmentation(data: Folder) -> Dataset:
     """4,276 photos of 445 classes with a mask of the object each; what Chefer et al. measure segmentation on. The masks name no class,
     so each counts for whatever class is explained.
+
+    Reads the files in the folder ``data`` and returns the :class:`Dataset`.
     """
     try:
         import h5py
@@ -111,6 +113,8 @@ def imagenet_s(data: Folder) -> Dataset:
     """12,419 photos with the pixels of each class. A mask holds the number of the class as red + 256 x green: the line of the list of
     categories, counted from 1. 0 is anything else, 1000 is to be ignored and counts as background, as LibraGrad has it. The class with
     most pixels is explained, if it covers at least 5 % of the picture.
+
+    Reads the files in the folder ``data`` and returns the :class:`Dataset`.
     """
     return _imagenet_s(data, 919)
 
@@ -125,7 +129,10 @@ def imagenet_s(data: Folder) -> Dataset:
     get=_S_GET,
 )
 def imagenet_s300(data: Folder) -> Dataset:
-    """4,097 photos of 300 classes of ImageNet-S; masks as there, with numbers of their own list of categories."""
+    """4,097 photos of 300 classes of ImageNet-S; masks as there, with numbers of their own list of categories.
+
+    Reads the files in the folder ``data`` and returns the :class:`Dataset`.
+    """
     return _imagenet_s(data, 300)
 
 
@@ -139,5 +146,8 @@ def imagenet_s300(data: Folder) -> Dataset:
     get=_S_GET,
 )
 def imagenet_s50(data: Folder) -> Dataset:
-    """752 photos of 50 classes of ImageNet-S; masks as there, with numbers of their own list of categories."""
+    """752 photos of 50 classes of ImageNet-S; masks as there, with numbers of their own list of categories.
+
+    Reads the files in the folder ``data`` and returns the :class:`Dataset`.
+    """
     return _imagenet_s(data, 50)

@@ -50,6 +50,8 @@ def molecules(data: Folder) -> Dataset:
     """Molecules, mutagenic or not by the Ames test. In a mutagenic one the atoms of the toxicophores of Kazius et al. (2005) are marked as
     reasons. The test split is a fifth, drawn by CAS numbers; what RDKit cannot read, and what has more than 128 atoms, is left out. Needs
     the extra molecules.
+
+    Reads the files in the folder ``data`` and returns the :class:`Dataset`.
     """
     check_rdkit()
     path = data.path if data.path.is_file() else data.need("ames_hansen.csv", "ames_hansen.csv.xz")

@@ -213,7 +213,7 @@ def dataset(
     get: str = "",
     splits: tuple[str, ...] = (),
 ) -> Callable[[Callable[[Folder], Dataset]], Callable[[Folder], Dataset]]:
-    """Declare a data set: a function from its :class:`Folder` to a :class:`Dataset`. Its docstring describes the data set.
+    """Declare a data set: a function from its :class:`Folder` to a :class:`Dataset`. The first paragraph of its docstring describes it.
 
     Raises ExplainerError for a name that is taken.
     """
@@ -223,7 +223,7 @@ def dataset(
             raise ExplainerError(f"There is already a data set {name}.")
         if unknown_facts := set(gives) - set(GIVES):
             raise ExplainerError(f"Data set {name} gives {', '.join(unknown_facts)}; there are {', '.join(GIVES)}.")
-        words = " ".join((opener.__doc__ or "").split())
+        words = " ".join((opener.__doc__ or "").split("\n\n")[0].split())
         DATASETS[name] = DatasetEntry(
             name=name,
             title=title,

@@ -30,7 +30,7 @@ def _parquet_texts(data: Folder, files: list[Path], column: str) -> Dataset:
 
 
 def _on_one_line(text: str) -> str:
-    """Return a review without the line breaks of web pages, with single spaces."""
+    """Return the text of a review with the line breaks of web pages replaced by spaces."""
     return " ".join(text.replace("<br />", " ").split())
 
 
@@ -49,7 +49,10 @@ plain_text/test-00000-of-00001.parquet
     get="https://ai.stanford.edu/~amaas/data/sentiment/",
 )
 def imdb(data: Folder) -> Dataset:
-    """25,000 film reviews, negative or positive. Line breaks, which the files write as in a web page, become spaces."""
+    """25,000 film reviews, negative or positive. Line breaks, which the files write as in a web page, become spaces.
+
+    Reads the files in the folder ``data`` and returns the :class:`Dataset`.
+    """
     sources = data.find("aclImdb/test", "plain_text/test-*.parquet")
     if sources and sources[0].suffix == ".parquet":
         return _parquet_texts(data, sources, "text")
@@ -87,7 +90,10 @@ sst2/validation-00000-of-00001.parquet (of glue), or the same in data/ (of sst2)
     get="https://gluebenchmark.com/tasks",
 )
 def sst2(data: Folder) -> Dataset:
-    """872 sentences from film reviews, negative or positive."""
+    """872 sentences from film reviews, negative or positive.
+
+    Reads the files in the folder ``data`` and returns the :class:`Dataset`.
+    """
     sources = data.find("SST-2/dev.tsv", "sst2/validation-*.parquet", "data/validation-*.parquet")
     if sources and sources[0].suffix == ".parquet":
         return _parquet_texts(data, sources, "sentence")
@@ -117,6 +123,8 @@ and in either text_pair, if a second text is read with each, in .jsonl with pair
 def texts(data: Folder) -> Dataset:
     """Texts of one's own, one for each row, or pairs that are read together, with their class and the passages that people marked where
     these are known.
+
+    Reads the files in the folder ``data`` and returns the :class:`Dataset`.
     """
     path = data.path
     if path.suffix not in (".csv", ".jsonl"):
