@@ -62,7 +62,7 @@ def drop_class_token(trace: Trace, scores: Tensor) -> Tensor:
         words=(
             "The row of the last attention map that belongs to the token the answer is read from. Nothing else of the model is looked at."
         ),
-        trust="As a first look at where the last block reads from, and as a baseline that other methods should beat.",
+        trust="Use it as a first look at where the last block reads from, and as a baseline that other methods should beat.",
         fails=f"{ATTENTION_FAILS} It skips all blocks but one, where tokens are already mixed. {AGNOSTIC}",
         line="Where the last layer of the model looks. It is the same for every answer.",
     ),
@@ -92,7 +92,7 @@ def raw_attention(trace: Trace) -> Tensor:
             "Follows attention from the answer down through every block to the input. Half of each block's signal is taken to "
             "pass it by on the residual path."
         ),
-        trust="When the question is where information can have come from, whatever it says.",
+        trust="Use it when the question is where information can have come from, whatever it says.",
         fails=(
             f"Heads are averaged, values and feed-forward layers left out; background gets a share as attention does (Chefer et al. 2021, "
             f"arXiv 2012.09838). {AGNOSTIC}"
@@ -141,7 +141,7 @@ def rollout(trace: Trace, start_layer: int = 0) -> Tensor:
             "The last attention map again, but each head counts by how much the answer would gain if that head attended more. "
             "For texts the weight is a mean over the whole map."
         ),
-        trust="When one block decides, as in shallow models and for a coarse place in an image.",
+        trust="Use it when one block decides, as in shallow models and for a coarse place in an image.",
         fails=(
             "Where all weighted heads are negative the map is empty, and it knows only the last block (Chefer et al. 2021, arXiv "
             "2012.09838)."
@@ -190,7 +190,7 @@ def gradcam_attention(trace: Trace) -> Tensor:
         words=(
             "In every block, attention is kept where more of it would raise the answer; these maps are then multiplied through the blocks."
         ),
-        trust="As a cheap map of a chosen class that needs nothing but attention and its gradient.",
+        trust="Use it as a cheap map of a chosen class that needs nothing but attention and its gradient.",
         fails=(
             "It shows only what speaks for the class, and sees what attention moves but not what the values carry (Chefer et al. 2021, "
             "arXiv 2103.15679, leave both out by design)."
@@ -234,7 +234,7 @@ POOLED_ATTCAT = (
     about=About(
         formula=(r"s_j = \sum_{l=1}^{L-1} \alpha^l_j \sum_d y^l_{j,d} \nabla y^l_{j,d}", r"\alpha^l_j = \text{mean}_{h,i} A^l_{h,i,j}"),
         words="Each token's share of the answer at the end of every block, weighted by how much attention the token gets there.",
-        trust="For texts, where it was made and where the sign of a word matters.",
+        trust="Use it for texts, for which it was made, and where the sign of a word matters.",
         fails=(
             f"{LAYERS} Paper and published code differ in which tokens meet which attention, and their maps correlate by -0.42 to "
             "0.77 (BERT); the option published_code has the other one."

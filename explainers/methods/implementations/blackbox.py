@@ -55,7 +55,7 @@ COUNTS = 0.2
             "A token, or a window around it, is hidden (a patch painted grey, in the mean colour; a word piece masked), and the "
             "fall of the answer is its score."
         ),
-        trust="When the question is about the effect of one place, and hiding it leaves a plausible input.",
+        trust="Use it when the question is about the effect of one place, and hiding it leaves a plausible input.",
         fails=f"Evidence that stands there twice is missed, as the other copy still serves. {HIDING}",
         line="How far the answer falls when each patch is painted grey, or each word masked.",
     ),
@@ -160,7 +160,7 @@ def describe_disagreement(painted_falls: Tensor, removed_falls: Tensor, grid: tu
     about=About(
         formula=(r"s_j = \frac{1}{p} \text{mean}_m \left(f(x \odot m) - \text{mean} \, f\right) m_j",),
         words="Hundreds of random maskings: a token scores high where the answer is high while it is shown. p is the share that is kept.",
-        trust="As a judge from outside: it needs no look inside the model.",
+        trust="Use it as a judge from outside: it needs no look inside the model.",
         fails=f"Random: another seed, another map; more samples make it calmer (Petsiuk et al. 2018, arXiv 1806.07421). {HIDING}",
         line="Random parts are painted grey, or masked, many times; what matters when shown is bright.",
     ),
@@ -251,7 +251,7 @@ class _Refit:
     about=About(
         formula=(r"s = \text{argmin}_s \sum_m \pi(m) \left(f(x \odot m) - s_0 - \sum_j s_j m_j\right)^2 + \alpha \sum_j |s_j|",),
         words="A sparse straight-line fit to the answers under random maskings, near maskings counting more.",
-        trust="When a handful of words or patches is wanted, and a second run gives the same ones.",
+        trust="Use it when a handful of words or patches is wanted, and a second run gives the same ones.",
         fails=f"Unstable: small changes of input or seed can give another map (Alvarez-Melis & Jaakkola 2018, arXiv 1806.08049). {HIDING}",
         line="The few parts that best predict the answer when others are hidden.",
     ),

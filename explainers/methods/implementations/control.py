@@ -22,7 +22,7 @@ from explainers.records.trace import MethodOutput, Trace
     about=About(
         formula=(r"s_j \sim \text{uniform}(0, 1)",),
         words="Random numbers that know nothing of input or model.",
-        trust="Never: it is there so that the others can be seen to beat it.",
+        trust="Never trust it: it is there so that the others can be seen to beat it.",
         fails="A method that does no better than this in a test says nothing there.",
         line="Drawn at random: every other map has to beat it.",
     ),

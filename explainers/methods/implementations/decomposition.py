@@ -65,7 +65,7 @@ def _refusal(rule: Rule) -> str | None:
             "Every token is sent through the model on its own, with attention, scales and gates held at what they were; what arrives "
             "at the answer is its score."
         ),
-        trust="When sums matter: scores add up to the answer but for the biases, and sign and size can be taken at their word.",
+        trust="Use it when sums matter: scores add up to the answer but for the biases, and sign and size can be taken at their word.",
         fails=(
             "Holding attention constant says nothing of why it went where it went (Modarressi et al. 2023, arXiv 2306.02873). "
             "Slow. Its authors share biases among the tokens, in proportion to |z · b|, which the option biases=absdot does; a "
@@ -153,7 +153,7 @@ def _roll_out(trace: Trace, weights: list[Tensor], normalised: bool = True) -> T
             "Measures the vector v that each token really gives to each other one through attention and the residual path, and rolls these "
             "lengths out over the blocks."
         ),
-        trust="In place of rollout: it sees values and residuals, not attention alone.",
+        trust="Use it in place of rollout: it sees values and residuals, not attention alone.",
         fails=(
             f"The feed-forward layers are left out, and a long vector counts even where others cancel it (Modarressi et al. 2022, "
             f"arXiv 2205.03286). Rows are scaled to sum 1 here; the published code multiplies the lengths as they are, which the option "
@@ -194,7 +194,7 @@ def globenc(trace: Trace, published_code: bool = False) -> Tensor:
             r"C = \prod_{l=L}^{1} \frac{N^l}{\text{row sum}}, \quad s_j = C_{c,j}",
         ),
         words="As GlobEnc, but a contribution v counts by how near it comes to what attention really puts out, o, not by its length.",
-        trust="In place of GlobEnc where contributions cancel each other.",
+        trust="Use it in place of GlobEnc where contributions cancel each other.",
         fails=f"The feed-forward layers are left out (Ferrando et al. 2022, arXiv 2203.04212). {AGNOSTIC}",
         line="How near each part's share comes to what a block puts out, through all blocks.",
     ),

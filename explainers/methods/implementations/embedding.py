@@ -57,7 +57,8 @@ def parts_and_texts(trace: Trace) -> tuple[EmbeddingParts, Tensor]:
             "scale of the last norm held, the cosine with the prompt is the same sum: exactly, to rounding."
         ),
         trust=(
-            "To see which heads and patches write the prompt's direction: with it, Layers and heads says what each head looks for in words."
+            "Use it to see which heads and patches write the prompt's direction: with it, the tool Layers and heads says what each head "
+            "looks for in words."
         ),
         fails=(
             "Only what reaches the classification token directly is counted: what a head does through later blocks, and what the "

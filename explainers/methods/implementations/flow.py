@@ -34,7 +34,7 @@ UNITS = 1_000_000  # capacity of a pipe that carries all attention of one token:
             r"\text{capacity of} \; (l, i) \to (l-1, j) = \frac{1}{2} \left(\bar{A}^l + I\right)_{i,j}",
         ),
         words="Attention as pipes: as much as can flow from the answer down to each token.",
-        trust="Compared with rollout: an upper bound of what attention could have carried.",
+        trust="Use it next to rollout, as an upper bound of what attention could have carried.",
         fails=f"{ATTENTION_FAILS} Very slow for images. {AGNOSTIC}",
         line="How much attention can flow from the answer down to each part.",
     ),

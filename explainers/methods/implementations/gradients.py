@@ -74,7 +74,7 @@ def _note_epsilon(trace: Trace, method: str) -> None:
             "Each embedded patch or word piece times the signal that came back to it. With the rules of Ali et al. this is "
             "Conservative LRP, with those of Achtibat et al. AttnLRP."
         ),
-        trust=f"Not with the ordinary gradient. {EXACT}",
+        trust=f"Do not trust it with the ordinary gradient. {EXACT}",
         fails=BREAKS,
         line="What each part itself adds to the answer.",
     ),
@@ -111,7 +111,7 @@ def input_x_gradient(trace: Trace, at: str = "tokens") -> MethodOutput:
     about=About(
         formula=(r"s_j = \sum_d x^L_{j,d} \nabla x^L_{j,d}",),
         words="Token times gradient where the last block begins.",
-        trust="When the tokens are still near their patches in the last block.",
+        trust="Use it when the tokens are still near their patches in the last block.",
         fails=f"Late tokens are mixtures of many patches, so the place may be wrong (Mehri et al. 2025 compare the layers). {BREAKS}",
         line="What each part adds to the answer, measured before the last layer.",
     ),
@@ -146,7 +146,7 @@ def hirescam(trace: Trace) -> MethodOutput:
     about=About(
         formula=(r"s_j = \sum_d \left|\nabla x^1_{j,d}\right|",),
         words="How strongly the answer reacts to a small change of each token, whichever way.",
-        trust="For the question where the model is sensitive, which is not the question what it used.",
+        trust="Use it for the question where the model is sensitive, which is not the question what it used.",
         fails=(
             "Gradients of deep networks are noisy (Smilkov et al. 2017, arXiv 1706.03825), and a feature that is used to the full has none "
             "(Shrikumar et al. 2017, arXiv 1704.02685)."
@@ -175,7 +175,7 @@ def saliency(trace: Trace, at: str = "tokens") -> Tensor | MethodOutput:
     about=About(
         formula=(r"s_j = \sum_{l=1}^{L} \sum_d w^l_d x^l_{j,d}, \quad w^l_d = \text{mean}_j \nabla x^l_{j,d}",),
         words="Grad-CAM on tokens, in every block: channels are weighted by their mean gradient, and the maps are added.",
-        trust="For the rough place of a class when one map for all blocks is wanted.",
+        trust="Use it for the rough place of a class when one map for all blocks is wanted.",
         fails=(
             f"One weight for a channel everywhere: it cannot tell two places that use it differently (Draelos & Carin 2020, "
             f"arXiv 2011.08891). The mean is over the classification token too, as in LibraGrad's code. {LAYERS}"
@@ -205,7 +205,7 @@ def gradcam_plus(trace: Trace) -> MethodOutput:
             r"s_j = \sum_{l=1}^{L} \sum_d w^l_d x^l_{j,d}, \quad w^l_d = \frac{\sum_j |x^l_{j,d}| \nabla x^l_{j,d}}{\sum_j |x^l_{j,d}|}",
         ),
         words="GradCAM+ with channel weights that depend more on the tokens where the channel is active.",
-        trust="As GradCAM+, where activity is spread unevenly.",
+        trust="Use it like GradCAM+, where activity is spread unevenly.",
         fails=f"The sign of the activity is left out, other than in XGrad-CAM's own formula (Fu et al. 2020, arXiv 2008.02312). {LAYERS}",
         line="Which parts hold features that raise the answer, counted where they are strong, over all layers.",
     ),
@@ -275,7 +275,7 @@ def fullgrad(trace: Trace) -> Tensor:
             "FullGrad with the tokens of every block, not of the first alone: evidence that is only formed later is seen where "
             "it is formed."
         ),
-        trust="Under Libra, for the ranking of patches or words: the method that its paper recommends (Mehri et al. 2025).",
+        trust="Use it under Libra, for the ranking of patches or words: the method that its paper recommends (Mehri et al. 2025).",
         fails=(
             f"{LAYERS} {BREAKS} The tables of its paper explain the probability of a class; here that is its logit, unless the "
             "probability is asked for. On CLIP, Libra holds the norm of the embeddings constant, which the paper's code does by "

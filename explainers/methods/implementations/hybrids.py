@@ -55,7 +55,7 @@ def _transformation(before: Tensor, after: Tensor, mask: Tensor) -> Tensor:
             "Attention and its gradient through the blocks, each token weighted by how its length and its direction change on the way "
             "from x to x′ in each half of a block."
         ),
-        trust="When long vectors that a block shrinks should not count as much as attention alone would have it.",
+        trust="Use it when long vectors that a block shrinks should not count as much as attention alone would have it.",
         fails="The authors published no formula for the weights; this is the one of LibraGrad's code. Positive parts only.",
         line="Where the model looked in all layers; parts that a layer changes much count more.",
     ),
@@ -105,7 +105,7 @@ def token_tm(trace: Trace) -> Tensor:
             "Asks after each of the last blocks: if the model had to answer now, how would the answer grow with attention? The positive "
             "gradients are averaged over heads and queries and added."
         ),
-        trust="For CLIP, where it was made, and where several layers form the answer.",
+        trust="Use it for CLIP, for which it was made, and where several layers form the answer.",
         fails=(
             "It gives the head a mean of tokens that it was not trained on, and shows sensitivity, not what attention carried (by its own "
             "definition: Bousselham et al. 2025, arXiv 2404.03214)."
@@ -176,7 +176,7 @@ def legrad(trace: Trace, layers: int = 2) -> MethodOutput:
             "The values v of the last block, weighted by the gradient g at what attention put out there, and by how like its query q "
             "each key k is. No softmax is in it, so strong tokens do not drown the others."
         ),
-        trust="For image and prompt in CLIP, where it was made.",
+        trust="Use it for image and prompt in CLIP, for which it was made.",
         fails=(
             "One block only. The published code runs that block with one head, and then the model says something else; the "
             "option single_head has that (Zhao et al. 2024 and their code). On texts their notebook adds eight blocks, this one "

@@ -153,7 +153,8 @@ def fit_shapley(coalitions: Tensor, weights: Tensor, values: Tensor, nothing: fl
             "values are exact; else whole sizes are asked that fit, and others drawn."
         ),
         trust=(
-            "For texts of some dozen words, and for regions of a picture: features=8 is exact. Two seeds' correlation stands with the map."
+            "Use it for texts of some dozen words, and for regions of a picture: features=8 is exact. Two seeds' correlation stands with "
+            "the map."
         ),
         fails=f"With hardly more maskings than parts the fit is not determined, and the map is mostly noise. {HIDING}",
         line="Each part's fair share of the answer, from hiding parts together.",

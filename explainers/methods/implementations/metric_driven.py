@@ -199,7 +199,7 @@ def _squares(grid: tuple[int, int], size: tuple[int, int]) -> Tensor:
             "bring the answer back and few take it away; u is a falling curve fitted to its answers along that order, and |i| "
             "the size of a patch in pixels."
         ),
-        trust="As the best result that insertion and deletion tests can give: compare other maps with it.",
+        trust="Use it as the best result that insertion and deletion tests can give: compare other maps with it.",
         fails=(
             "It is made from the tests by which maps are judged, so doing well in them says nothing for it. A search that takes "
             "the best next patch misses those that work only together (Walker et al. 2025)."

@@ -97,7 +97,7 @@ REFINED: dict[str, Cam] = {"gradcam++": gradcam_squared, "layercam": layercam, "
         words=(
             "Grad-CAM at the first norm of the last block, the classification token left out: what pytorch-grad-cam's users draw of a ViT."
         ),
-        trust="To see here what that library shows.",
+        trust="Use it to see here what the library pytorch-grad-cam shows.",
         fails=(
             "Where the head reads one token, patches reach the answer through the last attention alone, so their gradients are "
             "small and noisy; one weight for a channel everywhere cannot tell two places that use it differently. What speaks "
@@ -138,7 +138,7 @@ def pytorch_grad_cam(trace: Trace, cam: str = "gradcam") -> Tensor:
         ),
         words="A Grad-CAM of every block, each stretched to the range from 0 to 1, multiplied: what is left is where all blocks agree.",
         trust=(
-            "For a sharp outline in networks whose early layers are finer; in a ViT all blocks have the same patches, and it "
+            "Use it for a sharp outline in networks whose early layers are finer; in a ViT all blocks have the same patches, and it "
             "sharpens alone."
         ),
         fails=(

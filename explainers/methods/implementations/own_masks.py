@@ -89,7 +89,7 @@ def _centroids(activations: Tensor, count: int) -> Tensor:
             "The model's own activations say which patches belong together; each such group is given to the model alone, and a patch "
             "gets the mean of the answers of its groups."
         ),
-        trust="When nothing may be assumed of what goes on inside, and time does not matter.",
+        trust="Use it when nothing may be assumed of what goes on inside, and time does not matter.",
         fails=(
             "Which groups come out depends on where k-means starts, here always at the same place; a patch in no group has no "
             "score. Unlike other maskings no hole is shown: the tokens are gone (Englebert et al. 2023)."
@@ -192,7 +192,7 @@ def causal_map(masked_values: Tensor, noisy_values: Tensor, whole_value: Tensor,
             "Groups of features of the last block become masks of the picture; the answer to what a mask shows, less what noise "
             "outside of it does alone, is spread over the mask."
         ),
-        trust="As TIS, where soft masks suit the picture better than whole patches.",
+        trust="Use it like TIS, where soft masks suit the picture better than whole patches.",
         fails=(
             "Masks that overlap share what they show, and hidden parts are noise, which is no picture either (Xie et al. 2023, "
             "arXiv 2211.03064)."

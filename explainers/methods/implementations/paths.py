@@ -96,7 +96,7 @@ def _baseline(trace: Trace, at: str, name: str) -> Tensor:
     about=About(
         formula=(r"s_j = \sum_d \left(x_{j,d} - x'_{j,d}\right) \int_0^1 \nabla f\left(x' + a (x - x')\right)_{j,d} \, da",),
         words="The gradient is averaged on the straight path from an empty input x′ to the real one, and multiplied with the way.",
-        trust="When completeness is wanted without changing any rule, and its plate says that the “sum is off by” little.",
+        trust="Use it when completeness is wanted without changing any rule, and its plate says that the “sum is off by” little.",
         fails=(
             "The empty input is a choice, and the map changes with it (Sturmfels et al. 2020, Distill). Points on the path are no real "
             "inputs; with too few of them the sum is off. The points are Gauss-Legendre's, where papers add 50 equal steps: "
@@ -174,7 +174,7 @@ def _notes_on_steps(difference: Tensor, error: Tensor, steps: int) -> tuple[tupl
     about=About(
         formula=(r"s_j = \sum_d \left|\text{mean}_n \nabla f\left(x + \varepsilon_n\right)_{j,d}\right|",),
         words="Saliency, averaged over noisy copies of the input.",
-        trust="To see which parts of a saliency map are more than noise.",
+        trust="Use it to see which parts of a saliency map are more than noise.",
         fails=(
             "How much noise decides what is seen (Smilkov et al. 2017, arXiv 1706.03825), and it is sensitivity still: no sign, no share."
         ),

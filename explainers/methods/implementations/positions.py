@@ -46,7 +46,7 @@ ROTARY = (
             "second; here the relevance of the position embedding is added to the pixels of its patch. The answer starts with "
             "relevance 1."
         ),
-        trust="When a map of LRP has holes in a thing that the model must have seen: positions often carry the rest of it.",
+        trust="Use it when a map of LRP has holes in a thing that the model must have seen: positions often carry the rest of it.",
         fails=(
             "Its rule hands nothing back through attention weights and gives values half, as the authors' code has it, so "
             "relevance is lost (its paper asks that none is). Rotary and relative positions, for which the paper has rules too, "

@@ -54,7 +54,7 @@ def _gradient_times_relevance_of(trace: Trace, block: int) -> Tensor:
             "Relevance is taken back from the class to every attention map, weighted with the gradient there, and the positive parts are "
             "multiplied through the blocks."
         ),
-        trust="For the place of an object of a chosen class: it is the map that many later papers compare with.",
+        trust="Use it for the place of an object of a chosen class: it is the map that many later papers compare with.",
         fails=f"It shows only what speaks for the class. {CANCELS}",
         line="Credit for the answer is handed back, layer by layer, along what the model looked at.",
     ),
@@ -101,7 +101,7 @@ def transformer_attribution(trace: Trace, start_layer: int | None = None, publis
     about=About(
         formula=(r"C = \prod_{l=L}^{1} \left(I + \frac{1}{H} \sum_h \left(A^l_h \odot R^l_h\right)^{+}\right)", r"s_j = C_{c,j}"),
         words="Transformer Attribution with attention in the place of its gradient: shows what the gradient was good for.",
-        trust="To understand Transformer Attribution, not to explain a model.",
+        trust="Use it to understand Transformer Attribution, not to explain a model.",
         fails=f"Worse than the whole method in the authors' own tests (Chefer et al. 2021, arXiv 2012.09838, ablation). {CANCELS}",
         line="Transformer Attribution without the step that tells classes apart.",
     ),
@@ -132,7 +132,7 @@ def without_gradient(trace: Trace, start_layer: int = 0, published_code: bool = 
     about=About(
         formula=(r"s_j = \frac{1}{H} \sum_h \left(\nabla A^L_{h,c,j} R^L_{h,c,j}\right)^{+}",),
         words="Transformer Attribution that stops at the last block.",
-        trust="To see how much of the map comes from the blocks before.",
+        trust="Use it to see how much of the map of Transformer Attribution comes from the blocks before the last.",
         fails=(
             "Tokens of the last block are mixtures already, so a patch may speak for its neighbours (Chefer et al. 2021, "
             f"ablation). {CANCELS}"
@@ -160,7 +160,7 @@ def last_block(trace: Trace) -> Tensor:
     about=About(
         formula=(r"s_j = \frac{1}{H} \sum_h \left(\nabla A^2_{h,c,j} R^2_{h,c,j}\right)^{+}",),
         words="Transformer Attribution read at the second block alone, near the input.",
-        trust="To see how far the class can be told that early on the way back.",
+        trust="Use it to see how well the class can be told so near the input.",
         fails=f"One early block says little of the class (Chefer et al. 2021, arXiv 2012.09838, ablation). {CANCELS}",
         line="Transformer Attribution, read at one early block.",
     ),
@@ -196,7 +196,7 @@ def second_block(trace: Trace) -> Tensor:
     about=About(
         formula=(r"s_j = \frac{1}{H} \sum_h \left(R^L_{h,c,j}\right)^{+}",),
         words="Relevance of the last attention map, positive part, mean of the heads.",
-        trust="As a baseline between raw attention and Transformer Attribution.",
+        trust="Use it as a baseline between raw attention and Transformer Attribution.",
         fails=(
             "One block only; hardly differs from class to class (pictures of two classes in Chefer et al. 2021, arXiv "
             f"2012.09838). {CANCELS}"
@@ -230,7 +230,7 @@ def partial_lrp(trace: Trace) -> Tensor:
     about=About(
         formula=(r"s_j = \sum_d R^1_{j,d}",),
         words="Relevance taken all the way back: to the pixels, summed over each patch, or to the embedded words.",
-        trust="As the baseline of many tables. Compare it with Conservative LRP or AttnLRP, which repair it for Transformers.",
+        trust="Use it as the baseline of many tables. Compare it with Conservative LRP or AttnLRP, which repair it for Transformers.",
         fails=(
             f"The published baseline doubles relevance at every linear layer, and its map hardly depends on the class (Chefer et al. 2021, "
             f"and their code). {CANCELS}"
@@ -242,7 +242,7 @@ def lrp(trace: Trace) -> Tensor | MethodOutput:
     """Relevance taken all the way back: to the pixels, summed over each patch, or to the word embeddings.
 
     Images: relevance of the pixels (z^B rule at the patch embedding), summed over colours, then over the pixels of each
-    patch. Prefix tokens and texts: relevance of x^1
+    patch. Prefix tokens and texts: relevance of the embedded tokens
     summed over its width.
     """
     tokens = trace.block_input_grad(0).sum(-1)

@@ -53,7 +53,7 @@ LAST_BLOCKS = Option(int, 6, "how many of the last blocks take part, or all wher
             "Next to the model's own path through its last blocks runs a second one, on which patches with like queries, keys or values u "
             "are drawn together; T says how sharply."
         ),
-        trust="Where things are large and of one kind: it groups patches.",
+        trust="Use it where things are large and of one kind: it groups patches.",
         fails=(
             f"{PATCHES_ALONE} The published code counts one block less than its option says; here the number is that of blocks "
             "(Bousselham et al. 2024, arXiv 2312.00878)."
@@ -111,7 +111,7 @@ def _draw_together(heads: Tensor, factor: float | Tensor, iterations: int) -> Te
             "A second path through the last blocks on which patches attend to those with values like theirs; what a patch has in "
             "common with all prompts, or with an empty one, is taken away."
         ),
-        trust="With several prompts: what is left is what tells them apart.",
+        trust="Use it with several prompts: its map shows what tells them apart.",
         fails=f"{PATCHES_ALONE} The map of a prompt depends on which others are asked with it (Li et al. 2025, arXiv 2304.05653).",
         line="How like this prompt each part looks, more than like the other prompts: cosines, no shares of the score.",
     ),

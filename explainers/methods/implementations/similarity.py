@@ -34,7 +34,7 @@ from explainers.records.trace import Trace
         formula=(r"s_j = \cos\left(\text{project}(y_j), t\right)", r"A^L = I"),
         words="In the last block every patch attends to itself alone; what comes out is projected and compared with the prompt t.",
         trust=(
-            "As a first picture of where things are that a prompt names: the same passes do for all prompts. With several, "
+            "Use it as a first picture of where things are that a prompt names: the same passes do for all prompts. With several, "
             "less=prompts takes away what they have in common at each patch, which tells things of one photo apart: with the "
             "embedded clip a prompt then lights its own thing more than the others in 87 % of 92 prompts on COCO's photos (71 % "
             "as published, LeGrad 76, a random map 41), and in all 80 on photos side by side (98, 98, 50). Of the patches of a "
@@ -78,7 +78,7 @@ def maskclip(trace: Trace, after: str = "block", less: str = "nothing") -> Tenso
         words=(
             "In the last block patches attend to those with queries and with keys like their own, so that parts of a thing speak together."
         ),
-        trust="As MaskCLIP, where single patches are too noisy.",
+        trust="Use it like MaskCLIP, where single patches are too noisy.",
         fails=f"{PATCHES_ALONE} Rows of its attention add up to 2, as published (Wang et al. 2024, arXiv 2312.01597).",
         line="How like the prompt each part looks, together with parts that resemble it: a cosine, not a part of the score.",
     ),
@@ -117,7 +117,7 @@ def sclip(trace: Trace, after: str = "block", less: str = "nothing") -> Tensor:
         words=(
             "In the last block patches attend to those with queries like their own, and what comes along on the residual path is left out."
         ),
-        trust="Where the last residual carries noise over the whole picture, as in large CLIPs.",
+        trust="Use it where the last residual carries noise over the whole picture, as in large CLIPs.",
         fails=f"{PATCHES_ALONE} The head never saw tokens without their residual (Lan et al. 2024, arXiv 2407.12442).",
         line="How like the prompt each part looks, by what the last layer alone adds: a cosine, not a part of the score.",
     ),
@@ -157,8 +157,8 @@ def clearclip(trace: Trace, after: str = "attention", less: str = "nothing") -> 
             r"s_j = \cos\left(\text{project}(y_j), t\right)",
             r"A^L = \text{softmax}\left(k k' d^{-1/2} + w\right)",
         ),
-        words="As ClearCLIP with keys in place of queries, and a window w that lets near patches count more.",
-        trust="For whole things: neighbours smooth the map.",
+        words="It works like ClearCLIP, with keys in place of queries and a window w that lets near patches count more.",
+        trust="Use it for whole things: neighbours smooth the map.",
         fails=(
             f"{PATCHES_ALONE} The width of the window is in patches, so it is another one for another input size (Hajimiri et al. 2025, "
             "arXiv 2404.08181)."
