@@ -92,7 +92,7 @@ export class ContactSheet {
     const sums = this.parts(weights, [this.frames, 1]).map(({ scores }) => scores.reduce((a, b) => a + b, 0));
     const most = Math.max(...sums);
     const share = most / sums.reduce((a, b) => a + b, 0);
-    return `Frame ${sums.indexOf(most) + 1} of ${this.frames} has most of it, ${percent(share)}.`;
+    return `Frame ${sums.indexOf(most) + 1} of ${this.frames} has the largest share: ${percent(share)}.`;
   }
 
   /**

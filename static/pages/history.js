@@ -192,10 +192,10 @@ function askAll(on) {
  * @param {ExplanationSummary[]} records
  */
 function reasonAgainst(records) {
-  if (records.length < 2) return "Tick two to see them side by side.";
-  if (records.length > 2) return "Tick no more than two.";
+  if (records.length < 2) return "Tick two explanations to see them side by side.";
+  if (records.length > 2) return "Tick no more than two explanations.";
   if (records[0].page !== records[1].page || records.some(({ state }) => state !== "done"))
-    return "Tick two finished ones of the same page.";
+    return "Tick two finished explanations of the same page to compare them.";
   if (records[0].page === "/prompt")
     return "The Prompt page shows one explanation at a time. Ask about one picture with several prompts instead.";
   if (records.some(({ targets = [] }) => targets.length > 1))

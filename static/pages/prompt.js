@@ -135,7 +135,7 @@ const versus = new Versus(byId("plates"), stores);
 const single = new PlateSet(byId("plates"), {
   ...stores,
   makePlate: (variant, stores, target) =>
-    new Plate(variant, { ...stores, same: "The same map for every prompt." }, target),
+    new Plate(variant, { ...stores, same: "This method gives the same map for every prompt." }, target),
 });
 workbench.plateSet = versus;
 const picture = new PictureView(byId("picture"), workbench);

@@ -40,7 +40,7 @@ function warning({ by_chance: byChance, worse }) {
   const lines = [];
   if (byChance.length) lines.push(el("p", { class: "chance" }, "No better than chance: ", listed(byChance), "."));
   if (worse.length) lines.push(el("p", { class: "chance" }, "Worse than random numbers: ", listed(worse), "."));
-  if (!lines.length) lines.push(el("p", { class: "chance" }, "All others beat random numbers."));
+  if (!lines.length) lines.push(el("p", { class: "chance" }, "All other methods beat random numbers."));
   return lines;
 }
 

@@ -18,7 +18,7 @@ import { PlateSet } from "./plate.js";
  * @param {string} target
  */
 const key = (spec, target) => `${spec}\n${target}`;
-const SAME = "The same map for every prompt.";
+const SAME = "This method gives the same map for every prompt.";
 
 /** A set of plates with a row a method and a column a class or prompt. */
 export class Matrix extends PlateSet {

@@ -20,7 +20,7 @@ export class PromptWords extends Matrix {
   constructor(root, options) {
     super(root, {
       ...options,
-      same: "The same map whatever the prompt is compared with.",
+      same: "This map is the same whatever the prompt is compared with.",
       makePlate: (variant, stores, target) => new WordPlate(variant, stores, target),
     });
   }

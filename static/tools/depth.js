@@ -16,7 +16,7 @@ const ANSWERS_OF_A_MAP = 21; // what these count as
 const VERDICTS = { needed: "", better_without: "better without", idle: "idle", undecided: "not told" };
 /** @type {{[verdict: string]: string}} */
 const MEANINGS = {
-  better_without: "The loss falls without this part; the interval leaves out 0.",
+  better_without: "The loss falls measurably without this part, so the model is better without it.",
   idle: "The loss stays the same without this part, also where other parts are replaced.",
   undecided: "These inputs are too few to tell whether the loss rises. So the part is not known to be idle.",
 };

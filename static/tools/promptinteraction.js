@@ -40,7 +40,7 @@ function predicted(interaction) {
   if (!("faithfulness" in interaction)) return "";
   const [prompts, pictures] = interaction.coalitions;
   const share = Math.max(0, Math.round(100 * interaction.faithfulness));
-  return ` It was fitted to ${prompts} prompts and ${pictures} pictures with parts left out. It explains ${share} % of the variance of others.`;
+  return ` The map was fitted to the answers for ${prompts} prompts and ${pictures} pictures with parts left out. It explains ${share} % of how the answers for others vary.`;
 }
 
 class PromptInteraction {

@@ -12,7 +12,7 @@ import { named } from "../core/search.js";
 
 /** The hint above the choice of places, by the way in which one is chosen. */
 const HINTS = {
-  words: "Press another word to ask about that.",
+  words: "Press another word to ask about that word instead.",
   patches: "Press a patch of a map to ask about it, or choose:",
   boxes: "Press another box in the picture, or in the list.",
   region: "Draw over the picture to ask about that part of it, or choose what the model sees:",

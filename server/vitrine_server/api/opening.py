@@ -185,7 +185,12 @@ def _check_bases(place: Path, services: Services, *, may_read: bool) -> None:
         if isinstance(base, str) and _HUB_NAME.fullmatch(base) and _is_a_name(base):
             services.registry.check_may_load()
         elif not may_read:
-            raise Problem(422, "base-is-a-path", "The adapter names its base model by a path.", send="Name one of the hub in its config.")
+            raise Problem(
+                422,
+                "base-is-a-path",
+                "The adapter names its base model by a path.",
+                send="Name a model of the hub as base in adapter_config.json.",
+            )
         elif isinstance(base, str) and exists(base):
             find_place(base)
 

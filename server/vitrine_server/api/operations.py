@@ -89,7 +89,7 @@ def metrics(services: Use) -> PlainTextResponse:
         "queue_depth": ("Explanations that wait.", float(services.worker.depth)),
         "models_loaded": ("Models in memory.", float(loaded)),
         "model_device_bytes": ("Weights on the devices that compute.", on_device),
-        "model_host_bytes": ("Weights that made room, in the memory of the machine.", on_host),
+        "model_host_bytes": ("Weights of models that were moved to the machine's memory to make room.", on_host),
         "worker_up": ("Whether work moves.", float(services.worker.healthy)),
         "worker_memory_bytes": ("Memory of the processes of models.", float(services.worker.memory)),
         "server_memory_bytes": ("Memory of this process.", float(psutil.Process().memory_info().rss)),

@@ -221,7 +221,9 @@ class RayWorker:
             if study.cancelled.is_set():
                 asking.cancel()
         if asking.cancelled():
-            study.future.set_exception(Problem(409, "cancelled", "Nobody waits for this any more.", send="Ask again."))
+            study.future.set_exception(
+                Problem(409, "cancelled", "Nobody waits for this answer any more, so it was not computed.", send="Ask again.")
+            )
         elif (error := asking.exception()) is not None:
             study.future.set_exception(error)
         else:

@@ -38,7 +38,7 @@ class Listed(argparse.Action):
     def __call__(
         self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option_string: str | None = None
     ) -> None:
-        """Store the single names of the argument."""
+        """Split the argument at commas and store the list of names in ``namespace``."""
         texts = [values] if isinstance(values, str) else values
         setattr(namespace, self.dest, [name.strip() for value in texts for name in value.split(",") if name.strip()])
 

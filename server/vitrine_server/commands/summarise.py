@@ -82,7 +82,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def advance(bar: Any) -> None:
-    """Advance the bar by one input."""
+    """Advance the progress ``bar`` by one input."""
     bar.update()
 
 

@@ -48,7 +48,7 @@ def check_name(scope: Scope, settings: Settings) -> None:
     for host in hosts:  # a browser always sends one
         if len(hosts) > 1 or not _is_ours(host.lower(), scope, settings):
             named = _without_port(host)[:200]
-            send = f"Use the address that it listens on, or have whoever runs it add {named} to {_SETTING}."
+            send = f"Open the address that the server listens on, or ask whoever runs it to add {named} to {_SETTING}."
             raise Problem(403, "unknown-host", f"This server does not accept the host name {named!r}, so this is refused.", send=send)
 
 

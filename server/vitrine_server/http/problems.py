@@ -152,7 +152,9 @@ def answer_to_crash(request: Request, error: Exception, request_id: str) -> Resp
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         log.error("the disk is full (%s)", request_id, exc_info=error)
         detail = "The disk of the server is full, so this cannot be taken."
-        return answer_to(request, Problem(507, "disk-full", detail, send="Send it again after the operator of the server has made room."))
+        return answer_to(
+            request, Problem(507, "disk-full", detail, send="Send the same request again after the operator of the server has made room.")
+        )
     return answer_to(request, unforeseen(error, "This request", "server-error", error_id=request_id))
 
 

@@ -27,7 +27,7 @@ def add_embedding(app: FastAPI, templates: Environment, shared: Callable[[], Map
 
     def page(explanation: str, services: Use) -> HTMLResponse:
         if not services.settings.embed:
-            send = "Its administrator can allow it: VITRINE_EMBED lists the sites, or is *."
+            send = "Whoever runs the server can allow it: set VITRINE_EMBED to the sites that may, or to * for all."
             raise Problem(404, "no-embedding", "This server does not let other sites show its explanations.", send=send)
         document = find_document(explanation, services)
         title = document.get("title") or "An explanation"

@@ -98,7 +98,7 @@ class JoinedPage:
         return f"const {{ {taken} }} = {_object(imported)};" + "\n" * match[0].count("\n")  # lines keep their numbers
 
     def _import_later(self, match: re.Match[str], script: str) -> str:
-        """Rewrite an import statement in a script that stays a file of its own."""
+        """Return an import statement in a script that stays a file of its own, rewritten so that it takes the joined file."""
         imported = _resolve(script, match["path"])
         if imported not in self.scripts:
             return match[0].replace(match["path"], self._address(match["path"]))

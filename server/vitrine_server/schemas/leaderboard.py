@@ -14,7 +14,7 @@ from vitrine_server.schemas.base import Schema, absent
 
 
 class MethodInRun(Schema):
-    """What the server adds to a method that a run measured."""
+    """What the server adds to a method of a run: its name without rule and options, and whether it is a control."""
 
     readout: str = Field(description="The part of the spec that names the method.")
     control: bool

@@ -103,7 +103,7 @@ class Store:
             self.fault = str(fault)
             log.error("the store: %s (%s)", fault, fault.__cause__)
             if fault.is_lost:
-                send = "Have whoever runs the server start it again."
+                send = "Ask whoever runs the server to start it again."
                 raise Problem(503, "store-failed", f"The stored data cannot be read: {fault}.", send=send) from None
             send = "Send the same request again once there is room; whoever runs the server can make some."
             if not fault.is_full:

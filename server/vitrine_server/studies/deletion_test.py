@@ -358,7 +358,12 @@ def _rewrite(subject: Subject, replace: Mapping[int, str], removed: Sequence[int
         what = "a prompt: ask for another one" if "prompts" in subject.document else "an image"
         raise Problem(422, "not-a-text", f"Words are replaced in a text, and this is {what}.", send="Leave replace out.")
     if "picture" in source:
-        raise Problem(422, "not-a-text", "Words are replaced in a text, and a picture stands in this one.", send="Leave replace out.")
+        raise Problem(
+            422,
+            "not-a-text",
+            "This input holds a picture, and words can only be replaced in an input of text alone.",
+            send="Leave replace out.",
+        )
     written = rewrite(source, replace)
     windows = subject.model.windows(written.text) if written.text_pair is None and "long_texts" not in subject.document else None
     if windows is not None:

@@ -31,7 +31,7 @@ def rewrite(source: Mapping[str, Any], replace: Mapping[int, str]) -> Rewritten:
             send = f"Send indices of input.words: 0 to {len(words) - 1}."
             raise Problem(422, "no-such-word", f"The text has no word {index}.", send=send)
         if not word.strip():
-            raise Problem(422, "empty-word", f"Word {index} is replaced by nothing.", send="Send its tokens in remove to remove it.")
+            raise Problem(422, "empty-word", f"Word {index} is replaced by nothing.", send="To remove the word, send its tokens in remove.")
     spans: list[tuple[int, int, int] | None] = [(token.get("part", 0), token["start"], token["end"]) for token in source["tokens"]]
     for index in sorted(replace, key=lambda i: words[i]["start"], reverse=True):  # from the end: what comes before stays where it is
         part, start, end = words[index].get("part", 0), words[index]["start"], words[index]["end"]
@@ -63,7 +63,7 @@ def find_again(removed: Sequence[int], written: Rewritten, tokens: Sequence[Any]
                 422, "both-edits", f"Token {i} belongs to a word that is replaced.", send="Remove it or replace its word, not both."
             )
         if not tokens_at[span]:
-            detail = f"Next to the new word, token {i} is cut in another way, so it cannot be removed."
-            raise Problem(422, "cut-otherwise", detail, send="Remove the whole word, or leave it.")
+            detail = f"The new word changes how the tokenizer cuts token {i} next to it, so that token cannot be removed."
+            raise Problem(422, "cut-otherwise", detail, send="Remove the whole word that the token belongs to, or leave it.")
         places.append(tokens_at[span].pop(0))
     return places

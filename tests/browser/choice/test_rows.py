@@ -52,10 +52,13 @@ def test_the_plate_says_whose_row_was_read(desk: Visit) -> None:
     desk.next_maps(None)
     maps = {attribution["method"]: attribution for attribution in desk.document()["maps"]}
     assert maps[CLASS_TOKEN]["scores"] != maps[MEAN]["scores"]
-    for spec, said in ((CLASS_TOKEN, "Read at the class token, although the head"), (MEAN, "Read as the mean over all tokens")):
+    for spec, said in (
+        (CLASS_TOKEN, "This map is read at the class token, although the head"),
+        (MEAN, "This map is the mean over the rows of all tokens"),
+    ):
         assert any(note.startswith(said) for note in maps[spec]["notes"])
         expect(desk.plate(spec)).to_contain_text(said)
-    expect(desk.plate("fullgrad_plus:libra")).not_to_contain_text("Read at the")
+    expect(desk.plate("fullgrad_plus:libra")).not_to_contain_text("read at the")
 
 
 def test_the_options_offer_the_row_of_a_method_that_cannot_run_without(desk: Visit) -> None:
@@ -72,4 +75,4 @@ def test_the_options_offer_the_row_of_a_method_that_cannot_run_without(desk: Vis
     expect(row.get_by_label("row", exact=True)).to_have_value("class_token")  # without one it cannot run
     row.get_by_role("button", name="Show it too").click()
     desk.next_maps(before)
-    expect(desk.plate(CLASS_TOKEN)).to_contain_text("Read at the class token")
+    expect(desk.plate(CLASS_TOKEN)).to_contain_text("read at the class token")

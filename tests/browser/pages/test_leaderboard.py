@@ -55,7 +55,7 @@ def test_a_value_of_fewer_inputs_says_of_how_many(desk: Visit) -> None:
     expect(cell.locator(".count")).to_have_text("5 of 7")
     expect(cell.get_by_role("button", name="5 of 7 inputs have a value")).to_be_visible()
     expect(page.locator("#figures .count")).to_have_count(1)
-    expect(page.locator("#status")).to_contain_text("Left out, as the model has no such class: unicorn (2).")
+    expect(page.locator("#status")).to_contain_text("Inputs of these classes are left out, as the model does not have them: unicorn (2).")
 
 
 def test_columns_sort_best_first_and_back(desk: Visit) -> None:

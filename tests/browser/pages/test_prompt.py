@@ -144,7 +144,7 @@ def test_one_prompt_has_the_wall_of_a_picture(desk: Visit) -> None:
     assert len({box["top"] for box in first}) == 1  # in one row
     assert all(right["left"] > left["right"] for left, right in itertools.pairwise(first))
     expect(desk.page.locator(".regions")).to_be_hidden()
-    expect(desk.plate("rollout").locator(".note")).to_have_text("The same map for every prompt.")
+    expect(desk.plate("rollout").locator(".note")).to_have_text("This method gives the same map for every prompt.")
     desk.page.get_by_role("button", name="Add a prompt").click()
     desk.page.get_by_role("textbox", name="Prompt").last.fill("a dog")
     before = desk.id

@@ -185,7 +185,7 @@ def test_why_two_texts_are_alike(desk: Visit) -> None:
     other = explained(desk, "text", text=texts[1])
     desk.open(f"/text?id={explained(desk, 'text', text=texts[0])}")
     part = drawer(desk, "inputinteraction")
-    expect(part.locator(".body")).to_contain_text("Nothing else was explained with this model", timeout=PATIENCE)
+    expect(part.locator(".body")).to_contain_text("Explain a second input with this model first", timeout=PATIENCE)
     part.locator("summary").click()
     desk.page.evaluate("(id) => localStorage.setItem('vitrine.history', JSON.stringify([id]))", other)
     part.locator("summary").click()

@@ -153,7 +153,7 @@ def test_the_words_of_a_prompt_are_explained_on_the_text_side(photo: Path, capsy
 def test_double_precision_is_asked_for(photo: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", str(photo), "--methods", "partial_lrp", "--precision", "double", "--json"]) == 0
     (found,) = json.loads(capsys.readouterr().out)["maps"]
-    assert found["precision"] == {"dtype": "float64", "why": "It was asked for.", "rounding": None}
+    assert found["precision"] == {"dtype": "float64", "why": "precision=double was asked for.", "rounding": None}
 
 
 def test_a_text_from_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

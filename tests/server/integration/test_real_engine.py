@@ -78,7 +78,7 @@ def test_double_precision_is_asked_for_in_the_form_or_the_address(site: Site, re
 
     document = ask(precision="double").json()
     assert document["precision"] == "double"
-    assert document["maps"][0]["precision"] == {"dtype": "float64", "why": "It was asked for.", "rounding": None}
+    assert document["maps"][0]["precision"] == {"dtype": "float64", "why": "precision=double was asked for.", "rounding": None}
     assert "precision" not in document["maps"][1]
     assert plain(document) == plain(expected("scenes-vit", picture(), target=1, methods=["lrp", "rollout"], precision="double").to_json())
     assert site.ask(png(), target="1", methods=["lrp", "rollout"], precision="double", wait=True).json() == document

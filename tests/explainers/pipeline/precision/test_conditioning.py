@@ -214,7 +214,7 @@ def test_double_is_asked_for() -> None:
     model = explainers.wrap(module)
     found = explainers.explain(model, {"pixel_values": image}, target=0, methods=["transformer_attribution"], precision="double")
     precision = found["transformer_attribution"].precision
-    assert precision == explainers.MapPrecision("float64", "It was asked for.")
+    assert precision == explainers.MapPrecision("float64", "precision=double was asked for.")
     exact = explainers.wrap(copy.deepcopy(module).double())
     want = scores(exact, {"pixel_values": image.double()}, "transformer_attribution")
     assert difference(found["transformer_attribution"].scores[None], want) < 1e-6

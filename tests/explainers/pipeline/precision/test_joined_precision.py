@@ -103,7 +103,7 @@ def test_a_map_of_which_one_window_is_zero_is_not_zero() -> None:
 def test_without_relevance_there_is_no_precision() -> None:
     plain = replace(part([9, 1, 1], [0, 0, 0]), precision=None, numerics=Numerics())
     assert whole(plain, plain).precision is None
-    asked = replace(plain, precision=MapPrecision("float64", "It was asked for."))
+    asked = replace(plain, precision=MapPrecision("float64", "precision=double was asked for."))
     assert whole(asked, asked).precision == asked.precision
 
 
