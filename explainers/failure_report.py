@@ -22,7 +22,7 @@ _HIDDEN = "<hidden>"
 
 
 def structure(shapes: Mapping[str, Sequence[int]]) -> list[str]:
-    """Return lines with the names and shapes of tensors; names that differ only by a number share a line."""
+    """Format the names and ``shapes`` of tensors as lines of text, one for all names that differ only by a number, with their count."""
     rows = [(_NUMBER.sub("*", name), tuple(shape)) for name, shape in shapes.items()]
     counts: dict[tuple[str, tuple[int, ...]], int] = {}
     for row in rows:
@@ -57,7 +57,7 @@ def without_paths(text: str, private: Iterable[str] = ()) -> str:
 
 
 def _frames(error: BaseException) -> list[str]:
-    """Return the last places in the code, by package and file, from the deepest cause."""
+    """Return where in the code the deepest cause of an error arose: the last places as texts, "package/file:line function"."""
     while error.__cause__ is not None:
         error = error.__cause__
     frames = [f"{_place(frame.filename)}:{frame.lineno} {frame.name}" for frame in traceback.extract_tb(error.__traceback__)]
@@ -65,7 +65,7 @@ def _frames(error: BaseException) -> list[str]:
 
 
 def _place(file: str) -> str:
-    """Return a file's path within its package; for a file of the user's own, "code of one's own"."""
+    """Return a source file's path within its package; for a file of the user's own, "code of one's own"."""
     parts = Path(file).parts
     for top in ("site-packages", "dist-packages"):
         if top in parts:

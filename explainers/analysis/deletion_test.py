@@ -83,7 +83,9 @@ class DeletionCurve(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class RandomCurve(Record):
-    """The mean curve of random orders."""
+    """The mean curve over several random orders of removal: its area, its probabilities and logits (or values), and the ``seeds`` of the
+    orders.
+    """
 
     area: float
     probability: Annotated[tuple[float, ...] | None, optional()] = None

@@ -41,7 +41,7 @@ def _times(first: BlockMaps, second: BlockMaps) -> BlockMaps:
 
 @dataclass(frozen=True)
 class Quantity(Record):
-    """A quantity that every attention head has for each pair of tokens.
+    """A quantity that every attention head has for each pair of tokens: its name and title, what it says, and how to read it.
 
     rule  the backward rule of the pass that it needs; None: it needs none
     """
@@ -111,7 +111,7 @@ class HeadRow(Record):
 
 @dataclass(frozen=True)
 class HeadsOfBlock(Record):
-    """The heads of one block; null where it has no maps."""
+    """One block with a row of each head's map and the mean of these rows; null where the block has no maps."""
 
     block: int
     heads: list[HeadRow] | None
@@ -270,7 +270,7 @@ class Term(Record):
 
 @dataclass(frozen=True)
 class BlockTerm(Term):
-    """The contribution of one block to a map."""
+    """The number of a block, and its contribution to a map: in total and by patch or word."""
 
     block: int
 

@@ -27,7 +27,7 @@ PixelBox = tuple[int, int, int, int]
 
 @dataclass(frozen=True)
 class Region(Record):
-    """Patches that touch along an edge and are won by the same label, the prompt or class."""
+    """A region of patches that touch along an edge and are won by the same label: its box, its size and its largest score."""
 
     label: Annotated[str, HIDDEN]
     box: Annotated[
@@ -39,7 +39,7 @@ class Region(Record):
 
 @dataclass(frozen=True)
 class WonPatches(Record):
-    """The patches that one label wins, or that no label wins."""
+    """How many patches one label wins, or no label wins, their share of all patches, and their value in the mask."""
 
     index: Annotated[int, describe("Its value in regions.png.")]
     patches: int
@@ -48,7 +48,7 @@ class WonPatches(Record):
 
 @dataclass(frozen=True)
 class LabelRegions(WonPatches):
-    """The regions of a label."""
+    """A label with its colour, how many patches it wins, and the regions that these patches form."""
 
     label: str
     colour: tuple[int, int, int]

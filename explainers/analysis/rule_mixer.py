@@ -18,7 +18,7 @@ from explainers.records.targets import TargetLike
 
 @dataclass(frozen=True)
 class MixedRule(Record):
-    """A rule that was put together from one choice for each kind of operator."""
+    """The name and the title of a rule that was put together, and its choice (``choices``) for each kind of operator."""
 
     name: str
     title: str
@@ -31,7 +31,7 @@ def _mixed_rule(rule: Rule) -> dict[str, Any]:
 
 @dataclass(frozen=True, eq=False)
 class Mix(Record):
-    """The map of a method under a rule that was put together from one choice for each kind of operator."""
+    """The map of a method under a rule that was put together, with that rule, the explained number and the completeness error."""
 
     rule: Annotated[Rule, describe("The rule; a known one where that has the same choices.", kind=MixedRule, write=_mixed_rule)]
     map: Attribution

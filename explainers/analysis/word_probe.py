@@ -48,7 +48,7 @@ class FilledText(Record, name="ProbeRow"):
 
 @dataclass(frozen=True)
 class ProbeMethod(Record):
-    """The method by which words have their relevance."""
+    """The method that scored the words: its spec and title, whether its scores have a sign, and whether they depend on the class."""
 
     spec: str
     title: str
@@ -62,7 +62,7 @@ def _probe_method(attribution: Attribution) -> dict[str, Any]:
 
 @dataclass(frozen=True, kw_only=True)
 class ProbeMeans(Record):
-    """Means over the words of a group."""
+    """A group of words: its name, how many words it has, and the means over them of probability, logit and relevance."""
 
     name: str
     words: Annotated[int, describe("How many there are.")]
@@ -73,7 +73,7 @@ class ProbeMeans(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class ProbeDifference(Record):
-    """The means of the first group less those of the second."""
+    """Two groups of words (``between``), and the means of the first minus those of the second: of probability, logit and relevance."""
 
     between: tuple[str, str]
     probability: Annotated[float | None, optional("A regression has none.")] = None
@@ -115,7 +115,7 @@ class WordProbe(Record):
     def difference(
         self,
     ) -> Annotated[dict[str, Any] | None, describe("null for one group alone.", kind=ProbeDifference | None)]:
-        """The mean numbers of the first group less those of the second; None for one group alone."""
+        """A dict with the means over the first group of words minus those over the second, by number; None if there is one group alone."""
         if len(self.groups) < 2:
             return None
         first, second = self.groups[:2]

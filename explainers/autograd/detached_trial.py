@@ -35,7 +35,8 @@ P = TypeVar("P", bound=MovedPass)
 
 
 def functions_that_matter(model: Model, functions: frozenset[str], record: Callable[..., P]) -> frozenset[str]:
-    """Return those of the ``functions`` that take numbers out of the gradient on which the answer of a model depends, found once for each.
+    """Return the ``functions``, given by name, that detach numbers from the gradient on which the model's answer depends; each is tried
+    once for a model.
 
     ``record`` makes a recording of a model and tensors, with its options ``double`` and ``moved``. A function counts where that fails, or
     where it takes nothing out in a trial pass.

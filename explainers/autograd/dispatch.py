@@ -349,7 +349,7 @@ _COMPLEX_SUMS |= {"view_as_real", "view_as_complex", "complex", "cat", "concat",
 
 
 def is_complex(values: Any) -> bool:
-    """Return whether arguments hold complex numbers."""
+    """Return whether ``values``, the arguments of a call, are or contain a complex number or tensor."""
     if isinstance(values, Tensor):
         return values.is_complex()
     return isinstance(values, complex) or (isinstance(values, list | tuple) and any(map(is_complex, values)))

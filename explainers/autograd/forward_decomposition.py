@@ -33,11 +33,11 @@ class ForwardDecomposition(Recording):
     """A forward pass of ``1 + len(sources)`` copies of each sample, sample-major, the real one first.
 
     ``tensors`` are those of the samples, each already repeated that often; ``sources`` (K,) are token indices. If ``block`` is None the
-    sources are tokens of x^1, and ``logits`` holds the contribution of each. Otherwise the sources are the tokens at the input of that
-    block, which is the last one to run; with ``class_attention_stage`` it is counted among the blocks of class attention after the others.
-    ``attention_kind`` says over what the blocks attend; finding it out may take a backward pass. ``rule`` must have a linear form: hold
-    attention and scales and gates constant. ``shares_biases``: biases are divided among the sources, which must all be in one pass, by the
-    size of the product of each one's vector with the bias (DecompX's ``absdot``): those of norms and linear maps at once, those in
+    sources are embedded tokens (x^1), and ``logits`` holds the contribution of each. Otherwise the sources are the tokens at the input of
+    that block, which is the last one to run; with ``class_attention_stage`` it is counted among the blocks of class attention after the
+    others. ``attention_kind`` says over what the blocks attend; finding it out may take a backward pass. ``rule`` must have a linear form:
+    hold attention and scales and gates constant. ``shares_biases``: biases are divided among the sources, which must all be in one pass, by
+    the size of the product of each one's vector with the bias (DecompX's ``absdot``): those of norms and linear maps at once, those in
     attention and other constants at the next sum of two paths, as its published code does.
     """
 
@@ -166,7 +166,7 @@ class ForwardDecomposition(Recording):
         return len(x) // self._samples
 
     def on_real(self, y: Tensor, constant: Tensor) -> Tensor:
-        """Add a constant to the real copies alone."""
+        """Add a constant to the real samples in a batch ``y`` of samples and their copies, and return the result."""
         return y + constant * self.where_real(y).to(y.dtype)
 
     def with_bias(self, y: Tensor, bias: Tensor, of: BiasOf) -> Tensor:
@@ -184,8 +184,8 @@ class ForwardDecomposition(Recording):
         return self.on_real(y, bias) if factor is None else y + bias * factor
 
     def with_rest(self, y: Tensor) -> Tensor:
-        """Return a sum of two paths unchanged or, if biases are shared, with the part of the real copy that the source copies lack
-        distributed among them.
+        """Return a sum of two paths unchanged or, if biases are shared, with the part of the real sample that its copies lack distributed
+        among them.
         """
         if not self._shares_biases:
             return y
@@ -222,12 +222,12 @@ class ForwardDecomposition(Recording):
 
     @property
     def _samples(self) -> int:
-        """The number of rows of x^1, including all copies."""
+        """The size of the batch at the embedded tokens x^1: the number of samples times that of their copies."""
         assert self.forward_pass.x1 is not None
         return len(self.forward_pass.x1)
 
     def run(self, operator: type[Operator], *arguments: Any, role: Role | None = None) -> Tensor:
-        """Apply the linear form of an operator. Nothing goes back from here: the way to it is let go of, which frees what it kept."""
+        """Apply the linear form of an operator and return the result. It keeps no graph, so the memory of what came before is freed."""
         self._taken = tuple(self.nodes.of(argument) for argument in arguments)
         out: Tensor = operator.propagate(self, *arguments)
         alone = out.detach() if out._is_view() else out.detach_()  # what was noted of a norm is this very tensor

@@ -21,7 +21,8 @@ class ForwardPass:
     """State of one forward pass while it runs.
 
     exit_block, exit_through  what the head reads instead of the last block's output
-    position  the number of operators applied: 1, 2, ... after x^1 and -1, -2, ... before it. So an operator after x^1 has the same position
+    position  the number of operators applied: 1, 2, ... after the embedded tokens x^1 and -1, -2, ... before it. So an operator after x^1
+    has the same position
               in a recording that starts at the pixels and in one that starts at x^1; accumulated rounding is measured on one and looked up
               for the other
     x1        the explained tokens, once they are reached

@@ -39,7 +39,8 @@ def quadrature(name: str, steps: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def mean_signals(rerun: Rerun, chosen: BatchTarget, rule: Rule, batch: int, steps: int, inner: int) -> Signals:
-    """Average every signal of the rule over inputs a x^1, a from 0 to 1: the gradients with which a method is integrated.
+    """Average every signal of the rule over the embedded tokens x^1 times a, a from 0 to 1: the gradients with which a method is
+    integrated.
 
     ``rerun`` records the ``batch`` samples again, at ``inner`` points at once or, where memory runs out, at fewer.
     The integral of each component is approximated by Gauss-Legendre quadrature.

@@ -11,7 +11,8 @@ from explainers.errors import ExplainerError
 
 
 class Linearised:
-    """The linear map L from x^1 to the logits whose transpose is the backward pass under ``rule``, at the input that was recorded.
+    """The linear map L from the embedded tokens x^1 to the logits whose transpose is the backward pass under ``rule``, at the input that
+    was recorded.
 
     Under the rule ``gradient`` L is the Jacobian. :meth:`pull` needs one pass for each logit to know all of L, :meth:`push` one for each
     number of x^1; both cost about what one backward pass costs.
@@ -25,11 +26,11 @@ class Linearised:
         self._way_back: tuple[Tensor, Tensor] | None = None
 
     def pull(self, output_gradient: Tensor) -> Tensor:
-        """Apply L^T, the backward pass, to a signal at the logits (B, C); return the signal at x^1 (B, S, D)."""
+        """Apply L^T, the backward pass, to a signal at the logits (B, C); return the signal at the embedded tokens (B, S, D)."""
         return self._pull(output_gradient, differentiable=False)
 
     def push(self, tangent: Tensor) -> Tensor:
-        """Apply L to a change of x^1 (B, S, D); return the resulting change of the logits (B, C).
+        """Apply L to a change of the embedded tokens (B, S, D); return the resulting change of the logits (B, C).
 
         The backward pass is linear in the signal that it begins with, so L is the transpose of its own derivative.
         """

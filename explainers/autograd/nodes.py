@@ -47,7 +47,7 @@ class Role(Enum):
 
 
 class Start:
-    """Operator of a node at which the graph starts: x^1, or the pixels. It marks the node and computes nothing."""
+    """The operator of a node at which the graph starts: the embedded tokens x^1, or the pixels. It marks the node and computes nothing."""
 
 
 class Move:
@@ -89,7 +89,7 @@ class Node:
 
     @property
     def paths(self) -> list[Node]:
-        """The nodes of those inputs that depend on the explained input."""
+        """The nodes that made those inputs of this node that depend on the explained input."""
         return [node for node in self.inputs if node is not None]
 
 

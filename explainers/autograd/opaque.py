@@ -32,7 +32,9 @@ _EXACT: WeakKeyDictionary[type, bool] = WeakKeyDictionary()
 
 
 class Insides:
-    """Record of what ran inside opaque code during one forward pass."""
+    """A record of what ran inside opaque code, such as autograd functions and checkpoints, during one forward pass: for each of its tensors
+    the recorded one.
+    """
 
     def __init__(self) -> None:
         self._by_plain_tensor = WeakTensorKeyDictionary()  # by plain tensors, what was recorded for them
@@ -51,7 +53,9 @@ class Insides:
         return known
 
     def replace(self, value: Tensor, inside: Inside) -> Tensor:
-        """Return the recorded tensor that replaces an opaque ``value``, and note the replacement."""
+        """Return ``inside``'s recorded tensor, which from now on stands for the tensor ``value`` that opaque code made, and note that it
+        does.
+        """
         self._replaced[id(inside.recorded)] = value
         return inside.recorded
 

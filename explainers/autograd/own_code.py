@@ -138,7 +138,7 @@ class OwnCode:
 
     @property
     def rule(self) -> Rule:
-        """The rule of the innermost block; outside of all, the ordinary gradient."""
+        """The backward rule of the innermost :meth:`block` that is open; outside of all blocks, the ordinary gradient."""
         return self.blocks[-1].rule if self.blocks else ORDINARY
 
     @contextmanager
@@ -284,7 +284,7 @@ class OwnCode:
     is_normalised = is_projection
 
     def add_bias(self, signal: Tensor, bias: Tensor) -> None:
-        """Do nothing: bias terms are not counted."""
+        """Ignore the bias term ``signal`` times ``bias``: a user's own backward passes keep no account of biases."""
 
     def watch(self, tensor: Tensor, name: str, fits: Callable[[Rule], bool] | None = None) -> None:
         """Note ``name`` in the block in which a signal passes ``tensor`` by ordinary gradient under a rule that it does not fit."""

@@ -87,7 +87,7 @@ class Recorder(Protocol):
 
     @property
     def starts(self) -> list[Tensor]:
-        """The explained tensors reached so far: x^1, and the pixels if the recording started from them."""
+        """The explained tensors reached so far: the embedded tokens x^1, and the pixels if the recording started from them."""
 
     def before_write(self, tensor: Tensor) -> None:
         """Note that ``tensor`` is about to be overwritten."""

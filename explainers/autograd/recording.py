@@ -162,17 +162,17 @@ class Recording:
 
     @property
     def insides(self) -> Insides:
-        """The record of opaque code."""
+        """The record of what ran inside opaque code during this pass."""
         return self.forward_pass.insides
 
     @property
     def entered(self) -> bool:
-        """Return whether the forward pass has reached x^1: biases before it are part of x^1."""
+        """Return whether the forward pass has reached the embedded tokens x^1: biases before them are part of x^1."""
         return self.nodes.entry is not None
 
     @property
     def position(self) -> int:
-        """The position of the operator applied last, negative before x^1: see :class:`ForwardPass`."""
+        """The number of operators applied so far, negative before the embedded tokens: see :class:`ForwardPass`."""
         return self.forward_pass.position
 
     @contextmanager
@@ -384,7 +384,7 @@ class Recording:
 
     @property
     def block_inputs(self) -> list[Tensor]:
-        """The input of each block, (B, S, D); the first is x^1."""
+        """The input of each block, (B, S, D); the first is the embedded tokens, x^1."""
         return [block.input for block in self.nodes.blocks]
 
     @property
@@ -442,7 +442,7 @@ class Recording:
 
     @property
     def starts(self) -> list[Tensor]:
-        """The explained tensors reached so far: x^1, and the pixels if the recording started from them."""
+        """The explained tensors reached so far: the embedded tokens x^1, and the pixels if the recording started from them."""
         return [start for start in (self.pixels, self.forward_pass.x1) if start is not None]
 
     def before_write(self, tensor: Tensor) -> None:

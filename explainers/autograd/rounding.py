@@ -89,7 +89,7 @@ def exact(seed: Tensor) -> RelevanceWithError:
 
 
 def value_of(signal: Tensor) -> Tensor:
-    """Return the relevance of a signal without its error estimate."""
+    """Return a signal that carries an error estimate without it, as a plain tensor."""
     return signal.value if isinstance(signal, RelevanceWithError) else signal
 
 

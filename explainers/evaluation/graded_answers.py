@@ -46,7 +46,7 @@ def logits_of_shown(model: Model, tensors: Mapping[str, Tensor], maps: Tensor) -
 def logits_of_soft_removal(model: Model, tensors: Mapping[str, Tensor], scores: Tensor, content: Tensor, seed: int) -> Tensor:
     """Return logits (M, 3, draws, C) of an input, a batch of one, with random elements of its embedded tokens set to zero.
 
-    For each map of ``scores`` (M, N), scaled from 0 to 1, there are three results: with each element of a token at x^1 kept with a
+    For each map of ``scores`` (M, N), scaled from 0 to 1, there are three results: with each element of an embedded token kept with a
     probability equal to the token's score; with 1 minus that probability; and with all elements zero. Special tokens, which are False in
     ``content`` bool (S,), are not changed.
     """
@@ -73,7 +73,7 @@ def _with_elements(model: Model, tensors: Mapping[str, Tensor], keep: Tensor, co
 
 
 def _width(model: Model, tensors: Mapping[str, Tensor]) -> int:
-    """Return the width of the tokens at x^1."""
+    """Return the width of the embedded tokens of an input."""
     widths: list[int] = []
 
     def note_width(tokens: Tensor) -> Tensor:

@@ -60,7 +60,7 @@ class EvaluationSetup:
 
     @cached_property
     def model(self) -> Model:
-        """The model, with pictures resized as the plan says."""
+        """The model that is measured, which resizes pictures as the plan says."""
         return self.loaded if self.plan.resize is None else with_resize(self.loaded, self.plan.resize)
 
     @cached_property
@@ -70,7 +70,7 @@ class EvaluationSetup:
 
     @cached_property
     def needs(self) -> set[str]:
-        """The names of all that the metrics take, except curves."""
+        """The keys of the values that the metrics take, except removal curves."""
         return {need for metric in self.metrics for need in metric.needs}
 
     @cached_property
@@ -335,7 +335,7 @@ class Measurement:
 
     @cached_property
     def graded_answers(self) -> GradedAnswers:
-        """The answers to inputs that are removed by degrees."""
+        """The source of the model's answers about inputs that are removed by degrees."""
         logits, as_probability = self._curve_logits(self.maps[0].content), self.setup.plan.explains == "probability"
         against = () if self.target.against is None else self.target.against.indices
         return GradedAnswers(logits, self.scores, self.target.indices, self.probabilities, as_probability, self.index, against)

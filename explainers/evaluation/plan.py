@@ -104,7 +104,7 @@ class Plan(Record, name="RunPlan"):
 
     @property
     def requests(self) -> list[Request]:
-        """The methods as parsed requests."""
+        """The methods of the plan, each parsed to a :class:`Request`."""
         return [parse(spec) for spec in self.methods]
 
     @property

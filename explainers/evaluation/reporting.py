@@ -37,7 +37,7 @@ _LATER = describe(is_required=False)
 
 @dataclass(frozen=True)
 class RunDataset(Record):
-    """The data set of a run."""
+    """The data set of a run: its name and title, what it is, its source, the split that was read, and how many files could not be."""
 
     name: str
     title: str
@@ -49,7 +49,7 @@ class RunDataset(Record):
 
 @dataclass(frozen=True)
 class RunMethod(Record):
-    """A method that a run measured."""
+    """A method that a run measured: its spec and title, its authors and year, and whether its scores have a sign."""
 
     spec: str
     title: str
@@ -80,7 +80,7 @@ class RunFigure(Record):
 
 @dataclass(frozen=True)
 class RunCurves(Record):
-    """The mean probability of the explained class while tokens are removed, by method."""
+    """For each method, the mean probability of the explained class after each of the ``fractions`` of tokens was removed."""
 
     fractions: list[float]
     methods: dict[str, list[float]]
@@ -110,7 +110,7 @@ class CostFigure(Record):
 
 @dataclass(frozen=True)
 class RunCosts(Record):
-    """The time and memory that a map takes, by method."""
+    """The seconds and the memory that a map takes, for each method, and the devices on which they were measured."""
 
     devices: list[str]
     seconds: dict[str, CostFigure]

@@ -31,7 +31,7 @@ _FAMILIES = (
     ),
     MethodFamily("similarity", "Similarity", "How like the prompt each patch is, without going back through the model."),
     MethodFamily("attention", "Attention", "Where the model looks, whatever is asked."),
-    MethodFamily("control", "Control", "Knows nothing; every other method has to beat it."),
+    MethodFamily("control", "Control", "Maps that know nothing: every other method has to beat them."),
     MethodFamily(OTHER, "Further methods", "Methods of other packages."),
 )
 #: In the order of the pages.

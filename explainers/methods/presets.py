@@ -33,7 +33,7 @@ class Preset(Record):
 
 @dataclass(frozen=True)
 class PresetOfVariants(Record, name="Preset"):
-    """A named set of methods to start with."""
+    """A named set of methods to start with, and the specs of the methods in it."""
 
     preset: Annotated[Preset, INLINE]
     specs: tuple[str, ...]

@@ -180,7 +180,7 @@ def read_methods(methods: Methods | str, blocks: int | None = None) -> tuple[lis
     """
     specs = [spec.strip() for spec in methods.split(",") if spec.strip()] if isinstance(methods, str) else list(methods)
     if not specs:
-        raise ExplainerError("The list of methods is empty: name at least one, or none at all for the usual ones.")
+        raise ExplainerError("The list of methods is empty: name at least one method, or leave methods out for the usual ones.")
     pairs = [(spec, None) if isinstance(spec, str) else spec for spec in specs]
     named_requests = [parse(spec, None, blocks) if custom is None else None for spec, custom in pairs]
     rules = {request.rule.name: request.rule for request in named_requests if request is not None and request.rule is not None}

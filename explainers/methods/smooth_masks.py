@@ -15,7 +15,7 @@ MASKS_AT_ONCE = 32
 
 
 def pixel_size(trace: Trace) -> tuple[int, int]:
-    """Return height and width, in pixels, of the pictures in a trace."""
+    """Return height and width, in pixels, of the pictures that the model saw in the pass of a trace."""
     sizes: list[tuple[int, int]] = []
 
     def look(name: str, tensor: Tensor) -> Tensor:

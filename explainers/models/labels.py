@@ -22,7 +22,7 @@ IMAGENET = 1000
 
 @dataclass(frozen=True)
 class ClassEntry(Record):
-    """A class of a model: its label, its groups, and other words for it."""
+    """A class of a model: its label, its groups, other words for it, and its WordNet id if known."""
 
     label: str
     group: Annotated[str | None, optional("The everyday one of its groups.")] = None

@@ -44,7 +44,7 @@ class PicturePromptReader:
 
     @property
     def count(self) -> int:
-        """The number of tokens of a picture."""
+        """The number of tokens by which the model reads one picture: rows times columns of ``grid``."""
         return math.prod(self.grid)
 
     def read(self, prompt: PicturePrompt, device: torch.device, chat: bool = False) -> Prepared:

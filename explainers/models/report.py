@@ -23,7 +23,7 @@ class Fact(Record, name="ReportFact"):
 
 @dataclass(frozen=True)
 class Guess(Record, name="ReportGuess"):
-    """A value that was guessed, and the argument that overrides it."""
+    """A value that was guessed, why, and the argument that overrides it."""
 
     what: str
     why: Annotated[str, describe("Why this value was taken.")]
@@ -35,7 +35,7 @@ class Guess(Record, name="ReportGuess"):
 
 @dataclass(frozen=True)
 class Check(Record, name="ReportCheck"):
-    """One check of a model on a sample."""
+    """One check of a model on a sample: its name and title, whether it passed, and the details."""
 
     name: str
     title: str

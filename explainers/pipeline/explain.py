@@ -464,7 +464,9 @@ class _Completeness:
         if model.side == "text":  # one prompt, of one image
             chosen, compared = resolved_class(chosen.labels, torch.zeros(1, dtype=torch.long)), list(chosen.labels)
         if rule not in gradient_rules():
-            raise ExplainerError(f"Completeness is defined for rules that carry gradients: {', '.join(gradient_rules())}; not {rule!r}.")
+            raise ExplainerError(
+                f"Completeness is not defined for the rule {rule!r}: choose one that carries gradients, {', '.join(gradient_rules())}."
+            )
         prompts = {} if model.prompt_inputs is None else model.prompt_inputs(compared).tensors
         with with_gradients():
             trace = Trace(Recording(model, {**self.tensors, **prompts}), chosen, RULES[rule])

@@ -193,9 +193,9 @@ def _reason_for_float64(session: Session) -> str | None:
             raise ExplainerError(
                 f"precision=double asks for float64, which {logits.device.type} does not have: leave it out, or use the CPU."
             )
-        return "It was asked for."
+        return "precision=double was asked for."
     if logits.dtype == torch.float64:
-        return "The model is in float64."
+        return "The model itself computes in float64."
     if ACCUMULATED_ROUNDING * torch.finfo(logits.dtype).eps > FLOAT64_THRESHOLD and has_double(logits.device):
         return f"{_name(logits.dtype)} has too few digits for relevance."
     if has_double(logits.device) and (off := accumulated_rounding_of(session.model).input_error) > FLOAT64_THRESHOLD:

@@ -176,7 +176,7 @@ class Trace:
     def signals(self) -> Signals:
         """The signals of the rule's backward pass, which runs when they are first read. Raises ExplainerError if the method has no rule."""
         if self.rule is None:
-            raise ExplainerError("This method has no backward rule.")
+            raise ExplainerError("This method has no backward rule, so there are no signals to read.")
         before = time.perf_counter()
         if self.integrated:
             inner = self.repeats_at_once(INNER_BATCH)
@@ -202,7 +202,7 @@ class Trace:
 
     @property
     def waited(self) -> float:
-        """The seconds that passes took which other methods made before."""
+        """The seconds of the passes that this map uses but that ran earlier, for other methods."""
         return sum(max(0.0, signals.seconds - here) for signals, here in self.passes)
 
     def signals_with(self, field: str) -> Signals:
@@ -361,7 +361,7 @@ class Trace:
         if self.row != "mean" and self.recording.class_tokens is not None:
             return self.recording.class_tokens
         if self.row == "class_token" and self.layout.prefix and self.recording.model.details.get("class_token"):
-            self.note("Read at the class token, although the head of this model pools all tokens.")
+            self.note("This map is read at the class token, although the head of this model pools all tokens.")
             return torch.zeros(len(self.mask), dtype=torch.long, device=self.mask.device)
         if self.row == "mean":
             raise ExplainerError("This method starts from one token, so it knows no mean over all of them: leave row=mean out.")
@@ -381,7 +381,7 @@ class Trace:
         of all real tokens.
         """
         if self.row == "mean":
-            self.note("Read as the mean over all tokens.")
+            self.note("This map is the mean over the rows of all tokens.")
             weight = self.mask.to(matrix.dtype).view(len(matrix), *[1] * (matrix.dim() - 3), -1, 1)
             return (matrix * weight).sum(-2) / weight.sum(-2)
         rows = torch.arange(len(matrix), device=matrix.device)

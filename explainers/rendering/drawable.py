@@ -71,7 +71,7 @@ class DrawableMap(Protocol):
 
     @property
     def text(self) -> TextInput | None:
-        """The text; None for an image."""
+        """The text that was explained, with its words; None for an image."""
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -128,7 +128,7 @@ def _patches(scores: NDArray[np.float32]) -> str:
 def _words(attribution: DrawableMap) -> str:
     """Return the HTML of the text with each word on its colour: underlined if it speaks for the target, dotted if against it."""
     if attribution.text is None:
-        raise ExplainerError("An image has no words.")
+        raise ExplainerError("An image has no words to show: use its patches.")
     words = attribution.words()
     scores = np.array([word.score for word in words], np.float32)
     parts: list[list[str]] = [[], []]

@@ -26,7 +26,7 @@ VERDICT_WORDS: dict[Verdict, str] = {
 
 @dataclass(frozen=True)
 class DepthOfPart(Record):
-    """The rise of the loss when one part of the model is replaced by its mean output."""
+    """A part of the model: its name, block and kind, by how much the loss rises when it is replaced by its mean output, and the verdict."""
 
     name: str
     block: Annotated[int, describe("Counted from 0.")]
@@ -56,7 +56,7 @@ class PartsFinding(Record):
 
 @dataclass(frozen=True)
 class HeadsOfBlock(Record, name="HeadSimilarityOfBlock"):
-    """The similarity of the attention heads of one block."""
+    """The number of a block, how many attention heads it has, and how similar their maps are."""
 
     block: Annotated[int, describe("Counted from 0.")]
     heads: int
@@ -73,7 +73,7 @@ class HeadsFinding(Record):
 
 @dataclass(frozen=True)
 class ReadingFinding(Record):
-    """The share of answers that stay the same when no patch or word may read another."""
+    """The share of answers that stay the same when no patch or word may read another, the share by chance, and a sentence on both."""
 
     says: Annotated[str, describe("What was found, and what it means for methods that read attention; or why it was not measured.")]
     stay: Annotated[Estimate | None, describe("The share of inputs whose answer stays; null where it was not measured.")] = None
@@ -84,7 +84,7 @@ class ReadingFinding(Record):
 
 @dataclass(frozen=True)
 class AgreementFinding(Record):
-    """The rank correlation between the maps of methods of different families."""
+    """The rank correlation between the maps of methods of different families, the methods compared, and a sentence on it."""
 
     says: Annotated[str, describe("What was found, and what it means for methods that read attention; or why it was not measured.")]
     methods: Annotated[tuple[str, ...], describe("Specs of the methods that were compared.")] = ()

@@ -59,10 +59,10 @@ def _say_attention(attention: Estimate | None, together: Estimate) -> list[str]:
         return []
     if attention.low <= 0 or attention.value < SMALL_SHARE * together.value:
         return [
-            f"Without all attention it changes by {between(attention)} only. "
+            f"Without all attention the loss changes by {between(attention)} only. "
             "Attention adds little here, and maps that read attention alone say little of these answers."
         ]
-    return [f"Without all attention it rises by {between(attention)}: methods that read attention read what these answers need."]
+    return [f"Without all attention the loss rises by {between(attention)}: methods that read attention read what these answers need."]
 
 
 def _say_idle(parts: Sequence[DepthOfPart], inputs: int) -> list[str]:
@@ -76,7 +76,7 @@ def _say_idle(parts: Sequence[DepthOfPart], inputs: int) -> list[str]:
         said.append(f"{len(idle)} of {len(parts)} parts {verb} idle: {names}{more}. They change nothing, alone or with others replaced.")
     if undecided:
         said.append(
-            f"For {undecided} of {len(parts)} parts {inputs} inputs cannot tell whether the loss rises: that does not make them idle."
+            f"{inputs} inputs are too few to tell whether the loss rises without {undecided} of the {len(parts)} parts: these may matter."
         )
     return said or ["No part is idle."]
 
@@ -91,7 +91,7 @@ def say_heads(blocks: Sequence[HeadsOfBlock]) -> str:
         return (
             f"In all {len(values)} blocks the heads look at nearly the same places. A mean over heads, as rollout takes it, loses little."
         )
-    first = f"Two heads of a block correlate by {number(values[len(values) // 2])} (median of {len(values)} blocks)."
+    first = f"The maps of two heads of a block correlate by {number(values[len(values) // 2])} (median of {len(values)} blocks)."
     if alike:
         first += f" In {alike} of the blocks they look at nearly the same places."
     return f"{first} A mean over heads that differ mixes what they do; methods that weigh heads by a gradient keep it apart."
@@ -114,7 +114,10 @@ def say_reading(stay: Estimate, chance: float, unit: str) -> str:
 
 def say_agreement(correlation: Estimate, methods: int) -> str:
     """Return sentences on whether the choice of a method matters, from the rank correlation between the maps of different methods."""
-    first = f"The maps of two of {methods} methods of different families correlate by {between(correlation)} in rank."
+    first = (
+        f"Maps by methods of different families have a rank correlation of {between(correlation)}: "
+        f"the median over pairs of {methods} methods."
+    )
     if correlation.value >= ALIKE_MAPS:
         return f"{first} They say nearly the same, so it matters little which one you read."
     if correlation.value <= DIFFERENT_MAPS:

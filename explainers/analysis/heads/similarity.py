@@ -111,7 +111,7 @@ class SimilarityDecomposition(Record):
         rows += [["class token at first", f"{float(self.mlps[0]):+.4f}", ""]]
         rows += [[f"MLP of block {i}", f"{value:+.4f}", ""] for i, value in enumerate(self.mlps[1:].tolist(), 1)]
         head_line = f"The cosine with {self.target!r} is {self.cosine:.4f}: the sum of"
-        said = () if self.words is None else (f"Words: the best of {self.words.texts} texts over {self.words.pictures}.",)
+        said = () if self.words is None else (f"The words are the best of {self.words.texts} texts, chosen on {self.words.pictures}.",)
         return "\n".join([head_line, *align(rows, left=(0, 2)), *said, *(f"note: {note}" for note in self.notes)])
 
     def save(self, path: Path | str) -> None:
@@ -121,7 +121,7 @@ class SimilarityDecomposition(Record):
 
 @dataclass(frozen=True)
 class PromptWithoutHead(Record):
-    """The cosine with a prompt, before and without a head."""
+    """A prompt, and the picture's cosine with it before and after one attention head is set to zero."""
 
     prompt: str
     before: float

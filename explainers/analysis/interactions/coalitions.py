@@ -130,7 +130,9 @@ def split_budget(first: int, second: int, budget: int) -> tuple[int, int]:
 
 
 def products(first: Tensor, second: Tensor) -> Tensor:
-    """Return every coalition of one side (K, n) with every one of the other (L, m): (K L, n + m)."""
+    """Join every coalition of one side (K, n) with every one of the other side (L, m); return all pairs as coalitions of both, (K L, n +
+    m).
+    """
     return torch.cat([first.repeat_interleave(len(second), 0), second.repeat(len(first), 1)], 1)
 
 

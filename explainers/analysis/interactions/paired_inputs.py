@@ -29,7 +29,7 @@ class InteractionSide(Record):
 
 @dataclass(frozen=True)
 class InteractionPair(Record):
-    """A unit of the first input and one of the second, counted from 0."""
+    """The numbers, counted from 0, of a patch or word of the first input and of one of the second, and the score of the pair."""
 
     first: int
     second: int

@@ -162,7 +162,9 @@ def input_interaction(
 
 @dataclass(frozen=True)
 class _Settings:
-    """The settings of the Jacobians."""
+    """The checked settings of an interaction: the backward rule of its Jacobians, steps and quadrature of their mean, the baseline, and the
+    block at whose input they are taken.
+    """
 
     rule: Rule
     steps: int

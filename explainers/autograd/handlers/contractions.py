@@ -48,7 +48,7 @@ def contract(rec: Recorder, operands: Sequence[Tensor], labels: Sequence[Labels]
 
 
 def _product(rec: Recorder, a: Tensor, of_a: Labels, b: Tensor, of_b: Labels, output: Labels) -> Tensor:
-    """Multiply two tensors and sum over every label that ``output`` lacks."""
+    """Multiply two tensors and sum over every label that ``output`` lacks; ``of_a`` and ``of_b`` label their dimensions."""
     a, of_a = _reduce(rec, a, of_a, {*of_b, *output})
     b, of_b = _reduce(rec, b, of_b, {*of_a, *output})
     contracted = tuple(label for label in of_a if label in of_b and label not in output)
@@ -197,8 +197,8 @@ def _reduce(rec: Recorder, x: Tensor, labels: Labels, kept: Collection[int]) -> 
 
 
 def _terms(args: tuple[Any, ...]) -> tuple[list[Tensor], list[Labels], Labels] | None:
-    """Return the tensors, their labels and those of the output from the arguments of ``torch.einsum``; None for arguments
-    that it refuses.
+    """Parse the arguments of a call of ``torch.einsum``: return its tensors, the labels of each one's dimensions, and those of the
+    output's; None for arguments that ``torch.einsum`` refuses.
     """
     read = _parse_arguments(args)
     if read is None:
@@ -246,8 +246,8 @@ Names = list[int | EllipsisType]
 
 
 def _parse_arguments(args: tuple[Any, ...]) -> tuple[list[Tensor], list[Names], Names | None] | None:
-    """Parse the arguments of ``torch.einsum``, an equation or lists of numbers after the tensors: return the tensors, their names and those
-    of the output (None if not written); None for arguments that it refuses.
+    """Parse the arguments of a call of ``torch.einsum``, an equation or lists of numbers after the tensors. Return the tensors, the names
+    of each one's dimensions, and those of the output's (None if not written); None for arguments that ``torch.einsum`` refuses.
     """
     if not args or not isinstance(args[0], str):
         pairs = args[: len(args) // 2 * 2]

@@ -98,7 +98,7 @@ handles(F.hardtanh)(may_write(_clamp))
 
 @handles(torch.sigmoid, Tensor.sigmoid, F.sigmoid)
 def bounded_gate(rec: Recorder, func: TorchFunction, input: Tensor) -> Tensor:
-    """Compute and record a sigmoid, smooth or hard; it counts as a gate if a path is multiplied by it."""
+    """Compute a sigmoid, smooth or hard, of a tensor and record it as an operator; it counts as a gate if a path is multiplied by it."""
     if not rec.active(input):
         return func(input)
     curved = _role_after_curve(rec, input)

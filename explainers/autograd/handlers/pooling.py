@@ -19,7 +19,7 @@ from explainers.autograd.recorder import Recorder
 
 @handles(torch.mean, Tensor.mean, torch.sum, Tensor.sum)
 def total(rec: Recorder, func: TorchFunction, input: Tensor, dim: Any = None, keepdim: bool = False, **kwargs: Any) -> Tensor:
-    """Record a sum over dimensions, or a mean if ``func`` is torch's mean."""
+    """Compute a sum over dimensions, or a mean if ``func`` is torch's mean, and record it."""
     dim = kwargs.pop("axis", dim)
     if not rec.active(input):
         return func(input, keepdim=keepdim, dim=dim, **kwargs) if dim is not None else func(input, **kwargs)
@@ -31,7 +31,10 @@ def total(rec: Recorder, func: TorchFunction, input: Tensor, dim: Any = None, ke
 
 @handles(torch.cat, torch.concat, torch.concatenate, torch.stack)
 def _concatenate(rec: Recorder, func: TorchFunction, tensors: Sequence[Tensor], *args: Any, **kwargs: Any) -> Tensor:
-    """Concatenate tensors; constants next to tensors on the path, from x^1 on, become biases. Pieces of the image are still pixels."""
+    """Concatenate tensors; after the embedding, constants next to tensors on the path become biases.
+
+    Pieces of the image are still pixels.
+    """
     path = next((t for t in tensors if rec.active(t)), None)
     if rec.entered and path is not None:
         tensors = [t if rec.active(t) or not (t.numel() and t.is_floating_point()) else rec.run(Constant, t, path) for t in tensors]

@@ -73,7 +73,7 @@ def _put(rec: Recorder, func: TorchFunction, input: Tensor, index: Tensor, sourc
     Tensor.scatter,
 )
 def _write_among(rec: Recorder, func: TorchFunction, input: Tensor, *args: Any, **kwargs: Any) -> Any:
-    """Record a call that writes numbers over others. Constants among those of a path, from x^1 on, are biases."""
+    """Record a call that writes numbers over others. After the embedding, constants among the numbers of a path are biases."""
     path = next((a for a in (input, *args, *kwargs.values()) if rec.active(a)), None)
     if path is None or not rec.entered or role(rec, input) in OF_ATTENTION:
         return call_through(rec, func, (input, *args), kwargs)

@@ -19,8 +19,9 @@ def _described(choices: Sequence[Choice]) -> list[dict[str, Any]]:
 
 @dataclass(frozen=True)
 class Kind(Record, name="OperatorKind"):
-    """A kind of operators, and the choices that a rule can make for them. The ordinary gradient's comes first; ``base`` is the class of
-    all.
+    """A kind of operators: its name and title, what it covers, and the choices that a rule can make for it, the ordinary gradient's first.
+
+    ``base`` is the class from which all of them derive.
     """
 
     name: str
@@ -31,7 +32,7 @@ class Kind(Record, name="OperatorKind"):
 
     @property
     def values(self) -> list[str]:
-        """The values that rules give for the choices of this kind."""
+        """The names of the kind's choices as rules spell them, such as "jacobian"."""
         return [str(choice.value) for choice in self.choices]
 
     def choice(self, value: object) -> Choice | None:
@@ -61,14 +62,15 @@ OPERATOR_KINDS: dict[str, Kind] = dict(
 def add_choice(choice: Choice) -> Choice:
     """Register a new choice: from then on rules can name it, and the rule mixer shows it.
 
-    Raises ExplainerError for a choice of no known kind, and for a value that is no valid name or that another choice of its kind has.
+    Raises ExplainerError for a choice that derives from none of the known base classes, and for a value that is no valid name or that
+    another choice of its kind has.
     """
     kind = OPERATOR_KINDS.get(getattr(choice, "kind", ""))
     if kind is None or not isinstance(choice, kind.base):
         bases = ", ".join(known.base.__name__ for known in OPERATOR_KINDS.values())
-        raise ExplainerError(f"{type(choice).__name__} is a choice of no kind: derive it from one of {bases}.")
+        raise ExplainerError(f"{type(choice).__name__} is not a choice for any kind of operator: derive its class from one of {bases}.")
     if missing := [name for name in ("value", "title", "says") if not hasattr(choice, name)]:
-        raise ExplainerError(f"{type(choice).__name__} has no {', '.join(missing)}: send value, title and says.")
+        raise ExplainerError(f"The class {type(choice).__name__} lacks {', '.join(missing)}: a choice must define value, title and says.")
     if not (isinstance(choice.value, str) and re.fullmatch(r"[a-z0-9_]+", choice.value)):
         raise ExplainerError(f"A choice cannot be called {choice.value!r}: send lower-case letters, digits and _.")
     if kind.choice(choice.value) is not None:

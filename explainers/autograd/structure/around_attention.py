@@ -76,8 +76,8 @@ def _origin_of(node: Node, start: Node | None) -> Node:
 
 
 def added_before(nodes: Nodes, layout: Layout) -> tuple[Tensor, Tensor] | None:
-    """Return the position embeddings (the last constant before x^1 that was added to all tokens or patches and differs from token to
-    token), and the tokens with them added. None if there is none.
+    """Return the position embeddings (the last constant before the first block that was added to all tokens or patches and differs from
+    token to token), and the tokens with them added. None if there is none.
     """
     tokens = math.prod(layout.grid or (0,))
     for node in reversed(nodes.ran[: nodes.entry]):
@@ -92,7 +92,9 @@ def added_before(nodes: Nodes, layout: Layout) -> tuple[Tensor, Tensor] | None:
 
 
 def is_normalised_first(nodes: Nodes, of_pixels: bool = False) -> bool:
-    """Return whether every operator that takes x^1 (or the pixels) is a normalisation, ignoring operators that only move numbers."""
+    """Return whether every operator that takes the embedded tokens x^1 (or the pixels) is a normalisation, ignoring operators that only
+    move numbers.
+    """
     block = nodes.blocks[0]
     start = next((node for node in nodes.ran if node.operator is Start and node.role == Role.PIXELS), None) if of_pixels else block.start
     if start is None:
@@ -102,7 +104,7 @@ def is_normalised_first(nodes: Nodes, of_pixels: bool = False) -> bool:
 
 
 def is_added_and_normalised(nodes: Nodes, block: Block) -> bool:
-    """Return whether the tokens that enter a block are used only by a normalisation in it and by its residual sum."""
+    """Return whether in a recorded block the input tokens are used only by a normalisation and by the block's residual sum."""
     takers = [] if block.start is None or block.end is None else _takers(nodes, block.start)
     is_inside = all(block.end is not None and block.first <= taker.place < block.end for taker in takers)
     return is_inside and {taker.operator for taker in takers} == {Norm, Add}

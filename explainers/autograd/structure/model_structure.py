@@ -144,7 +144,7 @@ class ModelStructure:
 
     @cached_property
     def attentions(self) -> list[Tensor | None]:
-        """The attention weights of each block, (B, H, S, S); None if it has no map."""
+        """The attention weights of each block in a list, (B, H, S, S) each; None for a block that has no map over its tokens."""
         return [None if each is None else each.weights for each in self.attention_maps]
 
     @cached_property
@@ -241,7 +241,9 @@ class ModelStructure:
 
     @cached_property
     def class_attention(self) -> ClassAttention:
-        """The class attention of a class token that joins the tokens after the blocks."""
+        """The tensors of the blocks of class attention, in which a class token joins the tokens after the other blocks; without blocks if
+        the model has none.
+        """
         return ClassAttention() if self._is_text else class_attention(self._nodes, self._is_alone)
 
     def _is_alone(self, value: Tensor, left: Tensor) -> bool:

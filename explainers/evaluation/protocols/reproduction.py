@@ -84,7 +84,7 @@ class _Source:
 
 @dataclass(frozen=True)
 class _Batch:
-    """The cells that one run measures: pairs of a row and a measure of one source that have the same options.
+    """The cells of a table that one run measures: pairs of a row and a measure of one source that have the same options.
 
     If it has all rows that can be measured, these can be compared with each other.
     """
@@ -101,7 +101,7 @@ class _Batch:
 
     @property
     def measures(self) -> list[Measure]:
-        """The measures of its cells, each once."""
+        """The columns of the table (:class:`Measure`) to which the cells of this run belong, each once."""
         return [measure for number, (_, measure) in enumerate(self.cells) if measure not in [each for _, each in self.cells[:number]]]
 
 

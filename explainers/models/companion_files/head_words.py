@@ -23,7 +23,7 @@ SHOWN = 5  # texts of a head in the table
 
 @dataclass(frozen=True)
 class HeadText(Record):
-    """A text that describes how the output of an attention head varies."""
+    """A text that describes how the output of an attention head varies, and the share of the variance that it explains."""
 
     text: str
     share: Annotated[float, describe("Its share of the variance of what the head adds over the pictures.")]

@@ -102,13 +102,15 @@ class ImageInput(Record):
 
     @property
     def kind(self) -> Annotated[Literal["image"], describe()]:
-        """The kind of input in JSON."""
+        """The name of this kind of input in JSON: "image"."""
         return "image"
 
 
 @dataclass(frozen=True, kw_only=True)
 class PicturePart(ImageInput):
-    """A picture that stands among the tokens of a text."""
+    """A picture among the tokens of a text: how it was shown to the model, the index of its first token, and the rows and columns of its
+    tokens.
+    """
 
     grid: Annotated[tuple[int, int], describe("Rows and columns of its patches, each a token.")]
     first: Annotated[int, describe("The first of these tokens; they follow each other in raster order, and have part 3.")]
@@ -137,7 +139,7 @@ class Token(Record):
 
 @dataclass(frozen=True)
 class Word(Record):
-    """One word of a text."""
+    """One word of a text: its characters in the text, the indices of its tokens, and in a pair which of the texts it is in."""
 
     text: str
     start: Annotated[int, describe("The first of its characters.")]
@@ -202,7 +204,7 @@ class TextInput(Record):
 
 @dataclass(frozen=True)
 class Bond(Record):
-    """A bond of a molecule."""
+    """A bond of a molecule: the two atoms that it joins, and its order."""
 
     atoms: Annotated[tuple[int, int], describe("The places of its atoms among the words.")]
     order: Annotated[float, describe("1.5 for an aromatic one.")]
@@ -210,7 +212,7 @@ class Bond(Record):
 
 @dataclass(frozen=True)
 class Toxicophore(Record):
-    """A group of atoms that is known to make molecules mutagenic."""
+    """A group of atoms that is known to make molecules mutagenic: its name and its atoms."""
 
     name: str
     atoms: Annotated[tuple[int, ...], describe("The places of its atoms among the words.")]
@@ -218,7 +220,7 @@ class Toxicophore(Record):
 
 @dataclass(frozen=True)
 class Drawing(Record):
-    """A molecule drawn: a plain SVG of outlines."""
+    """A molecule drawn as a plain SVG of outlines, the drawing's size, and the place of each atom in it."""
 
     svg: str = field(repr=False)
     size: Annotated[tuple[int, int], describe("Width and height.")]
@@ -227,7 +229,7 @@ class Drawing(Record):
 
 @dataclass(frozen=True)
 class MoleculePart(Record):
-    """The parts of a molecule besides the text of its SMILES, whose words are its atoms."""
+    """What belongs to a molecule besides its SMILES: its bonds, its toxicophores and its drawing."""
 
     bonds: tuple[Bond, ...]
     toxicophores: tuple[Toxicophore, ...]
@@ -284,7 +286,7 @@ class PicturePromptInput(TextInput):
 
 @dataclass(frozen=True)
 class PromptInput(Record):
-    """A prompt as the model read it, when the words of the prompt are explained."""
+    """A prompt whose words are explained: the text that was sent, and its tokens and words as the model read them."""
 
     prompt: str
     read: Annotated[TextInput, INLINE]
@@ -328,7 +330,7 @@ class Windows:
         return len(self.indices)
 
     def rows(self, first: int, stop: int) -> Prepared:
-        """Return the windows from ``first`` to before ``stop`` as a batch."""
+        """Return the windows number ``first`` to ``stop`` - 1 as one batch."""
         return self.prepared.rows(first, stop - first)
 
     def content(self, window: int) -> tuple[int, int]:

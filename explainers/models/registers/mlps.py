@@ -23,7 +23,7 @@ def check_registers(model: Model) -> None:
     if not kind.is_row or layout.coarser or len(set(model.blocks)) < len(model.blocks):
         raise ExplainerError(f"The blocks of {model.name} do not take one row of tokens each, to which one could be added.")
     if layout.class_token is None:
-        raise ExplainerError(f"The head of {model.name} pools its tokens: it would count an added token too.")
+        raise ExplainerError(f"No token can be added to {model.name}: its head pools all tokens and would count it too.")
     if layout.class_token >= layout.prefix:
         raise ExplainerError(f"The classification token of {model.name} lies after its patches: a token is added before them alone.")
 

@@ -33,7 +33,7 @@ OUTLIER_TOKENS: tuple[OutlierTokens, ...] = get_args(OutlierTokens)
 
 @dataclass(frozen=True)
 class Moving:
-    """Settings of how outliers are moved: see :func:`without_outlier_tokens`."""
+    """The settings of :func:`without_outlier_tokens`, under the names of its arguments."""
 
     largest: Largest = "neuron"
     patches: Patches = "zero"
@@ -110,7 +110,9 @@ def with_registers(model: Model, neurons: tuple[tuple[int, int], ...], how: Movi
     for block in sorted({block for block, _ in neurons}):
         chosen = [neuron for place, neuron in neurons if place == block]
         if max(chosen) >= layers[block].in_features:
-            raise ExplainerError(f"Block {block + 1} of {model.name} has {layers[block].in_features} neurons, and {max(chosen)} is none.")
+            raise ExplainerError(
+                f"Block {block + 1} of {model.name} has {layers[block].in_features} neurons, so there is no neuron {max(chosen)}."
+            )
         hooks.append(partial(_hook_mlp, layers[block], chosen, layout, how))
 
     def view() -> AbstractContextManager[None]:

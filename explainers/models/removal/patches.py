@@ -52,8 +52,8 @@ def patch_removal(
     stem, whole = _shared_stem(model, tensors)
 
     def ask(rows: int, hooks: Sequence[tuple[nn.Module, Hook]]) -> Tensor:
-        """Return the logits of ``rows`` inputs that differ only from x^1 on; what comes before x^1 is computed once if the model allows
-        it.
+        """Return the logits of ``rows`` inputs that differ only from the embedded tokens on; what comes before these is computed once if
+        the model allows it.
         """
         return answer(model, repeat_sample(model, tensors, rows) if stem is None else tensors, hooks, stem)
 
@@ -113,8 +113,8 @@ def blacken_parts(pixels: Tensor, keep: Tensor, black: Tensor) -> Tensor:
 
 
 def _shared_stem(model: Model, tensors: Mapping[str, Tensor]) -> tuple[Stem | None, Tensor]:
-    """Return the shared computation before x^1 and the answer to one input. The first is None if two inputs that share it do not get that
-    same answer.
+    """Return the computation up to the embedded tokens, which inputs with removed patches share, and the answer to one input. The first is
+    None if two inputs that share it do not get that same answer.
 
     Runs two forward passes.
     """
@@ -144,12 +144,12 @@ def first_time(model: Model, change: Callable[[Tensor], Tensor]) -> Hook:
 
 
 def multiply_at_entry(model: Model, factor: Tensor) -> tuple[nn.Module, Hook]:
-    """Return a hook that multiplies the tokens at x^1 by ``factor`` (K, S), and the module on which to register it."""
+    """Return a hook that multiplies the embedded tokens by ``factor`` (K, S), and the module on which to register it."""
     return model.entry, first_time(model, lambda tokens: tokens * factor.to(tokens)[:, :, None])
 
 
 def _picker(model: Model, index: Tensor, prefix: int, count: int, after: int) -> list[tuple[nn.Module, Hook]]:
-    """Return hooks that keep the tokens ``index`` (K, T) of those at x^1, together with the ``prefix`` tokens before and the ``after``
+    """Return hooks that keep the embedded tokens ``index`` (K, T), together with the ``prefix`` tokens before and the ``after``
     tokens after the patches.
 
     The rotary positions of all ``count`` patches are cut to the same tokens.

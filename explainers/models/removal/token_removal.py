@@ -95,7 +95,7 @@ def repeat_sample(model: Model, tensors: Mapping[str, Tensor], times: int) -> di
 
 def answer(model: Model, tensors: Mapping[str, Tensor], hooks: Sequence[tuple[nn.Module, Hook]] = (), stem: Stem | None = None) -> Tensor:
     """Run the model with hooks on some modules, which act only in this thread, and return the logits (K, C). With ``stem`` everything
-    before x^1 is taken from it.
+    before the embedded tokens is taken from it.
     """
     with answering(model.module), ExitStack() as stack:
         if stem is not None:

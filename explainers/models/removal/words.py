@@ -54,7 +54,7 @@ def usual_way_of_words(model: Model) -> How:
         if model.details.get(name) is not None:
             return how
     raise ExplainerError(
-        f"{model.name} is asked about a place of its text, and its tokenizer has no token for a word that is gone (mask or unknown)."
+        f"No words can be removed from a text that {model.name} is asked about at a place: its tokenizer has no mask or unknown token."
     )
 
 

@@ -61,9 +61,9 @@ def are_in_order(places: Tensor, rest: Tensor, grid: tuple[int, int]) -> bool:
     """Return whether patches lie row by row in the order of the picture, from their ``places`` (N, 2) and the ``rest`` (N,) that
     :func:`patch_places` returns.
 
-    Where layers before x^1 bring patches together, places are seen blurred: tokens are out of order if another order fits far better,
-    of all tokens or of those that it moves. Where next to nothing is seen, as after many layers with random weights, they are taken to be
-    in order.
+    Where layers before the embedded tokens bring patches together, places are seen blurred: tokens are out of order if another order fits
+    far better, of all tokens or of those that it moves. Where next to nothing is seen, as after many layers with random weights, they are
+    taken to be in order.
     """
     rows, columns = grid
     expected = torch.stack([torch.arange(rows).repeat_interleave(columns), torch.arange(columns).repeat(rows)], -1).double()

@@ -134,7 +134,7 @@ def reads_words_twice(
     entry, block_kind = structure.entry, structure.block_kind
 
     def answer_with(x: Tensor) -> Tensor | None:
-        """Return the answer to the other text with the tokens x^1 replaced; None where it has another number of tokens."""
+        """Return the answer to the other text with its embedded tokens replaced by ``x``; None where it has another number of tokens."""
         is_replaced: bool | None = None
 
         def hook(child: nn.Module, args: Any, kwargs: Any) -> Any:

@@ -113,7 +113,7 @@ class GeneratedAnswer(VocabularyTask):
 
     @property
     def outputs(self) -> str:
-        """A phrase for the output of a language model."""
+        """A phrase that says in a model's report what a language model returns."""
         return "the next word, at each token; what is explained is its answer"
 
     def places(self, task_input: TaskInput) -> list[Place]:

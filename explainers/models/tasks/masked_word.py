@@ -44,7 +44,7 @@ class MaskedWord(VocabularyTask):
         return re.sub(r"\w+(?=\W*$)", lambda _: self._mask(), text)
 
     def _mask(self) -> str:
-        """Return the tokenizer's mask as text. Raises ExplainerError if it has none."""
+        """Return the text by which the tokenizer writes a mask, such as "[MASK]". Raises ExplainerError if it has none."""
         mask = getattr(self.tokenizer, "mask_token", None)
         if mask is None:
             raise ExplainerError("The tokenizer of this model has no mask, or none was given: pass tokenizer= to wrap.")
@@ -56,7 +56,7 @@ class MaskedWord(VocabularyTask):
 
     @property
     def outputs(self) -> str:
-        """A phrase for the output in the model's report: a row of logits at each token."""
+        """A phrase that says in a model's report what the model returns: logits of the vocabulary at each token."""
         return "a word of the vocabulary, at each token"
 
     def places(self, task_input: TaskInput) -> list[Place]:

@@ -65,7 +65,7 @@ class QuestionAnswering(Task):
 
     @property
     def outputs(self) -> str:
-        """A phrase for the output in the model's report: two rows of logits over the tokens."""
+        """A phrase that says in a model's report what the model returns: two rows of logits over the tokens."""
         return "where an answer starts and ends, at each token"
 
     def places(self, task_input: TaskInput) -> list[Place]:
@@ -85,7 +85,7 @@ class QuestionAnswering(Task):
         return places
 
     def default_place(self, task_input: TaskInput, places: Sequence[Place]) -> Place:
-        """Return the default place: the answer."""
+        """Return the place among ``places`` that is explained if none is named: the model's answer."""
         return places[0]
 
     def find(self, at: str, task_input: TaskInput, places: Sequence[Place]) -> Place:

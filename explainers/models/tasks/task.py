@@ -155,7 +155,10 @@ class Task(ABC):
         """Return the places of an input's output that a page offers, in reading order."""
 
     def default_place(self, task_input: TaskInput, places: Sequence[Place]) -> Place:
-        """Return the default place: the one that the model is surest of. Raises ExplainerError if there is none."""
+        """Return the one of the ``places`` of an input's output that is explained if none is named: the one that the model is surest of.
+
+        Raises ExplainerError if there are no places.
+        """
         if not places:
             raise ExplainerError(f"This input has nothing to ask about: {self.places_are}.")
         return max(places, key=lambda place: place.score or 0.0)

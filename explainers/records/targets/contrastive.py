@@ -30,7 +30,7 @@ class OfOneClass(Target):
     def names(self) -> tuple[Any, ...]:
         """Return the name of the class that the target is about, in a tuple. Raises ExplainerError if it is no single class."""
         if isinstance(self.name, Target):
-            raise ExplainerError(f"{self.kind.upper()} is about one class, and {self.name!r} is none: name one.")
+            raise ExplainerError(f"{self.kind.upper()} explains a single class, and {self.name!r} is not a single class: name a class.")
         return (self.name,)
 
     def probability(self, logits: NamedLogits) -> Tensor:

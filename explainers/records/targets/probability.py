@@ -78,7 +78,7 @@ class Probability(Target):
         return f"p({self._class.label(name_of)})"
 
     def to_json(self, name_of: NameOf) -> dict[str, Any]:
-        """Return the description in JSON: that of its class, with its name."""
+        """Return the target in JSON: that of its class, with the label of this target."""
         of_class = self._class
         return {**of_class.to_json(name_of), "read": self.explains, "of": of_class.spelling(name_of)}
 

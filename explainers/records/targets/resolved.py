@@ -178,10 +178,12 @@ def prompts_of(targets: Sequence[Target], alone: bool = False) -> list[str]:
     for target in targets:
         if alone and not (isinstance(target, OneClass) and isinstance(target.name, str)):
             raise ExplainerError(
-                f"The words of one prompt are explained here, and {target!r} is none: name one, such as 'a photo of a zebra'."
+                f"The words of one prompt are explained here, and {target!r} is no prompt: write one, such as 'a photo of a zebra'."
             )
         for name in target.names():
             if not isinstance(name, str) or not name.strip():
-                raise ExplainerError(f"A CLIP model is asked with prompts, and {name!r} is none: name one, such as 'a photo of a zebra'.")
+                raise ExplainerError(
+                    f"A CLIP model is asked with prompts, and {name!r} is no prompt: write one, such as 'a photo of a zebra'."
+                )
             named.append(name)
     return list(dict.fromkeys(named))

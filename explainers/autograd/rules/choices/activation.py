@@ -47,7 +47,7 @@ class Derivative(ActivationChoice):
     is_ordinary = True
 
     def curve(self, curve: ActivationCurve, signal: Tensor) -> Tensor:
-        """Return the signal times act'(x)."""
+        """Return the signal times the derivative act'(x) of the ``curve``."""
         return signal * curve.slope
 
 
@@ -64,7 +64,7 @@ class HeldRatio(ActivationChoice):
     has_linear_form = True
 
     def curve(self, curve: ActivationCurve, signal: Tensor) -> Tensor:
-        """Return the signal times act(x)/x."""
+        """Return the signal times act(x)/x, the output of the ``curve`` over its input."""
         return signal * curve.ratio
 
     def gate(self, curve: ActivationCurve, signal: Tensor) -> None:
@@ -84,11 +84,11 @@ class Unchanged(ActivationChoice):
     holds = True
 
     def curve(self, curve: ActivationCurve, signal: Tensor) -> Tensor:
-        """Return the signal unchanged, whatever the slope."""
+        """Return the signal unchanged, whatever the ``curve`` of the activation."""
         return signal
 
     def power(self, curve: ActivationCurve, signal: Tensor, norm: NormChoice) -> Tensor:
-        """Return the signal unchanged, whatever the exponent, also for a variance."""
+        """Return the signal unchanged, whatever the power (``curve``), also for a variance."""
         return signal
 
 

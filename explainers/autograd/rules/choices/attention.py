@@ -143,12 +143,15 @@ class Split(AttentionChoice):
         return signal
 
     def matmul(self, product: MatrixProduct, signal: Tensor) -> Pair:
-        """Split relevance between two factors in proportion. If one factor is a constant, the other takes all."""
+        """Split the relevance at a matrix product between its two factors in proportion.
+
+        If one factor is a constant, the other takes all.
+        """
         of_a, of_b = rounding.split_product(product.a, product.b, product.output, signal, product.accumulated_rounding())
         return (of_a, of_b) if all(product.paths) else (of_a * 2, of_b * 2)
 
     def linear_attention(self, attention: LinearAttentionOperand, signal: Tensor, linear: LinearChoice) -> Triple:
-        """Split relevance in proportion: a quarter each for queries and keys, half for the values."""
+        """Split the relevance at the output of linear attention in proportion: a quarter each for queries and keys, half for the values."""
         of_query, of_key, of_value = rounding.split_linear_attention(
             attention.query, attention.key, attention.value, attention.kv, attention.output, signal, attention.accumulated_rounding()
         )

@@ -14,7 +14,7 @@ SignalKind = Literal["gradient", "relevance"]
 
 @dataclass(frozen=True)
 class RuleChoice(Record):
-    """One choice of a rule for operators of a kind."""
+    """One choice of a rule for operators of a kind: its name in rules (``value``), its title, and what it does (``says``)."""
 
     value: str | bool
     title: str

@@ -182,7 +182,9 @@ class Epsilon(_WithStrength):
         return signal, signal
 
     def linear_attention(self, attention: LinearAttentionOperand, signal: Tensor, weighs: bool) -> Triple:
-        """Propagate a signal through Q (K V) by LRP-ε, which divides by each weight Q K; therefore the weights are computed here."""
+        """Propagate a signal through linear attention Q (K V) by LRP-ε, which divides by each weight Q K; therefore the weights are
+        computed here.
+        """
         epsilon = self.strength.epsilon_sum / 2  # each product is taken twice, once for each factor
         weights = attention.query @ attention.key
         if not attention.normalised():
@@ -198,7 +200,7 @@ class Epsilon(_WithStrength):
         return gradients.damp(signal, product.output, self.strength.epsilon_sum / sum(product.paths))
 
     def normaliser(self, quotient: NormaliserOperand, signal: Tensor) -> Tensor:
-        """Return the signal damped by the quotient."""
+        """Return the signal at the output of linear attention, damped by that output."""
         return gradients.damp(signal, quotient.a / quotient.b, self.strength.epsilon_sum / 2)
 
     def norm(self, norm: Normalisation, signal: Tensor) -> Tensor:
@@ -237,8 +239,8 @@ class _OfRelevance(LinearChoice):
         return backward_on_nonzero_rows(split, signal, *known) if linear.maps_rows else split(signal, *known)
 
     def sum(self, total: Sum, signal: Tensor) -> tuple[Tensor, Tensor]:
-        """Split relevance between two summands in proportion. A constant takes no share, but position embeddings added before x^1 do, and
-        lose it, as in the published code.
+        """Split relevance between two summands in proportion. A constant takes no share, but position embeddings that are added to the
+        embedded tokens do, and lose it, as in the published code.
         """
         if not (total.both or total.constant_shares):
             return signal, signal
@@ -258,7 +260,7 @@ class _OfRelevance(LinearChoice):
 
 
 class ZPlus(_OfRelevance):
-    """Choice of deep Taylor decomposition as in Chefer et al. (2021), eq. 5, 9 and 10."""
+    """Choice of deep Taylor decomposition as in Chefer et al. (2021), eq. 5, 9 and 10: positive contributions share the relevance."""
 
     value = "z_plus"
     title = "z⁺"

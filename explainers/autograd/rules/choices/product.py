@@ -24,7 +24,7 @@ class ProductChoice(Choice):
 
     @abstractmethod
     def alone(self, other: Tensor, signal: Tensor) -> Tensor:
-        """Return the signal at a factor whose ``other`` is constant."""
+        """Return the signal at the only factor of a product that is a path; ``other`` is its constant factor."""
 
     def forward(self, a: Tensor, b: Tensor, real_a: Tensor, real_b: Tensor) -> Tensor:
         """Apply the linear form to contributions ``a`` and ``b``; ``real_a`` and ``real_b`` are the values that they are
@@ -38,12 +38,12 @@ class _OfGradients(ProductChoice):
     has_linear_form = True
 
     def both(self, product: Product, signal: Tensor, part: float) -> tuple[Tensor, Tensor]:
-        """Return ``part`` of the derivative at both factors."""
+        """Return the derivatives of a product at both factors, each times the signal and times ``part``."""
         signal = signal if part == 1 else part * signal
         return signal * product.b, signal * product.a
 
     def alone(self, other: Tensor, signal: Tensor) -> Tensor:
-        """Return the derivative: the signal times the constant factor."""
+        """Return the signal times ``other``, the constant factor: the derivative at the only factor that is a path."""
         return signal * other
 
     def forward(self, a: Tensor, b: Tensor, real_a: Tensor, real_b: Tensor) -> Tensor:

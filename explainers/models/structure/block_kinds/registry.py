@@ -23,7 +23,7 @@ def add_block_kind(kind: _Kind) -> _Kind:
     if not (issubclass(kind, BlockKind) and is_dataclass(kind)):
         raise ExplainerError(f"{kind.__name__} is no kind of block: derive a frozen dataclass from BlockKind.")
     if missing := sorted(kind.__abstractmethods__):
-        raise ExplainerError(f"The kind of block {kind.__name__} has no {', '.join(missing)}: write them.")
+        raise ExplainerError(f"The class {kind.__name__}, a kind of block, lacks {', '.join(missing)}: define them.")
     name = getattr(kind, "name", None)
     if not (isinstance(name, str) and re.fullmatch(r"[a-z0-9_]+", name)):
         raise ExplainerError(f"A kind of block cannot be called {name!r}: send lower-case letters, digits and _.")

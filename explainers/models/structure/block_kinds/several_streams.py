@@ -73,7 +73,7 @@ class StreamsInColumns(SeveralStreams):
     @property
     @abstractmethod
     def places(self) -> Sequence[Sequence[slice]]:
-        """For each stream, the slices of the row that hold its tokens, in the order in which they lie in the stream."""
+        """For each stream, where its tokens lie in the joined row of tokens: slices of the row, in the order of the stream's tokens."""
 
     @property
     def count(self) -> int:
