@@ -6,7 +6,9 @@ from collections.abc import Sequence
 
 
 def align(rows: Sequence[Sequence[str]], left: Sequence[int] = ()) -> list[str]:
-    """Return one line a row: the columns in ``left`` begin at the left, the others end at the right."""
+    """Return a line of text for each row of cells, padded to columns: those whose numbers are in ``left`` begin at the left, the others end
+    at the right.
+    """
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     lines = []
     for row in rows:

@@ -36,7 +36,7 @@ class Quantities(Record):
 
 @dataclass(frozen=True)
 class MethodOption(Record):
-    """An option of a method."""
+    """The name of a method's option, and its type, default and bounds."""
 
     name: str
     option: Annotated[Option, INLINE]

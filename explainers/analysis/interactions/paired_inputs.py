@@ -87,7 +87,7 @@ class PairedInputs(Record):
         return f"row {row + 1}, column {column + 1}"
 
     def _head(self) -> str:
-        """Return the lines of text that stand above the strongest pairs in the printed table."""
+        """Return the lines of text to print above the table of the strongest pairs."""
         raise NotImplementedError
 
     def __str__(self) -> str:

@@ -67,7 +67,8 @@ class World:
         return [METRICS[name] for name in names if name in METRICS and name != self.truth and METRICS[name].direction is not None]
 
     def values(self, metric: Metric, weights: Numbers) -> Numbers:
-        """Return a metric (draws, M + K) of methods and controls, the larger the better, with inputs drawn as often as ``weights`` says.
+        """Return the values (draws, M + K) of a metric for M methods and K controls, the larger the better, with inputs drawn as often as
+        ``weights`` says.
 
         Differences by rounding alone are removed. Inputs without a truth count for nothing.
         """

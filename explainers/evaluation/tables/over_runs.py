@@ -146,7 +146,7 @@ def table_over_runs(runs: Sequence[NamedReport], selection: Selection | None = N
 
 
 def pairs_over_runs(runs: Sequence[NamedReport], selection: Selection | None = None, title: str = "Pairs of methods") -> Table:
-    """Return a table of the p that two of the selected methods are alike, for every pair and each metric of each run.
+    """Return a table of p values of the hypothesis that two of the selected methods are alike, for every pair and each metric of each run.
 
     The p values have Holm's correction for all pairs. Raises ExplainerError as :func:`table_over_runs` does.
     """

@@ -36,7 +36,7 @@ _Specs = Annotated[list[str] | None, Query(description="Specs whose parts are wa
 
 
 class Models(Schema):
-    """All models that the visitor may use."""
+    """All models that the visitor may use, and whether they may load others."""
 
     models: list[ListedModel]
     may_load: bool = Field(description="Whether others of the hub can be had with POST /api/models.")

@@ -67,7 +67,7 @@ class MetricTruth(Schema):
 
 
 class ExampleWord(Schema):
-    """A word and its score from -1 to 1."""
+    """A word of an example's text, and its score from -1 to 1."""
 
     text: str
     score: float
@@ -85,7 +85,7 @@ class Example(Schema):
 
 
 class Examples(Schema):
-    """The inputs on which a method did best and worst by a metric."""
+    """The inputs on which a method did best and worst by a metric, with the names of both."""
 
     metric: str
     method: str

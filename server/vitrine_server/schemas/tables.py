@@ -17,7 +17,7 @@ class TableHead(Schema):
 
 
 class TableColumn(Schema):
-    """A column of a table."""
+    """A column of a table: its heads, the one that is printed, and whether low or high figures are better."""
 
     head: list[str] = Field(description="From the outermost level to its own.")
     printed: str = Field(description="Its own head with its unit and an arrow to the better end.")
@@ -37,7 +37,7 @@ class TableCell(Schema):
 
 
 class TableRow(Schema):
-    """One row of a table, usually a method."""
+    """One row of a table: its title, the spec of its method if it has one, and its cells."""
 
     title: str
     spec: str = Field(description="Of the method; empty where rows are no methods.")

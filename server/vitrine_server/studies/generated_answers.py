@@ -25,7 +25,7 @@ class TokenMapsRequest(Schema):
 
 
 class MapsOnGrid(Study):
-    """Maps of the tokens of an answer on the grid of one picture."""
+    """Maps of the tokens of an answer, and the rows and columns of the picture's grid on which they lie."""
 
     grid: Grid
     maps: list[list[float]] = Field(description="Of each token, a number from 0 to 1 for each patch, in raster order.")

@@ -62,7 +62,9 @@ class _OfGradients(AttentionChoice):
         return weighed - weights * weighed.sum(dim, keepdim=True)
 
     def matmul(self, product: MatrixProduct, signal: Tensor) -> Pair:
-        """Return ``part`` of the derivative for each factor that is a path, all of it if only one is."""
+        """Return the derivatives of a matrix product times the signal, at each factor that is a path: ``part`` of it, or all if only one is
+        a path.
+        """
         part = self.part if all(product.paths) else 1.0
         of_a = part * (signal @ product.b.mT) if product.paths[0] else None
         of_b = part * (product.a.mT @ signal) if product.paths[1] else None

@@ -86,7 +86,9 @@ class BlockKind(ABC):
     @classmethod
     @abstractmethod
     def find(cls, call: BlockCall) -> Self | None:
-        """Return how the tokens of a block of this kind lie, as one call shows it; None if the block is of another kind."""
+        """Read the layout of a block's tokens from one recorded call, and return the kind of block with that layout; None if the block is
+        of another kind.
+        """
 
     @abstractmethod
     def streams(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Sequence[Tensor]:

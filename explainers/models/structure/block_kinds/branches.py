@@ -37,7 +37,7 @@ class Branches(StreamsInColumns):
 
     @classmethod
     def find(cls, call: BlockCall) -> Branches | None:
-        """Return how the tokens of such a block lie, as one call shows it; None if the block is of another kind. Tokens before the patches
+        """Read the layout of a block's tokens from one recorded call; None if the block has not several branches. Tokens before the patches
         are the same in all samples.
         """
         lists = [call.args[0] if call.args else None, call.output]

@@ -44,7 +44,7 @@ class InnerTokens(SeveralStreams):
 
     @classmethod
     def find(cls, call: BlockCall) -> InnerTokens | None:
-        """Return how the tokens of such a block lie, as one call shows it; None if the block is of another kind."""
+        """Read the layout of a block's tokens from one recorded call; None if the block has no tokens inside patches."""
         shapes, batch = [tensor.shape for tensor in call.inputs[:2]], call.batch
         if len(shapes) < 2 or shapes != [tensor.shape for tensor in call.outputs[:2]] or any(len(shape) != 3 for shape in shapes):
             return None
