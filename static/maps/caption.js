@@ -88,7 +88,7 @@ export const plainLine = ({ line }) => el("div", { class: "plainly" }, el("p", {
  */
 const rowOf = (value) => /** @type {HTMLElement} */ (value.parentNode);
 
-const SAME = "The same map for every class.";
+const SAME = "This method gives the same map for every class.";
 
 /**
  * The warnings of the engine about these maps, in plain words, once each.

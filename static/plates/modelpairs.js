@@ -78,7 +78,7 @@ export class ModelPairs extends Matrix {
    * @param {PlateSetOptions} options
    */
   constructor(root, options) {
-    super(root, { ...options, same: "The same map for every class." });
+    super(root, { ...options, same: "This method gives the same map for every class." });
     this.#link(this.focus, this.other, 0, 1);
     this.#link(this.other, this.focus, 1, 0);
     this.other.follow(() => this.mark(this.focus.value));

@@ -132,8 +132,8 @@ class OfNoKind(Choice):
     [
         (Known, "already a choice activation=gate"),
         (Unspeakable, "cannot be called 'Twice!': send lower-case letters"),
-        (Wordless, "Wordless has no title, says"),
-        (OfNoKind, "a choice of no kind: derive it from one of AttentionChoice, NormChoice, ActivationChoice"),
+        (Wordless, "Wordless lacks title, says"),
+        (OfNoKind, "not a choice for any kind of operator: derive its class from one of AttentionChoice, NormChoice, ActivationChoice"),
     ],
 )
 def test_a_choice_that_cannot_stand_in_a_rule_is_refused(choice: type[Choice], said: str) -> None:

@@ -150,7 +150,7 @@ def test_a_kind_that_is_none_is_refused(memory: Any) -> None:
 
     with pytest.raises(ExplainerError, match="There is already a kind of block memory"):
         add_block_kind(memory)
-    with pytest.raises(ExplainerError, match="Unfinished has no find, places: write them"):
+    with pytest.raises(ExplainerError, match="Unfinished, a kind of block, lacks find, places: define them"):
         add_block_kind(Unfinished)
     with pytest.raises(ExplainerError, match="cannot be called 'a memory': send lower-case letters"):
         add_block_kind(Unnamed)
