@@ -274,6 +274,6 @@ export class InteractionView {
     const name = this.sides[from].nameOf(at);
     return best.length
       ? `${name[0].toUpperCase()}${name.slice(1)} goes with ${best.join(", ")}.`
-      : `${name[0].toUpperCase()}${name.slice(1)} matches nothing on the other side.`;
+      : `${name[0].toUpperCase()}${name.slice(1)} goes with nothing on the other side.`;
   }
 }

@@ -82,8 +82,8 @@ def test_each_word_lights_its_patches_and_each_patch_its_words(width: str, reque
     column = [row[patch] for row in interaction["pairs"]]
     expect(said).to_contain_text(f"Row {patch // columns + 1}, column {patch % columns + 1} goes with")
     assert [kind for kind, _ in words.evaluate_all(TINTS)] == kinds(column)
-    partner = f"goes with “{prompt.split()[column.index(max(column))]}” (+" if max(column) > 0 else "matches nothing on the other side"
-    expect(said).to_contain_text(partner)
+    partner = f"“{prompt.split()[column.index(max(column))]}” (+" if max(column) > 0 else "nothing on the other side"
+    expect(said).to_contain_text(f"goes with {partner}")
     part.get_by_label("Words of").select_option("a dog")
     expect(words).to_have_text(["a", "dog"], timeout=PATIENCE)
     assert visit.query["promptinteraction.prompt"] == ["a dog"]
