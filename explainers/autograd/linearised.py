@@ -21,7 +21,9 @@ class Linearised:
 
     def __init__(self, recording: Recording, rule: Rule) -> None:
         if rule.is_relevance:
-            raise ExplainerError(f"The rule {rule.name} carries relevance: its way back is no linear map.")
+            raise ExplainerError(
+                f"The backward pass of the rule {rule.name}, which carries relevance, is not linear: choose a rule that carries gradients."
+            )
         self._recording, self._rule = recording, rule
         self._way_back: tuple[Tensor, Tensor] | None = None
 

@@ -102,7 +102,7 @@ class Signals:
         are known.
         """
         if self.errors is None:
-            raise ValueError("These signals have no errors.")
+            raise ValueError("No rounding errors were estimated for these signals.")
         return cast(Signals, _Moved(self, self.errors, seed))
 
 

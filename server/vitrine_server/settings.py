@@ -159,7 +159,9 @@ class Settings(BaseModel):
     allow_runs: bool = _setting(False, "Whether people may begin and stop runs if other machines can reach the server.")
     visitor_rate: int = _setting(120, "Questions of one visitor in a minute, if visitors are apart; a further one is answered 429.", 1)
     address_rate: int = _setting(1200, "Questions from one address in a minute, if visitors are apart; a further one is answered 429.", 1)
-    log_level: Literal["debug", "info", "warning", "error"] = _setting("info", "One of `debug`, `info`, `warning`, `error`.")
+    log_level: Literal["debug", "info", "warning", "error"] = _setting(
+        "info", "The least important messages that are logged: `debug`, `info`, `warning` or `error`."
+    )
 
     # how it is operated
     keep_days: float = _setting(0.0, "Days for which explanations are kept; 0 for no limit.", 0)

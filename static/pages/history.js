@@ -199,7 +199,7 @@ function reasonAgainst(records) {
   if (records[0].page === "/prompt")
     return "The Prompt page shows one explanation at a time. Ask about one picture with several prompts instead.";
   if (records.some(({ targets = [] }) => targets.length > 1))
-    return "One of them already has several classes side by side. Tick two with one class each.";
+    return "One of the two already shows several classes side by side. Tick two explanations with one class each.";
   return "";
 }
 

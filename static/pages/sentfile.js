@@ -35,7 +35,7 @@ export class SentFile {
         { class: "quiet" },
         "A .zip of pictures in a folder for each class, masks of the same names in masks/ where there are any; or a .csv with the columns text and label, or a .jsonl. ",
         this.bounds,
-        " It is kept until its run is done or deleted. If no run begins, it is kept for an hour.",
+        " The file is kept until its run is done or deleted. If no run begins, it is kept for an hour.",
       ),
       this.says,
       this.wrong,

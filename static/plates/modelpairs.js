@@ -302,7 +302,7 @@ export class ModelPairs extends Matrix {
     const [, second] = this.sides;
     if (second.registry?.runs(variant.spec)) return line;
     const plate = this.at(variant.spec, second.name ?? "");
-    const reason = second.registry?.plate(variant.spec)?.reason ?? "It is not there for this model.";
+    const reason = second.registry?.plate(variant.spec)?.reason ?? "The method does not exist for this model.";
     plate?.node.replaceWith(el("p", { class: "quiet cannot" }, `${second.name} cannot be explained by it. ${reason}`));
     for (const [key, other] of this.plates) if (other === plate) this.plates.delete(key);
     return line;

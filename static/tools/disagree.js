@@ -95,7 +95,7 @@ class Disagreement {
     const rho = spearman(values[0], values[1]);
     this.statusLine.textContent =
       rho === null
-        ? "One of them gives every word the same score, so there is nothing to compare."
+        ? "One of the two maps gives every word the same score, so there is nothing to compare."
         : `Rank correlation ${number(rho, 2)} over ${units.length} words, ranked by ${bySign ? "score" : "strength, as one map has no signs"} (1: same order, 0: unrelated, ${number(-1, 1)}: reversed).`;
     this.#list(
       titles,

@@ -173,8 +173,8 @@ class Drawer {
     this.waiting.hidden = done;
     this.waiting.classList.toggle("old", isOld);
     this.waiting.textContent = isOld
-      ? "This is from the previous question. It updates when the maps above are done."
-      : "This opens when the maps above are done.";
+      ? "These results are from the previous question. They update when the maps above are done."
+      : "This tool opens when the maps above are done.";
     this.body.inert = isOld;
     if (!done) return;
     try {

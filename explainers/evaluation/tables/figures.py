@@ -164,7 +164,7 @@ def _cost(costs: Mapping[str, Any] | None, name: str, spec: str) -> Cell:
     if name == "seconds":
         figure = costs["seconds"][spec]
         if figure["value"] is None:
-            return Cell(value=None, note="Nothing is known of its time: its inputs were measured by an earlier version.")
+            return Cell(value=None, note="The time of this method is not known: the inputs were measured by an earlier version.")
         return Cell(value=figure["value"], low=figure["low"], high=figure["high"], inputs=figure["inputs"])
     memory = costs["memory"][spec]
     if memory is None:

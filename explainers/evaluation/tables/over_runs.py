@@ -161,7 +161,7 @@ def pairs_over_runs(runs: Sequence[NamedReport], selection: Selection | None = N
         place = {method["spec"]: i for i, method in enumerate(report["methods"])}
         p_values = [report["apart"][column.metric][place[a]][place[b]] if a in place and b in place else None for a, b in pairs]
         adjusted = holm(np.array(p_values, np.float64))
-        missing = Cell(value=None, note="One of the two has no value.")
+        missing = Cell(value=None, note="One of the two methods has no value here, so they are not compared.")
         cells.append([missing if np.isnan(p) else Cell(value=float(p)) for p in adjusted])
     return Table(
         title=title,
@@ -289,7 +289,7 @@ def _rank_columns(
         head = ("mean rank", f"{len(of_metric)} pairs of model and data set", title)
         heads.append(Column(head if levels == 3 else (*[""] * (levels - 1), f"mean rank, {title}"), "number", "lower"))
         cells.append(_rank_cells(specs, common, test))
-        enough = "" if test.can_tell else " They are too few to tell any two methods apart, whatever their ranks."
+        enough = "" if test.can_tell else " So few pairs cannot tell any two methods apart, whatever their ranks."
         notes.append(
             f"{title}: {len(common)} methods in {len(of_metric)} pairs; that all are alike has p = {test.p:.2g} (Friedman).{enough}"
         )

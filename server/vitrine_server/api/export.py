@@ -253,5 +253,7 @@ def _finished_document(explanation_id: str, services: Services) -> dict[str, Any
     """Return the document of an explanation. Raises Problem 409 unless it is done."""
     document = find_document(explanation_id, services)
     if document["state"] != "done":
-        raise Problem(409, "not-done", f"The explanation is {document['state']}, not done.", send="Ask again when its state is done.")
+        raise Problem(
+            409, "not-done", f"The explanation is {document['state']}, not done.", send="Ask again when the explanation's state is done."
+        )
     return document

@@ -134,7 +134,9 @@ async def methods(
         )
     entry = services.registry.find(model, visitor)
     if entry.facts is None:
-        raise Problem(409, "not-loaded", f"{model} is {entry.state}, not loaded.", send="Wait until it is loaded, or leave model out.")
+        raise Problem(
+            409, "not-loaded", f"{model} is {entry.state}, not loaded.", send="Wait until the model is loaded, or leave model out."
+        )
     facts = entry.facts if side == "image" else entry.facts.text_side
     if facts is None:
         raise Problem(422, "wrong-side", f"{model} has no text side that can be explained.", send="Leave side out.")

@@ -77,7 +77,7 @@ def _past_inputs(services: Services, explanation_ids: list[str]) -> list[PastInp
     for document in documents:
         if document["state"] != "done":
             detail = f"The explanation {document['id']!r} is {document['state']}, not done."
-            raise Problem(409, "not-done", detail, send="Wait until it is done, or ask for a new explanation.")
+            raise Problem(409, "not-done", detail, send="Wait until the explanation is done, or ask for a new one.")
         if document["model"] != documents[0]["model"]:
             detail = f"The explanations are of two models, {documents[0]['model']} and {document['model']}."
             raise Problem(422, "other-model", detail, send="Compare two inputs of one model.")

@@ -36,7 +36,7 @@ def _what_to_send(name: str, known: list[str], route: APIRoute) -> str:
         return f"Send {name} as a field of the form."
     if name in _body_fields(route):
         return f"Send {name} in the JSON body."
-    listed = f"Query parameters: {', '.join(known)}." if known else "It takes none: leave it out."
+    listed = f"Query parameters: {', '.join(known)}." if known else "This call takes no query parameters: leave it out."
     return f"{suggestion(name, known)}{listed}"
 
 

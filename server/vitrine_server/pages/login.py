@@ -50,7 +50,7 @@ def add_login(app: FastAPI) -> None:
     def take(request: Request, form: Annotated[LoginForm, Form()]) -> RedirectResponse:
         access: Access | None = request.app.state.access
         if access is None:
-            raise Problem(404, "no-token", "This server has no token.", send="Open its first page.")
+            raise Problem(404, "no-token", "This server asks for no token, so there is nothing to log in to.", send="Open its first page.")
         access.check(form.token.strip(), site_of(request.client.host if request.client else ""))
         is_ours = form.after.startswith("/") and not form.after.startswith(("//", "/\\"))
         response = RedirectResponse(form.after if is_ours else _first_page(request), 303)

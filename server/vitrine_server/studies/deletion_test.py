@@ -171,7 +171,7 @@ async def read(body: DeletionQuestion, settings: Settings) -> Removal:
     """Return what a request asks for. Raises Problem 422 for fields that do not go together."""
     which = [name for name in ("remove", "keep", "fraction") if getattr(body, name) is not None]
     if body.how is not None and (not which or body.replace is not None):
-        raise Problem(422, "unclear", "how is for one answer about an image.", send="Send it with remove, keep or fraction.")
+        raise Problem(422, "unclear", "how is for one answer about an image.", send="Send how together with remove, keep or fraction.")
     if not which and body.replace is None:
         if body.method is not None:
             raise Problem(422, "no-fraction", "method was sent without fraction.", send="Send fraction too, or methods for curves.")

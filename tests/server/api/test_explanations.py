@@ -289,7 +289,7 @@ def test_a_query_parameter_that_a_call_does_not_know_is_refused(site: Site, refu
         ("POST", "/api/explanations?wait=1&methods=rollout", "Send methods as a field of the form."),
         ("POST", f"{root}/deletion-test?order=most", "Send order in the JSON body."),
         ("GET", f"{root}/maps/rollout.png?sise=100", "Did you mean size?"),
-        ("GET", "/api/models?name=x", "It takes none: leave it out."),
+        ("GET", "/api/models?name=x", "This call takes no query parameters: leave it out."),
     ):
         found = refused(site.client.request(method, path), 422, "unknown-parameter")
         assert said in found["send"], path
