@@ -43,6 +43,10 @@ def test_every_data_set_has_a_sample() -> None:
     assert made_here == DATASETS.keys() - with_files
 
 
+def test_the_first_paragraph_of_a_docstring_describes_the_data_set() -> None:
+    assert DATASETS["sst-2"].description == "872 sentences from film reviews, negative or positive."
+
+
 def test_pairs_are_of_two_kinds_and_a_part_of_a_data_set_keeps_its_order() -> None:
     pairs = open_dataset("scenes-pairs")
     part = pairs.at([7, 3])
