@@ -28,8 +28,8 @@ class HostRequest(Generic[Result]):
 
 @dataclass(frozen=True)
 class LoadRequest(HostRequest[ModelFacts]):
-    """Load a model by name, or from the ``place`` of an upload; ``open_options`` are arguments of ``explainers.open``. The result is what
-    the model is.
+    """A request to load a model by name, or from the ``place`` of an upload; ``open_options`` are arguments of ``explainers.open``. The
+    result is what the model is.
     """
 
     name: str
@@ -40,14 +40,14 @@ class LoadRequest(HostRequest[ModelFacts]):
 
 @dataclass(frozen=True)
 class KeepRequest(HostRequest[None]):
-    """Drop all models from memory except those named."""
+    """A request to drop all models from memory except those in ``names``."""
 
     names: frozenset[str]
 
 
 @dataclass(frozen=True)
 class ExplainRequest(HostRequest[None]):
-    """Make maps of ``specs`` with the model ``name`` for a question, until the answer to :class:`ChooseMethod` is None."""
+    """A request to make maps of ``specs`` with the model ``name`` for a question, until the answer to :class:`ChooseMethod` is None."""
 
     name: str
     question: Question
@@ -57,7 +57,7 @@ class ExplainRequest(HostRequest[None]):
 
 @dataclass(frozen=True)
 class StudyRequest(HostRequest[dict[str, Any]]):
-    """Run a study on the model ``name``. The result is its answer as JSON."""
+    """A request to run a study, ``work``, on the model ``name``. The result is the study's answer as JSON."""
 
     name: str
     work: Work
@@ -68,31 +68,31 @@ class StudyRequest(HostRequest[dict[str, Any]]):
 
 @dataclass(frozen=True)
 class Begun:
-    """The host has begun: the first message of every request."""
+    """The first message of every request: the host has begun."""
 
 
 @dataclass(frozen=True)
 class Residents:
-    """Models have been loaded, moved or dropped: the models that the host holds now, by name."""
+    """A message after models were loaded, moved or dropped: the models that the host holds now, by name."""
 
     models: dict[str, ResidentModel]
 
 
 @dataclass(frozen=True)
 class LoadStage:
-    """A stage of opening an uploaded model has begun."""
+    """A message with the name of the stage of opening an uploaded model that has begun."""
 
     stage: str
 
 
 @dataclass(frozen=True)
 class Pause:
-    """The host stands between two passes. The reply is whether to stop."""
+    """A message that the host stands between two passes. The reply is whether to stop."""
 
 
 @dataclass(frozen=True)
 class ChooseMethod:
-    """These specs lack a map. The reply is the next of them, or None to end the turn."""
+    """A message with the specs that lack a map. The reply is the next of them, or None to end the turn."""
 
     left: list[str]
 
@@ -119,7 +119,7 @@ class MadeMap:
 
 @dataclass(frozen=True)
 class Progress:
-    """The model has answered ``done`` of ``total`` inputs of a study."""
+    """A message that the model has answered ``done`` of ``total`` inputs of a study."""
 
     done: int
     total: int

@@ -183,7 +183,7 @@ class Runner(threading.Thread):
     # --- lighter items between two passes -------------------------------------------------------------------------------
 
     def _now(self) -> float:
-        """Read a clock in seconds that stops for an item while lighter items run between its passes."""
+        """Return a time in seconds, of a clock that stops for an item while lighter items run between its passes."""
         return time.monotonic() - self._in_between
 
     def _let_pass(self, below: int, quick: bool) -> bool:

@@ -35,7 +35,7 @@ class MeasurableMetric(Record):
 
 @dataclass(frozen=True)
 class RunOptionValue(Record):
-    """A value of an option of a run."""
+    """A value that an option of a run can have, its title, and the reason if it cannot be chosen here."""
 
     value: str | None
     title: str
@@ -102,7 +102,7 @@ def option_choices(facts: ModelFacts, data: Dataset) -> dict[str, list[RunOption
 
 
 def _no_reason(value: str) -> None:
-    """Return None: there is no reason against any value."""
+    """Return None, whatever the value: it can be chosen."""
 
 
 def check(model: explainers.Model, wanted: Mapping[str, Any]) -> dict[str, Any]:

@@ -21,7 +21,9 @@ _SEVERAL = 2  # methods: a metric that compares several is allowed
 
 @dataclass(frozen=True)
 class ProtocolForm(Record):
-    """The settings of a run that follows the protocol of a paper."""
+    """The settings of a run that follows the protocol of a paper: methods, metrics, number of inputs and options; what is left out, and
+    what differs from the paper.
+    """
 
     name: str
     title: str
