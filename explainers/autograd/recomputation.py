@@ -63,10 +63,15 @@ class RunAgain(Protocol):
 
 
 class Recomputation:
-    """The blocks of one recording whose values are computed again; ``run_again`` runs one of them."""
+    """The blocks of one recording whose values are computed again; ``run_again`` runs one of them.
 
-    def __init__(self, run_again: RunAgain) -> None:
-        self._run_again = run_again
+    running          the block that runs now, if it is one to run again
+    has_single_head  as in the recording
+    """
+
+    def __init__(self, run_again: RunAgain, has_single_head: bool) -> None:
+        self._run_again, self.has_single_head = run_again, has_single_head
+        self.running: BlockRun | None = None
         self._current: tuple[BlockRun, Sequence[KeptRecord]] | None = None
 
     def reader(self, run: BlockRun, count: int) -> Callable[[int], Tensor]:

@@ -100,11 +100,8 @@ class Recording:
             raise ExplainerError(reason)
         self.model = model
         self.double = double
-        self.recomputed = recomputed
         recording = weakref.proxy(self)  # no cycle: see run
-        self._recomputation = Recomputation(lambda run: Recording._run_again(recording, run)) if recomputed else None
-        self._run: BlockRun | None = None  # the block that runs now, if it is one to run again
-        self._has_single_head = single_head
+        self._recomputation = Recomputation(lambda run: Recording._run_again(recording, run), single_head) if recomputed else None
         self.layout: Layout = model.layout_of(tensors)
         self.nodes = Nodes()
         self.backward_pass = BackwardPass(Rule())
@@ -153,6 +150,11 @@ class Recording:
         self._forward = None
 
     # --- forward ------------------------------------------------------------------------------------------------------
+
+    @property
+    def recomputed(self) -> bool:
+        """Whether the activations inside the blocks are computed again on the way back."""
+        return self._recomputation is not None
 
     @property
     def forward_pass(self) -> ForwardPass:
@@ -212,7 +214,7 @@ class Recording:
             # a block may write into its argument; what enters the first one may be no x^1 any more
             x = block_kind.input_tokens(args, kwargs).detach().clone() if arguments is None else self.nodes.blocks[-1].input.detach()
             args, kwargs = without_cache(block_kind.with_input_tokens(args, kwargs, x))
-            self._run = BlockRun(len(self.nodes.blocks) - 1, module, args, kwargs, x, self.position)
+            self._recomputation.running = BlockRun(len(self.nodes.blocks) - 1, module, args, kwargs, x, self.position)
             self.forward_pass.saved.begin_log()
         return arguments
 
@@ -232,8 +234,8 @@ class Recording:
         block_kind, block, forward_pass = self.model.block_kind, self.nodes.blocks[-1], self.forward_pass
         block.end = len(self.nodes.ran)
         block.output = record_of(self, block_kind.output_tokens(output))
-        if self._run is not None:
-            self._forget_inside(self._run, block)
+        if self._recomputation is not None and self._recomputation.running is not None:
+            self._forget_inside(self._recomputation, self._recomputation.running, block)
         shown = block.output
         if forward_pass.exit_block is not None and len(self.nodes.blocks) == len(self.model.blocks):
             shown = self.block_outputs[forward_pass.exit_block]
@@ -247,23 +249,23 @@ class Recording:
             return block_kind.with_output_tokens(output, shown.clone())
         return None
 
-    def _forget_inside(self, run: BlockRun, block: Block) -> None:
+    def _forget_inside(self, recomputation: Recomputation, run: BlockRun, block: Block) -> None:
         """Release what a block has kept, which is computed again when it is read."""
-        assert self._recomputation is not None
-        run.output, self._run = block.output, None
+        run.output, recomputation.running = block.output, None
         log = self.forward_pass.saved.end_log()
-        self.forward_pass.saved.drop(log, self._recomputation.reader(run, len(log)))
+        self.forward_pass.saved.drop(log, recomputation.reader(run, len(log)))
         for node in self.nodes.nodes_in(block):
             node.operands, node.output = (), None
 
     def _run_again(self, run: BlockRun) -> tuple[Tensor, Sequence[KeptRecord]]:
         """Run a block again on its input, and return its output and what its operators kept, in order."""
+        assert self._recomputation is not None
         block_kind, nodes, forward = self.model.block_kind, self.nodes, self._forward
         x = run.x.detach().requires_grad_()
         self.nodes = Nodes(blocks=nodes.blocks[: run.number], class_blocks=nodes.class_blocks, entry=0)
         self.nodes.start(x)
         self.nodes.blocks.append(Block(1, x, self.nodes.of(x), nodes.blocks[run.number].stream))
-        self._forward = ForwardPass(position=run.position, x1=x, single_head=self._has_single_head)
+        self._forward = ForwardPass(position=run.position, x1=x, single_head=self._recomputation.has_single_head)
         view = nullcontext() if self.model.view is None else self.model.view()
         try:
             mode = RecordingMode(self, self.forward_pass)

@@ -187,7 +187,7 @@ def test_a_function_with_a_backward_of_its_own_in_a_checkpoint_is_refused() -> N
     def function(x: Tensor) -> Tensor:
         return checkpoint(reversed_in_a_checkpoint, x @ W, use_reentrant=False)
 
-    with pytest.raises(ExplainerError, match=r"Reversed .* stands in a checkpoint"):
+    with pytest.raises(ExplainerError, match=r"Reversed .* runs in gradient checkpointing"):
         record(function, X)
 
 

@@ -272,7 +272,7 @@ def test_what_cannot_be_measured_is_refused() -> None:
         make_plan(model, scenes, ["random"], ["miff"])
     with pytest.raises(ExplainerError, match="no method 'rolout'"):
         make_plan(model, scenes, ["rolout"], ["mif"])
-    with pytest.raises(ExplainerError, match="no way to take tokens"):
+    with pytest.raises(ExplainerError, match="is not a way to remove tokens"):
         make_plan(model, scenes, ["random"], ["mif"], how="masked")
     every = make_plan(model, scenes, ["default"], ["all"])
     assert {one for one in METRICS if reason_against_metric(METRICS[one], scenes, 2) is None} == set(every.metrics)

@@ -158,7 +158,7 @@ def test_less_prompts_is_the_published_map_less_the_mean_of_all_prompts(spec: st
         trace = trace_of(prompt)
         scores = parse(f"{spec}?less=prompts").read(trace).scores[0, trace.content[0]]
         assert float((scores - (theirs[prompt] - theirs.mean(0))).abs().max()) < TOLERANCE
-        assert "have in common is taken away" in " ".join(trace.notes)
+        assert "sets this prompt apart from the others" in " ".join(trace.notes)
 
 
 def test_logits() -> None:
