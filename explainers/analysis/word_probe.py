@@ -115,7 +115,7 @@ class WordProbe(Record):
     def difference(
         self,
     ) -> Annotated[dict[str, Any] | None, describe("null for one group alone.", kind=ProbeDifference | None)]:
-        """A dict with the means over the first group of words minus those over the second, by number; None if there is one group alone."""
+        """The means over the first group of words minus those over the second, a dict by name of what is measured; None for one group alone."""
         if len(self.groups) < 2:
             return None
         first, second = self.groups[:2]

@@ -27,7 +27,7 @@ class Rerun(Protocol):
 
 
 def quadrature(name: str, steps: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the points in 0..1 and the weights of a quadrature with ``steps`` points."""
+    """Return the points in 0..1 and the weights of the quadrature ``name`` with ``steps`` points, two arrays (steps,)."""
     if name == "gauss_legendre":
         points, weights = np.polynomial.legendre.leggauss(steps)
         return (points + 1) / 2, weights / 2

@@ -247,8 +247,9 @@ def _over_product(relevance: RelevanceWithError, product: Tensor, accumulated: f
 def split_linear_attention(
     query: Tensor, key: Tensor, value: Tensor, kv: Tensor, product: Tensor, relevance: Tensor, accumulated: float = ACCUMULATED_ROUNDING
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Distribute relevance through linear attention with its rounding error, see
-    :func:`explainers.autograd.relevance.split_linear_attention`. Only the division by the product is uncertain.
+    """Distribute relevance through linear attention to query, key and value, as
+    :func:`explainers.autograd.relevance.split_linear_attention` does; with bounds of the rounding errors if ``relevance`` has them. Of the
+    operations only the division by the product adds to them.
     """
     parts = splits.split_linear_attention(query, key, value, kv, product, value_of(relevance))
     if not isinstance(relevance, RelevanceWithError):

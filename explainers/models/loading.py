@@ -100,7 +100,7 @@ def load(
 
 
 def _wrapped(module: nn.Module, *, dtype: torch.dtype, **how: Any) -> Model:
-    """Wrap a module whose weights are converted to ``dtype``, unless that is float32, in which they are read."""
+    """Return a module as a Model, with its weights, which were read in float32, converted to ``dtype``."""
     return wrap(module if dtype == torch.float32 else module.to(dtype), **how)
 
 

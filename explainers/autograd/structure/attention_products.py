@@ -26,12 +26,12 @@ class Product:
 
     @property
     def weights(self) -> Tensor:
-        """The weights (..., queries, keys), transposed if the values are the first factor."""
+        """The weights (..., queries, keys); (..., keys, queries) if the values are the first factor of the product."""
         return self.node.operands[self.side]
 
     @property
     def value(self) -> Tensor:
-        """The values (..., keys, d), transposed if they are the first factor."""
+        """The values (..., keys, d); (..., d, keys) if they are the first factor of the product."""
         return self.node.operands[1 - self.side]
 
     @property

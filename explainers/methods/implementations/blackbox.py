@@ -253,7 +253,7 @@ class _Refit:
         words="A sparse straight-line fit to the answers under random maskings, near maskings counting more.",
         trust="Use it when a handful of words or patches is wanted, and a second run gives the same ones.",
         fails=f"Unstable: small changes of input or seed can give another map (Alvarez-Melis & Jaakkola 2018, arXiv 1806.08049). {HIDING}",
-        line="The few parts that best predict the answer when others are hidden.",
+        line="The few parts whose hiding or showing best predicts how the answer changes.",
     ),
 )
 def lime(trace: Trace, samples: int = 400, alpha: float = 0.01) -> MethodOutput:

@@ -67,7 +67,9 @@ class HeadWords:
         return "\n".join(lines)
 
     def save(self, path: Path | str) -> None:
-        """Write ``head_words.json``. Next to the weights of a model, :func:`explainers.load` finds it."""
+        """Write the words of heads to the file ``path``. Called ``head_words.json`` and next to the weights of a model, it is found by
+        :func:`explainers.load`.
+        """
         Path(path).write_text(json.dumps(self.to_json(), ensure_ascii=False, indent=1) + "\n", "utf-8")
 
 

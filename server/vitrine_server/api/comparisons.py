@@ -66,8 +66,8 @@ def _sentence(document: dict[str, Any], label: str, maps: dict[str, Tensor]) -> 
 
 @router.get("/{id}/regions", response_model=RegionsAnswer)
 def regions(explanation_id: ExplanationId, services: Use, method: _Method = None, threshold: _Threshold = THRESHOLD) -> DocumentResponse:
-    """Return which explained prompt or class wins each patch: for each label its share, and its regions with boxes in pixels of the upright
-    original.
+    """Return which prompt or class of one explanation wins each patch: for each label its share of the patches, and its regions with boxes
+    in pixels of the upright original.
 
     ``labels[].index`` is the value of a label in ``regions.png``; 0 means that no label wins. ``crop`` is the part of the picture that the
     mask covers.

@@ -189,7 +189,7 @@ def _check_bases(place: Path, services: Services, *, may_read: bool) -> None:
                 422,
                 "base-is-a-path",
                 "The adapter names its base model by a path.",
-                send="Name a model of the hub as base in adapter_config.json.",
+                send="In adapter_config.json, set base_model_name_or_path to the name of a model of the hub.",
             )
         elif isinstance(base, str) and exists(base):
             find_place(base)
