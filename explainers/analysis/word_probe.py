@@ -115,7 +115,7 @@ class WordProbe(Record):
     def difference(
         self,
     ) -> Annotated[dict[str, Any] | None, describe("null for one group alone.", kind=ProbeDifference | None)]:
-        """The means over the first group of words minus those over the second, a dict by name of what is measured; None for one group alone."""
+        """The means over the first group of words minus those over the second, by name of what is measured; None for one group alone."""
         if len(self.groups) < 2:
             return None
         first, second = self.groups[:2]

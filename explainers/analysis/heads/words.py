@@ -62,7 +62,9 @@ def head_words(
         raise ExplainerError("There are no texts to choose from: send some, and a model with a tokenizer.")
     heads = _heads_of(model, pictures, progress)
     if len(heads) < LEAST_PICTURES:
-        raise ExplainerError(f"{len(heads)} pictures do not say what a head looks for: send {LEAST_PICTURES} or more, better a few hundred.")
+        raise ExplainerError(
+            f"{len(heads)} pictures do not say what a head looks for: send {LEAST_PICTURES} or more, better a few hundred."
+        )
     bank = torch.cat([text_embeddings(model, model.prompt_inputs(batch).tensors) for batch in _batches(texts, _TEXTS_AT_ONCE)])
     spreads = (heads - heads.mean(0)).square().sum(-1).mean(0).sqrt()
     blocks = []
