@@ -324,7 +324,7 @@ def test_made_up_pictures_are_the_same_each_time() -> None:
 
 
 def test_a_part_of_the_trunk_needs_time_to_learn(photo_data: Path, tmp_path: Path) -> None:
-    with pytest.raises(ExplainerError, match="behind 5 of the trunk's 7 stages it has to learn: give --minutes or --steps"):
+    with pytest.raises(ExplainerError, match="after 5 of the trunk's 7 stages it has to learn: give --minutes or --steps"):
         train_photos_vit.train(arguments(photo_data, tmp_path / "vit", "--stages", "5", "--steps", "0"))
     assert not (tmp_path / "vit").exists()
 

@@ -125,7 +125,7 @@ def test_two_that_cannot_be_set_side_by_side_say_why(desk: Visit) -> None:
     image, *prompts = (explained(desk, page, png(number)) for page, number in (("image", 2), ("prompt", 1), ("prompt", 2)))
     remembering(desk, [several, image, *prompts])
     reason, compare = desk.page.locator("#chosen"), desk.page.get_by_role("button", name="Compare the two")
-    for two, says in (((several, image), "already has several classes side by side"), (prompts, "one explanation at a time")):
+    for two, says in (((several, image), "already shows several classes side by side"), (prompts, "one explanation at a time")):
         for explanation in two:
             record(desk, explanation).get_by_label("compare").check()
         expect(reason).to_contain_text(says)

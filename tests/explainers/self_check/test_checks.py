@@ -171,7 +171,7 @@ def test_a_gradient_that_rounding_moves_at_kinks_is_held_against_torchs_in_float
     assert report is not None
     assert "rounding of float32" in {check.name: check.detail for check in report.checks}["gradient"]
 
-    plain = checks._plain
+    plain = checks._run_plain
 
     def other(session: Any, *mode: Any) -> checks._Plain:
         one = plain(session, *mode)

@@ -50,7 +50,7 @@ def test_figures_come_printed_and_as_numbers(site: Site) -> None:
     missing = next(row for row in table["rows"] if row["spec"] == "rollout")["cells"][1]
     assert (missing["value"], missing["printed"]) == (None, "–")
     assert "promises no sum" in table["numbered_notes"][missing["note"] - 1]
-    assert any("too few to tell any two methods apart" in note for note in table["notes"])
+    assert any("cannot tell any two methods apart" in note for note in table["notes"])
 
 
 def test_rows_may_be_models_and_data_sets(site: Site) -> None:

@@ -112,7 +112,7 @@ def test_as_text_json_and_code() -> None:
         (CLRP("okapi"), "no class 'okapi'"),
         (Contrast(CLRP("dog"), "Zebra"), "cannot be set against"),
         (Probability(SGLRP("dog")), "has no probability"),  # type: ignore[arg-type]
-        (CLRP(AnyOf("animal")), "is about one class"),  # type: ignore[arg-type]
+        (CLRP(AnyOf("animal")), "explains a single class"),  # type: ignore[arg-type]
     ],
 )
 def test_what_they_cannot_be(target: Any, said: str) -> None:
@@ -127,5 +127,5 @@ def test_models_that_have_no_such_start() -> None:
     ):
         with pytest.raises(ExplainerError, match=said):
             resolve(target, classes, logits)
-    with pytest.raises(ExplainerError, match="is about one class"):
+    with pytest.raises(ExplainerError, match="explains a single class"):
         resolve(parse_target("clrp:any:animal", LABELS), Classes(LABELS), LOGITS)

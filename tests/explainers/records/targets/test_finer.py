@@ -40,11 +40,11 @@ def test_values_are_the_published_ones(target: Target) -> None:
 
 
 def test_gradients_are_the_published_ones() -> None:
-    gradient = resolve(FinerWeighted(3), CLASSES, LOGITS).target.output_gradient(resolve(FinerWeighted(3), CLASSES, LOGITS).named(LOGITS))
+    gradient = resolve(FinerWeighted(3), CLASSES, LOGITS).target.output_gradient(resolve(FinerWeighted(3), CLASSES, LOGITS).name_logits(LOGITS))
     for place, expected in GRADIENTS.items():
         assert float(gradient[place]) == pytest.approx(expected, abs=1e-9)
     linear = resolve(Finer(3), CLASSES, LOGITS)
-    start = linear.target.output_gradient(linear.named(LOGITS))
+    start = linear.target.output_gradient(linear.name_logits(LOGITS))
     expected = torch.zeros(2, 8, dtype=torch.float64)
     for row, references in enumerate([[6, 2, 1], [4, 2, 0]]):  # torch-cam's
         expected[row, references] = -0.2

@@ -54,7 +54,7 @@ def test_a_file_that_is_refused_or_cut_off_does_not_count(store: OwnModels) -> N
         send(store, upload, "a.json", body(bytes(700_000), bytes(700_000)))
     with pytest.raises(ConnectionError):
         send(store, upload, "b.json", body(bytes(700_000), error=ConnectionError()))
-    with pytest.raises(Problem, match="would lie in a folder"):
+    with pytest.raises(Problem, match="is the name of both a file and a folder"):
         send(store, upload, "a.json/b.json", body(bytes(700_000)))
     assert counted(upload) == (1, 2, ["a.json"])
     assert (upload.folder / "a.json").read_bytes() == b"{}"
