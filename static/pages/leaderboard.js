@@ -92,7 +92,9 @@ function about(run) {
   const broken = run.broken ? ` ${count(run.broken.length, "input")} could not be read and were left out.` : "";
   const unknown = Object.entries(run.unknown ?? {}).map(([label, number]) => `${label} (${number})`);
   const files = dataset.unread ? ` ${count(dataset.unread, "file")} in its folder could not be read.` : "";
-  const missed = unknown.length ? ` Inputs of these classes are left out, as the model does not have them: ${unknown.join(", ")}.` : "";
+  const missed = unknown.length
+    ? ` Inputs of these classes are left out, as the model does not have them: ${unknown.join(", ")}.`
+    : "";
   say(
     "status",
     `${count(inputs, "input")} of ${dataset.title}${without}. ${run.protocol.join(" ")} Lines: intervals of ${100 * kind.level}\u2009%. * ties for first.${missed}${broken}${files}${run.shows_inputs ? " Press a figure to see its examples." : " This run keeps no examples of its inputs."}`,

@@ -118,7 +118,7 @@ function placeOf({ resident }) {
   if (!resident) return null;
   const size = `${(resident.bytes / 1e6).toFixed(resident.bytes < 1e7 ? 1 : 0)}\u2009MB`;
   return resident.place === "device"
-    ? `${size} on ${resident.device}`
+    ? `loaded, ${size} on ${resident.device}`
     : `${size} in the memory of the machine; moves to ${resident.device} when asked`;
 }
 
@@ -157,9 +157,11 @@ function card(model) {
     el(
       "p",
       { class: "kind" },
-      [KINDS[String(model.kind)], model.embedded && "embedded", STATES[model.state]].filter(Boolean).join(" · "),
+      [KINDS[String(model.kind)], model.embedded && "embedded", placeOf(model) ?? STATES[model.state]]
+        .filter(Boolean)
+        .join(" · "),
     ),
-    el("p", { class: "size num" }, [sizeOf(model), placeOf(model)].filter(Boolean).join(" · ")),
+    el("p", { class: "size num" }, sizeOf(model)),
     el("p", {}, model.description),
     model.good_for ? el("p", { class: "good-for" }, el("strong", {}, "Good for "), `${model.good_for}.`) : null,
     place,

@@ -52,7 +52,11 @@ function showMolecule(molecule) {
     for (const plate of workbench.plateSet.everyPlate) /** @type {any} */ (plate).outline?.(new Set(atoms));
   };
   byId("groups").replaceChildren(
-    el("p", { class: "quiet" }, groups.length ? "Known causes in it:" : "This molecule has none of the eight known causes."),
+    el(
+      "p",
+      { class: "quiet" },
+      groups.length ? "Known causes in it:" : "This molecule has none of the eight known causes.",
+    ),
     ...groups.map(({ name, atoms }) =>
       el(
         "button",

@@ -129,7 +129,9 @@ class InputInteraction {
     const others = summaries.filter((other) => other?.model === model && other.state === "done");
     this.others.replaceChildren(...others.map((other) => this.#button(other)));
     this.result.replaceChildren();
-    this.busy.textContent = others.length ? "" : "Explain a second input with this model first: this browser knows of no other.";
+    this.busy.textContent = others.length
+      ? ""
+      : "Explain a second input with this model first: this browser knows of no other.";
     const { other } = this.tool.value;
     if (!other) return;
     this.#mark(other);

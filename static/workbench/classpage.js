@@ -143,7 +143,10 @@ export class ClassPage {
   /** Load the plates of several classes, which a page of one class does without. */
   async #loadVersus() {
     const [{ Versus }] = await Promise.all([import("../plates/versus.js"), addStyleSheet("workbench/wordrows.css")]);
-    this.versus ??= new Versus(byId("plates"), { ...this.options, same: "This method gives the same map for every class." });
+    this.versus ??= new Versus(byId("plates"), {
+      ...this.options,
+      same: "This method gives the same map for every class.",
+    });
   }
 
   /**
