@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from explainers.autograd.saved_values import KeptRecord
 from explainers.autograd.structure.model_structure import ModelStructure
-from explainers.errors import ExplainerError, ran_out_of_memory
+from explainers.errors import ExplainerError, MemoryShortageError, ran_out_of_memory
 from explainers.models.model import Model
 
 #: How far the output of a block that runs again may be from its first, relative to the largest number: kernels may add in another order.
@@ -91,9 +91,9 @@ class Recomputation:
             except Exception as error:
                 if ran_out_of_memory(error):
                     raise
-                raise ExplainerError(_CHANGES) from error
+                raise MemoryShortageError(_CHANGES) from error
             if len(kept) != count or not _are_same(run.output.detach(), output.detach()):
-                raise ExplainerError(_CHANGES)
+                raise MemoryShortageError(_CHANGES)
             self._current = (run, kept)
         return self._current[1]
 

@@ -14,6 +14,7 @@ from functools import partial
 from torch import Tensor
 
 from explainers.autograd.memory import OVERHEAD_FACTOR, bytes_recomputed, estimate_of_one
+from explainers.autograd.recomputation import reason_against_recomputation
 from explainers.errors import MemoryShortageError
 from explainers.models.memory import free_memory, total_memory
 from explainers.models.model import Model
@@ -38,6 +39,8 @@ def explain_in_steps(model: Model, tensors: Mapping[str, Tensor], count: int, ex
             return
         if not recomputed and isinstance(attempt(partial(explain_part, first, 1, False)), Ran):
             return
+        if (reason := reason_against_recomputation(model)) is not None:
+            raise MemoryShortageError(f"Memory ran out for 1 input by {model.name}. {reason} {words_of_kept(model, tensors)}")
         recomputed = True
         tried = attempt(partial(explain_part, first, 1, True))
         if not isinstance(tried, Ran):
@@ -66,8 +69,8 @@ def words_of_kept(model: Model, tensors: Mapping[str, Tensor]) -> str:
     needed, free = OVERHEAD_FACTOR * estimate_of_one(model, tensors), free_memory(model.device)
     there = "" if free is None else f", and {gigabytes(free)} are free"
     return (
-        f"Kept, they take up to {gigabytes(needed)} ({model.device.type}){there}. Leave this method out, choose a smaller model or a "
-        "smaller input, or free memory."
+        f"Kept, all activations take up to {gigabytes(needed)} ({model.device.type}){there}. Leave this method out, choose a smaller "
+        "model or a smaller input, or free memory."
     )
 
 

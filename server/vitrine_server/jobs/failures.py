@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from pathlib import Path
 
-from explainers.errors import ExplainerError, NotInstalledError, ran_out_of_memory
+from explainers.errors import ExplainerError, MemoryShortageError, NotInstalledError, ran_out_of_memory
 from vitrine_server.http.problems import Problem, out_of_memory, unforeseen
 from vitrine_server.json_text import NotJsonError
 
@@ -22,6 +22,10 @@ def problem_of(error: Exception, kind: str, refusal: str) -> Problem:
     """
     if isinstance(error, Problem):
         return error
+    if isinstance(error, MemoryShortageError):
+        return out_of_memory(str(error), "Ask for less, or try again later.")
+    if ran_out_of_memory(error):
+        return out_of_memory("The model and what it works on need more memory than is free now.", "Ask for less, or try again later.")
     if isinstance(error, ExplainerError):
         return Problem(422, refusal, str(error))
     if isinstance(error, NotJsonError):

@@ -123,6 +123,7 @@ class ModelRegistry:
         self.may_load, self._allowed_by = may_load, allowed_by or f"{environment_name('allow_models')} allows it"
         self._lock = threading.RLock()
         self._entries: dict[str, ModelEntry] = {}
+        self._held_by: dict[int, frozenset[str]] = {}  # the names of the models of each host
         for listed in catalogue:
             first = listed.embedded and not any(entry.kind == listed.kind for entry in self._entries.values())
             entry = ModelEntry(listed.name, listed.kind, listed.title, listed.description, listed.embedded, default=first)
@@ -247,7 +248,7 @@ class ModelRegistry:
         with self._lock:
             entry.failure_report = problem.failure_report
             entry.state = "not-installed" if problem.slug == NOT_INSTALLED else "failed"
-            entry.problem, entry.facts = problem, None
+            entry.problem, entry.facts, entry.resident = problem, None, None
             self.tell(entry, "failed", {"problem": problem.to_json()})
             entry.feed.close()
 
@@ -258,9 +259,15 @@ class ModelRegistry:
             if entry is not None and entry.state == "loaded":
                 entry.facts, entry.state, entry.resident = None, "available", None
 
-    def note_residents(self, models: Mapping[str, ResidentModel]) -> None:
-        """Note where the weights of these models are, by name."""
+    def note_residents(self, host: int, models: Mapping[str, ResidentModel]) -> None:
+        """Note which models a host (a number that stands for it) holds now, by name, and where their weights are. A model that it held
+        before is released, unless another host holds it.
+        """
         with self._lock:
+            gone = self._held_by.get(host, frozenset()) - models.keys()
+            self._held_by[host] = frozenset(models)
+            for name in gone.difference(*self._held_by.values()):
+                self.release(name)
             for name, resident in models.items():
                 if name in self._entries:
                     self._entries[name].resident = resident

@@ -16,6 +16,7 @@ from explainers import explain
 from explainers.errors import ran_out_of_memory
 from explainers.models.inputs.depth import WindowedPicture
 from explainers.models.inputs.types import Clip, Crop, PicturePrompt, TextPair
+from explainers.models.loading import device_named
 from explainers.models.memory import release_memory
 from explainers.models.registers.moving import view_of
 from explainers.models.threads import Threads
@@ -70,7 +71,9 @@ class ModelHost:
 
     def __post_init__(self) -> None:
         """Share the memory for models out among the processes that hold them."""
-        self._models = Residency(self.settings.model_memory / self.settings.workers)
+        device = device_named(None if self.settings.device == "auto" else self.settings.device)
+        hosts = self.settings.workers if device.type == "cpu" else 1  # a GPU has one
+        self._models = Residency(self.settings.model_memory / hosts)
 
     def ask(self, request: HostRequest[Result]) -> Stream[Result]:
         """Begin a request and yield its messages, as :meth:`vitrine_server.jobs.host.interface.Host.ask`."""
@@ -113,8 +116,8 @@ class ModelHost:
     def _tell_residents(self, tell: Tell) -> None:
         """Tell the server which models are held, and where, if that has changed."""
         if (models := self._models.resident()) != self._told:
-            self._told = models
             tell(Residents(models))
+            self._told = models
 
     @contextmanager
     def _using(self, name: str, tell: Tell) -> Iterator[Any]:
@@ -136,7 +139,7 @@ class ModelHost:
 
     def _explain(self, request: ExplainRequest, tell: Tell) -> None:
         """Make maps for a question until the turn ends. Raises Problem, or Cancelled if a pause is answered by a stop."""
-        with self._using(request.name, tell) as model, _problems("explanation", "cannot-explain"):
+        with _problems("explanation", "cannot-explain"), self._using(request.name, tell) as model:
             self._explain_with(model, request, tell)
 
     def _explain_with(self, model: Any, request: ExplainRequest, tell: Tell) -> None:
@@ -175,7 +178,7 @@ class ModelHost:
     def _study(self, request: StudyRequest, tell: Tell) -> dict[str, Any]:
         """Run a study and return its answer as JSON. Raises Problem, or Cancelled if a pause is answered by a stop."""
         answers: list[dict[str, Any]] = []
-        with self._using(request.name, tell) as model, _problems("study", "cannot-answer"):
+        with _problems("study", "cannot-answer"), self._using(request.name, tell) as model:
             cancelled = self._pauses(model, tell)
 
             def work() -> None:

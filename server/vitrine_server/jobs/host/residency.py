@@ -64,13 +64,14 @@ class Residency:
             release_memory()
 
     def make_room(self, device: torch.device | None = None) -> bool:
-        """Have the model on ``device`` that is unused for longest leave it (None: on whichever device). Returns False if every model there
-        is in use.
+        """Have the model on ``device`` that is unused for longest leave it (None: any, those in host memory last). Returns False if every
+        model there is in use.
         """
         name = self._oldest(device)
         if name is None:
             return False
         self._leave(name)
+        self._fit(_CPU, name)
         return True
 
     def resident(self) -> dict[str, ResidentModel]:
@@ -108,20 +109,26 @@ class Residency:
         return sum(held.bytes for held in self._held.values() if self._is_on(held, device))
 
     def _oldest(self, device: torch.device | None, newest: str = "") -> str | None:
-        """Return the name of the model that is unused for longest on ``device``, apart from ``newest`` and those in use; for None, of those
-        that are on the device that they compute on.
+        """Return the name of the model that is unused for longest on ``device``, apart from ``newest`` and those in use; for None, on any,
+        those in host memory last.
         """
-        for name, held in self._held.items():
-            is_there = held.place == "device" if device is None else self._is_on(held, device)
-            if is_there and name != newest and not held.open_requests:
-                return name
-        return None
+        free = [name for name, held in self._held.items() if name != newest and not held.open_requests]
+        if device is None:
+            return next(iter(sorted(free, key=lambda name: self._held[name].place == "host")), None)
+        return next((name for name in free if self._is_on(self._held[name], device)), None)
 
     def _leave(self, name: str) -> None:
         held = self._held[name]
-        if held.place == "device" and held.device != _CPU:
-            held.model.module.to(_CPU)
-            held.place = "host"
-        else:
+        held.model.cache.clear()  # it may hold tensors on the device
+        is_parked = held.place == "device" and held.device != _CPU
+        if is_parked:
+            try:
+                held.model.module.to(_CPU)
+                held.place = "host"
+            except Exception as error:
+                if not ran_out_of_memory(error):
+                    raise
+                is_parked = False  # a part of it may have moved: it is loaded again when it is asked for
+        if not is_parked:
             del self._held[name]
         release_memory()

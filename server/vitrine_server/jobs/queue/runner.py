@@ -110,7 +110,7 @@ class Runner(threading.Thread):
         self._scheduler.tidy_store()
         self.host.look_after()
         registry, host = self._scheduler.registry, self.host
-        if self._at_start and host.memory - self._at_start > self._settings.grown_mb * 1e6:
+        if self._at_start and self._own_memory() - self._at_start > self._settings.grown_mb * 1e6:
             log.info("the process of the models (%s) holds %d MB: it is restarted", host.pid, host.memory // 1_000_000)
             self._scheduler.metrics.worker_ended("memory")
             host.close()
@@ -135,10 +135,8 @@ class Runner(threading.Thread):
         def handle_each(message: Message) -> Reply:
             if not isinstance(message, Residents):
                 return handle(message)
-            for name in self.host.models.keys() - message.models.keys():
-                self._scheduler.registry.release(name)
             self.host.models = message.models
-            self._scheduler.registry.note_residents(message.models)
+            self._scheduler.registry.note_residents(id(self.host), message.models)
             return None
 
         return follow(self.host.ask(request, watch), handle_each)
@@ -146,7 +144,7 @@ class Runner(threading.Thread):
     def _bring(self, entry: ModelEntry) -> None:
         """Have the host load a model, and drop those that the registry has dropped."""
         registry, watch = self._scheduler.registry, self._watch(lambda: None, longest=_LONGEST_LOAD)
-        before = self.host.memory if self.host.models else 0
+        before = self._own_memory() if self.host.models else 0
         request = LoadRequest(entry.name, self._device, entry.place, entry.open_options)
 
         def handle(message: Message) -> None:
@@ -169,7 +167,11 @@ class Runner(threading.Thread):
         except Exception as error:
             self._scheduler.load_failed(entry, load_problem(entry.name, error))
         else:
-            self._at_start = (self._at_start if before else 0) + self.host.memory - before
+            self._at_start = (self._at_start if before else 0) + self._own_memory() - before
+
+    def _own_memory(self) -> int:
+        """Return the resident memory of the host in bytes, without the weights that have left a GPU for it."""
+        return self.host.memory - sum(model.bytes for model in self.host.models.values() if model.place == "host")
 
     def _loaded(self, entry: ModelEntry) -> ModelFacts:
         """Return the facts of a model, after loading it into the host if need be. Raises the Problem with which it failed to load."""

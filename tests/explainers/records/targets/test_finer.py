@@ -40,7 +40,8 @@ def test_values_are_the_published_ones(target: Target) -> None:
 
 
 def test_gradients_are_the_published_ones() -> None:
-    gradient = resolve(FinerWeighted(3), CLASSES, LOGITS).target.output_gradient(resolve(FinerWeighted(3), CLASSES, LOGITS).name_logits(LOGITS))
+    weighted = resolve(FinerWeighted(3), CLASSES, LOGITS)
+    gradient = weighted.target.output_gradient(weighted.name_logits(LOGITS))
     for place, expected in GRADIENTS.items():
         assert float(gradient[place]) == pytest.approx(expected, abs=1e-9)
     linear = resolve(Finer(3), CLASSES, LOGITS)

@@ -37,6 +37,7 @@ class Movable(nn.Module):
 class MadeUp:
     device: torch.device
     fails: list[Exception] = field(default_factory=list)
+    cache: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.module = Movable(self.fails)
@@ -117,6 +118,31 @@ def test_a_model_that_does_not_fit_alone_stays_in_host_memory() -> None:
     assert places(residency) == {"moved": "host"}
     with residency.using("moved"):  # memory is free again
         assert places(residency) == {"moved": "device"}
+
+
+def test_a_model_that_cannot_leave_the_gpu_whole_is_gone() -> None:
+    residency = Residency(1.0, memory(10, 10))
+    model = MadeUp(GPU)
+    model.cache["a tensor"] = 1
+    residency.add("a", model)
+    model.module.to = lambda device: (_ for _ in ()).throw(MemoryError())  # type: ignore[method-assign]
+    assert residency.make_room(GPU)
+    assert places(residency) == {}
+    assert not model.cache
+
+
+def test_what_leaves_the_gpu_keeps_within_host_memory_and_leaves_it_last() -> None:
+    residency = Residency(1.0, memory(3, 1))
+    for name in "abc":
+        residency.add(name, MadeUp(GPU))
+    assert residency.make_room(GPU)
+    assert places(residency) == {"a": "host", "b": "device", "c": "device"}
+    assert residency.make_room()
+    assert places(residency) == {"b": "host", "c": "device"}
+    with residency.using("c"):
+        assert residency.make_room()
+        assert places(residency) == {"c": "device"}
+        assert not residency.make_room()
 
 
 def test_models_that_are_not_kept_are_gone() -> None:

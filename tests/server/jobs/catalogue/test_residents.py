@@ -1,0 +1,48 @@
+"""The registry knows which host holds which model, and releases a model once no host holds it."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+from vitrine_server.jobs.catalogue.model_facts import ResidentModel
+from vitrine_server.jobs.catalogue.model_registry import ModelRegistry
+
+HELD = ResidentModel("device", "cpu", 400)
+
+
+def registry_of(*names: str) -> ModelRegistry:
+    """Return a registry of models that are loaded."""
+    listed = [
+        SimpleNamespace(name=name, kind="image", title=name, description="", embedded=True, photos=False, recommended=False,
+                        megabytes=None, good_for="")
+        for name in names
+    ]  # fmt: skip
+    registry = ModelRegistry(listed)
+    for entry in registry.all():
+        facts: Any = SimpleNamespace(kind="image", details={}, device="cpu", weights_digest="", calibration=None)
+        entry.facts, entry.state = facts, "loaded"
+    return registry
+
+
+def states(registry: ModelRegistry) -> dict[str, str]:
+    return {entry.name: entry.state for entry in registry.all()}
+
+
+def test_a_model_is_released_once_no_host_holds_it() -> None:
+    registry = registry_of("a", "b")
+    for host in (1, 2):
+        registry.note_residents(host, {"a": HELD, "b": HELD})
+    registry.note_residents(1, {"b": HELD})
+    assert states(registry) == {"a": "loaded", "b": "loaded"}
+    registry.note_residents(2, {"b": HELD})
+    assert states(registry) == {"a": "available", "b": "loaded"}
+    assert registry.find("a").resident is None
+
+
+def test_where_a_model_is_follows_its_host() -> None:
+    registry = registry_of("a")
+    registry.note_residents(1, {"a": HELD})
+    moved = ResidentModel("host", "cuda:0", 400)
+    registry.note_residents(1, {"a": moved})
+    assert registry.find("a").resident == moved
