@@ -43,5 +43,5 @@ def test_the_gradients_map_is_the_derivative_of_the_logits() -> None:
 
 
 def test_relevance_has_no_linear_map() -> None:
-    with pytest.raises(ExplainerError, match="no linear map"):
+    with pytest.raises(ExplainerError, match="is not linear"):
         Linearised(Recording(wrapped("vit"), inputs("vit", 1)), RULES["deep_taylor"])

@@ -281,3 +281,15 @@ def test_nothing_holds_what_a_failed_pass_made() -> None:
     assert not isinstance(failed, Ran)
     assert ran_out_of_memory(failed)
     assert kept[0]() is None
+
+
+def test_where_blocks_cannot_run_again_the_error_says_why_and_how_many_bytes() -> None:
+    """It is a shortage of memory still: others may make room for it."""
+
+    def explain_part(first: int, number: int, recomputed: bool) -> None:
+        assert not recomputed
+        raise torch.OutOfMemoryError(FULL)
+
+    words = r"Memory ran out for 1 input by .* take more than one row of tokens.* take up to [\d.e-]+ GB \(cpu\)"
+    with pytest.raises(MemoryShortageError, match=words):
+        memory_steps.explain_in_steps(wrapped("swin"), inputs("swin", 1), 1, explain_part)
