@@ -136,7 +136,7 @@ def test_the_mean_over_all_tokens(name: str) -> None:
         joint = (half + torch.eye(len(half))) / 2 @ joint
     close(result["rollout?row=mean"].scores.double(), joint.mean(0))
     for one in result.maps:
-        assert any("mean over all tokens" in note for note in one.notes), one.method
+        assert any("mean over the rows of all tokens" in note for note in one.notes), one.method
 
 
 def test_every_row_that_is_offered_is_read() -> None:

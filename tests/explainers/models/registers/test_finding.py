@@ -56,7 +56,7 @@ def test_what_was_found_is_kept_and_read(tmp_path: Path) -> None:
         read_register_neurons(tmp_path / "register_neurons.json")
 
 
-@pytest.mark.parametrize(("family", "said"), [("bert", "reads words"), ("hf-siglip", "pools its tokens"), ("swin", "one row of tokens")])
+@pytest.mark.parametrize(("family", "said"), [("bert", "reads words"), ("hf-siglip", "pools all tokens"), ("swin", "one row of tokens")])
 def test_models_to_whose_tokens_none_is_added(family: str, said: str) -> None:
     with pytest.raises(ExplainerError, match=said):
         find_register_neurons(wrapped(family), pictures())
