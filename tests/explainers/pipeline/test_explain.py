@@ -195,7 +195,7 @@ def test_completeness(name: str) -> None:
     own = result["input_x_gradient:libra"].completeness_error
     assert own == pytest.approx(abs(result.target.logit - float(result["input_x_gradient:libra"].scores.sum())), rel=1e-3)
     for rule in ("deep_taylor", "lrp", "nonsense"):
-        with pytest.raises(ExplainerError, match="carry gradients"):
+        with pytest.raises(ExplainerError, match="carries gradients"):
             result.completeness(rule)
 
 
