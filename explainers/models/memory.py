@@ -32,10 +32,11 @@ def free_memory(device: torch.device) -> int | None:
         return None
     free = int(psutil.virtual_memory().available)
     try:
-        most, taken = ((_GROUP / name).read_text("utf-8").strip() for name in ("memory.max", "memory.current"))
+        most, taken, counts = ((_GROUP / name).read_text("utf-8").strip() for name in ("memory.max", "memory.current", "memory.stat"))
     except OSError:
         return free
-    return free if most == "max" else max(0, min(free, int(most) - int(taken)))
+    files = next((int(line.split()[1]) for line in counts.splitlines() if line.startswith("inactive_file ")), 0)  # given back when needed
+    return free if most == "max" else max(0, min(free, int(most) - int(taken) + files))
 
 
 def total_memory(device: torch.device) -> int | None:

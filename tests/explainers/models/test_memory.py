@@ -47,10 +47,13 @@ def test_what_is_free_is_what_the_system_and_the_container_leave(monkeypatch: py
     monkeypatch.setattr(memory, "_GROUP", tmp_path)
     assert free_memory(CPU) == 8000
     (tmp_path / "memory.current").write_text("5000\n")
+    (tmp_path / "memory.stat").write_text("anon 4000\ninactive_file 0\n")
     (tmp_path / "memory.max").write_text("max\n")
     assert free_memory(CPU) == 8000
     (tmp_path / "memory.max").write_text("9000\n")
     assert free_memory(CPU) == 4000
+    (tmp_path / "memory.stat").write_text("anon 4000\ninactive_anon 7\ninactive_file 600\n")  # files that were read, given back when needed
+    assert free_memory(CPU) == 4600
     (tmp_path / "memory.max").write_text("99000\n")
     assert free_memory(CPU) == 8000
     assert free_memory(torch.device("meta")) is None
