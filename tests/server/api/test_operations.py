@@ -43,10 +43,10 @@ def test_a_model_that_hangs_in_a_thread_is_said(site: Site, refused: Check) -> N
     """Nothing can end it: whoever watches the server has to know."""
     services = site.client.app.state.services  # type: ignore[attr-defined]
     (runner,) = services.worker.runners
-    runner.host._heard = float("-inf")
+    runner.host._waits_since = float("-inf")
     assert "hangs" in refused(site.client.get("/readyz"), 503, "not-ready")["detail"]
     refused(site.client.get("/healthz"), 503, "stuck")
-    runner.host._heard = None
+    runner.host._waits_since = None
     assert site.get("/healthz") == {"status": "ok"}
 
 
