@@ -84,7 +84,7 @@ def metrics(services: Use) -> PlainTextResponse:
     entries = services.registry.all()
     loaded = sum(entry.state == "loaded" for entry in entries)
     resident = [entry.resident for entry in entries if entry.resident is not None]
-    on_device, on_host = (float(sum(one.bytes for one in resident if one.place == place)) for place in ("device", "host"))
+    on_device, on_host = (float(sum(model.bytes for model in resident if model.place == place)) for place in ("device", "host"))
     gauges = {
         "queue_depth": ("Explanations that wait.", float(services.worker.depth)),
         "models_loaded": ("Models in memory.", float(loaded)),
