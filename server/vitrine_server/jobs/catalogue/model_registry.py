@@ -259,14 +259,13 @@ class ModelRegistry:
             if entry is not None and entry.state == "loaded":
                 entry.facts, entry.state, entry.resident = None, "available", None
 
-    def note_residents(self, host: int, models: Mapping[str, ResidentModel]) -> None:
-        """Note which models a host (a number that stands for it) holds now, by name, and where their weights are. A model that it held
-        before is released, unless another host holds it.
+    def note_residents(self, host: int, models: Mapping[str, ResidentModel], dropped: set[str]) -> None:
+        """Note which models a host (a number that stands for it) holds now, by name, and where their weights are. Those that it
+        ``dropped`` are released, unless another host holds them; those that were lost with its process are not, and are loaded again.
         """
         with self._lock:
-            gone = self._held_by.get(host, frozenset()) - models.keys()
             self._held_by[host] = frozenset(models)
-            for name in gone.difference(*self._held_by.values()):
+            for name in dropped.difference(*self._held_by.values()):
                 self.release(name)
             for name, resident in models.items():
                 if name in self._entries:

@@ -135,8 +135,9 @@ class Runner(threading.Thread):
         def handle_each(message: Message) -> Reply:
             if not isinstance(message, Residents):
                 return handle(message)
+            dropped = self.host.models.keys() - message.models.keys()
             self.host.models = message.models
-            self._scheduler.registry.note_residents(id(self.host), message.models)
+            self._scheduler.registry.note_residents(id(self.host), message.models, dropped)
             return None
 
         return follow(self.host.ask(request, watch), handle_each)

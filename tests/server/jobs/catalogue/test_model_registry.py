@@ -32,17 +32,25 @@ def states(registry: ModelRegistry) -> dict[str, str]:
 def test_a_model_is_released_once_no_host_holds_it() -> None:
     registry = registry_of("a", "b")
     for host in (1, 2):
-        registry.note_residents(host, {"a": HELD, "b": HELD})
-    registry.note_residents(1, {"b": HELD})
+        registry.note_residents(host, {"a": HELD, "b": HELD}, set())
+    registry.note_residents(1, {"b": HELD}, {"a"})
     assert states(registry) == {"a": "loaded", "b": "loaded"}
-    registry.note_residents(2, {"b": HELD})
+    registry.note_residents(2, {"b": HELD}, {"a"})
     assert states(registry) == {"a": "available", "b": "loaded"}
     assert registry.find("a").resident is None
 
 
 def test_where_a_model_is_follows_its_host() -> None:
     registry = registry_of("a")
-    registry.note_residents(1, {"a": HELD})
+    registry.note_residents(1, {"a": HELD}, set())
     moved = ResidentModel("host", "cuda:0", 400)
-    registry.note_residents(1, {"a": moved})
+    registry.note_residents(1, {"a": moved}, set())
     assert registry.find("a").resident == moved
+
+
+def test_models_that_are_lost_with_their_process_stay_loaded() -> None:
+    """So that the next process loads them again."""
+    registry = registry_of("a", "b")
+    registry.note_residents(1, {"a": HELD, "b": HELD}, set())
+    registry.note_residents(1, {"b": HELD}, set())  # a new process has loaded the first of them
+    assert states(registry) == {"a": "loaded", "b": "loaded"}
