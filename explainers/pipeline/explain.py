@@ -28,7 +28,7 @@ from explainers.models.eval_mode import with_gradients
 from explainers.models.inputs.types import ImageInput, Input, Prepared, Side, Single, TextInput
 from explainers.models.model import Model
 from explainers.models.outputs import notes_on_outputs
-from explainers.models.padding import CHANGED_BY_PADDING, of_equal_length
+from explainers.models.padding import of_equal_length
 from explainers.models.registers.moving import OutlierTokens, view_of
 from explainers.models.tf32 import asking_for_tf32
 from explainers.pipeline.abstentions import InputAbstentions
@@ -251,9 +251,11 @@ def _explain(
         rounds = None if next_method is None else partial(_rounds, _named_requests(methods, model), next_method)
         of_windows: dict[str, Any] = {"observer": observer, "check": checker(cancelled), "rounds": rounds}
         return explain_long(explain_batch, model, inputs, windows_of_inputs, target, seed=seed, **of_windows)
-    if model.details.get(CHANGED_BY_PADDING):
-        prepared = inputs if isinstance(inputs, Prepared) else model.prepare(inputs)
-        parts = of_equal_length(model, prepared) if isinstance(inputs, Prepared) or len(prepared) > 1 else [prepared]
+    requests, spellings = ([], {}) if methods is None else read_methods(methods, len(model.blocks))
+    prepared = inputs if isinstance(inputs, Prepared) else model.prepare(inputs)
+    several = isinstance(inputs, list | tuple | Prepared) or len(prepared) > 1
+    if isinstance(inputs, Prepared) or len(prepared) > 1:
+        parts = of_equal_length(model, prepared)  # more than one where padding changes the answers
         if len(parts) > 1:
             options: dict[str, Any] = {"long_texts": long_texts, "observer": observer, "cancelled": cancelled, "precision": precision}
             options |= {"next_method": next_method, "prompts": prompts}
@@ -261,15 +263,12 @@ def _explain(
             return list(
                 chain(*(_explain(model, part, target, methods, seed=at, **options) for part, at in zip(parts, seeds, strict=False)))
             )
-        inputs = parts[0] if isinstance(inputs, Prepared) else inputs
-    requests, spellings = ([], {}) if methods is None else read_methods(methods, len(model.blocks))
-    prepared = inputs if isinstance(inputs, Prepared) else model.prepare(inputs)
+        (prepared,) = parts
     options = {"prompts": prompts, "cancelled": cancelled, "precision": precision}
     work = _Work(model, prepared, target, requests, spellings, seed, observer, next_method, options)
     with with_gradients(), asking_for_tf32(precision == "tf32"):
         explain_in_steps(model, prepared.tensors, len(prepared), work.explain_part)
     explanations = [work.explanations[i] for i in range(len(prepared))]
-    several = isinstance(inputs, list | tuple | Prepared) or len(explanations) > 1
     return explanations if several else explanations[0]
 
 

@@ -114,21 +114,24 @@ class Residency:
         """
         free = [name for name, held in self._held.items() if name != newest and not held.open_requests]
         if device is None:
-            return next(iter(sorted(free, key=lambda name: self._held[name].place == "host")), None)
+            return min(free, key=lambda name: self._held[name].place == "host", default=None)
         return next((name for name in free if self._is_on(self._held[name], device)), None)
 
     def _leave(self, name: str) -> None:
         held = self._held[name]
         held.model.cache.clear()  # it may hold tensors on the device
-        is_parked = held.place == "device" and held.device != _CPU
-        if is_parked:
-            try:
-                held.model.module.to(_CPU)
-                held.place = "host"
-            except Exception as error:
-                if not ran_out_of_memory(error):
-                    raise
-                is_parked = False  # a part of it may have moved: it is loaded again when it is asked for
-        if not is_parked:
+        if held.place == "host" or held.device == _CPU or not _move_to_host(held):
             del self._held[name]
         release_memory()
+
+
+def _move_to_host(held: _Held) -> bool:
+    """Move a model from its device to host memory; return False if that is full, so that the model may be there in part only."""
+    try:
+        held.model.module.to(_CPU)
+    except Exception as error:
+        if not ran_out_of_memory(error):
+            raise
+        return False
+    held.place = "host"
+    return True
