@@ -103,13 +103,8 @@ class Objective:
 
     def __init__(self, side: ImageSide, losses: Losses, teachers: Teachers, stages: int, mean_token: Tensor, seed: int) -> None:
         self.side, self.losses, self.readout, self.seed = side, losses, teachers.readout, seed
-        self.later = teachers.later_stage(stages)
+        self.tokens = functools.partial(later_tokens, teachers.later_stage(stages))
         self.mean_token = mean_token  # (channels,), of patches that are masked
-
-    @torch.inference_mode()
-    def tokens(self, features: Tensor) -> Tensor:
-        """Return the trunk's features at the cut, (B, places, channels), from those of stage 5."""
-        return later_tokens(self.later, features) if len(self.later) else features.float()  # type: ignore[arg-type]
 
     def embed(self, tokens: Tensor, kept: Tensor | None, corner: tuple[int, int] = (0, 0)) -> tuple[Tensor, Tensor]:
         """Return the embeddings of pictures (B, SHARED) and of the patches that are read, (B, n, SHARED), each of length 1."""
@@ -159,8 +154,8 @@ def train(args: argparse.Namespace) -> None:
     make = functools.partial(see, pictures, teachers)
     photos = Batches(ViewStore(folder / "views", CAPACITY), make, args.seed, args.batch, FRESH_EVERY)
     scenes = Scenes(teachers, args.seed)
-    objective = Objective(side, losses, teachers, stages, torch.zeros(0), args.seed)
-    objective.mean_token = objective.tokens(photos(0).features).mean((0, 1)).clone()
+    mean_token = later_tokens(teachers.later_stage(stages), photos(0).features).mean((0, 1)).clone()
+    objective = Objective(side, losses, teachers, stages, mean_token, args.seed)
 
     def batches(first: int) -> Iterator[Batch]:
         for step in range(first, 10**9):

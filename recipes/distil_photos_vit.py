@@ -146,15 +146,8 @@ class Objective:
 
     def __init__(self, student: Student, teachers: Teachers, stages: int, mean_token: Tensor, seed: int) -> None:
         self.student, self.readout, self.seed = student, teachers.readout, seed
-        self.later = teachers.later_stage(stages)
+        self.tokens = functools.partial(later_tokens, teachers.later_stage(stages))
         self.mean_token = mean_token  # (channels,), of patches that are masked
-
-    @torch.inference_mode()
-    def tokens(self, features: Tensor) -> Tensor:
-        """Return the trunk's features at the cut, (B, places, channels), from those of stage 5."""
-        if not len(self.later):  # type: ignore[arg-type]
-            return features.float()
-        return later_tokens(self.later, features)
 
     def __call__(self, views: Views, step: int) -> tuple[Tensor, dict[str, float]]:
         """Return the loss of a step, its parts by name, and the share of pictures on which student and teachers agree about the class."""
@@ -216,8 +209,13 @@ def pick_patches(values: Tensor, kept: Tensor | None) -> Tensor:
     return values.gather(1, kept.view(*kept.shape, *[1] * (values.ndim - 2)).expand(*kept.shape, *values.shape[2:]))
 
 
-def later_tokens(later: nn.Module, features: Tensor) -> Tensor:
-    """Return features after further stages of the trunk, (B, places, channels), from features (B, places, CHANNELS) of stage 5."""
+@torch.inference_mode()
+def later_tokens(later: nn.Sequential, features: Tensor) -> Tensor:
+    """Return the trunk's features at the cut, (B, places, channels), from those of stage 5, (B, places, CHANNELS); ``later`` are the stages
+    between, if there are any.
+    """
+    if not len(later):
+        return features.float()
     side = math.isqrt(features.shape[1])
     x = features.to(FAST_DTYPE).transpose(1, 2).unflatten(2, (side, side)).contiguous(memory_format=torch.channels_last)
     return later(x).flatten(2).transpose(1, 2).float()  # type: ignore[no-any-return]
@@ -236,10 +234,10 @@ def learning_rate_factor(step: int, progress: float) -> float:
 class Watch:
     """Agreement with the teachers on photos that no step sees, written to ``curve.jsonl``."""
 
-    def __init__(self, student: Student, teachers: Teachers, later: nn.Module, data: Path, out: Path) -> None:
+    def __init__(self, student: Student, teachers: Teachers, later: nn.Sequential, data: Path, out: Path) -> None:
         images = torch.from_numpy(np.stack([crop_centre(Image.open(path)) for path in sharp_files(data, held_back=True)]))
         views = [teachers.see(batch) for batch in images.split(32)]
-        self.tokens = [later_tokens(later, part.features) if len(later) else part.features.float() for part in views]  # type: ignore[arg-type]
+        self.tokens = [later_tokens(later, part.features) for part in views]
         self.wanted = torch.cat([part.logits.float() for part in views])
         self.student, self.path = student, out / "curve.jsonl"
 
@@ -387,7 +385,7 @@ def run(
     step, spent = 0, 0.0
     if state is None or state["stages"] != args.stages:
         features = batches(0).features
-        tokens = Objective(student, teachers, args.stages, torch.zeros(0), args.seed).tokens(features)
+        tokens = later_tokens(teachers.later_stage(args.stages), features)
         mean_token = tokens.mean((0, 1)).clone()
         if state is not None:
             move_to_other_stage_(student, state, features.float(), tokens)

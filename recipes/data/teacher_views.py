@@ -61,7 +61,7 @@ class Teachers:
         """The matrix (CLASSES, LOCAL_DIRECTIONS) that turns the mean of ``Views.local`` over places into logits, nearly."""
         return self.lite0.readout[:, :LOCAL_DIRECTIONS]
 
-    def later_stage(self, stages: int) -> nn.Module:
+    def later_stage(self, stages: int) -> nn.Sequential:
         """Return the layers of the trunk from stage 5 to the cut after stage ``stages``, in `FAST_DTYPE`."""
         return self.lite0.late[: stages - EARLY_STAGE]
 
