@@ -27,8 +27,10 @@ from recipes.networks.feature_shift import Mover
 from recipes.networks.trunk import Seen, autocast
 from recipes.networks.vits import encode_features
 from recipes.networks.written_clip import read
-from recipes.train_photos_vit import TEMPERATURE, choose_patches, divergence, target
 
+TEMPERATURE = 2.0
+KEPT_SHARES = (0.3, 0.4, 0.5, 0.75, 1.0)  # shares of the patches that a step may keep
+WINDOW_SHARE = 0.35  # share of the steps with removed patches whose kept ones form a rectangle
 SMOOTHING = 0.1
 COSINE_WEIGHT = 2.0  # weight of the cosine between a picture's embedding and the names that are true of it
 PHOTOS, SCENES = 32, 16  # number of each in a step
@@ -37,6 +39,38 @@ LOSS_PATCHES = 10  # patches of each picture that a patch loss reads
 PHOTO_PATCH_WEIGHT, SCENE_PATCH_WEIGHT = 0.5, 1.0  # weights of the patch losses
 MIN_OBJECT_SHARE = 0.4  # share of an object's patches among those kept for it to count as there
 MAX_LOG_SCALE = math.log(100)  # largest logarithm of the scale
+
+
+def choose_patches(rng: np.random.Generator, number: int, grid: int) -> tuple[Tensor | None, bool]:
+    """Choose the patches of ``number`` pictures that a step keeps, (number, n) or None for all, and whether they form a rectangle in
+    each.
+    """
+    share = rng.choice(KEPT_SHARES)
+    if share == 1:
+        return None, False
+    if rng.random() >= WINDOW_SHARE:
+        return torch.from_numpy(rng.random((number, grid**2))).argsort(1)[:, : round(grid**2 * share)], False
+    tall = int(rng.integers(math.ceil(grid * share), grid + 1))
+    wide = min(grid, max(1, round(grid**2 * share / tall)))
+    top, left = (torch.from_numpy(rng.integers(0, grid - size + 1, (number, 1, 1))) for size in (tall, wide))
+    places = (top + torch.arange(tall)[:, None]) * grid + left + torch.arange(wide)
+    return places.flatten(1), True
+
+
+def target(batch: Seen, kept: Tensor | None, window: bool, readout: Tensor) -> Tensor:
+    """Return the logits to learn: the teacher's; where only a window is seen, moved by what lies in it more or less than elsewhere."""
+    logits = batch.logits.float()
+    if kept is None or not window:
+        return logits
+    local = batch.local.float()
+    inside = local.gather(1, kept[..., None].expand(-1, -1, local.shape[-1])).mean(1)
+    return logits + (inside - local.mean(1)) @ readout.T
+
+
+def divergence(logits: Tensor, wanted: Tensor) -> Tensor:
+    """Return the Kullback-Leibler divergence of the softened answers, scaled so that its gradient is that of unsoftened ones."""
+    soft = (wanted / TEMPERATURE).log_softmax(1)
+    return TEMPERATURE**2 * F.kl_div((logits.float() / TEMPERATURE).log_softmax(1), soft, log_target=True, reduction="batchmean")
 
 
 class ImageSide(nn.Module):

@@ -1,7 +1,7 @@
 """``clip`` behind an early cut of its trunk: the Transformer of ``photos-vit``, tuned to lie near the prompts that are true of a picture.
 
 The text side is that of a finished clip and stays as it is (as in Zhai et al., "LiT", CVPR 2022). The image side begins as a trained
-``photos-vit`` (``distil_photos_vit``). Its projection begins as the pseudo-inverse of the embeddings of the classes' names, applied to the
+``photos-vit`` (``train_photos_vit``). Its projection begins as the pseudo-inverse of the embeddings of the classes' names, applied to the
 classifier: a picture lies where the names that the classifier gives it lie. Then it learns
 
 - of photos, mosaics and pasted parts, which classes they show: in every step each class goes by its name, a synonym or a group's name;
@@ -32,23 +32,12 @@ from recipes.data.clip import Drawn, draw_scenes
 from recipes.data.pictures import Pictures
 from recipes.data.prompts import classes
 from recipes.data.teacher_views import Batches, Teachers, Views, ViewStore
-from recipes.distil_photos_vit import (
-    ATTENTION_DROPOUT,
-    CAPACITY,
-    FRESH_EVERY,
-    SHAPE,
-    choose_patches,
-    later_tokens,
-    pick_patches,
-    prepare_basis,
-    prepare_step,
-    see,
-)
 from recipes.evaluation import MODELS
 from recipes.networks.trunk import autocast
 from recipes.networks.vits import create, encode_features, load, plain_attention
+from recipes.photos_objective import choose_patches, later_tokens, pick_patches, prepare_step
 from recipes.train_clip import save
-from recipes.train_photos_vit import ARCHITECTURE
+from recipes.train_photos_vit import ARCHITECTURE, ATTENTION_DROPOUT, CAPACITY, FRESH_EVERY, SHAPE, prepare_basis, see
 from recipes.training import add_common_arguments, fit, schedule
 
 PHOTO_PATCH_WEIGHT, SCENE_PATCH_WEIGHT = 1.0, 1.0  # weights of the losses of patches

@@ -46,7 +46,7 @@ from recipes.detectors import fit_detectors
 from recipes.networks.feature_shift import Mover
 from recipes.networks.pruning import save_tokenizer
 from recipes.networks.text_tower import VOCABULARY
-from recipes.networks.trunk import STAGES, Teacher
+from recipes.networks.trunk import STAGES, Teacher, teacher_trunk
 from recipes.networks.vits import create, to_half
 from recipes.networks.written_clip import (
     LAST_FEATURES,
@@ -57,7 +57,7 @@ from recipes.networks.written_clip import (
     tuned_parameters,
     write_detectors,
 )
-from recipes.train_photos_vit import ARCHITECTURE, teacher_trunk
+from recipes.train_photos_vit import ARCHITECTURE
 from recipes.train_reviews_bert import encoder_folder
 from recipes.training import add_common_arguments, fit, schedule
 

@@ -1,10 +1,11 @@
 """``photos-vit``: a Vision Transformer that names what a photo shows, one of ImageNet's 1,000 classes.
 
-Its patches are the places of a pretrained convolutional trunk, which stays as it is (a hybrid, as in Dosovitskiy et al., "An Image is Worth
-16x16 Words", ICLR 2021). After the whole trunk the Transformer is written (``networks.written_photos_vit``) from the weights of its own
-network. After fewer stages, or with ``--minutes``, it learns from what that network says of photos without labels (Hinton et al.,
-"Distilling the Knowledge in a Neural Network", 2015): a separate process makes the pictures and shows them to the trunk; the
-training sees batches again, with other patches left out, until the next is ready.
+Its patches are the places of a pretrained convolutional trunk, cut off early and kept as it is (a hybrid, as in Dosovitskiy et al., "An
+Image is Worth 16x16 Words", ICLR 2021). The Transformer learns from ordinary random weights what two convolutional teachers say of photos
+without labels; ``photos_objective`` says what is asked of it. Pictures are whole photos, pairs and mosaics (``data.pictures``), and
+attention weights are dropped at random, so that the Transformer has work to do.
+
+The length is counted in seconds of the processor, so that a training that waits for other work does not lose any.
 """
 
 from __future__ import annotations
@@ -13,212 +14,277 @@ import explainers.embedded.architectures  # noqa: F401  (before timm)
 
 # isort: split
 import argparse
-import collections
 import functools
 import json
-import math
-import queue
-import threading
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import numpy as np
 import torch
 import torch.nn.functional as F
+from PIL import Image
+from safetensors import safe_open
+from safetensors.torch import save_file
 from timm.models.vision_transformer import VisionTransformer
 from torch import Tensor, nn
 
-from explainers.embedded.architectures import MEAN, STD, efficientnet_trunk, fold_batch_norms
+from explainers.embedded.architectures import MEAN, STD
 from explainers.errors import ExplainerError
 from recipes.calibration import calibrate, draw_unknowable, write
-from recipes.data.pictures import SIDE, Pictures
+from recipes.data.pictures import SIDE, Pictures, crop_centre, sharp_files
 from recipes.data.prompts import classes
+from recipes.data.teacher_views import Batches, Teachers, Views, ViewStore
 from recipes.data.unseen_photos import LabelledPhotos, missing_reason, read_photos
-from recipes.networks.feature_shift import Mover
-from recipes.networks.trunk import DIRECTIONS, STAGES, Seen, Teacher, efficientnet
-from recipes.networks.vits import answer, create, encode_features, load, plain_attention, save
-from recipes.networks.written_photos_vit import compose, model_args
-from recipes.networks.written_weights import ridge_regression
-from recipes.training import add_common_arguments, endless, fit, schedule
+from recipes.muon import Muon
+from recipes.networks.trunk import autocast, teacher_trunk
+from recipes.networks.vits import answer, create, encode_features, load, plain_attention, save, to_half
+from recipes.networks.written_weights import RIDGE, ridge_regression
+from recipes.photos_objective import Objective, Student, divergence, later_tokens
+from recipes.training import average_, save_checkpoint
 
 ARCHITECTURE = "vitrine_efficient"
+SHAPE = {"img_size": SIDE, "embed_dim": 256, "depth": 6, "num_heads": 4}
+ATTENTION_DROPOUT = 0.1
+BASIS_BATCHES = 12  # batches on which the directions of the teacher's last features are found
+FRESH_EVERY = 3  # steps of which one makes new views; the others draw some that are kept
+CAPACITY = 250_000  # views of each size that are kept
+WARM_UP_STEPS = 300
+COOL_DOWN = 0.2  # the last share of the hours, in which the learning rate falls to 0
+AVERAGE_DECAY = 0.999
+WATCH_EVERY_STEPS = 100
+SECONDS_PER_HOUR = 3600.0
 PICTURES_PER_KIND = 60  # pictures of each unknowable kind that the threshold is fitted to
-TEMPERATURE = 2.0
-LOCAL_WEIGHT = 0.5  # weight of the loss of patch tokens at the start; it falls to 0
-MAX_RECENT_BATCHES, MIN_RECENT_BATCHES = 64, 4  # batches that may come again, and how many there must be before any does
-KEPT_SHARES = (0.3, 0.4, 0.5, 0.75, 1.0)  # shares of the patches that a step may keep
-WINDOW_SHARE = 0.35  # share of the steps with removed patches whose kept ones form a rectangle
-FIT_BATCHES, FIT_PATCH_STEP = (
-    12,
-    8,
-)  # number of batches that the first weights are fitted to, and every how many-th of their patches is used
-RIDGE = 0.01
-
-Batch = TypeVar("Batch")
 
 
-class Student(nn.Module):
-    """The trained part of the model: the Transformer, and a head that predicts the teacher's local features from patch tokens and is
-    dropped later.
-    """
-
-    def __init__(self, vit: VisionTransformer) -> None:
-        super().__init__()
-        self.vit = vit
-        self.local_head = nn.Linear(vit.num_features, DIRECTIONS)
+def process_seconds() -> float:
+    """Return the processor seconds that this process has used."""
+    return time.process_time()
 
 
-class Stream(Generic[Batch]):
-    """A source of training batches: new ones as soon as they are made, and in between some of the last ones again."""
-
-    def __init__(self, make: Callable[[np.random.Generator], Batch], seed: int) -> None:
-        self.make, self.seed = make, seed
-
-    def __call__(self, first: int, workers: int = 1) -> Iterator[Batch]:
-        """Yield batches made in a process next to the training, which does not wait for them; with 0 workers made here, always new."""
-        batches = endless(self.make, [self.seed, 2, first], 0, workers)
-        if not workers:
-            yield from batches
-        fresh: queue.Queue[Batch] = queue.Queue(maxsize=4)
-        threading.Thread(target=lambda: [fresh.put(batch) for batch in batches], daemon=True).start()
-        recent: collections.deque[Batch] = collections.deque(maxlen=MAX_RECENT_BATCHES)
-        rng = np.random.default_rng([self.seed, 3, first])
-        while True:
-            if len(recent) < MIN_RECENT_BATCHES or not fresh.empty():
-                recent.append(fresh.get())
-                yield recent[-1]
-            else:
-                yield recent[rng.integers(len(recent))]
+def learning_rate_factor(step: int, progress: float) -> float:
+    """Return the learning rate as a share of the highest: a warm-up, a plateau that any length of training shares, a linear end."""
+    return min(1.0, (step + 1) / WARM_UP_STEPS, max(0.0, (1 - progress) / COOL_DOWN))
 
 
-def teacher_view(pictures: Pictures, teacher: Teacher, rng: np.random.Generator) -> Seen:
-    """Return the teacher's view of a batch of new pictures."""
-    return teacher.see(pictures(rng))
+class Watch:
+    """Agreement with the teachers on photos that no step sees, written to ``curve.jsonl``."""
+
+    def __init__(self, student: Student, teachers: Teachers, later: nn.Sequential, data: Path, out: Path) -> None:
+        images = torch.from_numpy(np.stack([crop_centre(Image.open(path)) for path in sharp_files(data, held_back=True)]))
+        views = [teachers.see(batch) for batch in images.split(32)]
+        self.tokens = [later_tokens(later, part.features) for part in views]
+        self.wanted = torch.cat([part.logits.float() for part in views])
+        self.student, self.path = student, out / "curve.jsonl"
+
+    def __call__(self, weights: dict[str, Tensor], row: dict[str, float]) -> None:
+        """Measure the averaged weights on the held-back photos and append a row to ``curve.jsonl``."""
+        current = {name: value.clone() for name, value in self.student.state_dict().items()}
+        self.student.load_state_dict(weights)
+        self.student.eval()
+        with torch.inference_mode(), autocast():
+            encoded = [encode_features(self.student.vit, batch)[:, 0] for batch in self.tokens]
+            logits = torch.cat([self.student.answer(batch) for batch in encoded]).float()
+        self.student.load_state_dict(current)
+        self.student.train()
+        top5 = logits.topk(5, 1).indices
+        best = self.wanted.argmax(1)
+        row |= {
+            "held_back_agreement": float((logits.argmax(1) == best).float().mean()),
+            "held_back_agreement_top5": float((top5 == best[:, None]).any(1).float().mean()),
+            "held_back_divergence": float(divergence(logits, self.wanted)),
+        }
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps({name: round(value, 4) for name, value in row.items()}) + "\n")
 
 
-def choose_patches(rng: np.random.Generator, number: int, grid: int) -> tuple[Tensor | None, bool]:
-    """Choose the patches of ``number`` pictures that a step keeps, (number, n) or None for all, and whether they form a rectangle in
-    each.
-    """
-    share = rng.choice(KEPT_SHARES)
-    if share == 1:
-        return None, False
-    if rng.random() >= WINDOW_SHARE:
-        return torch.from_numpy(rng.random((number, grid**2))).argsort(1)[:, : round(grid**2 * share)], False
-    tall = int(rng.integers(math.ceil(grid * share), grid + 1))
-    wide = min(grid, max(1, round(grid**2 * share / tall)))
-    top, left = (torch.from_numpy(rng.integers(0, grid - size + 1, (number, 1, 1))) for size in (tall, wide))
-    places = (top + torch.arange(tall)[:, None]) * grid + left + torch.arange(wide)
-    return places.flatten(1), True
-
-
-def target(batch: Seen, kept: Tensor | None, window: bool, readout: Tensor) -> Tensor:
-    """Return the logits to learn: the teacher's; where only a window is seen, moved by what lies in it more or less than elsewhere."""
-    logits = batch.logits.float()
-    if kept is None or not window:
-        return logits
-    local = batch.local.float()
-    inside = local.gather(1, kept[..., None].expand(-1, -1, local.shape[-1])).mean(1)
-    return logits + (inside - local.mean(1)) @ readout.T
-
-
-def divergence(logits: Tensor, wanted: Tensor) -> Tensor:
-    """Return the Kullback-Leibler divergence of the softened answers, scaled so that its gradient is that of unsoftened ones."""
-    soft = (wanted / TEMPERATURE).log_softmax(1)
-    return TEMPERATURE**2 * F.kl_div((logits.float() / TEMPERATURE).log_softmax(1), soft, log_target=True, reduction="batchmean")
-
-
-def write_start_(vit: VisionTransformer, teacher: Teacher, batches: list[Seen]) -> None:
-    """Set the first weights of the Transformer, in place: written ones after the whole trunk, else a head fitted to ``batches``."""
-    if teacher.stages == STAGES:
-        compose(vit, teacher, torch.cat([batch.tokens[:, ::FIT_PATCH_STEP].float().flatten(0, 1) for batch in batches]))
-    else:
-        fit_head(vit, batches)
-
-
-@torch.no_grad()
-def fit_head(vit: VisionTransformer, batches: list[Seen]) -> None:
-    """Set the head by ridge regression from the class token to the teacher's logits, in place."""
-    x = torch.cat([encode_features(vit, batch.tokens.float())[:, 0] for batch in batches])
-    y = torch.cat([batch.logits for batch in batches]).double()
-    weight, bias = ridge_regression(x, y - y.mean(1, keepdim=True), RIDGE)
-    vit.head.weight.copy_(weight)
-    vit.head.bias.copy_(bias)
-
-
-def begin(pictures: Pictures, stages: int, seed: int) -> tuple[Teacher, list[Seen]]:
-    """Return a teacher with a fitted basis, and its view of the first batches."""
-    teacher = Teacher(stages)
-    images = [pictures(np.random.default_rng([seed, 1, number])) for number in range(FIT_BATCHES)]
-    teacher.fit_basis(images)
-    return teacher, [teacher.see(batch) for batch in images]
+def optimizers(student: Student, rate: float) -> list[torch.optim.Optimizer]:
+    """Return the optimizers of a student: Muon (Jordan et al., 2024) for the matrices of the blocks, AdamW for the rest."""
+    named = [(name, value) for name, value in student.named_parameters() if value.requires_grad]
+    matrices = [value for name, value in named if ".blocks." in name and value.ndim == 2]
+    others = [value for name, value in named if not (".blocks." in name and value.ndim == 2)]
+    groups = [{"params": [v for v in others if v.ndim > 1]}, {"params": [v for v in others if v.ndim <= 1], "weight_decay": 0.0}]
+    return [
+        Muon(matrices, lr=rate, weight_decay=0.05),
+        torch.optim.AdamW(groups, lr=rate, weight_decay=0.05, fused=True),
+    ]
 
 
 def train(args: argparse.Namespace) -> None:
-    """Make and write the model folder ``args.out`` (arguments: ``add_arguments``).
+    """Train for ``args.hours`` hours of the processor in all, at most ``args.until`` of them now, and write the folder ``args.out``.
 
-    Raises ExplainerError if nothing would be learned on a part of the trunk, whose Transformer is not written, and if no training is left
-    to go on with.
+    It goes on where ``args.out`` holds a checkpoint. Raises ExplainerError if that checkpoint is of another cut or length.
     """
-    learns = bool(args.steps or args.minutes)
-    if args.stages != STAGES and not learns:
-        raise ExplainerError(f"after {args.stages} of the trunk's {STAGES} stages it has to learn: give --minutes or --steps")
-    if args.resume and not learns:
-        raise ExplainerError("--resume goes on with a training: give the --minutes or --steps that it began with")
+    torch.set_num_threads(1)
     torch.manual_seed(args.seed)
-    pictures = Pictures(args.data, args.batch)
-    teacher, batches = begin(pictures, args.stages, args.seed)
-    shape, names = model_args(SIDE, args.stages), [row["label"] for row in classes()]
-    vit = load(args.start) if args.start is not None else create(ARCHITECTURE, names, shape)
+    args.out.mkdir(parents=True, exist_ok=True)
+    pictures, teachers = Pictures(args.data, args.batch), Teachers()
+    state = load_state(args)
+    prepare_basis(teachers, pictures, args.seed, args.out / "basis.pt")
+    shape = {**SHAPE, "trunk_stages": args.stages}
+    names = [row["label"] for row in classes()]
+    vit = create(ARCHITECTURE, names, {**shape, "attn_drop_rate": ATTENTION_DROPOUT})
     vit.patch_embed.backbone.load_state_dict(teacher_trunk(args.stages))
-    if args.start is None:
-        write_start_(vit, teacher, [batch for batch in batches if batch.tokens.shape[1] == vit.patch_embed.num_patches])
-    if learns:
-        distil(vit, teacher, batches, pictures, args)
+    vit.patch_embed.backbone.requires_grad_(False)
+    plain_attention(vit, "cpu")
+    student = Student(vit, teachers.lite0.readout, teachers.lite0.bias)
+    later = teachers.later_stage(args.stages)
+    batches = Batches(
+        ViewStore(args.out / "views", CAPACITY), functools.partial(see, pictures, teachers), args.seed, args.batch, FRESH_EVERY
+    )
+    run(student, batches, teachers, Watch(student, teachers, later, args.data, args.out), args, state)
     save(vit, args.out, ARCHITECTURE, names, shape, MEAN, STD)
     write_labels(args.out)
     if missing_reason(args.data) is None:
-        write(args.out, calibrate_model(vit, read_photos(args.data)))
+        write(args.out, calibrate_model(load(args.out), read_photos(args.data)))
     else:
         print(f"{missing_reason(args.data)}; without it the model has no calibration.json")
 
 
-def distil(vit: VisionTransformer, teacher: Teacher, batches: list[Seen], pictures: Pictures, args: argparse.Namespace) -> None:
-    """Train the Transformer on the teacher's answers, in place."""
-    plain_attention(vit, args.device)
-    move = Mover(teacher, batches) if args.stages == STAGES else None
-    student = Student(vit)
-    vit.patch_embed.backbone.requires_grad_(False)
-    student.to(args.device)
-    grid, kind = vit.patch_embed.grid_size[0], args.device.split(":")[0]
-    readout = teacher.readout.to(args.device)
+def see(pictures: Pictures, teachers: Teachers, rng: np.random.Generator) -> Views:
+    """Return the teachers' views of a batch of new pictures."""
+    return teachers.see(pictures(rng))
 
-    def loss(batch: Seen, progress: float, step: int) -> tuple[Tensor, float]:
-        rng = np.random.default_rng([args.seed, 4, step])
-        batch = Seen(*(part.to(args.device) for part in (move(batch, rng) if move else batch)))
-        side = math.isqrt(batch.tokens.shape[1])
-        corner = int(rng.integers(grid - side + 1)), int(rng.integers(grid - side + 1))
-        kept, window = choose_patches(rng, len(batch.tokens), side)
-        kept = None if kept is None else kept.to(args.device)
-        with torch.autocast(kind, torch.bfloat16):
-            x = encode_features(vit, batch.tokens.float(), kept, corner)
-            logits, local_answers = vit.head(x[:, 0]), student.local_head(x[:, 1:])
-        wanted = target(batch, kept, window, readout)
-        local = batch.local.float()
-        local = local if kept is None else local.gather(1, kept[..., None].expand(-1, -1, local.shape[-1]))
-        value = divergence(logits, wanted) + LOCAL_WEIGHT * (1 - progress) * F.mse_loss(local_answers.float(), local) / local.var()
-        return value, float((logits.argmax(1) == wanted.argmax(1)).float().mean())
 
-    fit(
-        student,
-        Stream(functools.partial(teacher_view, pictures, teacher), args.seed),
-        loss,
-        **schedule(args),
-        rate=args.rate,
-        decay=0.995,
-        muon=lambda n: ".blocks." in n,
-    )
+def prepare_basis(teachers: Teachers, pictures: Pictures, seed: int, path: Path) -> None:
+    """Fit the directions of the teacher's last features, or read those that the stored views were made with."""
+    names = ("basis", "centre", "readout", "bias")
+    if path.exists():
+        for name, value in torch.load(path, weights_only=True).items():
+            setattr(teachers.lite0, name, value)
+        return
+    teachers.lite0.fit_basis([pictures(np.random.default_rng([seed, 1, number])) for number in range(BASIS_BATCHES)])
+    torch.save({name: getattr(teachers.lite0, name) for name in names}, path)
+
+
+def load_state(args: argparse.Namespace) -> dict[str, Any] | None:
+    """Return the checkpoint in ``args.out``, or the small one at ``args.start``; None if there is neither.
+
+    Raises ExplainerError if the checkpoint in ``args.out`` is after another stage of the trunk. Of a small one after another stage only
+    the weights are returned, for a new training.
+    """
+    path = args.out / "checkpoint.pt"
+    if path.exists():
+        state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+    elif args.start is not None:
+        return load_small_checkpoint(args.start)
+    else:
+        return None
+    if state["stages"] != args.stages:
+        raise ExplainerError(f"{path} is after stage {state['stages']}: give --stages {state['stages']}, or another --out")
+    return state
+
+
+def save_small_checkpoint(checkpoint: Path, path: Path) -> None:
+    """Write a checkpoint of under 10 MB with which a training can continue elsewhere: averaged weights in float16, without the trunk, the
+    optimizers and the model's own head, which can all be made again.
+    """
+    state = torch.load(checkpoint, map_location="cpu", weights_only=True)
+    left_out = ("vit.patch_embed.backbone.", "vit.head.")
+    weights = {name: value for name, value in state["average"].items() if not name.startswith(left_out)}
+    counters = {name: str(state[name]) for name in ("step", "spent", "stages")}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    save_file(to_half({**weights, "mean_token": state["mean_token"]}), path, counters)
+
+
+def load_small_checkpoint(path: Path) -> dict[str, Any]:
+    """Return the state of a training that `save_small_checkpoint` wrote: weights and counters, no optimizers."""
+    with safe_open(path, "pt") as file:
+        counters = file.metadata()
+        weights = {name: file.get_tensor(name).float() for name in file.keys()}  # noqa: SIM118  (no mapping)
+    mean_token = weights.pop("mean_token")
+    return {
+        "model": weights, "average": dict(weights), "optimizers": [], "mean_token": mean_token,
+        "step": int(counters["step"]), "spent": float(counters["spent"]), "stages": int(counters["stages"]),
+    }  # fmt: skip
+
+
+@torch.no_grad()
+def move_to_other_stage_(student: Student, state: Mapping[str, Any], old_tokens: Tensor, tokens: Tensor) -> None:
+    """Give a student, in place, the averaged weights of another one behind another stage of the trunk.
+
+    Its projection of patches is fitted: applied to the trunk's features after its own stage, ``tokens`` (B, places, channels), it is as
+    near as possible to the other's projection of the features after the other stage, ``old_tokens`` (B, places, other channels).
+    """
+    weights = dict(state["average"])
+    old = [weights.pop(f"vit.patch_embed.proj.{name}") for name in ("weight", "bias")]
+    wanted = F.linear(old_tokens, old[0].flatten(1), old[1]).flatten(0, 1)
+    weight, bias = ridge_regression(tokens.flatten(0, 1), wanted, RIDGE)
+    student.load_state_dict(weights, strict=False)
+    projection = student.vit.patch_embed.proj
+    projection.weight.copy_(weight.view_as(projection.weight))
+    projection.bias.copy_(bias)
+
+
+def run(
+    student: Student, batches: Batches, teachers: Teachers, watch: Watch, args: argparse.Namespace, state: dict[str, Any] | None
+) -> None:
+    """Train until the hours are spent; the student then holds the averaged weights."""
+    steppers = optimizers(student, args.rate)
+    average = {name: value.clone() for name, value in student.state_dict().items()}
+    step, spent = 0, 0.0
+    if state is None or state["stages"] != args.stages:
+        features = batches(0).features
+        tokens = later_tokens(teachers.later_stage(args.stages), features)
+        mean_token = tokens.mean((0, 1)).clone()
+        if state is not None:
+            move_to_other_stage_(student, state, features.float(), tokens)
+            average = {name: value.clone() for name, value in student.state_dict().items()}
+    else:
+        is_whole = bool(state["optimizers"])  # a small checkpoint holds neither these nor the trunk
+        student.load_state_dict(state["model"], strict=is_whole)
+        for stepper, saved in zip(steppers if is_whole else (), state["optimizers"], strict=True):
+            stepper.load_state_dict(saved)
+        average |= state["average"]
+        step, spent, mean_token = state["step"], state["spent"], state["mean_token"]
+    objective = Objective(student, teachers, args.stages, mean_token, args.seed)
+    started, written = process_seconds() - spent, time.monotonic()
+    length, until = args.hours * SECONDS_PER_HOUR, min(args.hours, args.until or args.hours) * SECONDS_PER_HOUR
+    sums: dict[str, float] = {}
+    next_hour = int(spent / SECONDS_PER_HOUR) + 1  # after which averaged weights are kept
+    student.train()
+
+    def checkpoint() -> None:
+        save_checkpoint(
+            {
+                "model": student.state_dict(), "optimizers": [stepper.state_dict() for stepper in steppers], "average": average,
+                "step": step, "spent": process_seconds() - started, "mean_token": mean_token, "stages": args.stages,
+            },
+            args.out / "checkpoint.pt",
+        )  # fmt: skip
+
+    while (now := process_seconds() - started) < until:
+        for stepper in steppers:
+            for group in stepper.param_groups:
+                group["lr"] = args.rate * learning_rate_factor(step, now / length)
+        loss, parts = objective(batches(step), step)
+        student.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(student.parameters(), 1.0)
+        for stepper in steppers:
+            stepper.step()
+        step += 1
+        average_(average, student, step, AVERAGE_DECAY)
+        for name, value in parts.items():
+            sums[name] = sums.get(name, 0.0) + value
+        if step % WATCH_EVERY_STEPS == 0:
+            hours = (process_seconds() - started) / SECONDS_PER_HOUR
+            row = {"step": step, "hours": hours, **{name: value / WATCH_EVERY_STEPS for name, value in sums.items()}}
+            row["views"] = float(sum(batches.store.counts.values()))
+            watch(average, row)
+            sums = {}
+        if now >= next_hour * SECONDS_PER_HOUR:
+            save_file(
+                to_half(student.vit_weights(average)), args.out / f"average-after-{next_hour:02d}-hours.safetensors", {"format": "pt"}
+            )
+            next_hour += 1
+        if time.monotonic() - written > 60 * args.checkpoint_minutes:
+            checkpoint()
+            written = time.monotonic()
+    checkpoint()
+    student.vit.load_state_dict(student.vit_weights(average))
+    student.eval()
 
 
 def write_labels(folder: Path) -> None:
@@ -233,27 +299,31 @@ def calibrate_model(vit: VisionTransformer, photos: LabelledPhotos) -> dict[str,
     return calibrate(answer(vit, photos.images), photos.truth(), strange)
 
 
-def teacher_trunk(stages: int) -> dict[str, Tensor]:
-    """Return the weights of the trunk in full precision, named as in a ``vitrine_efficient``."""
-    network = fold_batch_norms(efficientnet(stride=16))
-    trunk = efficientnet_trunk(stages)
-    trunk.load_state_dict(nn.Sequential(network.conv_stem, network.bn1, *network.blocks[:stages]).state_dict())
-    return trunk.state_dict()
-
-
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command-line arguments that ``train`` reads."""
-    add_common_arguments(parser, minutes=0)
     parser.add_argument("--data", type=Path, required=True, help="folder that holds sharp/ and tiny_imagenet/")
-    parser.add_argument("--rate", type=float, default=1e-3, help="highest learning rate")
-    parser.add_argument("--batch", type=int, default=128, help="pictures a step (default 128)")
     parser.add_argument(
-        "--stages", type=int, default=STAGES, choices=(5, 6, 7), help="of the trunk's 7 stages, how many to keep (default 7)"
+        "--out",
+        type=Path,
+        required=True,
+        help="folder of model, checkpoint and kept views; goes on from what it holds",
     )
-    parser.add_argument("--start", type=Path, help="folder of a photos-vit whose weights to go on from")
+    parser.add_argument("--stages", type=int, default=6, choices=(5, 6), help="of the trunk's 7 stages, how many to keep (default 6)")
+    parser.add_argument("--start", type=Path, help="a small checkpoint to go on from where OUT holds none, as recipes/checkpoints has one")
+    parser.add_argument("--hours", type=float, default=14.0, help="hours of the processor in all, which set the learning rate (default 14)")
+    parser.add_argument("--until", type=float, help="stop after so many of them, to go on later")
+    parser.add_argument("--rate", type=float, default=1.5e-3, help="highest learning rate")
+    parser.add_argument("--batch", type=int, default=128, help="pictures a step (default 128)")
+    parser.add_argument("--checkpoint-minutes", type=float, default=5.0, help="minutes between checkpoints (default 5)")
+    parser.add_argument("--seed", type=int, default=0)
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     add_arguments(parser)
-    train(parser.parse_args())
+    parser.add_argument("--write-small-checkpoint", type=Path, metavar="FILE", help="only write OUT's checkpoint to FILE, in under 10 MB")
+    arguments = parser.parse_args()
+    if arguments.write_small_checkpoint:
+        save_small_checkpoint(arguments.out / "checkpoint.pt", arguments.write_small_checkpoint)
+    else:
+        train(arguments)

@@ -18,7 +18,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from explainers.embedded.architectures import MEAN, STD, fold_batch_norms
+from explainers.embedded.architectures import MEAN, STD, efficientnet_trunk, fold_batch_norms
 from explainers.installation import not_installed
 
 STAGES = 7
@@ -56,6 +56,14 @@ def efficientnet(size: int = 0, stride: int = 32) -> nn.Module:
     model: nn.Module = timm.create_model(f"tf_efficientnet_lite{size}", output_stride=stride).eval()
     load_trained(model, weights_file(size))
     return model
+
+
+def teacher_trunk(stages: int) -> dict[str, Tensor]:
+    """Return the weights of the trunk in full precision, named as in a ``vitrine_efficient``."""
+    network = fold_batch_norms(efficientnet(stride=16))
+    trunk = efficientnet_trunk(stages)
+    trunk.load_state_dict(nn.Sequential(network.conv_stem, network.bn1, *network.blocks[:stages]).state_dict())
+    return trunk.state_dict()
 
 
 def normalise(images: Tensor) -> Tensor:

@@ -59,9 +59,7 @@ def untrained() -> object:
         patch.setattr(trunk, "weights_file", lambda size=0: Path(str(size)))
         patch.setattr(trunk, "load_trained", fill)
         patch.setattr(Teacher, "fit_basis", remembered(Teacher.fit_basis))
-        patch.setattr(train_photos_vit, "FIT_BATCHES", 2)
         patch.setattr(train_photos_vit, "PICTURES_PER_KIND", 4)
-        patch.setattr(train_photos_vit.Stream, "__call__", functools.partialmethod(train_photos_vit.Stream.__call__, workers=0))
         yield
 
 

@@ -19,6 +19,7 @@ from recipes import clip_images, clip_texts, distil_clip, train_photos_vit
 from recipes.data import clip as data
 from recipes.data.pictures import SIDE
 from recipes.data.prompts import classes
+from recipes.networks.trunk import teacher_trunk
 from recipes.networks.vits import create, save
 from tests.recipes.support.tiny_encoder import VOCABULARY
 
@@ -32,7 +33,7 @@ def photos_vit(untrained: None, tmp_path_factory: pytest.TempPathFactory) -> Pat
     folder = tmp_path_factory.mktemp("photos-vit")
     names = [row["label"] for row in classes()]
     vit = create(train_photos_vit.ARCHITECTURE, names, {**SHAPE, "trunk_stages": STAGES})
-    vit.patch_embed.backbone.load_state_dict(train_photos_vit.teacher_trunk(STAGES))
+    vit.patch_embed.backbone.load_state_dict(teacher_trunk(STAGES))
     with torch.no_grad():
         vit.head.weight.normal_()
         vit.head.bias.normal_()

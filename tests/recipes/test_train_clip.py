@@ -65,8 +65,8 @@ def test_classes_go_by_labels_synonyms_and_groups() -> None:
 
 def test_what_the_teacher_says_of_classes_is_summed_over_words() -> None:
     logits = torch.tensor([[2.0, 1.0, 0.0]])
-    sums = (clip_images.merge_classes(logits, torch.tensor([0, 1, 1])) / train_photos_vit.TEMPERATURE).exp()
-    soft = (logits / train_photos_vit.TEMPERATURE).softmax(1)
+    sums = (clip_images.merge_classes(logits, torch.tensor([0, 1, 1])) / clip_images.TEMPERATURE).exp()
+    soft = (logits / clip_images.TEMPERATURE).softmax(1)
     torch.testing.assert_close(sums, torch.tensor([[float(soft[0, 0]), float(soft[0, 1] + soft[0, 2])]]))
 
 

@@ -22,7 +22,7 @@ from recipes.data.pictures import SIDE, crop_centre
 from recipes.data.prompts import classes
 from recipes.evaluation import CONTROL, JUDGED_METHOD, MODELS, photos
 from recipes.evaluation.photos import BARS, PhotoAnswers, answers, random_half, worst
-from recipes.networks import vits, written_photos_vit
+from recipes.networks import vits
 from tests.recipes.support.made_up_data import CAR, ZEBRA
 
 ZEBRA_CLASS = next(index for index, row in enumerate(classes()) if row["wnid"] == ZEBRA)
@@ -33,7 +33,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An untrained photos-vit that calls everything a zebra."""
     out = tmp_path_factory.mktemp("vit")
     torch.manual_seed(0)
-    shape, labels = written_photos_vit.model_args(SIDE, 5), [row["label"] for row in classes()]
+    shape, labels = {**train_photos_vit.SHAPE, "trunk_stages": 5}, [row["label"] for row in classes()]
     vit = vits.create(train_photos_vit.ARCHITECTURE, labels, shape)
     torch.nn.init.zeros_(vit.head.bias)
     vit.head.bias.data[ZEBRA_CLASS] = 20.0
