@@ -16,7 +16,7 @@ from explainers.evaluation.rows import RUN, temporary_path
 from explainers.evaluation.sanity_maps import MAPS_OF_CHANGED_INPUTS
 from explainers.json_records import Record, describe
 from explainers.methods import Request, parse
-from explainers.methods.presets import PRESETS
+from explainers.methods.presets import METHOD_SETS
 from explainers.methods.requests import distinct_specs
 from explainers.methods.requirements import for_probability, variants
 from explainers.metrics import METRICS, Metric, find_metrics
@@ -225,7 +225,7 @@ def asks_again(metrics: Sequence[Metric]) -> bool:
 
 def _specs(name: str, model: Model) -> list[str]:
     """Return the specs that a name stands for: its own, or those of a set of methods."""
-    sets = {preset.name: preset for preset in PRESETS}
+    sets = {preset.name: preset for preset in METHOD_SETS}
     if name == "all":
         return [variant.spec for variant in variants(model) if variant.reason is None]
     return sets[name].specs(variants(model)) if name in sets else [name]

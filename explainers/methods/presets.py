@@ -1,4 +1,4 @@
-"""Sets of methods to begin with: the pages, the API and the command line offer the same ones."""
+"""Sets of methods to begin with: the pages offer the small ones, the command line and measurements also the set of all quick methods."""
 
 from __future__ import annotations
 
@@ -40,19 +40,32 @@ class PresetOfVariants(Record, name="Preset"):
 
 
 _CHEFER = ("transformer_attribution", "generic_attention", "raw_attention", "rollout", "gradcam_attention", "partial_lrp", "lrp")
+_LIBRAGRAD = tuple(
+    f"{name}:libra"
+    for name in (
+        "input_x_gradient",
+        "attcat",
+        "generic_attention",
+        "token_tm",
+        "gradcam_plus",
+        "hirescam",
+        "xgradcam_plus",
+        "fullgrad_plus",
+    )
+)
 _LRP = ("lrp", "partial_lrp", "input_x_gradient:conservative", "input_x_gradient:attnlrp", "transformer_attribution")
 
+MOST_IN_A_PRESET = 8  # methods, controls not counted: what one panel can show
+
 PRESETS = (
-    Preset("default", "Default", "A dozen from every school, all quick.", lambda variant: variant.default),
+    Preset("default", "Default", "Quick methods of four families, and a control.", lambda variant: variant.default),
     Preset(
         "chefer",
         "Chefer et al.",
         "Both methods of Chefer et al. with the baselines of their tables.",
         lambda variant: variant.spec in _CHEFER,
     ),
-    Preset(
-        "libragrad", "LibraGrad", "Every quick method under the rule Libra.", lambda variant: variant.rule == "libra" and not variant.slow
-    ),
+    Preset("libragrad", "LibraGrad", "Methods of the paper's tables under its rule.", lambda variant: variant.spec in _LIBRAGRAD),
     Preset("lrp-family", "LRP", "Layer-wise relevance propagation, from the baseline to AttnLRP.", lambda variant: variant.spec in _LRP),
     Preset(
         "perturbation",
@@ -60,5 +73,9 @@ PRESETS = (
         "Hide parts and ask again. Slow.",
         lambda variant: METHODS[variant.method_name].family == "perturbation",
     ),
-    Preset("quick", "Everything quick", "Every method with every rule of its own, but the slow ones.", lambda variant: not variant.slow),
 )
+
+#: A set too large for a page, for measurements.
+QUICK = Preset("quick", "Everything quick", "Every method with every rule of its own, but the slow ones.", lambda variant: not variant.slow)
+#: The sets that a measurement takes by name.
+METHOD_SETS = (*PRESETS, QUICK)

@@ -108,7 +108,7 @@ def say_reading(stay: Estimate, chance: float, unit: str) -> str:
     if stay.value >= SAME_ANSWERS:
         return f"{first} The answers hardly need it. Maps that follow attention from {unit} to {unit}, as rollout does, say little of them."
     return (
-        f"{first} The answers need it: the token of a {unit} stands for others too, so read attention of all blocks, not of the last alone."
+        f"{first} The answers need it: each {unit}'s token stands for others too, so read attention of all blocks, not of the last alone."
     )
 
 

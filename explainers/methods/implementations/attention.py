@@ -56,7 +56,6 @@ def drop_class_token(trace: Trace, scores: Tensor) -> Tensor:
     needs=("attention", "class_token"),
     class_attention="last",
     passes="1 forward",
-    default=True,
     about=About(
         formula=(r"s_j = \frac{1}{H} \sum_h A^L_{h,c,j}",),
         words=(
@@ -132,7 +131,6 @@ def rollout(trace: Trace, start_layer: int = 0) -> Tensor:
     signed=False,
     needs=("attention", "class_token"),
     class_attention="last",
-    default=True,
     options={"integrated": INTEGRATED},
     reads=("attentions[-1]", "class_attentions"),
     about=About(
@@ -223,7 +221,7 @@ POOLED_ATTCAT = (
     signed=True,
     summed=True,
     needs=("attention", "one_attention"),
-    named={"libra": Name("AttCAT · Libra", RULES["libra"].source, default=True, names_rule=True)},
+    named={"libra": Name("AttCAT · Libra", RULES["libra"].source, names_rule=True)},
     options={
         "integrated": INTEGRATED,
         "published_code": Option(

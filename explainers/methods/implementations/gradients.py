@@ -58,7 +58,7 @@ def _note_epsilon(trace: Trace, method: str) -> None:
     default=True,
     promise=Promise(("libra",), "the explained number, but for what the biases add", not_with={"at": "pixels"}),
     named={
-        "libra": Name("Input × Gradient · Libra", LIBRAGRAD, default=True, names_rule=True),
+        "libra": Name("Input × Gradient · Libra", LIBRAGRAD, names_rule=True),
         "conservative": Name("Conservative LRP", ALI.with_note("its LRP (AH+LN)"), default=True),
         "conservative-attention": Name("Conservative LRP, attention alone", ALI.with_note("its LRP (AH)")),
         "attnlrp": Name("AttnLRP", ATTNLRP, default=True),

@@ -9,7 +9,7 @@ import pytest
 
 from explainers.datasets import DATASETS
 from explainers.methods import parse
-from explainers.methods.presets import PRESETS
+from explainers.methods.presets import METHOD_SETS
 from explainers.metrics import METRICS
 from tests.conftest import ROOT
 from vitrine_server.cli import build_parser, main
@@ -45,7 +45,7 @@ def test_an_experiment_names_what_there_is(path: Path) -> None:
     assert options["dataset"] in DATASETS
     assert set(options["metrics"]) <= set(METRICS)
     assert len(set(options["methods"])) == len(options["methods"])
-    sets = {preset.name for preset in PRESETS}
+    sets = {preset.name for preset in METHOD_SETS}
     assert all(spec in sets or parse(spec) for spec in options["methods"])
 
 
