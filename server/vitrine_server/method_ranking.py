@@ -10,6 +10,7 @@ from typing import Annotated, Any
 from explainers.evaluation.marks import best_methods
 from explainers.evaluation.statistics import rank_methods
 from explainers.json_records import Record, describe
+from explainers.methods.presets import MOST_IN_A_PRESET
 from explainers.methods.registry import METHODS, is_control
 from explainers.methods.specs import Spec
 from explainers.methods.variants import Variant
@@ -175,9 +176,10 @@ def _method_rankings(together: bool) -> dict[str, MethodRanking]:
 
 
 def default_specs(ranking: MethodRanking | None, variants: Iterable[Variant]) -> list[str]:
-    """Return the specs that a page shows by default: the declared ones, and the one with the best rank in each family.
+    """Return the specs that a page shows by default: `MOST_IN_A_PRESET` methods at most, and the controls.
 
-    Only ``variants`` that can run and are not slow count. For several prompts a spec may have options, where it was measured with them.
+    The method with the best rank in each family comes first, then the methods declared as default by their ranks. Only ``variants`` that
+    can run and are not slow count. For several prompts a spec may have options, where it was measured with them.
     """
     able = {variant.spec: variant for variant in variants if variant.reason is None}
     best: dict[str, str] = {}
@@ -187,8 +189,11 @@ def default_specs(ranking: MethodRanking | None, variants: Iterable[Variant]) ->
         variant = able.get(Spec.parse(spec).variant)
         if variant is not None and not variant.slow:
             best.setdefault(METHODS[variant.method_name].family, spec)
-    shown = [spec for spec, variant in able.items() if variant.default or spec in best.values()]
-    return [*shown, *(spec for spec in best.values() if spec not in able)]
+    declared = [spec for spec, variant in able.items() if variant.default]
+    methods = sorted((spec for spec in declared if not is_control(spec)), key=lambda spec: ranks.get(spec, len(ranks) + 1))
+    chosen = list(dict.fromkeys([*best.values(), *methods]))[:MOST_IN_A_PRESET]
+    shown = {*chosen, *(spec for spec in declared if is_control(spec))}
+    return [*(spec for spec in able if spec in shown), *(spec for spec in chosen if spec not in able)]
 
 
 def ranking_for(kind: str, model: str | None = None, together: bool = False) -> MethodRanking | None:
