@@ -360,7 +360,9 @@ class Recording:
         return self.nodes.may_enter_attention(x) or (self.nodes.has_rows_of_block(x) and not has_plan(self.model))
 
     def _weighs(self, product: Node) -> bool:
-        """Return whether a matrix product may multiply attention weights with values, whatever was done to the weights after their softmax."""
+        """Return whether a matrix product may multiply attention weights with values, whatever was done to the weights
+        after their softmax.
+        """
         running = self.nodes.running
         return product.role == Role.CONTEXT or (running is not None and bool(softmaxes_behind(product.inputs, running)))
 

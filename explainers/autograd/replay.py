@@ -149,7 +149,9 @@ def _autocast_of(tensor: Tensor) -> tuple[str, bool, torch.dtype]:
 
 @contextmanager
 def _as_in_forward(ctx: Any) -> Iterator[None]:
-    """Run the code inside this context without function modes and with the autocast settings of the forward pass that ``ctx`` belongs to."""
+    """Run the code inside this context without function modes and with the autocast settings of the forward pass that
+    ``ctx`` belongs to.
+    """
     device, enabled, dtype = ctx.autocast
     with torch._C.DisableTorchFunction():
         if enabled or torch.is_autocast_enabled(device):

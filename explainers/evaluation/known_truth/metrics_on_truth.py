@@ -267,7 +267,9 @@ def _mean_of(taus: Sequence[tuple[float, Numbers, TruthInWorld]]) -> TruthOfKind
 
 
 def _agreement(tau: float, draws: Numbers, methods: int, of: int) -> TruthAgreement:
-    """Return the agreement ``tau`` with the confidence interval of its ``draws`` (draws,); it compares ``methods`` out of ``of`` methods."""
+    """Return the agreement ``tau`` with the confidence interval of its ``draws`` (draws,); it compares ``methods`` out
+    of ``of`` methods.
+    """
     low, high = np.nanquantile(draws, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     return TruthAgreement(tau=_number(tau), low=_number(low), high=_number(high), methods=methods, of=of)
 
