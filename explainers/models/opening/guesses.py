@@ -98,7 +98,9 @@ def _of_timm(shapes: Shapes, installed: bool) -> list[str]:
 
 
 def picture_side(shapes: Shapes) -> int | None:
-    """Return the side, in pixels, of the square pictures for which a ViT has position embeddings; None if their number does not tell."""
+    """Return the side, in pixels, of the square pictures for which a ViT has position embeddings, from the shapes of its weights; None if
+    that cannot be derived from their number.
+    """
     positions, patch = shapes.get("pos_embed"), shapes.get("patch_embed.proj.weight")
     if positions is None or patch is None or len(positions) != 3 or len(patch) != 4:
         return None
