@@ -75,7 +75,9 @@ _SOUNDS, _SERIES = ("input_values", "input_features"), ("past_values", "past_tim
 
 
 def why_unread(module: nn.Module, library: Library) -> str | None:
-    """Return the reason why a module of transformers cannot be explained, and which one to use instead; None if unknown."""
+    """Return why a module of transformers cannot be explained because of what it reads (sounds, series of numbers, or a picture and a text
+    together), and what can be opened instead; None if it reads none of these.
+    """
     if library != "transformers":
         return None
     takes = inspect.signature(module.forward).parameters
