@@ -125,7 +125,7 @@ class HeadMaps(Record):
     """One row of the map of every attention head in some blocks: the scores from one token to all tokens, of one quantity for one target.
 
     blocks   number of the block -> (H, S), real tokens only; None if the block has no attention map over its tokens
-    token  index of the row's token among the S tokens; None for the mean over all rows
+    token    index of the row's token among the S tokens; None for the mean over all rows
     content  bool (S,): which tokens stand for patches or words
 
     In JSON scores have four digits: one for each patch in raster order, or for each token of a text; ``token`` is an index in that same
