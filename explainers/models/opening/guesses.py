@@ -63,7 +63,9 @@ def digest_of_shapes(shapes: Shapes) -> str:
 
 
 class TimmRow(NamedTuple):
-    """A row of the table of architectures: ``side`` is that of its pictures in pixels, None if timm does not say."""
+    """One architecture of timm in the table by which weights are recognised: its name, the side of its pictures in pixels (None if timm
+    does not say), and whether timm has weights for it.
+    """
 
     name: str
     side: int | None
