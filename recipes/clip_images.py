@@ -40,7 +40,9 @@ MAX_LOG_SCALE = math.log(100)  # largest logarithm of the scale
 
 
 class ImageSide(nn.Module):
-    """The image side of ``clip``: the tower, its projection, which drops the channels that are no names, and the scale of the logits."""
+    """The image side of ``clip``: the Vision Transformer, the projection of its class token to embeddings, which leaves out the channels
+    that do not stand for names, and the scale of the logits.
+    """
 
     def __init__(self, vit: VisionTransformer) -> None:
         super().__init__()

@@ -114,7 +114,10 @@ def choose_patches(rng: np.random.Generator, number: int, grid: int) -> tuple[Te
 
 
 def target(batch: Seen, kept: Tensor | None, window: bool, readout: Tensor) -> Tensor:
-    """Return the logits to learn: the teacher's; where only a window is seen, moved by what lies in it more or less than elsewhere."""
+    """Return the logits (B, classes) that the student is to learn: the teacher's. If it sees only a rectangle of patches (``window``), they
+    are corrected by the difference between the teacher's local features there and in the whole picture, which ``readout`` turns into
+    logits.
+    """
     logits = batch.logits.float()
     if kept is None or not window:
         return logits
@@ -124,13 +127,17 @@ def target(batch: Seen, kept: Tensor | None, window: bool, readout: Tensor) -> T
 
 
 def divergence(logits: Tensor, wanted: Tensor) -> Tensor:
-    """Return the Kullback-Leibler divergence of the softened answers, scaled so that its gradient is that of unsoftened ones."""
+    """Return the Kullback-Leibler divergence of the probabilities of ``logits`` (B, classes) from those of ``wanted``, both softened by a
+    temperature, and multiplied by its square so that the gradient keeps its size.
+    """
     soft = (wanted / TEMPERATURE).log_softmax(1)
     return TEMPERATURE**2 * F.kl_div((logits.float() / TEMPERATURE).log_softmax(1), soft, log_target=True, reduction="batchmean")
 
 
 def write_start_(vit: VisionTransformer, teacher: Teacher, batches: list[Seen]) -> None:
-    """Set the first weights of the Transformer, in place: written ones after the whole trunk, else a head fitted to ``batches``."""
+    """Set the Transformer's weights with which training begins, in place: weights computed without training if it reads the whole trunk,
+    else random ones with a head fitted to ``batches``.
+    """
     if teacher.stages == STAGES:
         compose(vit, teacher, torch.cat([batch.tokens[:, ::FIT_PATCH_STEP].float().flatten(0, 1) for batch in batches]))
     else:
@@ -148,7 +155,7 @@ def fit_head(vit: VisionTransformer, batches: list[Seen]) -> None:
 
 
 def begin(pictures: Pictures, stages: int, seed: int) -> tuple[Teacher, list[Seen]]:
-    """Return a teacher with a fitted basis, and its view of the first batches."""
+    """Return a teacher whose basis is fitted to the first batches of ``pictures``, and its outputs for these batches."""
     teacher = Teacher(stages)
     images = [pictures(np.random.default_rng([seed, 1, number])) for number in range(FIT_BATCHES)]
     teacher.fit_basis(images)
@@ -158,8 +165,8 @@ def begin(pictures: Pictures, stages: int, seed: int) -> tuple[Teacher, list[See
 def train(args: argparse.Namespace) -> None:
     """Make and write the model folder ``args.out`` (arguments: ``add_arguments``).
 
-    Raises ExplainerError if nothing would be learned on a part of the trunk, whose Transformer is not written, and if no training is left
-    to go on with.
+    Raises ExplainerError if no length of training is given although the model reads only a part of the trunk (for which the Transformer's
+    weights cannot be written without training), or although a training is to be resumed.
     """
     learns = bool(args.steps or args.minutes)
     if args.stages != STAGES and not learns:
