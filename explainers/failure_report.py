@@ -57,7 +57,7 @@ def without_paths(text: str, private: Iterable[str] = ()) -> str:
 
 
 def _frames(error: BaseException) -> list[str]:
-    """Return where in the code the deepest cause of an error arose: the last places as texts, "package/file:line function"."""
+    """Return the last places in the code that led to the deepest cause of ``error``, each as "package/file:line function"."""
     while error.__cause__ is not None:
         error = error.__cause__
     frames = [f"{_place(frame.filename)}:{frame.lineno} {frame.name}" for frame in traceback.extract_tb(error.__traceback__)]

@@ -29,8 +29,8 @@ class JsonField:
     key    its name; empty: as in Python
     kind   its type, where another than in Python
     write  makes plain data of the value; None: as :func:`plain` does
-    tag    of a field that may hold one of several records: the key that tells which it is
-    is_required  False: it is written, and documents of earlier versions lack it
+    tag    for a field that may hold one of several kinds of records: the key whose value names the kind
+    is_required  False if documents of earlier versions lack the field
     without      keys of a record inside that are left out
     """
 
@@ -63,14 +63,16 @@ def describe(
     tag: str = "",
     is_required: bool = True,
 ) -> JsonField:
-    """Describe a field that is always there; see :class:`JsonField`."""
+    """Return the :class:`JsonField` of a field that is always in the JSON; the arguments are fields of that class."""
     return JsonField(text=text, key=key, kind=kind, write=write, tag=tag, is_required=is_required)
 
 
 def optional(
     text: str = "", *, key: str = "", kind: Any = None, write: Callable[[Any], Any] | None = None, keep_empty: bool = False
 ) -> JsonField:
-    """Describe a field that is left out, and not null, where it is None or an empty collection; ``keep_empty`` leaves an empty one in."""
+    """Return the :class:`JsonField` of a field that is left out of the JSON, and not null, if it is None or an empty collection; with
+    ``keep_empty`` an empty collection is written. The other arguments are fields of that class.
+    """
     return JsonField(text=text, key=key, kind=kind, write=write, is_optional=True, keeps_empty=keep_empty)
 
 
@@ -164,7 +166,7 @@ def _mark(hint: Any) -> JsonField:
 
 
 def _json_type(hint: Any, mark: JsonField) -> Any:
-    """Return the type that a field of a record has in JSON."""
+    """Return the type that a field of a record has in JSON, from its annotated type ``hint`` and its :class:`JsonField`."""
     kind = get_args(hint)[0] if get_origin(hint) is Annotated else hint
     kind = kind if mark.kind is None else mark.kind
     if mark.is_optional and get_origin(kind) in (Union, UnionType):  # where it is None it is not there
@@ -179,7 +181,7 @@ def schema_of(record: Any, name: str = "", base: Any = None, without: tuple[str,
     name     of the model; empty: that of the record
     base     a model whose fields come first, and stay as they are where the record has them too
     without  keys that are left out
-    partial  whether a document may lack any of the record's own fields, as while it is made
+    partial  whether a document may lack any of the record's own fields, such as one that is not finished
     """
     from pydantic import ConfigDict, Field, create_model  # the command line and the library write JSON without it
 

@@ -137,7 +137,10 @@ def calibrate_scenes(known: Tensor, unknown: Tensor) -> dict[str, Any]:
 
 
 def _best_threshold(known: Tensor, unknown: Tensor, calibration: Calibration, stay: float, what: str, others: str) -> dict[str, Any]:
-    """Choose the score and its threshold: the share ``stay`` of known answers lies above it, and as many unknown ones as possible below."""
+    """Choose the score and its threshold, and return them as an entry of ``calibration.json``: the share ``stay`` of the ``known`` answers
+    (logits (N, classes)) lies above it, and as many of the ``unknown`` ones as possible below. ``what`` and ``others`` are the words for
+    both in its sentence.
+    """
     lines = {name: float(values.quantile(1 - stay)) for name, values in scores(known, calibration).items()}
     below = {name: float((values < lines[name]).float().mean()) for name, values in scores(unknown, calibration).items()}
     score = max(below, key=below.__getitem__)

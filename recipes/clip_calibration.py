@@ -72,7 +72,9 @@ def write_prompt_words(model: Model, folder: Path) -> PromptWords:
 
 
 def quantise(embeddings: Tensor) -> Tensor:
-    """Quantise embeddings to int8 (N, D): each row is scaled so that its largest number is 127; its direction is what counts."""
+    """Convert embeddings (N, D) to int8: each row is scaled so that its largest magnitude is 127, which keeps its direction; only that is
+    used.
+    """
     return (embeddings / embeddings.abs().amax(1, keepdim=True) * 127).round().to(torch.int8).contiguous()
 
 
@@ -121,8 +123,8 @@ def word_threshold(words: PromptWords, made_up: Tensor) -> dict[str, Any]:
 
 
 def prompt_thresholds(answers: NDArray[np.float64], asked: Sequence[PromptQuestion]) -> dict[str, list[dict[str, Any]]]:
-    """Return the abstention thresholds for each kind of prompt that was asked about; ``answers`` are the cosines of patches (photos,
-    prompts).
+    """Return the abstention thresholds for prompts as lists by kind of abstention, each for one kind of prompt. They are fitted to
+    ``answers``, the cosines of patches (photos, prompts), and the truth of the prompts ``asked``.
     """
     lines: dict[str, list[dict[str, Any]]] = {"untaught": [], "not_in_picture": [], "perhaps_in_picture": []}
     for kind in PROMPT_KINDS:
@@ -152,8 +154,8 @@ def prompt_thresholds(answers: NDArray[np.float64], asked: Sequence[PromptQuesti
 
 
 def _describe_misses(answers: NDArray[np.float64], asked: Sequence[PromptQuestion], kind: str, line: float) -> str:
-    """Return a sentence saying how much of what is there is found at a threshold: of large things, of small ones and of those without a
-    class; empty if not asked.
+    """Return a sentence on which shares of the prompts of this ``kind`` that are true of a photo have a cosine above the threshold
+    ``line``: for large things, for small ones and for things without a class of ImageNet. Empty if no such prompt was asked.
     """
 
     def found(has_class: bool, which: Callable[[PromptQuestion], NDArray[np.bool_] | None]) -> NDArray[np.bool_]:
@@ -179,7 +181,9 @@ def _describe_misses(answers: NDArray[np.float64], asked: Sequence[PromptQuestio
 def split_by_truth(
     answers: NDArray[np.float64], asked: Sequence[PromptQuestion], kind: str
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the cosines of all prompts of a kind, with the photos that plainly show what they name, and with those that do not show it."""
+    """Return two arrays from the cosines ``answers`` (photos, prompts) of all prompts of a ``kind``: those with photos that plainly show
+    what the prompt names, and those with photos that do not show it.
+    """
 
     def of(where: Callable[[PromptQuestion], NDArray[np.bool_]]) -> NDArray[np.float64]:
         parts = [answers[where(question), place] for place, question in enumerate(asked) if question.kind == kind]

@@ -58,7 +58,10 @@ def choose_patches(rng: np.random.Generator, number: int, grid: int) -> tuple[Te
 
 
 def target(batch: Seen, kept: Tensor | None, window: bool, readout: Tensor) -> Tensor:
-    """Return the logits to learn: the teacher's; where only a window is seen, moved by what lies in it more or less than elsewhere."""
+    """Return the logits (B, classes) that the student is to learn: the teacher's. If it sees only a rectangle of patches (``window``), they
+    are corrected by the difference between the teacher's local features there and in the whole picture, which ``readout`` turns into
+    logits.
+    """
     logits = batch.logits.float()
     if kept is None or not window:
         return logits
@@ -68,13 +71,17 @@ def target(batch: Seen, kept: Tensor | None, window: bool, readout: Tensor) -> T
 
 
 def divergence(logits: Tensor, wanted: Tensor) -> Tensor:
-    """Return the Kullback-Leibler divergence of the softened answers, scaled so that its gradient is that of unsoftened ones."""
+    """Return the Kullback-Leibler divergence of the probabilities of ``logits`` (B, classes) from those of ``wanted``, both softened by a
+    temperature, and multiplied by its square so that the gradient keeps its size.
+    """
     soft = (wanted / TEMPERATURE).log_softmax(1)
     return TEMPERATURE**2 * F.kl_div((logits.float() / TEMPERATURE).log_softmax(1), soft, log_target=True, reduction="batchmean")
 
 
 class ImageSide(nn.Module):
-    """The image side of ``clip``: the tower, its projection, which drops the channels that are no names, and the scale of the logits."""
+    """The image side of ``clip``: the Vision Transformer, the projection of its class token to embeddings, which leaves out the channels
+    that do not stand for names, and the scale of the logits.
+    """
 
     def __init__(self, vit: VisionTransformer) -> None:
         super().__init__()

@@ -65,10 +65,9 @@ class Texts(NamedTuple):
 
 
 class Lesson(NamedTuple):
-    """The prompts of one training step of the text side, in three parts, and what each part shall be near.
-
-    The first name the class ``synonyms`` (S,), the next the classes ``groups`` (G, classes), each row summing to 1, and the last are
-    ``held`` (H, SHARED), length 1.
+    """The prompts of one training step of the text side, in three parts, and the target of each. The first S prompts are synonyms of the
+    classes with the indices ``synonyms`` (S,). The next G name groups of classes: ``groups`` (G, classes) holds the share of each class,
+    each row summing to 1. The last H keep the embeddings ``held`` (H, SHARED) of length 1.
     """
 
     prompts: list[str]
@@ -99,7 +98,9 @@ def load_texts(folder: Path) -> Texts:
 
 
 def _read_banks(tower: BertModel, tokenizer: PreTrainedTokenizerFast) -> list[Tensor]:
-    """Return the tower's outputs for several wordings of each word for photos and of each kind of scene, (words, wordings, width) each."""
+    """Return the tower's outputs for several prompts with each word for photos, and for several with each kind of object in scenes: two
+    tensors (words, wordings, width).
+    """
     rng = np.random.default_rng([0, 5])
     banks = []
     for names, count in ((words().names, WORDINGS), (KINDS, KIND_WORDINGS)):
@@ -134,7 +135,9 @@ def synonyms() -> list[tuple[str, int]]:
 
 
 def lessons(texts: Texts, seed: int, first: int) -> Iterator[Lesson]:
-    """Yield training steps of the text side without end, from number ``first`` on; ``texts`` says where the held prompts belong."""
+    """Yield training steps of the text side without end, from number ``first`` on; the embeddings that held prompts must keep are computed
+    by ``texts``.
+    """
     taught, labels = synonyms(), [row["label"] for row in classes()]
     others = [word for word in sorted(texts.tokenizer.get_vocab()) if word.isalpha() and len(word) >= MIN_LETTERS and word not in HELD_OUT]
     nouns = [noun for group in scene_groups() for noun in group]

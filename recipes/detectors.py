@@ -28,8 +28,9 @@ POOLED_SCALE = 4.0  # factor of the mean over patches before its softmax
 def fit_detectors(scenes: Sequence[Drawn], photos: Sequence[Seen], units: int, seed: int) -> Detectors:
     """Train detectors of the kinds of scenes, with ``units`` hidden units, which read features as ``Seen.tokens`` holds them.
 
-    They learn the kind of each patch of an object, with 0 as the logit of background, and each kind by itself, since nothing that reads
-    them compares them; the kinds that a scene shows; and to say nothing of photos.
+    The loss has four terms: for the kind that each patch shows, with 0 as the logit of background; for each kind at each patch separately
+    (yes or no), since nothing that reads the detectors compares kinds; for the kinds that a whole scene shows; and against any kind in
+    photos.
     """
     tokens = torch.cat([batch.tokens[:, ::8].float().flatten(0, 1) for batch in photos])
     middle, spread = tokens.mean(0), tokens.std()

@@ -88,7 +88,7 @@ class Scenes:
 
 
 class Objective:
-    """The training loss of one step, as a function of stored views of photos and of scenes."""
+    """The training loss of one step of the image side, a function of stored views of photos and of scenes (see :meth:`__call__`)."""
 
     def __init__(self, side: ImageSide, losses: Losses, teachers: Teachers, stages: int, mean_token: Tensor, seed: int) -> None:
         self.side, self.losses, self.readout, self.seed = side, losses, teachers.readout, seed

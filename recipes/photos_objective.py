@@ -72,7 +72,8 @@ class Student(nn.Module):
 
 
 def paste(views: Views, rng: np.random.Generator, readout: Tensor) -> Views:
-    """Put a rectangle of the features of each view's neighbour in the batch into the view, at the same place.
+    """Return the views with a random rectangle of each one's features replaced by those of its neighbour in the batch at the same places.
+    ``readout`` (classes, directions) turns local features into logits.
 
     The target logits become those of a teacher that averages over places: each picture's logits weighted by its share of the places, and
     corrected by the difference between its visible part and the whole picture.

@@ -184,8 +184,8 @@ def train_both_sides(args: argparse.Namespace) -> tuple[ImageSide, Texts]:
 
 
 def tune_or_read_side(texts: Texts, args: argparse.Namespace) -> ImageSide:
-    """Return the tuned image side; it is stored in ``args.out`` until the text side has learned too: a resumed run then does not tune
-    again.
+    """Return the tuned image side, from its file in ``args.out`` if a run is resumed that has written it; otherwise it is tuned and written
+    there.
     """
     path = args.out / TUNED_FILE
     if args.resume and path.exists():

@@ -130,7 +130,9 @@ def answer(model: GraphTransformer, examples: Sequence[Example]) -> Tensor:
 
 
 def figures(logits: Tensor, labels: Tensor) -> dict[str, float | None]:
-    """Return the number of molecules, the accuracy, and the area under the ROC curve, None if all are of one class."""
+    """Return as a dict, from logits (N, 2) and labels (N,), the number of molecules, the accuracy, and the area under the ROC curve, None
+    if all molecules are of one class.
+    """
     from sklearn.metrics import roc_auc_score
 
     right = float((logits.argmax(1) == labels).float().mean())

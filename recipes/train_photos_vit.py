@@ -114,7 +114,8 @@ def optimizers(student: Student, rate: float) -> list[torch.optim.Optimizer]:
 def train(args: argparse.Namespace) -> None:
     """Train for ``args.hours`` hours of the processor in all, at most ``args.until`` of them now, and write the folder ``args.out``.
 
-    It goes on where ``args.out`` holds a checkpoint. Raises ExplainerError if that checkpoint is of another cut or length.
+    If ``args.out`` holds a checkpoint, the training continues from it. Raises ExplainerError if that checkpoint is of another cut or
+    length.
     """
     torch.set_num_threads(1)
     torch.manual_seed(args.seed)
@@ -143,7 +144,7 @@ def train(args: argparse.Namespace) -> None:
 
 
 def see(pictures: Pictures, teachers: Teachers, rng: np.random.Generator) -> Views:
-    """Return the teachers' views of a batch of new pictures."""
+    """Draw a batch of new ``pictures`` and return the teachers' views of it."""
     return teachers.see(pictures(rng))
 
 
@@ -202,7 +203,7 @@ def load_small_checkpoint(path: Path) -> dict[str, Any]:
 
 @torch.no_grad()
 def move_to_other_stage_(student: Student, state: Mapping[str, Any], old_tokens: Tensor, tokens: Tensor) -> None:
-    """Give a student, in place, the averaged weights of another one behind another stage of the trunk.
+    """Give a student, in place, the averaged weights in ``state`` of another student, which reads the trunk's features after another stage.
 
     Its projection of patches is fitted: applied to the trunk's features after its own stage, ``tokens`` (B, places, channels), it is as
     near as possible to the other's projection of the features after the other stage, ``old_tokens`` (B, places, other channels).
@@ -220,7 +221,9 @@ def move_to_other_stage_(student: Student, state: Mapping[str, Any], old_tokens:
 def run(
     student: Student, batches: Batches, teachers: Teachers, watch: Watch, args: argparse.Namespace, state: dict[str, Any] | None
 ) -> None:
-    """Train until the hours are spent; the student then holds the averaged weights."""
+    """Train ``student`` on ``batches`` until the hours in ``args`` are spent, from the checkpoint ``state`` on (None: from the start); it
+    then holds the averaged weights. ``watch`` measures it now and then.
+    """
     steppers = optimizers(student, args.rate)
     average = {name: value.clone() for name, value in student.state_dict().items()}
     step, spent = 0, 0.0

@@ -203,8 +203,8 @@ def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
 
 
 def unlikeness(logits: Tensor, copies: int) -> Tensor:
-    """Return the variance of the log odds within each group of ``copies`` rows of ``logits`` (B, 2), averaged: how unlike copies are
-    answered. ``logits`` (B, 2).
+    """Return how differently copies of one sentence are answered: the variance of the log odds within each group of ``copies`` rows of
+    ``logits`` (B, 2), averaged over the groups.
     """
     odds = (logits[:, 1] - logits[:, 0]).view(-1, copies)
     return odds.var(1, unbiased=False).mean()

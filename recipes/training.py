@@ -98,7 +98,9 @@ def endless(make: Callable[[np.random.Generator], T], seed: Sequence[int], first
 
 
 def average_(average: dict[str, Tensor], model: nn.Module, step: int, decay: float) -> None:
-    """Move the exponential moving average of the weights towards the model, in place; faster at first."""
+    """Update ``average``, the exponential moving average of the model's weights by name, in place after training step ``step``: the first
+    steps count more than ``decay`` says.
+    """
     weight = 1 - min(decay, (1 + step) / (10 + step))
     for name, value in model.state_dict().items():
         if value.is_floating_point():
@@ -108,7 +110,9 @@ def average_(average: dict[str, Tensor], model: nn.Module, step: int, decay: flo
 
 
 def save_checkpoint(state: Mapping[str, Any], path: Path) -> None:
-    """Write the state of a training, so that at any moment a whole file is there."""
+    """Write the state of a training to the file ``path``: to a temporary file first, which then replaces it, so that it is never
+    incomplete.
+    """
     torch.save(state, path.with_suffix(".partial"))
     path.with_suffix(".partial").replace(path)
 

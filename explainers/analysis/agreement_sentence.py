@@ -48,7 +48,9 @@ _FISHER_Z_SPREAD = 1.03  # of Fisher's z of a rank correlation, times the root o
 
 @dataclass(frozen=True, eq=False)
 class TitledMap:
-    """A map with what the agreement sentence needs: the name on its plate, and one score (N,) for each patch or word piece."""
+    """A map as the agreement sentence needs it: its name for people, its scores (N,), one for each patch or word piece, and whether they
+    have a sign.
+    """
 
     title: str
     scores: NDArray[np.float64]
@@ -116,7 +118,9 @@ def sentence_of(
 
 
 def _agreement(titles: Sequence[str], rho: NDArray[np.float64], count: int) -> tuple[str, list[int]]:
-    """Return the sentence on how alike maps of ``count`` tokens are, and the indices of those that agree, if most of them do."""
+    """Return a sentence on how alike maps are, and the indices of the maps that agree, if more than half do. ``titles`` are the names of
+    the M maps, ``rho`` (M, M) their rank correlations, ``count`` is their number of tokens. Maps of very few tokens give ("", []).
+    """
     if count < _MIN_TOKENS:
         return "", []
     threshold = max(

@@ -33,7 +33,8 @@ TABLE_METHOD = "input_x_gradient:attnlrp"
 
 @dataclass(frozen=True, eq=False)
 class AnswerTable(Record):
-    """Scores of the words of a prompt for each word of the answer. ``print`` shows the table, :meth:`figure` draws it.
+    """Scores of the words of a prompt for each word of a model's answer, with the names of the model and the method. ``print`` shows the
+    table, :meth:`figure` draws it.
 
     logits  float32 (rows,)
     scores  float32 (rows, columns)

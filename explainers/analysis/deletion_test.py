@@ -54,7 +54,7 @@ PUBLISHED = even_shares(10)
 
 @dataclass(frozen=True)
 class DeletionCurve(Record):
-    """The model's answers while tokens are removed in the order of a map.
+    """The model's answers while tokens are removed in the order of one method's map, and the area under that curve.
 
     order   None: the mean over several random orders
     values  by name (``probability`` and ``logit``, or ``value``), one for each of the test's ``counts``
@@ -96,11 +96,11 @@ class RandomCurve(Record):
 
 @dataclass(frozen=True)
 class Rank(Record, name="DeletionRank"):
-    """The result of one method in a deletion test.
+    """The result of one method in a deletion test: its spec, its rank, and what the rank was computed from.
 
     areas  the area under the curve of each order
-    gap    the area with the least relevant first minus the area with the most relevant first: larger is better. With one order alone, its
-           part of that
+    gap    the area with the least relevant first minus the area with the most relevant first: larger is better. If only one order was
+           tested, the other area counts as 0
     """
 
     method: str
@@ -132,7 +132,8 @@ class Rank(Record, name="DeletionRank"):
 
 @dataclass(frozen=True, eq=False)
 class DeletionTest(Record, name="DeletionCurves"):
-    """The deletion test of the maps of one target of one input. ``print`` shows the ranking; :meth:`save` writes the figure or the numbers.
+    """The result of a deletion test of the maps of one target of one input: how tokens were removed, the curve of each map, and the methods
+    ranked. ``print`` shows the ranking; :meth:`save` writes the figure or the numbers.
 
     random  the mean curve of ``draws`` random orders
     """
@@ -203,20 +204,21 @@ def deletion_test(
     progress: BeforePass | None = None,
     cancelled: Callable[[], bool] | None = None,
 ) -> DeletionTest:
-    """Test which maps in ``result`` name what ``model`` needs: ask it again while tokens are removed in the order of each map.
+    """Test which maps in ``result`` find the tokens that ``model`` needs: run it again while tokens are removed in the order of each map.
 
-    model      the one that was explained
+    model      the model that was explained
     target     the label of one of the explained targets; None: the first
     methods    specs of maps of the result; None: all
-    fractions  shares of the tokens that are gone; by default those of the papers. If two shares remove the same number of tokens, one of
+    fractions  shares of the tokens that are removed; by default those of the papers. If two shares remove the same number of tokens, one of
                them is asked, and a note says so
-    orders     which tokens go first: the ``most`` relevant, the ``least`` relevant, or each of the two
-    draws      how many random orders the random baseline is the mean of, each drawn from its own seed
+    orders     which tokens are removed first: the ``most`` relevant, the ``least`` relevant, or each of the two
+    draws      number of random orders, each drawn from its own seed, over which the random baseline is averaged
     how        see :mod:`explainers.models.removal`; None: tokens are removed where the model allows it
     progress   called before each forward pass with how many inputs of how many are answered
     cancelled  asked before each forward pass; when true, :class:`Cancelled` is raised
 
-    Raises ExplainerError for another model, and for a target, a method or fractions that do not go.
+    Raises ExplainerError for another model than the explained one, for a target or a method that was not explained, and for fractions of
+    which fewer than two remove different numbers of tokens.
     """
     model = model_of(model)
     if model.weights_digest != result.weights_digest:
@@ -262,7 +264,7 @@ def deletion_test(
 
 
 def check_draws(draws: int) -> None:
-    """Raises ExplainerError for fewer than one random order, and for more than ``MOST_DRAWS``."""
+    """Raise ExplainerError if the number of random orders, ``draws``, is below 1 or above ``MOST_DRAWS``."""
     if draws < 1:
         raise ExplainerError(f"the test needs a random baseline to compare methods with: ask for 1 to {MOST_DRAWS} random orders")
     if draws > MOST_DRAWS:
@@ -270,7 +272,9 @@ def check_draws(draws: int) -> None:
 
 
 def distinct_shares(fractions: Sequence[float], removal: TokenRemoval) -> tuple[float, ...]:
-    """Return those ``fractions`` that remove different numbers of tokens; for each number the nearest share."""
+    """Return the ``fractions``, smallest first, without those that remove as many tokens as another one. Of several that remove the same
+    number, the one nearest to this number as a share of all tokens is kept.
+    """
     shares = sorted(set(fractions))
     nearest: dict[int, float] = {}
     for share, count in zip(shares, removal_counts(shares, removal.tokens, removal.least), strict=True):
@@ -290,8 +294,10 @@ def run_deletion(
     draws: int = RANDOM_ORDERS,
     before_pass: BeforePass | None = None,
 ) -> DeletionTest:
-    """Run the deletion test of ``maps``: for each method its scores (N,) of the tokens that may be removed. All curves share their forward
-    passes, and a set of tokens that occurs in two of them is asked once. Raises ExplainerError if fewer than two of the fractions differ.
+    """Run the deletion test of ``maps`` (method -> scores (N,) of the N removable tokens) and return its result. Tokens are removed from
+    the input of ``removal`` at each of ``fractions``, in each of ``orders`` and in ``draws`` random orders; ``output`` reads the target's
+    numbers from the logits; ``before_pass`` is called before each forward pass. All curves share their passes, and a set of tokens that
+    occurs in two of them is computed once. Raises ExplainerError if fewer than two of the fractions differ.
     """
     check_draws(draws)
     shares = sorted(set(fractions))
@@ -334,8 +340,9 @@ def notes_on(removal: TokenRemoval, counts: Sequence[int]) -> list[str]:
 
 
 def _rank(deletion_curves: Sequence[DeletionCurve], baseline: float, orders: Sequence[Order]) -> tuple[Rank, ...]:
-    """Rank methods from best to worst by the gap between the areas of both orders, or by the one area if there is one order; return a list
-    of ranks.
+    """Rank methods from best to worst by the gap between the areas under their curves of both orders, or by the one area if there is one
+    order. ``baseline`` is the area of the random orders. Returns one :class:`Rank` for each method and one for the random baseline, best
+    first.
     """
     areas: dict[str, dict[Order, float]] = {}
     for line in deletion_curves:

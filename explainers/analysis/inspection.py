@@ -34,7 +34,9 @@ def _signals(trace: Trace) -> BlockMaps:
 
 
 def _times(first: BlockMaps, second: BlockMaps) -> BlockMaps:
-    """Multiply two lists of maps element by element and set negative products to 0; None if either map is None."""
+    """Multiply two lists of maps, one map or None for each block, element by element and set negative products to 0. A block without a map
+    in either list gets None.
+    """
     pairs = zip(first, second, strict=True)
     return [None if a is None or b is None else (a * b).clamp(min=0) for a, b in pairs]
 
@@ -120,10 +122,10 @@ class HeadsOfBlock(Record):
 
 @dataclass(frozen=True, eq=False)
 class HeadMaps(Record):
-    """Rows of the maps of some blocks, from one token to all tokens.
+    """One row of the map of every attention head in some blocks: the scores from one token to all tokens, of one quantity for one target.
 
     blocks   number of the block -> (H, S), real tokens only; None if the block has no attention map over its tokens
-    token    its place among the S tokens; None for ``mean``
+    token    index of the row's token among the S tokens; None for the mean over all rows
     content  bool (S,): which tokens stand for patches or words
 
     In JSON scores have four digits: one for each patch in raster order, or for each token of a text; ``token`` is an index in that same
@@ -247,8 +249,8 @@ def _numbers(count: int, given: int | Sequence[int] | None, what: str) -> list[i
 
 
 def _origin(trace: Trace, real: Tensor, content: Tensor, token: int | None) -> tuple[_Origin, int | None]:
-    """Return the kind of token whose row is read, and its index among the real tokens (None for the mean over all). ``token`` None takes
-    the class token or the token that the model's head reads.
+    """Find whose row of an attention map is read: return the kind of that token, and its index among the real tokens (None for the mean
+    over all rows). ``token`` is the number of a patch or word piece; None takes the class token or the token that the model's head reads.
     """
     if token is not None:
         places = content.nonzero()[:, 0] if trace.layout.grid is not None else torch.arange(len(content))
@@ -277,7 +279,7 @@ class BlockTerm(Term):
 
 @dataclass(frozen=True, eq=False)
 class Contributions(Record):
-    """The part of each block in a map that is a sum over blocks.
+    """The map of one method and target that is a sum over blocks, split into the part of each block.
 
     blocks   number of the block -> its term (S,), real tokens only
     rest     (S,): what belongs to no block (bias terms), or None. All of them sum to the scores of the map

@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PatchComparison(Record, name="PatchSimilarity"):
-    """The similarity of a picture's patches to the model, as colours and as cosines with one patch, four digits each."""
+    """The similarity of the patches of one picture: a colour for each patch, the variance that each colour explains, and each patch's
+    cosine with one of them; numbers have four digits.
+    """
 
     grid: tuple[int, int]
     source: Annotated[str, describe("Which features are compared.")]
@@ -84,7 +86,9 @@ class PatchSimilarity:
         return F.cosine_similarity(self.features, self.features[row, column], dim=-1)
 
     def to_json(self, row: int, column: int) -> dict[str, Any]:
-        """Return the colours, the shares of variance, and the cosines with one patch as plain data for JSON."""
+        """Return the colours, the shares of variance, and the cosines with the patch at this row and column (from 0), as plain data for
+        JSON.
+        """
         return PatchComparison(
             grid=self.grid,
             source=self.source,
@@ -95,7 +99,9 @@ class PatchSimilarity:
         ).to_json()
 
     def figure(self, row: int | None = None, column: int | None = None) -> Figure:
-        """Draw the colours as a figure of matplotlib, next to the cosines with one patch if it is named."""
+        """Draw the colours as a figure of matplotlib; if a row and a column (from 0) are passed, the cosines with the patch there are drawn
+        next to them.
+        """
         from matplotlib.figure import Figure
 
         is_named = row is not None and column is not None

@@ -57,10 +57,10 @@ class LabelRegions(WonPatches):
 
 @dataclass(frozen=True, eq=False)
 class Regions(Record):
-    """The label that wins each patch. ``print`` shows the shares; :meth:`save` writes the mask or the numbers.
+    """The label that wins each patch by the maps of one method. ``print`` shows the shares; :meth:`save` writes the mask or the numbers.
 
     labels     the prompts or classes
-    winners    int (rows, columns): the index of the winner among ``labels``, NOBODY where no score passes
+    winners    int (rows, columns): the index of the winner among ``labels``, NOBODY where no score is above the threshold
     regions    the regions of each label, its largest first
     """
 
@@ -156,7 +156,9 @@ def regions(result: Explanation, method: str, threshold: float = THRESHOLD) -> R
 
 
 def refuse_without_winner(method: str, labels: Sequence[str], class_specific: bool) -> None:
-    """Raise ExplainerError if labels cannot win patches from each other."""
+    """Raise ExplainerError if a label occurs twice, or if there are several labels and the map of ``method`` does not depend on the label:
+    then no label can win a patch.
+    """
     repeated = sorted({label for label in labels if list(labels).count(label) > 1})
     if repeated:
         raise ExplainerError(f"{repeated[0]!r} is there twice, and one cannot win patches from the other: explain each label once")
@@ -208,7 +210,10 @@ def regions_of(
 
 
 def _box(bounds: tuple[slice, slice], grid: Sequence[int], size: tuple[int, int], crop: PixelBox) -> PixelBox | None:
-    """Convert a rectangle of patches to pixels of the original picture, cut at its edges; None if it lies outside of the picture."""
+    """Convert a rectangle of patches (``bounds``: slices of rows and columns) to x0, y0, x1, y1 in pixels of the original picture. ``grid``
+    is the number of rows and columns, ``crop`` the part of the original that they cover, ``size`` the original's width and height. The box
+    is cut at the picture's edges; None if it lies outside.
+    """
 
     def span(bounds: slice, count: int, start: int, end: int, length: int) -> tuple[int, int]:
         first, last = (start + round(cell * (end - start) / count) for cell in (bounds.start, bounds.stop))

@@ -42,8 +42,8 @@ TRUST_FRACTIONS = (0, 0.25, 0.5, 0.75, 1)  # of the tokens, at which the model i
 
 @dataclass(frozen=True)
 class SummaryRow:
-    """The result for one input in a summary: the model's answer for the target, and the scores of the map; or the ``problem`` for which
-    there is no map.
+    """One input in a summary: its name, the explained class with the model's number for it, the trust in the map, and the map's scores (by
+    word for a text); or the ``problem`` for which there is no map.
     """
 
     name: str
@@ -248,7 +248,9 @@ def _value(result: Explanation) -> float:
 
 
 def _trust(model: Model, result: Explanation, target: TargetLike) -> float:
-    """Return the symmetric relevance gain of a map: the trust that the summary ranks inputs by."""
+    """Return the symmetric relevance gain of the first map in ``result``, by which a summary ranks its inputs: the area under the target's
+    number while the least relevant tokens are removed first, minus that while the most relevant are.
+    """
     removal, attribution = _removal(model, result), result.maps[0]
     counts = removal_counts(TRUST_FRACTIONS, removal.tokens, removal.least)
     content_scores = attribution.scores[attribution.content]

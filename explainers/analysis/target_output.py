@@ -19,10 +19,10 @@ FollowedNumber = Literal["probability", "logit", "value"]
 
 @dataclass(frozen=True)
 class TargetOutput:
-    """The position of a target among a model's logits, and the number of it that is followed while tokens are removed.
+    """A target whose classes were found among a model's logits, and which of its numbers is read while tokens are removed.
 
     label     of the target
-    resolved  the target, its classes found among the logits
+    resolved  the target with the indices of its classes
     explains  the number that areas and ranks are computed from; ``value`` is the output of a regression, in its own unit
     """
 

@@ -36,7 +36,7 @@ _TINY = 1e-8  # added to the sum of the weights, as in the published code
 
 @dataclass(frozen=True, eq=False)
 class TokenActivationMaps(Record, name="TokenMaps"):
-    """Maps over the picture of each token of an answer (TAM), from logits alone.
+    """The answer of a vision-language model, its tokens, and a map over the picture for each of them (TAM), made from logits alone.
 
     maps    float32 (tokens, rows, columns)
     """
@@ -100,12 +100,12 @@ def token_activation_maps(
     model      what ``explain`` takes, with a picture and a prompt (:class:`explainers.PicturePrompt`) as ``inputs``: the other arguments
                are then known. Or the torch module itself, with what its processor gives for one picture and one prompt: a decoder of
                transformers that has the tokens of the picture among those of the text (LLaVA's kind)
-    tokenizer  for the texts of tokens; without it they are told apart by their numbers
+    tokenizer  makes the texts of the answer's tokens; None: tokens are named by their ids
     image_token  the id that stands for the picture's tokens; None: as the module's configuration says
     grid       rows and columns of the picture's tokens; None: square
     tokens     the maximum number of tokens of the answer
 
-    Forward passes alone: those that write the answer, and one over prompt and answer, of which the logits of all positions are kept:
+    The model runs forward only: to write the answer, and once over prompt and answer, from which the logits of all positions are kept:
     (positions, vocabulary). A token's map is its logits at the image tokens, 0 where negative; from it the interference of earlier text
     tokens is subtracted: the weighted mean of the maps of all other text tokens after the picture's first token, each weighted by how much
     it raises the explained token's logit, scaled to fit best (:func:`clean_map`). Then :func:`scale_map` and :func:`rank_filter` are

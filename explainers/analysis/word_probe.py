@@ -34,7 +34,9 @@ _TEXTS_PER_PASS = 10  # texts in one batch
 
 @dataclass(frozen=True)
 class FilledText(Record, name="ProbeRow"):
-    """The template with one word in its slot, the model's answer, and the relevance of the word."""
+    """A template with one word of a group in its slot: the text, the model's probability and logit for it, and the relevance and tokens of
+    the word.
+    """
 
     group: str
     word: str
@@ -83,7 +85,8 @@ class ProbeDifference(Record):
 
 @dataclass(frozen=True, eq=False)
 class WordProbe(Record):
-    """The effect of one word of a sentence. ``print`` shows the table; :meth:`save` writes the numbers.
+    """The effect of one word of a sentence: a template filled with the words of some groups, and the model's answer to each text. ``print``
+    shows the table; :meth:`save` writes the numbers.
 
     attribution  the map of the first text; the others are by the same method
     """
@@ -202,7 +205,9 @@ def word_probe(
 
 
 def _measure(group: str, word: str, start: int, result: Explanation, unknown_id: int | None) -> FilledText:
-    """Read from ``result`` what the model says of a filled text, and the relevance of the word in its slot."""
+    """Return the row of a filled text: the model's answer in ``result``, and the relevance of ``word``, which begins at the character
+    ``start``. ``unknown_id`` is the tokenizer's id for unknown words. Raises ExplainerError if the model did not read the word.
+    """
     assert not isinstance(result.input, ImageInput)
     stop, tokens = start + len(word), result.input.tokens
     indices = [i for i, token in enumerate(tokens) if not token.special and token.start < stop and token.end > start]

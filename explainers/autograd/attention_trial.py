@@ -22,7 +22,9 @@ _PLANS: WeakKeyDictionary[nn.Module, Plans] = WeakKeyDictionary()
 
 
 class Pass(Protocol):
-    """The part of a recorded pass that this module uses."""
+    """A recorded pass, of which this module needs its structure, the mask (B, S) of real tokens, and the pixels from which it starts (None:
+    it starts at the embedded tokens).
+    """
 
     mask: Tensor
     pixels: Tensor | None
@@ -38,7 +40,9 @@ Record = Callable[..., P]
 
 
 def trial_tensors(model: Model) -> dict[str, Tensor]:
-    """Return made-up inputs for a model, such as random numbers for a picture, without its preprocessing, which may be missing."""
+    """Return the tensors of one made-up input for a model: a picture of random numbers, a text of three repeated token ids (of a CLIP model
+    also the prompt "a"), or the molecule CCO. No preprocessing is needed, which may be missing.
+    """
     if model.kind == "molecule":
         return model.prepare("CCO").tensors
     if model.kind == "text":
@@ -84,15 +88,19 @@ def attention_plan_of(model: Model, recording: Pass, record: Record[Pass]) -> At
 
 
 def has_plan(model: Model) -> bool:
-    """Return whether it was found how a model's attention is to be read."""
+    """Return whether the attention plan of a model is in the cache: whether it is known how its attention is read."""
     return key_of(model) in _PLANS.get(model.module, {})
 
 
 def _is_short(model: Model) -> bool:
-    """Return whether the weights of a model are in a 16-bit type, which cannot hold the codes by which tokens are followed."""
+    """Return whether the weights of a model are in a 16-bit type. Such numbers are too short for the codes that are multiplied into signals
+    to see which token they come from.
+    """
     return model.dtype in (torch.float16, torch.bfloat16)
 
 
 def key_of(model: Model) -> Key:
-    """Return the key of a cache of what trial passes find about a model: its explained blocks and its side."""
+    """Return the key under which results of trial passes of a model are cached: its side, its name and the identities of its explained
+    blocks.
+    """
     return (model.side, model.name, *(id(block) for block in model.blocks))

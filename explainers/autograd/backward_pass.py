@@ -40,7 +40,10 @@ Places = dict[str, list[Tensor | None]]
 
 
 def places_of(nodes: Nodes, structure: ModelStructure, pixels: Tensor | None, fields: Fields) -> Places:
-    """Return a dict from each of the ``fields`` of :class:`Signals` to the tensors of the recorded pass at which its signals arrive."""
+    """Return a dict from each name of a field of :class:`Signals` to the tensors of the recorded pass at which its signals arrive, one for
+    each block; None for those that ``fields`` does not request. The tensors are found in ``nodes`` and ``structure``; ``pixels`` are those
+    from which the pass started.
+    """
     where: dict[str, Callable[[], Sequence[Tensor | None]]] = {
         "block_inputs": lambda: [block.input for block in nodes.blocks],
         "block_outputs": lambda: [block.output for block in nodes.blocks],
@@ -74,8 +77,9 @@ def signals_at(
     stopwatch: Stopwatch,
     structure: ModelStructure,
 ) -> Signals:
-    """Build the signals from the list of tensors that ``arrived`` at the places, in their order; signals at attention weights are arranged
-    as maps.
+    """Build :class:`Signals` from the tensors that ``arrived`` at ``places`` in a backward pass, in the order of the places. Signals at
+    attention weights are arranged as maps; bias terms and names of functions without a rule come from ``backward_pass``, the time from
+    ``stopwatch``.
     """
     left, is_asked = iter(arrived), any(field.startswith("attentions") for field in fields)
     values = {name: tuple(None if place is None else next(left) for place in several) for name, several in places.items()}
@@ -98,7 +102,9 @@ def signals_at(
 
 
 def _at_maps(at_sources: Sequence[Tensor | None], maps: Sequence[AttentionMap | None], is_relevance: bool) -> tuple[Tensor | None, ...]:
-    """Combine the signals at the source tensors of attention maps into one signal a map."""
+    """Combine the signals that arrived at the source tensors of attention ``maps`` into one signal (B, H, S, S) for each map; None for a
+    missing map, and for one with a source that no signal reached.
+    """
     what: Literal["relevance", "gradient"] = "relevance" if is_relevance else "gradient"
     left = iter(at_sources)
     several = [[next(left) for _ in (() if each is None else each.sources)] for each in maps]
@@ -109,8 +115,8 @@ def _at_maps(at_sources: Sequence[Tensor | None], maps: Sequence[AttentionMap | 
 
 
 def missing_of(signals: Signals, x: Tensor, begun: Tensor) -> Tensor:
-    """Return the difference (B,) between the sum with which the backward pass began and the sum of the terms of tokens ``x`` and biases; 0
-    if it is only rounding.
+    """Return what is missing in the account of a backward pass, (B,): ``begun`` (B,), the sum with which it began, minus the products of
+    the embedded tokens ``x`` with their signals and minus all bias terms. A difference no larger than rounding counts as 0.
     """
     assert signals.bias is not None
     assert signals.unplaced is not None

@@ -30,8 +30,8 @@ LEAST_SHARE = 0.2
 
 @dataclass(frozen=True)
 class Loss:
-    """The amount of signal that operators of one kind lost; below zero they gained it. ``places``: the modules that they ran in, largest
-    loss first.
+    """The amount of signal that operators of one kind (``title``) lost; below zero they gained it. ``places`` are the names of the modules
+    in which they ran, largest loss first.
     """
 
     amount: float
@@ -103,8 +103,9 @@ class BalancedRecording(Recording):
 
 
 def losses_of(rerun: Rerun, rule: Rule, output_gradient: Tensor, missing: Tensor) -> list[Loss]:
-    """List the kinds of operators that lost signal, largest loss first, in the sample with the largest ``missing`` (B,), the part of
-    <output gradient, logits> that does not arrive. Empty if no operator lost any. Records the samples once more.
+    """List the kinds of operators that lost signal under ``rule``, largest loss first, for the one sample with the largest ``missing``
+    (B,): the part of <output gradient, logits> that does not arrive at tokens and biases. Losses that are small beside it are left out.
+    ``rerun`` records the samples once more, and the backward pass starts with ``output_gradient`` (B, C).
     """
     worst = int(missing.abs().argmax())
     alone = torch.zeros_like(output_gradient)

@@ -32,11 +32,12 @@ _STEP = 1e-3
 
 
 class DetachedNumbers:
-    """Record of numbers that one forward pass detached from the gradient. ``functions`` names those by which such numbers met the input's
-    path again, or left torch.
+    """A record of the numbers that a forward pass computed from the input and then cut off from the gradient (by ``detach``, ``item``,
+    ``no_grad`` and the like).
 
-    ``moved`` names a function whose numbers are moved a little as they leave the gradient, to see whether the answer changes; ``has_moved``
-    is whether there were any.
+    ``functions`` names the functions that cut off numbers which were later combined with tensors that still have a gradient, or which
+    became plain Python or NumPy numbers. ``moved`` is the name of a function whose numbers are changed a little after they are cut off, to
+    see whether the answer changes; ``has_moved`` says whether there were any.
     """
 
     def __init__(self, moved: str | None = None) -> None:
@@ -46,8 +47,8 @@ class DetachedNumbers:
         self._functions_of = WeakTensorKeyDictionary()  # of each tensor of such numbers, by what they were detached
 
     def follow(self, name: str, given: Iterable[Any], out: Any) -> Any:
-        """Take note of a call of the function ``name`` that gave ``out``, and return what the model goes on with, which is that unless
-        numbers are moved.
+        """Record a call of the function ``name`` with the arguments ``given`` and the result ``out``. Returns the result for the model to
+        use: ``out``, changed a little if its numbers are those to move.
         """
         if name in _NEW:
             return out
@@ -85,7 +86,9 @@ class DetachedNumbers:
         return out
 
     def leave(self, value: Tensor) -> Tensor:
-        """Take note of numbers that a call on a path gave while gradients were off, and return what the model goes on with."""
+        """Record ``value``, a result that was computed while gradients were off. Returns the value for the model to use, changed a little
+        if its numbers are those to move.
+        """
         if not value.is_floating_point():
             return value
         function = _switched_off() or "no_grad"
@@ -94,13 +97,13 @@ class DetachedNumbers:
         return value
 
     def _move_within(self, value: Tensor) -> Tensor:
-        """Move numbers as :meth:`_move` does, in the tensor that was written into, which the model holds."""
+        """Change the numbers of ``value`` a little, as :meth:`_move` does, in place, because the model keeps this tensor; return it."""
         moved = self._move(value)
         return value if moved is value else value.copy_(moved)
 
     def _move(self, value: Any) -> Any:
-        """Return numbers outside of the gradient moved a little, each by another share; what depends on the gradient, and what is no
-        floating-point number, as it is.
+        """Return ``value`` (a tensor, an array, a float, or a list of these) with its floating-point numbers outside of the gradient
+        changed a little, each by another random share; anything else is returned unchanged.
         """
         if isinstance(value, Tensor):
             if active(value) or not value.is_floating_point():

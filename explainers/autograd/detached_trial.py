@@ -25,7 +25,7 @@ _MATTERS: WeakKeyDictionary[nn.Module, dict[Key, bool]] = WeakKeyDictionary()
 
 
 class MovedPass(Protocol):
-    """The part of a recording that this module reads: its logits and its record of detached numbers."""
+    """A recording, of which this module needs its ``logits``, and the ``nodes`` that tell whether detached numbers were changed."""
 
     logits: Tensor
     nodes: Nodes
@@ -35,11 +35,11 @@ P = TypeVar("P", bound=MovedPass)
 
 
 def functions_that_matter(model: Model, functions: frozenset[str], record: Callable[..., P]) -> frozenset[str]:
-    """Return the ``functions``, given by name, that detach numbers from the gradient on which the model's answer depends; each is tried
-    once for a model.
+    """Return those of ``functions`` (names of functions that detach numbers from the gradient) on whose numbers the model's answer depends;
+    each is tried once for a model.
 
-    ``record`` makes a recording of a model and tensors, with its options ``double`` and ``moved``. A function counts where that fails, or
-    where it takes nothing out in a trial pass.
+    ``record`` makes a recording of a model and tensors, with its options ``double`` and ``moved``. A function counts as one of them if its
+    trial pass fails, or if it detaches nothing there.
     """
     known = _MATTERS.setdefault(model.module, {})
     place = "" if model.reading is None else model.reading.place.at
@@ -51,7 +51,9 @@ def functions_that_matter(model: Model, functions: frozenset[str], record: Calla
 
 
 def _changes_the_answer(model: Model, function: str, record: Callable[..., P]) -> bool:
-    """Return whether the answer changes where the numbers that a function takes out of the gradient are moved a little."""
+    """Return whether the logits of a made-up input change when the numbers that ``function`` detaches are changed a little. True also if
+    that pass fails, or if the function detaches nothing in it. ``record`` makes the two recordings.
+    """
     try:
         with torch.no_grad():
             tensors = trial_tensors(model)

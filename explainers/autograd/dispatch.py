@@ -245,7 +245,9 @@ def role(rec: Recorder, value: Any) -> Role | None:
 
 
 def note(rec: Recorder, out: Tensor, kind: NodeKind, given: Any, role: Role | None = None, name: str = "") -> Tensor:
-    """Append a call without an operator to the list of nodes: function ``name``, arguments ``given``, result ``out``; return ``out``."""
+    """Append a node of a call that has no operator to the list of nodes: of the type ``kind``, for the function ``name`` with the arguments
+    ``given`` and the result ``out``, which gets ``role``. Returns ``out``.
+    """
     first = [rec.nodes.of(given[0])] if given and isinstance(given[0], Tensor) else [None]
     others = [
         rec.nodes.of(tensor) for tensor in tensors_in(given[1:] if given and isinstance(given[0], Tensor) else given) if rec.active(tensor)
@@ -255,8 +257,8 @@ def note(rec: Recorder, out: Tensor, kind: NodeKind, given: Any, role: Role | No
 
 
 def make_scale(rec: Recorder, out: Tensor, name: str, *given: Any) -> Tensor:
-    """Give the tensor ``out``, the result of the function ``name``, the role of a scale, and return it. If it turns out to be none, because
-    a signal passes it although scales are constant, the recording notes that.
+    """Give ``out``, the result of the function ``name`` for the arguments ``given``, the role of a scale, and return it. Rules that hold
+    scales constant pass no signal to it; if a signal does pass, the recording notes the function as one without a rule.
     """
     if active(out):
         rec.watch(out, name, lambda rule: rule.choice("norm").is_ordinary)
@@ -291,8 +293,8 @@ def tensors_in(value: Any) -> Iterator[Tensor]:
 
 
 def call_through(rec: Recorder, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Call a function that has no handler and return its result; keep the roles of tensors, and have the recording watch results without a
-    rule.
+    """Call ``func``, a torch function without a handler, and return its result. The result keeps the role of the first argument if the
+    function is known to keep roles. Results that depend on the input through a function without a rule are watched by the recording.
     """
     out = func(*args, **kwargs)
     name = getattr(func, "__name__", str(func))
@@ -328,8 +330,9 @@ def has_no_rows(rec: Recorder, given: tuple[Any, ...]) -> bool:
 
 
 def linear_function(rec: Recorder, func: TorchFunction, *args: Any, **kwargs: Any) -> Any:
-    """Call a function that is linear in its arguments, and watch its result. Its ordinary gradient is right under every rule that takes
-    that of linear maps. Other signals cannot pass it without its weights, which the recording then reports.
+    """Call ``func``, a torch function that is linear in its arguments, watch its result, and return it. Its ordinary gradient is right
+    under every rule whose linear maps follow the ordinary gradient. Under other rules a signal that passes it is reported as one without a
+    rule, because they need its weights.
     """
     out = func(*args, **kwargs)
     if any(map(rec.active, tensors_in((*args, *kwargs.values())))):
@@ -356,8 +359,8 @@ def is_complex(values: Any) -> bool:
 
 
 def call_complex(rec: Recorder, func: TorchFunction, *args: Any, **kwargs: Any) -> Any:
-    """Call a function of complex numbers, for which rules have no choices: linear functions are differentiated as by
-    :func:`linear_function`, others are left to torch.
+    """Call ``func``, a function of complex numbers, and return its result. Rules have no choices for these: linear functions are
+    differentiated as by :func:`linear_function`, others by torch.
     """
     paths = sum(rec.active(tensor) for tensor in tensors_in((*args, *kwargs.values())))
     name = func.__name__.rstrip("_") if not func.__name__.endswith("__") else func.__name__
@@ -368,8 +371,8 @@ def call_complex(rec: Recorder, func: TorchFunction, *args: Any, **kwargs: Any) 
 
 
 def handler_for(rec: Recorder, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Handler | None:
-    """Return the handler of a call: that of its function, that of complex numbers, or torch's own function for empty arguments; None if
-    there is none.
+    """Return the handler of the call ``func(*args, **kwargs)``: that of its function, that of complex numbers, or for empty arguments one
+    that calls torch unchanged. None if there is no handler.
     """
     if has_no_rows(rec, (*args, *kwargs.values())):
         return _call_unchanged
@@ -387,7 +390,9 @@ def _has_as_many_bytes(source: Tensor, copy: Tensor) -> bool:
 
 
 def handles(*functions: Callable[..., Any] | None) -> Callable[[H], H]:
-    """Declare a handler for some torch functions; names this torch lacks are passed as None."""
+    """Return a decorator that registers its function as the handler of these torch functions; None stands for a function that this version
+    of torch lacks.
+    """
 
     def declare(handler: H) -> H:
         _HANDLERS.update({function: handler for function in functions if function is not None})

@@ -82,7 +82,9 @@ class ForwardDecomposition(Recording):
         return self._propagated
 
     def _isolate(self, x: Tensor) -> Tensor:
-        """Replace ``x`` by the real input, followed by copies of it that keep only their source token."""
+        """Return ``x`` (rows, S, D) with the rows of each sample replaced by its real input, followed by copies of it in which all tokens
+        but one source token are zero.
+        """
         real = x.detach().unflatten(0, (-1, self.copies))[:, :1]  # the copies may come without the biases of earlier blocks
         alone: Tensor = real * self._kept_tokens(x)[None, :, :, None]
         return alone.flatten(0, 1)
@@ -170,8 +172,9 @@ class ForwardDecomposition(Recording):
         return y + constant * self.where_real(y).to(y.dtype)
 
     def with_bias(self, y: Tensor, bias: Tensor, of: BiasOf) -> Tensor:
-        """Add a bias to the real copies and, in the block of the sources before its attention, to the source token of each copy; or share
-        it among the sources.
+        """Add ``bias`` to ``y`` and return the sum. The bias goes to the real copies and, in the block of the sources before its attention,
+        to the source token of each copy; if biases are shared, it is divided among the sources instead. ``of`` names the kind of operator
+        that the bias belongs to.
         """
         if self._shares_biases:
             is_of_attention = of == "attention" or (of == "linear" and self._before_attention())

@@ -25,14 +25,18 @@ _UNSEEN = LEAVING | {"__bool__", "__int__", "__index__", "__contains__", "allclo
 
 @dataclass(frozen=True)
 class _Place:
-    """A placeholder in a recorded call: number 0 stands for the tokens, a higher number for the result of an earlier call."""
+    """A placeholder for a tensor in a recorded call: number 0 stands for the tokens that the head reads, n for the n-th result of the
+    recorded calls.
+    """
 
     number: int
 
 
 @dataclass(frozen=True)
 class _Call:
-    """A recorded call of ``func``; ``given`` are the places of its outputs, ``position`` is that of the last operator before it."""
+    """A recorded call ``func(*args, **kwargs)``, with placeholders in place of tensors: ``given`` are those of its outputs, ``position`` is
+    that of the last operator before it.
+    """
 
     func: Callable[..., Any]
     args: tuple[Any, ...]
@@ -115,6 +119,6 @@ class HeadCalls:
         return place
 
     def _is_unseen(self, rec: Recorder, tensor: Tensor) -> bool:
-        """Return whether a tensor after the blocks comes from code that no function mode sees."""
+        """Return whether a tensor that depends on the input was made after the blocks, or by code whose calls were not recorded."""
         node = rec.nodes.of(tensor)
         return node is None or node.place >= self._first

@@ -39,11 +39,9 @@ def quadrature(name: str, steps: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def mean_signals(rerun: Rerun, chosen: BatchTarget, rule: Rule, batch: int, steps: int, inner: int) -> Signals:
-    """Average every signal of the rule over the embedded tokens x^1 times a, a from 0 to 1: the gradients with which a method is
-    integrated.
-
-    ``rerun`` records the ``batch`` samples again, at ``inner`` points at once or, where memory runs out, at fewer.
-    The integral of each component is approximated by Gauss-Legendre quadrature.
+    """Return the signals of ``rule`` averaged along a path: over the embedded tokens x^1 times a, with a from 0 to 1. Methods that
+    integrate gradients use them. ``rerun`` records the ``batch`` samples again, at ``inner`` points at once or, where memory runs out, at
+    fewer; ``chosen`` is the target. The average is approximated by Gauss-Legendre quadrature with ``steps`` points.
     """
     points, weights = quadrature("gauss_legendre", steps)
 
@@ -61,7 +59,9 @@ def _scale(alphas: Tensor) -> Callable[[Tensor], Tensor]:
 
 
 def _weighted_sum(signals: Signals, shares: Tensor, batch: int) -> Signals:
-    """Return the weighted sum of signals over the points of one batch, which are consecutive rows for each sample."""
+    """Return the sum of ``signals`` over several points of a path, each weighted by its number in ``shares``. The points of one sample are
+    consecutive rows; there are ``batch`` samples.
+    """
 
     def mean(signal: Tensor) -> Tensor:
         averaged: Tensor = torch.tensordot(shares.to(signal), signal.unflatten(0, (batch, len(shares))), ([0], [1]))
@@ -81,8 +81,8 @@ def _sum(parts: list[Signals]) -> Signals:
 
 
 def _combine(parts: list[Signals], combine: Callable[[list[Tensor]], Tensor]) -> Signals:
-    """Return one set of signals made of several by ``combine``, tensor by tensor; fields that belong to a single point of the path are left
-    out.
+    """Apply ``combine`` to the tensors at the same place in several sets of signals, ``parts``; return one set of the results. Fields that
+    belong to a single point of the path are left out.
     """
 
     def whole(values: list[Any]) -> Any:

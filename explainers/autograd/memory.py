@@ -94,7 +94,7 @@ def rows_at_once(
     propagated  whether it is a :class:`explainers.autograd.forward_decomposition.ForwardDecomposition`, which keeps nothing for a backward
                 pass
     recomputed  whether its activations are computed again: see :func:`bytes_recomputed`
-    apart       further bytes that are needed
+    apart       bytes needed in addition to the rows
     times       the size of its numbers relative to the model's own: 2 for float64 instead of float32
 
     Raises MemoryShortageError, with both figures and what to send instead, if not even the ``least`` fit.
@@ -120,8 +120,8 @@ def rows_at_once(
 def check_memory(
     model: Model, tensors: Mapping[str, Tensor], times: float = 1.0, *, recorded: bool = True, recomputed: bool = False
 ) -> None:
-    """Raise MemoryShortageError if a recording of these inputs does not fit, or, where it is not ``recorded``, a pass that keeps nothing
-    for the way back; see :func:`rows_at_once`.
+    """Raise MemoryShortageError if a pass over all of these inputs does not fit into free memory: a recording, or with ``recorded`` false a
+    pass that keeps nothing for a backward pass. The other arguments are those of :func:`rows_at_once`.
     """
     rows = rows_of(model, tensors)
     rows_at_once(model, tensors, rows, rows, times=times, propagated=not recorded, recomputed=recomputed)

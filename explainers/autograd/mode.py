@@ -85,14 +85,16 @@ class RecordingMode(TorchFunctionMode):
         return keep_recorded(self.recording, out) if insides.in_checkpoint else out
 
     def _note(self, name: str, given: tuple[Any, ...], out: Any) -> None:
-        """Append a call without a handler to the list of nodes."""
+        """Append a node for each tensor in ``out`` that depends on the input and has none yet. ``out`` is the result of the function
+        ``name``, which has no handler, for the arguments ``given``.
+        """
         for tensor in tensors_in(out):
             if active(tensor) and self.recording.nodes.of(tensor) is None:
                 note(self.recording, tensor, Move if name in TRANSPARENT or name in _JOINING else Unruled, given, name=name)
 
     def _note_write(self, name: str, written: Tensor | None, given: tuple[Any, ...]) -> None:
-        """Note a write into a constant or a view of one: the tensor depends on the input from now on. Attention scores that are assembled
-        in this way stay scores.
+        """Append a node for ``written``, a constant or a view of one into which the function ``name`` wrote the values among ``given``: the
+        tensor depends on the input from now on. Attention scores that are assembled in this way stay scores.
         """
         if written is None or not active(written):
             return
@@ -116,7 +118,7 @@ class RecordingMode(TorchFunctionMode):
         return call_through(self.recording, func, args, kwargs)
 
     def _write(self, into: Tensor, result: Tensor) -> Tensor:
-        """Write ``result`` into ``into``, as torch does for ``out=into``, and record it."""
+        """Copy ``result`` into ``into``, resized to its shape, as torch does for ``out=into``; record this and return ``into``."""
         self.recording.before_write(into)  # it may be an operand, too
         if into.shape != result.shape:
             into.resize_(result.shape)

@@ -51,7 +51,7 @@ class Start:
 
 
 class Move:
-    """A call that moves, selects, copies or bounds numbers, by torch's ordinary gradient."""
+    """A call that moves, selects, copies or bounds numbers; a signal passes it by torch's ordinary gradient."""
 
 
 class Unruled:
@@ -178,7 +178,9 @@ class Nodes:
             node.operands, node.output = (), None
 
     def may_enter_attention(self, x: Tensor) -> bool:
-        """Return whether a linear map of ``x`` may make queries, keys or values of the block that runs now; the block's end decides."""
+        """Return whether ``x`` has the shape of the input of the block that runs now, so that a linear map of it may make queries, keys or
+        values; whether it does is decided at the end of the block.
+        """
         return self.running is not None and x.shape == self.running.input.shape
 
     def has_rows_of_block(self, x: Tensor) -> bool:

@@ -32,8 +32,8 @@ _EXACT: WeakKeyDictionary[type, bool] = WeakKeyDictionary()
 
 
 class Insides:
-    """A record of what ran inside opaque code, such as autograd functions and checkpoints, during one forward pass: for each of its tensors
-    the recorded one.
+    """A record, during one forward pass, of what ran inside opaque code such as autograd functions and checkpoints, where gradients are
+    off. For each plain tensor there it holds the recorded tensor: the same numbers, with a gradient.
     """
 
     def __init__(self) -> None:
@@ -43,7 +43,7 @@ class Insides:
         self._checkpoints: set[int] = set()  # the calls of checkpointed functions in which gradients were switched on
 
     def keep(self, bare: Tensor, inside: Inside) -> Tensor:
-        """Store the recorded tensor ``inside`` for a plain tensor ``bare``, and return the plain one."""
+        """Store ``inside``, which has the recorded tensor, for the plain tensor ``bare``, and return the plain one."""
         self._by_plain_tensor[bare] = inside
         return bare
 
@@ -53,18 +53,20 @@ class Insides:
         return known
 
     def replace(self, value: Tensor, inside: Inside) -> Tensor:
-        """Return ``inside``'s recorded tensor, which from now on stands for the tensor ``value`` that opaque code made, and note that it
-        does.
+        """Return the recorded tensor of ``inside``, for use in place of ``value``, the same tensor as opaque code returned it; and remember
+        which tensor it replaces.
         """
         self._replaced[id(inside.recorded)] = value
         return inside.recorded
 
     def original(self, origin: Tensor) -> Tensor:
-        """Return the model's own tensor for which ``origin`` was recorded."""
+        """Return the model's own tensor in whose place the recorded tensor ``origin`` is used; ``origin`` itself if it replaces none."""
         return self._replaced.get(id(origin), origin)
 
     def ask_later(self, value: Tensor, inside: Inside) -> None:
-        """Note a function inside a checkpoint, whose own backward can only be examined after the checkpoint has ended."""
+        """Remember ``value``, the result of an autograd function inside a checkpoint, and its recorded tensor: whether both have the same
+        gradient can only be tested after the checkpoint has ended.
+        """
         self._unasked.append((value, inside))
 
     def begin_checkpoint(self) -> bool:
@@ -126,8 +128,9 @@ def _is_on_list(rec: Recorder, value: Tensor) -> bool:
 
 
 def on_path(rec: Recorder, value: Any) -> Any:
-    """Return ``value``, which is about to be used, in the form for the recording: a parameter without gradient, or the result of opaque
-    code after it was examined or watched.
+    """Return ``value``, an argument of a call (also lists and tuples of tensors), in the form for the recording. A parameter is returned
+    without gradient. A result of opaque code is replaced by its recorded tensor if both have the same gradient, else it is watched. Other
+    values are unchanged.
     """
     if isinstance(value, Tensor):
         if isinstance(value, nn.Parameter):
@@ -144,13 +147,17 @@ def needs_gradient(values: Any) -> bool:
 
 
 def record_of(rec: Recorder, value: Tensor) -> Tensor:
-    """Return the recorded node of a tensor at a module's input or output, also while gradients are off."""
+    """Return the recorded tensor for ``value``, a tensor at a module's input or output, also while gradients are off; without one, what
+    :func:`on_path` returns.
+    """
     inside: Inside | None = rec.insides.recorded_for(value)
     return inside.recorded if inside is not None and not torch.is_grad_enabled() else on_path(rec, value)
 
 
 def keep_recorded(rec: Recorder, value: Any) -> Any:
-    """Store the recorded twin of each tensor that a checkpointed function returns, because torch gives the final ones its own backward."""
+    """Store a recorded copy of each tensor in ``value``, the result of a checkpointed function, because torch replaces the graph of the
+    tensors that it finally returns; return ``value``.
+    """
     for tensor in tensors_in(value):
         if tensor.requires_grad and tensor.grad_fn is not None and rec.insides.recorded_for(tensor) is None:
             rec.insides.keep(tensor, Inside(rec.nodes.move(tensor.clone(), tensor, role(rec, tensor)), ()))
@@ -165,9 +172,9 @@ def without_gradient(
     writes: bool,
     leave: Callable[[Tensor], Tensor] = lambda value: value,
 ) -> Any:
-    """Run ``call(args, kwargs)`` where gradients are off, and record it too if one of its arguments depends on the input.
-
-    ``writes``: whether the call changes its first argument; ``leave`` is told of each plain tensor and returns what the model goes on with.
+    """Run ``call(args, kwargs)`` while gradients are off and return its result; if one of its arguments depends on the input, the call is
+    recorded too, with gradients on. ``writes``: whether the call changes its first argument. ``leave(tensor)`` is called with each plain
+    tensor that results, and returns the one to use.
     """
     given = tuple(tensors_in((args, tuple(kwargs.values()))))
     insides = {id(t): inside for t in given if not t.requires_grad and (inside := rec.insides.recorded_for(t)) is not None}
@@ -195,8 +202,9 @@ def without_gradient(
 
 
 def _look_into(rec: Recorder, value: Tensor) -> Tensor:
-    """Return the recorded tensor for a value that no recorded call made but that needs a gradient; the value itself if it cannot be
-    followed.
+    """Return the recorded tensor for ``value``, which no recorded call made but which needs a gradient. If there is none with the same
+    gradient, the value itself is returned: without gradient if it depends on weights alone, else watched as the result of a function
+    without a rule.
     """
     inside: Inside | None = rec.insides.recorded_for(value)
     if inside is not None:
@@ -216,7 +224,9 @@ def _look_into(rec: Recorder, value: Tensor) -> Tensor:
 
 
 def _is_exact(rec: Recorder, value: Tensor, inside: Inside) -> bool:
-    """Return whether a function's output has the same gradient as what was recorded inside it, as far as that can be tested now."""
+    """Return whether ``value``, the output of an autograd function, has the same gradient as the tensor recorded inside the function.
+    Inside a checkpoint this cannot be tested yet: then it is noted for later, and True is returned.
+    """
     function = getattr(type(value.grad_fn), "_forward_cls", None)
     if function is CheckpointFunction:
         return True  # it is what it computes, whose backward computes it once more
@@ -256,7 +266,7 @@ def _are_alike(ours: Tensor | None, theirs: Tensor | None, tolerance: float) -> 
 
 
 def depends_on(rec: Recorder, value: Tensor) -> bool:
-    """Return whether autograd's graph of ``value`` reaches what the list starts from."""
+    """Return whether ``value`` depends, in autograd's graph, on one of the tensors from which the recording starts."""
     nodes = {start.grad_fn for start in rec.starts if start.grad_fn is not None}
     leaves = {id(start) for start in rec.starts if start.grad_fn is None}
     waiting, seen = [value.grad_fn], set()

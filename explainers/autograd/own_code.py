@@ -159,7 +159,9 @@ class OwnCode:
         return isinstance(value, Tensor) and self.nodes.of(value) is not None
 
     def admit(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...] | None:
-        """Examine the arguments of a call; return them if any of them is on the path, else None."""
+        """Examine the arguments of a call of ``func``, and start a path at those that need a gradient and are no weights. Return the
+        positional arguments if any argument is on a path, else None.
+        """
         if func is torch.einsum and isinstance(args[-1], list | tuple) and isinstance(args[0], str):
             args = (args[0], *args[-1])
         place = int(func is torch.einsum and isinstance(args[0], str))  # its equation stands in front
@@ -189,8 +191,8 @@ class OwnCode:
         return isinstance(tensor, nn.Parameter) or tensor in self._weights
 
     def made_of_weights(self, func: Any, out: Any) -> None:
-        """Note the output of a call without arguments on the path: a weight, or an embedding looked up by whole numbers, where a path
-        begins.
+        """Record ``out``, the output of a call whose arguments do not depend on the input: as a weight, or if embeddings were looked up, as
+        a start of a path.
         """
         for tensor in tensors_in(out):
             if tensor.requires_grad and self.nodes.of(tensor) is None and not isinstance(tensor, nn.Parameter):
@@ -200,8 +202,9 @@ class OwnCode:
                     self._weights[tensor] = True
 
     def _watch_opaque(self, tensor: Tensor) -> None:
-        """Note an autograd function whose inside was not seen, so that a signal passes it by its own gradient. A tensor off the path from
-        any other unknown code, such as scripted code of weights, starts a path.
+        """Watch ``tensor`` if an autograd function made it, because the calls inside that function were not recorded: a signal passes it by
+        the function's own gradient, and its name is reported. Does nothing for other tensors, such as those of scripted code. Raises
+        ExplainerError for gradient checkpointing.
         """
         function = getattr(type(tensor.grad_fn), "_forward_cls", None)
         if function is CheckpointFunction:
@@ -233,7 +236,9 @@ class OwnCode:
         return out
 
     def _place(self, node: Node) -> None:
-        """Update earlier nodes with what the new ``node`` shows about them, such as that a softmax gives weights of attention."""
+        """Mark earlier operators by what the new ``node`` shows about them: that a softmax gives attention weights, that a linear map makes
+        queries, keys or values, or that linear attention is divided by its normaliser.
+        """
         softmaxes = []
         if node.operator in (MatMul, Mul) or (node.operator is LinearMap and node.role != Role.WEIGHTS):
             softmaxes = _nearest_of(Softmax, [each for each in node.paths if each.role == Role.WEIGHTS])
@@ -255,7 +260,7 @@ class OwnCode:
 
     @property
     def starts(self) -> list[Tensor]:
-        """An empty list: these passes look for no start."""
+        """Return an empty list: a user's own passes need no list of the tensors from which paths start."""
         return []
 
     def before_write(self, tensor: Tensor) -> None:

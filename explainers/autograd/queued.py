@@ -14,12 +14,14 @@ from torch import Tensor
 
 
 def is_queued(tensor: Tensor) -> bool:
-    """Return whether to look at the numbers of a tensor is to wait for a GPU."""
+    """Return whether a tensor is on a CUDA device, where work is queued: reading its numbers would wait until the GPU has computed them."""
     return tensor.device.type == "cuda"
 
 
 class Stopwatch:
-    """The seconds of work on a device, from making the watch to :meth:`stop`; the device is not waited for before they are read."""
+    """A measurement of the seconds of work on a device, from its creation to :meth:`stop`. It waits for the device only when the seconds
+    are read.
+    """
 
     def __init__(self, device: torch.device) -> None:
         self._is_queued = device.type == "cuda"
@@ -27,12 +29,12 @@ class Stopwatch:
         self._ended = self._began
 
     def stop(self) -> None:
-        """End the measurement."""
+        """End the measurement at this point of the device's work."""
         self._ended = self._now()
 
     @property
     def seconds(self) -> float:
-        """The seconds; on a GPU they are known once it has done the work, which is waited for."""
+        """The measured seconds; reading them on a GPU waits until it has finished the measured work."""
         if not self._is_queued:
             return float(self._ended - self._began)
         self._ended.synchronize()

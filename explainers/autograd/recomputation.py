@@ -32,7 +32,7 @@ _IS_INSIDE = "is read inside the blocks, whose activations are computed again on
 
 
 class ReadsInsideError(ExplainerError):
-    """A method reads what is inside of blocks whose activations are not kept."""
+    """Raised if a method reads a value inside a block while the activations inside blocks are not kept."""
 
 
 @dataclass(eq=False)
@@ -59,7 +59,7 @@ class RunAgain(Protocol):
     """A function that runs a block again."""
 
     def __call__(self, run: BlockRun) -> tuple[Tensor, Sequence[KeptRecord]]:
-        """Return the block's output and what its operators kept, in order."""
+        """Run the block of ``run`` again; return its output and the values that its operators kept, in order."""
 
 
 class Recomputation:
@@ -75,7 +75,9 @@ class Recomputation:
         self._current: tuple[BlockRun, Sequence[KeptRecord]] | None = None
 
     def reader(self, run: BlockRun, count: int) -> Callable[[int], Tensor]:
-        """Return a function that gives the value at a place among the ``count`` values that the run of a block kept."""
+        """Return a function from an index to the value at this index, among the ``count`` values that the operators of the block run
+        ``run`` kept; reading one runs the block again if necessary.
+        """
         return lambda place: self._values_of(run, count)[place].read()
 
     def release(self) -> None:
@@ -120,7 +122,9 @@ def reason_against_recomputation(model: Model) -> str | None:
 
 
 class NotKept(tuple[Any, ...]):
-    """Signals inside of blocks that were not asked for, since the activations there are not kept: reading them raises ReadsInsideError."""
+    """An empty tuple in place of signals inside blocks that were not requested: reading any of them raises ReadsInsideError, since the
+    activations there are not kept.
+    """
 
     def __getitem__(self, place: Any) -> Any:
         raise ReadsInsideError(f"attention {_IS_INSIDE}")
@@ -130,7 +134,9 @@ class NotKept(tuple[Any, ...]):
 
 
 class OutsideOfBlocks(ModelStructure):
-    """The structure of a model as far as it is known without the values inside its blocks; the rest raises :class:`ReadsInsideError`."""
+    """The structure of a model as far as it is known without the values inside its blocks; reading anything else raises
+    :class:`ReadsInsideError`.
+    """
 
     @property
     def _candidates(self) -> Any:

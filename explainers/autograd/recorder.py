@@ -23,7 +23,7 @@ class Operator(Function):
     """An autograd function whose ``backward`` follows the rule in force, and that says how contributions pass it.
 
     ``forward(ctx, *arguments, rec)`` computes what torch computes, for a :class:`Recorder`;
-    ``propagate(rec, *arguments)`` is its linear form, for a :class:`Propagator`. ``title`` is what to call it, with its article.
+    ``propagate(rec, *arguments)`` is its linear form, for a :class:`Propagator`. ``title`` is its name in messages, with an article.
 
     keeps_operands  whether its node keeps the operands, which are saved for the backward pass anyway; ``keeps_output``: the same for the
                     output
@@ -71,7 +71,9 @@ class Recorder(Protocol):
 
     @property
     def entered(self) -> bool:
-        """Return whether the forward pass has reached the explained tokens: biases before them are part of them."""
+        """Return whether the forward pass has reached the explained tokens. Biases before that point are part of these tokens and not
+        counted on their own.
+        """
 
     @property
     def position(self) -> int:
@@ -118,7 +120,9 @@ class Recorder(Protocol):
         """Return whether the attention computed now is to have one head."""
 
     def run(self, operator: type[Operator], *arguments: Any, role: Role | None = None) -> Tensor:
-        """Apply an operator; ``role`` is the role of the result in attention or in a normalisation."""
+        """Apply an operator to its arguments, record it and return its output; ``role`` is the role of the output in attention or in a
+        normalisation.
+        """
 
     def watch(self, tensor: Tensor, name: str, fits: Callable[[Rule], bool] | None = None) -> None:
         """Note the function ``name`` if a signal passes ``tensor`` by the ordinary gradient under a rule for which ``fits`` is false; with
@@ -130,9 +134,10 @@ class Recorder(Protocol):
 
 
 class Propagator(Protocol):
-    """A forward pass of several copies of each sample: the real one, and for each source token one that holds only this token.
+    """A forward pass over several copies of each sample: the real sample, and for each source token a copy in which all other tokens are
+    zero.
 
-    norms   of each normalisation: input, output, the factor (scale times weight) of the real copy
+    norms  for each normalisation: its input, its output, and the factor (scale times weight) of the real copy
     """
 
     norms: list[tuple[Tensor, Tensor, Tensor]]
@@ -148,10 +153,12 @@ class Propagator(Protocol):
         """Return a bool tensor that broadcasts with ``y``, True at the rows that belong to real copies."""
 
     def on_real(self, y: Tensor, constant: Tensor) -> Tensor:
-        """Add a constant to the real copies alone."""
+        """Add ``constant`` to the rows of ``y`` that belong to real samples, and return the sum."""
 
     def with_rest(self, y: Tensor) -> Tensor:
         """Return a sum of two paths, plus the part of the real copy that the source copies lack, if that is shared among them."""
 
     def with_bias(self, y: Tensor, bias: Tensor, of: BiasOf) -> Tensor:
-        """Add a bias where it belongs: see :class:`explainers.autograd.forward_decomposition.ForwardDecomposition`."""
+        """Add ``bias`` to ``y`` at the copies that it belongs to, and return the sum: see
+        :class:`explainers.autograd.forward_decomposition.ForwardDecomposition`. ``of`` names the kind of operator that has the bias.
+        """

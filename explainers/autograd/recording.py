@@ -153,7 +153,7 @@ class Recording:
 
     @property
     def recomputed(self) -> bool:
-        """Whether the activations inside the blocks are computed again on the way back."""
+        """True if the activations inside the blocks are not kept but computed again during a backward pass."""
         return self._recomputation is not None
 
     @property
@@ -179,7 +179,7 @@ class Recording:
 
     @contextmanager
     def _hooks(self) -> Iterator[None]:
-        """Attach forward hooks to the entry and the blocks for the time of the pass; they act only in this thread."""
+        """Attach forward hooks to the model's entry and blocks inside this context; they act only in this thread."""
         handles = [self.model.entry.register_forward_pre_hook(in_this_thread(self._at_entry), with_kwargs=True)]
         of_blocks, of_class_blocks = (self._before_block, self._after_block), (self._before_class_block, self._after_class_block)
         for blocks, (before, after) in ((self.model.blocks, of_blocks), (self.model.class_blocks, of_class_blocks)):
@@ -219,7 +219,9 @@ class Recording:
         return arguments
 
     def _begin_block(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Note that a block begins, and return the arguments that it gets in place of its own; None: it keeps its own."""
+        """Note that a block begins with these arguments. Return the arguments that it gets in place of them, with its tokens as they were
+        recorded; None if it keeps its own.
+        """
         first, block_kind = not self.nodes.blocks, self.model.block_kind
         stream, x = block_kind.stream_shape(args, kwargs), record_of(self, block_kind.input_tokens(args, kwargs))
         if first and self.forward_pass.x1 is not None:
@@ -318,7 +320,9 @@ class Recording:
         return RecordingMode(self, self.forward_pass)
 
     def run(self, operator: type[Operator], *arguments: Any, role: Role | None = None) -> Tensor:
-        """Apply an operator, whose backward will ask this recording for the rule."""
+        """Apply an operator to its arguments, record it and return its output. Its backward pass follows the rule that is then in force in
+        this recording.
+        """
         self.forward_pass.position += 1 if self.entered else -1
         given, turned = arguments, operator is Add and self.entered and self._has_tokens_first(arguments[0])
         if turned:  # relevance of a sum is shared within each sample
@@ -350,11 +354,15 @@ class Recording:
         return out
 
     def _may_be_asked_for(self, x: Tensor) -> bool:
-        """Return whether what a linear map takes is read later: as the input of attention, or to find the plan of attention."""
+        """Return whether the input ``x`` of a linear map must be kept because it may be read later: as the input of attention, or to find
+        out how attention is read.
+        """
         return self.nodes.may_enter_attention(x) or (self.nodes.has_rows_of_block(x) and not has_plan(self.model))
 
     def _weighs(self, product: Node) -> bool:
-        """Return whether a product may be of attention weights and values, whatever was done to the weights after their softmax."""
+        """Return whether a matrix product may multiply attention weights with values, whatever was done to the weights
+        after their softmax.
+        """
         running = self.nodes.running
         return product.role == Role.CONTEXT or (running is not None and bool(softmaxes_behind(product.inputs, running)))
 
@@ -381,7 +389,9 @@ class Recording:
 
     @cached_property
     def detached(self) -> frozenset[str]:
-        """The functions by which numbers left the gradient that the answer depends on; a shift that a softmax cancels is none."""
+        """The names of the functions that cut numbers off from the gradient on which the answer depends. A number that a softmax cancels,
+        such as the largest that is subtracted before it, does not count.
+        """
         return functions_that_matter(self.model, self.nodes.detached, Recording)
 
     @property
@@ -406,7 +416,7 @@ class Recording:
 
     @property
     def parts(self) -> list[AttentionParts | None]:
-        """The tensors of each block's attention; None if they cannot be told."""
+        """The queries, keys, values, weights and outputs of each block's attention; None if they cannot be found."""
         return self.structure.parts
 
     @property
@@ -524,7 +534,9 @@ class Recording:
         return known
 
     def known_fields(self, fields: Fields) -> Fields:
-        """Return the fields of which a backward pass is asked: of all of them those that there are."""
+        """Return the fields of signals that a backward pass computes when ``fields`` are requested. A request for all fields leaves out
+        those inside blocks if their activations are not kept.
+        """
         return fields - INSIDE_BLOCKS if self.recomputed and fields >= ALL else fields
 
     signals = cached_backward  # its name in 0.2
@@ -542,8 +554,8 @@ class Recording:
         return self._starts[key][1]
 
     def _key_of(self, output_gradient: Tensor) -> int | bytes:
-        """Return what tells one start of a backward pass from others: its numbers or, of one that :meth:`start_of` made and on a GPU, which
-        would be waited for, the tensor itself.
+        """Return a key for ``output_gradient``, the start of a backward pass, under which its signals are cached: the bytes of its numbers;
+        or its identity if :meth:`start_of` made it, as reading numbers would wait for a GPU.
         """
         if any(output_gradient is start for _, start in self._starts.values()):
             return id(output_gradient)

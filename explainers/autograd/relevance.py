@@ -66,8 +66,9 @@ def _split_by_halves(
     backward: Callable[[Tensor, Tensor], Tensor],
     product: Tensor,
 ) -> Tensor | None:
-    """Compute :func:`split_linear` from xW and |x||W|, as the sum of the positive pairs is half of their sum. None if an output has no
-    positive pairs, or so small a part of them that the difference would lose it to rounding; and on a GPU, which would be waited for.
+    """Compute :func:`split_linear` from ``product`` = xW and |x||W|, as the sum of the positive pairs is half of the sum of these two;
+    return the relevance at x. None if some output has no positive pairs, or so few that rounding would spoil the difference; and for
+    tensors on a GPU, whose numbers would have to be waited for.
     """
     if is_queued(x):
         return None
@@ -120,8 +121,8 @@ def split_sum(a: Tensor, b: Tensor, relevance: Tensor, normalise: bool) -> tuple
 
 
 def split_product(a: Tensor, b: Tensor, product: Tensor, relevance: Tensor) -> tuple[Tensor, Tensor]:
-    """Distribute the relevance of the matrix product ``a @ b`` to both factors: each gets all of it by proportion, then half (eq. 9-10
-    reduce to one half).
+    """Distribute the relevance of the matrix product ``a @ b`` to both factors: in proportion to the terms of each factor, half of the
+    total to each (to which eq. 9-10 reduce).
     """
     s = divide(relevance, product) / 2
     return a * (s @ b.mT), b * (a.mT @ s)
@@ -130,7 +131,7 @@ def split_product(a: Tensor, b: Tensor, product: Tensor, relevance: Tensor) -> t
 def split_linear_attention(
     query: Tensor, key: Tensor, value: Tensor, kv: Tensor, product: Tensor, relevance: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Distribute the relevance of ``product`` = Q (K V) to its three factors, each getting all of it by proportion, as
+    """Distribute the relevance of ``product`` = Q (K V) to queries, keys and values in proportion to their terms, as
     :func:`split_product` applied twice to (Q K) V does: the weights Q K cancel out of the second.
     """
     s = divide(relevance, product)

@@ -28,7 +28,7 @@ ORDINARY = Rule(name="gradient")
 
 @dataclass(eq=False)
 class Place:
-    """Facts about an operator that are known only after later ones have run.
+    """Facts about the use of one operator in the model, which are known only after later operators have run.
 
     is_projection  whether a linear map makes queries, keys or values
     is_normalised  whether the output of linear attention is divided by a normaliser
@@ -50,7 +50,9 @@ class RuleSource(Protocol):
 
 @dataclass
 class OperatorView:
-    """Stand-in for a recording that a single replayed operator asks during its passes."""
+    """A stand-in for a recording, for a single operator that is run again: it has the rule and the facts that the operator's passes read
+    from a recording.
+    """
 
     rule: Rule
     place: Place
@@ -147,7 +149,9 @@ def _autocast_of(tensor: Tensor) -> tuple[str, bool, torch.dtype]:
 
 @contextmanager
 def _as_in_forward(ctx: Any) -> Iterator[None]:
-    """Leave function modes and restore the autocast of the forward pass inside this context."""
+    """Run the code inside this context without function modes and with the autocast settings of the forward pass that
+    ``ctx`` belongs to.
+    """
     device, enabled, dtype = ctx.autocast
     with torch._C.DisableTorchFunction():
         if enabled or torch.is_autocast_enabled(device):
@@ -158,8 +162,8 @@ def _as_in_forward(ctx: Any) -> Iterator[None]:
 
 
 def replay(operator: type[Operator], arguments: tuple[Any, ...], is_path: tuple[bool, ...], place: Place, source: RuleSource) -> Tensor:
-    """Return the output of ``operator`` for its arguments, as a node of autograd's graph whose backward follows the current rule of
-    ``source``.
+    """Apply ``operator`` to ``arguments`` and return its output as a node of autograd's graph. Its backward pass follows the rule that
+    ``source`` has at that time. ``is_path`` says which arguments depend on the input, ``place`` what the operator is used for.
     """
     call = Call(operator, arguments, is_path, place, source)
     call.run()
@@ -172,7 +176,9 @@ def replay(operator: type[Operator], arguments: tuple[Any, ...], is_path: tuple[
 
 
 class _Replayed(Function):
-    """Autograd node of an operator whose output is already known. ``token`` brings its weights their signal."""
+    """An autograd node of an operator whose output is already known; its backward pass follows a rule. The operator's weights get their
+    signal through ``token``, the output of :class:`_Weights`.
+    """
 
     @staticmethod
     def forward(ctx: Any, call: Call, token: Tensor | None, *paths: Tensor) -> Tensor:
@@ -243,8 +249,8 @@ class _Weights(Function):
 def _at_weights(
     call: Call, arguments: tuple[Any, ...], wanted: tuple[int, ...], signal: Tensor, differentiable: bool
 ) -> tuple[Tensor, ...]:
-    """Return the derivatives of the operator's output with respect to the arguments at ``wanted``, all others held constant, times the
-    signal.
+    """Return ``signal`` times the derivatives of the output of ``call`` with respect to its arguments at the indices ``wanted``, its
+    weights, with all other arguments held constant.
     """
     if (
         call.operator is LinearMap

@@ -99,7 +99,9 @@ def error_of(signal: Tensor) -> Tensor:
 
 
 def _unit(x: Tensor, accumulated: float = ACCUMULATED_ROUNDING) -> float:
-    """Return the relative rounding error of the numbers in an activation, from its type and the error ``accumulated`` so far."""
+    """Return the relative rounding error of the numbers of a tensor, from its type and ``accumulated``, the rounding in units of the last
+    place that they have gathered so far.
+    """
     return accumulated * torch.finfo(x.dtype).eps / 2
 
 
@@ -155,8 +157,9 @@ def split_image_linear(
 
 
 def _spread(relevance: RelevanceWithError, out: Tensor, times: float = 1.0) -> Tensor:
-    """Return the errors of the relevance ``out`` of a linear map, in proportion to its size: by rows if it maps rows to rows, else by
-    samples.
+    """Return the estimated rounding errors of ``out``, the relevance at the input of a linear map: the error of the ``relevance`` at its
+    output, spread in proportion to the size of ``out``, plus the rounding of ``out`` itself. It is spread within rows if the map works row
+    by row, else within samples.
     """
     rows = relevance.shape[:-1] == out.shape[:-1]
     dims = (-1,) if rows else tuple(range(1, out.dim()))
@@ -167,7 +170,9 @@ def _spread(relevance: RelevanceWithError, out: Tensor, times: float = 1.0) -> T
 
 
 def _sample_sum(error: Tensor, like: Tensor) -> Tensor:
-    """Sum an error over each sample, (B, 1, ...); if the samples do not lie along the first dimension, over everything."""
+    """Sum an error over each sample and return it as (B, 1, ...), with as many dimensions as ``like``; if the samples do not lie along the
+    first dimension, return the sum of everything.
+    """
     return error.flatten(1).sum(1).view(-1, *[1] * (like.dim() - 1)) if len(error) == len(like) else error.sum()
 
 
@@ -237,7 +242,9 @@ def split_product(
 
 
 def _over_product(relevance: RelevanceWithError, product: Tensor, accumulated: float) -> Tensor:
-    """Return the estimated rounding error of relevance divided by a matrix product, element by element."""
+    """Return the estimated rounding error of relevance divided by a matrix product, element by element; ``accumulated`` is the rounding
+    that the product has gathered, in units of the last place.
+    """
     size = product.abs()
     rounding = _scale_of_size(size).mul_(_unit(product, accumulated))
     size, doubt = _distance(size, rounding)

@@ -26,8 +26,8 @@ def backward_on_nonzero_rows(back: Callable[..., Tensor], signal: Tensor, *tenso
 
 
 def _few_rows(signal: Tensor) -> Tensor | None:
-    """Return the indices of the rows of a signal (B, S, N) that are not zero, if they are less than half of all; else None, and for a
-    signal on a GPU, which would be waited for.
+    """Return the indices, among the B * S rows of a signal (B, S, N), of those that are not zero, if they are less than half of all. Else
+    None; also for a signal on a GPU, whose numbers would have to be waited for.
     """
     if signal.dim() != 3 or signal.shape[1] < 2 or is_queued(signal):
         return None

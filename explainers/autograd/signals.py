@@ -38,12 +38,14 @@ def fields_of(names: Iterable[str]) -> Fields:
 
 
 def covers(fields: Fields, others: Fields) -> bool:
-    """Return whether all fields of ``others`` are in ``fields``, where a name covers its single blocks."""
+    """Return whether the set ``fields`` includes all of ``others``; the name of a field includes the field of every single block, such as
+    ``attentions[-1]``.
+    """
     return all(field in fields or field.partition("[")[0] in fields for field in others)
 
 
 def is_among(fields: Fields, name: str, block: int, blocks: int) -> bool:
-    """Return whether ``fields`` asks for the field ``name`` of one block out of ``blocks``."""
+    """Return whether ``fields`` includes the field ``name`` of the block number ``block``, out of so many ``blocks``."""
     return bool(fields & {name, f"{name}[{block}]", f"{name}[{block - blocks}]"})
 
 

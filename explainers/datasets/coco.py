@@ -130,9 +130,9 @@ def _stand_apart(masks: dict[str, list[Mask]]) -> bool:
 
 
 def _coco(data: Folder, wanted: Mapping[str, str] = MappingProxyType({}), *, pairs: bool = False) -> Dataset:
-    """Return the data set of the photos that show all of the ``wanted`` categories (COCO's name: label), or of all photos if ``wanted`` is
-    empty. With ``pairs`` it holds the photos that show two large things. In both selections these are the only objects, and all of them are
-    labels.
+    """Read COCO's annotations and return the data set of the photos that show all of the ``wanted`` categories (COCO's name -> label), or
+    of all photos if ``wanted`` is empty. With ``pairs`` it holds the photos that show two large things. In both selections the other
+    objects of a photo are ignored, and all remaining ones are labels.
     """
     listing = data.need(*(f"annotations/instances_{split}.json" for split in data.splits))
     split = listing.stem.removeprefix("instances_")
@@ -159,7 +159,9 @@ def _coco(data: Folder, wanted: Mapping[str, str] = MappingProxyType({}), *, pai
         raise data.error_for(listing, f"{problem} is missing or wrong") from None
 
     def masks_of(image_id: int) -> tuple[dict[str, list[Mask]], Mask]:
-        """Return the masks of the instances of each category shown in a photo, and one mask of where there are crowds."""
+        """Return the masks (height, width) of the instances in the photo with this id, by label of their category, and one mask of where
+        crowds are. Raises ExplainerError for an outline that cannot be read.
+        """
         _, height, width = images[image_id]
         masks: defaultdict[str, list[Mask]] = defaultdict(list)
         crowds = [np.zeros((height, width), bool)]

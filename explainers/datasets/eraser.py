@@ -26,7 +26,8 @@ _ANSWERS = ("False", "True")
 
 
 class Annotations:
-    """One split of a data set: its rows, and the documents that they are about, a file each or the lines of ``docs.jsonl``.
+    """One split of a data set in the format of the benchmark ERASER: its rows, counted from 0, and the documents that they are about, a
+    file each or the lines of ``docs.jsonl``.
 
     Every method raises ExplainerError, with the file and the line, for what is missing or wrong.
     """
@@ -43,22 +44,22 @@ class Annotations:
         return len(self._rows)
 
     def name(self, number: int) -> str:
-        """Return the benchmark's own name of a row."""
+        """Return the id that the benchmark gives to row ``number``."""
         return str(self._field(number, "annotation_id"))
 
     def label(self, number: int, names: Mapping[str, str]) -> str:
-        """Return the class of a row, translated from the word in the file by ``names``."""
+        """Return the class of row ``number``; ``names`` maps the words in the file to names of classes."""
         written = str(self._field(number, "classification"))
         if written not in names:
             raise self._error(number, f"the classification {written!r} is none of {', '.join(names)}")
         return names[written]
 
     def question(self, number: int) -> str:
-        """Return the question about the document of a row."""
+        """Return the question that row ``number`` asks about its document."""
         return str(self._field(number, "query"))
 
     def document_of(self, number: int) -> str:
-        """Return the name of the one document that a row is about."""
+        """Return the name of the one document that row ``number`` is about."""
         named = self._rows[number].get("docids") or dict.fromkeys(document for document, *_ in self._evidence(number))
         if len(named) != 1:
             raise self._error(number, f"it must be about one document, and names {', '.join(named) or 'none'}")
@@ -82,7 +83,7 @@ class Annotations:
         return texts
 
     def _evidence(self, number: int) -> list[tuple[str, int, int]]:
-        """Return document, first token and the token after the last of every marked passage of a row."""
+        """Return every marked passage of row ``number`` as (name of the document, index of its first token, index after its last token)."""
         try:
             return [
                 (str(span["docid"]), int(span["start_token"]), int(span["end_token"]))

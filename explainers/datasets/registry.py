@@ -34,7 +34,8 @@ GIVES = {
 
 @dataclass(frozen=True, kw_only=True)
 class DatasetEntry:
-    """The declaration of a data set: its files, its source and the function that opens it.
+    """The declaration of a data set: its name, title, description and kind of inputs, its files, its source, and the function that opens
+    it.
 
     gives    keys of :data:`GIVES`
     splits   the parts that can be read, if it has several; by default the first one that exists is read
@@ -83,7 +84,9 @@ class DatasetEntry:
 
 @dataclass(frozen=True)
 class Folder:
-    """The folder (or file) of a data set, whose methods read files in it and say what is missing or broken."""
+    """The folder (or file) of a data set, at ``path``, with the split to read. Its methods read the files in it; for one that is missing or
+    broken they raise an ExplainerError that names the data set.
+    """
 
     entry: DatasetEntry
     path: Path
@@ -113,8 +116,8 @@ class Folder:
         return next((files for pattern in patterns if (files := sorted(self.path.glob(pattern)))), [])
 
     def error_for(self, path: Path, why: object) -> ExplainerError:
-        """Return the error for a file that cannot be read, with what to do: a published file is fetched again, a person's own file
-        corrected.
+        """Return the ExplainerError for the file at ``path``, which cannot be read for the reason ``why``. Its message says what to do:
+        fetch a published file again, or correct a file of your own.
         """
         remedy = f"Fetch that file again. {self.entry.where}" if self.entry.get else f"It should be:\n{self.entry.layout}"
         return ExplainerError(f"{self.entry.title}: {path} cannot be read: {why}. {remedy}")
@@ -213,9 +216,9 @@ def dataset(
     get: str = "",
     splits: tuple[str, ...] = (),
 ) -> Callable[[Callable[[Folder], Dataset]], Callable[[Folder], Dataset]]:
-    """Declare a data set: a function from its :class:`Folder` to a :class:`Dataset`. The first paragraph of its docstring describes it.
-
-    Raises ExplainerError for a name that is taken.
+    """Return a decorator that declares a data set called ``name``: it is put on a function from the :class:`Folder` of its files to the
+    :class:`Dataset`, whose docstring's first paragraph describes it. The other arguments are fields of :class:`DatasetEntry`. The decorator
+    raises ExplainerError for a name that is taken.
     """
 
     def declare(opener: Callable[[Folder], Dataset]) -> Callable[[Folder], Dataset]:

@@ -32,6 +32,8 @@ def photos_of_synsets(data: Folder, folder: Path, wnids: Sequence[str]) -> tuple
 
 
 def file_names(folder: Path, files: Sequence[Path]) -> list[str]:
-    """Return a name for each file, unlike all others: without folder and suffix where these are enough."""
+    """Return a different name for each of the ``files`` below ``folder``: without folder and suffix if these names are all different, else
+    the path relative to ``folder``.
+    """
     stems = [path.stem for path in files]
     return stems if len(set(stems)) == len(stems) else [path.relative_to(folder).as_posix() for path in files]

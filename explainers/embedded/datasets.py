@@ -53,7 +53,9 @@ def pairs(data: Folder) -> Dataset:
 
 
 def _sample(number: int, scene: Scene) -> Sample:
-    """Make the sample of one scene of the index, with its objects ordered from the largest to the smallest."""
+    """Make the sample of the data set's input ``number`` from a rendered scene, with its objects ordered from the
+    largest to the smallest.
+    """
     objects = [AnnotatedObject(label=item.kind, mask=item.mask) for item in scene.objects]
     objects.sort(key=lambda obj: -int(obj.mask.sum()))
     labels = tuple(str(obj.label) for obj in objects)

@@ -57,5 +57,5 @@ def texts() -> tuple[str, ...]:
 
 
 def _fill(rule: str, word: str) -> str:
-    """Put the word into the slot of a template, after the right article."""
+    """Put ``word`` into the slot {} of the template ``rule``, with "a" before it changed to "an" before a vowel; return the text."""
     return rule.replace("a {}", "an {}" if word[0].lower() in "aeiou" else "a {}").format(word)

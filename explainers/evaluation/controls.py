@@ -173,7 +173,8 @@ def for_controls(metric: Metric) -> bool:
 
 
 def known_input(sample: Sample, of: Attribution, mask: Tensor | None, index: int) -> KnownInput | None:
-    """Collect the known facts about an input for controls; None if the answer comes from no token or from all of them.
+    """Collect the facts about the input number ``index`` of a data set, ``sample``, from which controls are made; None if its annotations
+    mark no token or every token.
 
     ``of`` is a map of the input, and ``mask`` bool (1, height, width) outlines the explained object.
     """
@@ -217,7 +218,8 @@ def _known_text(sample: Sample, text: TextInput, content: Tensor, index: int) ->
 
 
 def control_map(name: str, known: KnownInput, like: Attribution) -> Attribution | None:
-    """Return the map of a control over the tokens of another map, ``like``, with scores from 0 to 1; None if this input has no such map.
+    """Make the map of the control called ``name`` for a known input, over the tokens of another map, ``like``, with scores from 0 to 1;
+    None if this input has no such map.
 
     Ties are broken at random, because the order of tokens may carry information: the objects of a data set may lie near the top.
     """

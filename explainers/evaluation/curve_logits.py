@@ -24,7 +24,9 @@ _ROUNDING_TOLERANCE = 1e-9  # tolerance, so that 0.3 * 10 tokens are 3, not 2
 
 
 def counts_of(curve: RemovalCurve, tokens: int, least: int = 0) -> list[int]:
-    """Return how many of the ``tokens`` come first in the curve's order at each step, so that at least ``least`` are kept."""
+    """Return, for each step of a curve, the number of tokens that it removes (or keeps, if it keeps the first ones) out of so many
+    ``tokens``; at least ``least`` are kept.
+    """
     number = math.floor if curve.rounding == "down" else math.ceil
     sign = 1 if curve.rounding == "down" else -1
     low, high = (least, tokens) if curve.keeps_first else (0, tokens - least)
@@ -115,7 +117,9 @@ class CurveLogits:
         return removal.least, lambda keep: removal.logits(keep, lambda *_: self._check())
 
     def _pixel_logits(self, curve: RemovalCurve, scores: Tensor) -> Tensor:
-        """Return the logits (M, steps, C) while single pixels turn black, in the order of the bilinearly enlarged maps."""
+        """Return the logits (M, steps, C) at each step of ``curve``, which turns single pixels black in the order of the maps ``scores``
+        (M, N) after bilinear enlarging.
+        """
         assert self.grid is not None
         height, width = self.tensors["pixel_values"].shape[-2:]
         large = F.interpolate(scores.double().unflatten(1, self.grid)[:, None], size=(height, width), mode="bilinear", align_corners=False)

@@ -54,9 +54,8 @@ class Sources:
 
     @classmethod
     def with_absolute_paths(cls, model: str, dataset: str, data: Path | None = None, split: str | None = None) -> Sources:
-        """Build sources with absolute paths.
-
-        Workers do not run in the folder that this process runs in.
+        """Build sources with the folder of the data, and the model if it is a path, as absolute paths. Workers do not run in the folder
+        that this process runs in.
         """
         folder = Path(model).expanduser()
         elsewhere = model in embedded_names() or model.startswith(("timm/", "hf/", "openclip/"))
@@ -120,7 +119,9 @@ def ray_engine(sources: Sources, *, workers: int | None = None, address: str | N
 
 @contextmanager
 def _connect(ray: Any, address: str | None) -> Iterator[None]:
-    """Connect to a cluster inside this context: to the one that this process already has, which stays, or to one for the time of a run."""
+    """Connect to a cluster inside this context: to the one that this process is connected to already, which then stays connected, or to the
+    one at ``address`` until the end of the context. Raises ExplainerError if it cannot be reached.
+    """
     if ray.is_initialized():
         yield
         return
@@ -208,7 +209,9 @@ class WorkOrder:
 
 
 def _receive_parts(ray: Any, order: WorkOrder, parts: Parts, count: int) -> Iterator[tuple[int, list[EvaluationRow]]]:
-    """Yield the number and the rows of each part when a worker has finished it."""
+    """Send the parts of a run to at most ``count`` workers with their instructions ``order``, and yield the number and the rows of each
+    part when a worker has finished it.
+    """
     items = [{"number": number, "indices": list(indices)} for number, indices in parts.items()]
     with warnings.catch_warnings():
         # Ray has no other way yet to bound retries; the extra stays below the version that drops this one

@@ -34,7 +34,7 @@ class ExplainedClass:
     against: ExplainedClass | None = None
 
     def among(self, classes: int) -> Tensor:
-        """Return which of the model's ``classes`` classes it holds, bool (C,)."""
+        """Return a mask bool (C,) over all C = ``classes`` classes of the model, true at the classes that are explained."""
         return class_mask(self.indices, classes)
 
 
@@ -129,7 +129,7 @@ def labels_of(sample: Sample) -> list[str | int]:
 
 
 def class_mask(indices: Iterable[int], classes: int) -> Tensor:
-    """Return a mask, bool (C,), that is true at the ``indices``."""
+    """Return a mask, bool (C,), over C = ``classes`` classes that is true at the ``indices``."""
     mask = torch.zeros(classes, dtype=torch.bool)
     mask[list(indices)] = True
     return mask

@@ -106,7 +106,10 @@ class GradedAnswers:
     against: Sequence[int] = ()
 
     def of(self, need: str) -> Tensor | None:
-        """Return the answers (M, ...) for a need, one of :data:`ASKED_AGAIN`; None if this input has none."""
+        """Compute the value of ``need``, one of :data:`ASKED_AGAIN`: the falls (M, N) of the explained number without each token, the
+        probabilities (M, C) for the picture multiplied by each map, or those (M, 3) after soft removal. None if this input has no such
+        value.
+        """
         source, classes = self.curve_logits, list(self.indices)
         if need == "leave_one_out":
             logits = source.without_each()

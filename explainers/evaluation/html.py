@@ -87,8 +87,8 @@ FEWER_INPUTS = "n of m: n of the m explained inputs have a value by this metric 
 
 
 def count_in_words(report: dict[str, Any], metric: dict[str, Any], spec: str) -> str:
-    """Return on how many inputs a method's value is based, such as "48 of 60"; an empty text if no other method's value is based on
-    more.
+    """Return on how many inputs the value of the method ``spec`` by a metric of a report is based, such as "48 of 60"; an empty text if no
+    other method's value is based on more.
     """
     results = report["results"][metric["name"]]
     inputs, most = results[spec].get("inputs", 0), max(figure.get("inputs", 0) for figure in results.values())
@@ -177,7 +177,9 @@ def _cases(report: dict[str, Any], examples: dict[str, Any]) -> Iterator[tuple[d
 
 
 def _case(examples: dict[str, Any], spec: str, index: int, signed: bool) -> dict[str, Any]:
-    """Return an example input with its map: its words with their scores, or a picture as base64."""
+    """Return the example input ``index`` with the map of the method ``spec``: its words with their scores, or a picture with the map over
+    it as base64.
+    """
     case = examples["inputs"][str(index)]
     if "words" in case:
         scores = unpack_scores(examples["maps"][spec][str(index)]).tolist()

@@ -99,7 +99,7 @@ class EvaluationSetup:
         return self.classes.prompt_texts
 
     def explained_classes(self, sample: Sample) -> list[ExplainedClass] | None:
-        """Return the classes of an input that are explained; None if it is one that the model predicts."""
+        """Return the classes of an input, ``sample``, that the plan explains; None if it explains a class that the model predicts."""
         return None if self.plan.target in ("predicted", "second") else self.classes.explained_classes(sample, self.plan.target)
 
     def at_place_of(self, sample: Sample) -> EvaluationSetup:
@@ -224,7 +224,8 @@ def _first_outside(target: ExplainedClass, order: Sequence[int]) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class Measurement:
-    """The measurement of one explained class of one input. The arguments of metrics are computed when first needed.
+    """The measurement of one explained class of one input (``sample``, number ``index`` of the data set), from which the values of all
+    metrics are computed. The arguments of metrics are computed when first needed.
 
     target  the explained class or group
     maps    of the explained class, one for each method
@@ -303,7 +304,7 @@ class Measurement:
         return {name: self._curve_answers[curve][..., list(self.target.indices)].sum(-1) for name, curve in curves.items()}
 
     def _arguments_of(self, metric: Metric) -> dict[str, Tensor] | None:
-        """Return the arguments of a metric; None if this input lacks one of them."""
+        """Return the arguments of a metric by name; None if this input lacks one of them."""
         arguments: dict[str, Tensor] = {}
         for name, need in metric.takes.items():
             value = self._curve_answers[need] if isinstance(need, RemovalCurve) else COMPUTED_NEEDS[need](self)

@@ -217,14 +217,16 @@ def reason_against_target(target: str, data: Dataset, kind: str) -> str | None:
 
 
 def asks_again(metrics: Sequence[Metric]) -> bool:
-    """Return whether one of the metrics needs new answers of the model, to a part of its input, with other weights, or to a changed
-    input.
+    """Return whether one of the ``metrics`` needs answers of the model beyond that to the input: to a part of it, with other weights, or to
+    a changed input.
     """
     return any(metric.curves or metric.needs & (MAPS_OF_CHANGED_INPUTS.keys() | ASKED_AGAIN) for metric in metrics)
 
 
 def _specs(name: str, model: Model) -> list[str]:
-    """Return the specs that a name stands for: its own, or those of a set of methods."""
+    """Return the specs that ``name`` stands for: all that can run for ``all``, those of the set of methods called so, or the name itself,
+    which is then a spec.
+    """
     sets = {preset.name: preset for preset in METHOD_SETS}
     if name == "all":
         return [variant.spec for variant in variants(model) if variant.reason is None]

@@ -68,7 +68,9 @@ class Interval(Record):
 
 @dataclass(frozen=True)
 class RunFigure(Record):
-    """The mean value of a metric for a method, with its standard error and confidence interval."""
+    """The mean value of a metric for a method, with its standard error and confidence interval, the number of inputs, and whether it ties
+    with the best.
+    """
 
     value: float | None
     error: float | None
@@ -183,7 +185,9 @@ def _write(path: Path, text: str) -> None:
 
 
 def report_of(run: EvaluationRun, setup: EvaluationSetup, *, command: str | None = None, seconds: float | None = None) -> dict[str, Any]:
-    """Return the report of a run as plain data: an :class:`EvaluationReport`."""
+    """Return the report of a finished run as plain data: an :class:`EvaluationReport`. ``command`` is the command line, ``seconds`` the
+    duration of the run; None: unknown.
+    """
     methods = list(setup.plan.methods)
     weights = weights_of_rows(run.rows, methods)
     entry = DATASETS[setup.data.name]
@@ -328,7 +332,7 @@ def check_report(report: Any, path: Path) -> dict[str, Any]:
 
 
 def _check_keys(report: dict[str, Any]) -> None:
-    """Raise KeyError, TypeError or AttributeError where something that pages show is missing or has the wrong type."""
+    """Raise KeyError, TypeError or AttributeError if a value of a report that pages show is missing or has the wrong type."""
     for name in ("methods", "metrics"):
         if not isinstance(report[name], list) or not report[name]:
             raise TypeError(f"{name} must be a list of one or more")

@@ -72,7 +72,7 @@ def write_whole(path: Path, write: Callable[[Path], None]) -> None:
 
 
 def write_json(path: Path, document: Any) -> None:
-    """Write a JSON file, whole or not at all."""
+    """Write ``document`` to the JSON file ``path``; if that fails, the file stays as it was."""
     text = json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
     write_whole(path, lambda half: _write_text(half, text))
 
@@ -107,7 +107,7 @@ def lock_folder(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def _report_damage(path: Path) -> Iterator[None]:
-    """Convert errors of reading a file, inside this context, to an ExplainerError that says how to go on."""
+    """Convert an error of reading the file ``path`` inside this context to an ExplainerError that says how to continue."""
     try:
         yield
     except (_arrow().ArrowException, OSError) as problem:
@@ -152,14 +152,14 @@ class RowFile:
             return _arrow().parquet.read_table(path)
 
     def _tables(self, path: Path) -> Iterator[Any]:
-        """Yield the contents of a file of rows as tables of some thousand rows."""
+        """Yield the contents of the file of rows at ``path`` as tables of some thousand rows."""
         pa = _arrow()
         with _report_damage(path), pa.parquet.ParquetFile(path) as file:
             for batch in file.iter_batches(_MAX_ROWS_AT_ONCE):
                 yield pa.Table.from_batches([batch])
 
     def add(self, number: int, rows: list[dict[str, Any]]) -> None:
-        """Write the rows of one part."""
+        """Write the rows of the part ``number`` to a file of its own."""
         pa = _arrow()
         self._part(number).parent.mkdir(exist_ok=True)
         costs = _schema_of_costs()

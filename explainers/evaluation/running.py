@@ -133,15 +133,14 @@ def run(
 
 
 def _rows_of_methods(plan: Plan, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the rows of methods, without those of the controls that follow them."""
+    """Return the ``rows`` of methods, without the rows of controls that follow those of each input."""
     methods, each = len(plan.methods), len(plan.methods) + len(plan.controls)
     return [row for place, row in enumerate(rows) if place % each < methods]
 
 
 def _first_input(setup: EvaluationSetup, indices: Sequence[int]) -> tuple[Model, dict[str, Tensor]]:
-    """Return the tensors of the first readable input, and the model with the place and the prompts that belong to that input.
-
-    Raises ExplainerError if there is none.
+    """Return the model set to the place that the first readable input among ``indices`` asks about, and the tensors of that input with
+    their prompts. Raises ExplainerError if no input can be read.
     """
     for sample in setup.readable(indices):
         at_place = setup.at_place_of(sample)
@@ -150,9 +149,8 @@ def _first_input(setup: EvaluationSetup, indices: Sequence[int]) -> tuple[Model,
 
 
 def _record_broken(record: dict[str, Any], part: Sequence[int], rows: list[EvaluationRow], folder: Path) -> list[EvaluationRow]:
-    """Return the rows of a part without those that report broken inputs, which are written into ``run.json`` first.
-
-    If the process is killed in between, the part is measured again.
+    """Return the rows of a part without those that report broken inputs. These are added to ``record``, the contents of ``run.json`` in
+    ``folder``, which is written first: if the process is killed in between, the part is measured again.
     """
     measured_rows, broken = sort_rows(rows)
     others = [row for row in record.get(BROKEN, []) if row["index"] not in set(part)]  # mended since the part was measured before
@@ -168,7 +166,9 @@ def _curve_names(setup: EvaluationSetup) -> Sequence[str]:
 
 
 def _write_or_check_record(folder: Path, about: dict[str, Any]) -> dict[str, Any]:
-    """Write ``run.json``, or compare it with the one that exists, and return the contents of the file."""
+    """Write ``about``, the facts of a run, to ``run.json`` in ``folder``, or compare it with the file that exists; return the contents of
+    the file. Raises ExplainerError if the file is damaged or of another run.
+    """
     path = folder / RUN
     if not path.is_file():
         write_json(path, about)
@@ -203,15 +203,14 @@ def _write_or_check_record(folder: Path, about: dict[str, Any]) -> dict[str, Any
 
 
 def first_inputs(setup: EvaluationSetup) -> str:
-    """Return a digest of the first inputs of a plan, by which a run is told from one of the same plan on other files.
-
-    Raises BrokenInput for one that cannot be read, unless such are skipped, before anything of the run is written.
+    """Return a digest of the first inputs of a run. It distinguishes the run from one with the same plan on other files. Raises BrokenInput
+    for an input that cannot be read, unless such inputs are skipped, before anything of the run is written.
     """
     return digest_of(setup.readable(setup.data.choose(setup.plan.limit, setup.plan.seed)[:DIGESTED_INPUTS]))
 
 
 def digest_of(samples: Iterable[Sample]) -> str:
-    """Return the SHA-256 digest of some inputs with all annotations of the data set."""
+    """Return the SHA-256 digest, in hexadecimal, of the inputs ``samples`` with all annotations of the data set."""
     digest = hashlib.sha256()
     for sample in samples:
         masks = [obj.mask for obj in sample.objects]

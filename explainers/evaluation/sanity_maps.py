@@ -35,7 +35,9 @@ def layers_of(model: Model) -> list[list[nn.Parameter]]:
 
 @contextmanager
 def shuffle_layers(model: Model, seed: int) -> Iterator[Iterator[int]]:
-    """Yield an iterator whose every step shuffles the weights of one more layer; all are restored at the end of this context."""
+    """Open a context that yields an iterator; each of its steps shuffles the weights of one more layer of ``model`` and gives the layer's
+    number. All weights are restored at the end of the context.
+    """
     groups = layers_of(model)
     copies = [(parameter, parameter.detach().clone()) for group in groups for parameter in group]
     draw = torch.Generator().manual_seed(seed)
@@ -57,13 +59,13 @@ def shuffle_layers(model: Model, seed: int) -> Iterator[Iterator[int]]:
 
 
 def randomised_scores(model: Model, tensors: Mapping[str, Tensor], target: TargetLike, specs: Sequence[str], seed: int) -> Tensor:
-    """Return the scores (M, L, N) of M methods while the weights of one more layer at a time are shuffled."""
+    """Return the scores (M, L, N) of one input by M methods (``specs``) while the weights of one more layer at a time are shuffled."""
     with shuffle_layers(model, seed) as steps:
         return torch.stack([_scores(model, without_prompts(tensors), target, specs, seed) for _ in steps], 1)
 
 
 def all_random_scores(model: Model, tensors: Mapping[str, Tensor], target: TargetLike, specs: Sequence[str], seed: int) -> Tensor:
-    """Return the scores (M, N) of M methods after the weights of all layers were shuffled."""
+    """Return the scores (M, N) of one input by M methods (``specs``) after the weights of all layers were shuffled."""
     with shuffle_layers(model, seed) as steps:
         for _ in steps:
             pass
@@ -71,9 +73,8 @@ def all_random_scores(model: Model, tensors: Mapping[str, Tensor], target: Targe
 
 
 def disturbed_scores(model: Model, tensors: Mapping[str, Tensor], target: TargetLike, specs: Sequence[str], seed: int) -> Tensor:
-    """Return the scores (M, K, N) of M methods for K inputs whose pixels were moved at random.
-
-    They move by at most `DISTURBANCE_SHARE` of the range of the pixels.
+    """Return the scores (M, K, N) by M methods (``specs``) of K copies of one picture with random noise added to its pixels, of at most
+    `DISTURBANCE_SHARE` of the range of the pixels.
     """
     pixels = tensors["pixel_values"]
     reach = DISTURBANCE_SHARE * (pixels.amax() - pixels.amin())
@@ -95,7 +96,7 @@ MAPS_OF_CHANGED_INPUTS = {
 
 
 def _scores(model: Model, inputs: dict[str, Tensor], target: TargetLike, specs: Sequence[str], seed: int) -> Tensor:
-    """Explain the inputs and return the scores (M, N) of patches or words."""
+    """Explain ``target`` for one input by each of ``specs`` and return the scores (M, N) of its patches or words."""
     result = explain(model, inputs, target, specs, seed=seed)
     explanation = result[0] if isinstance(result, list) else result
     return torch.stack([explanation[spec].scores[explanation[spec].content] for spec in specs])

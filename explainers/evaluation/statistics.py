@@ -54,9 +54,9 @@ def rank_methods(report: dict[str, Any], metric: dict[str, Any]) -> list[str]:
 
 
 def find_ties(values: Numbers, p_of_pairs: Numbers, direction: str | None) -> list[bool]:
-    """Return which of M methods are tied with the best: Holm's correction of the p against it is at least 5 %.
-
-    The best is one of them; there are none if the metric has no better direction.
+    """Return which of M methods are tied with the best, from their values (M,) and the p values (M, M) that two of them are alike: those
+    whose p against the best is at least 5 % after Holm's correction. The best is one of them; none is tied if the metric has no better
+    direction.
     """
     measured_methods = np.flatnonzero(np.isfinite(values))
     if direction is None or not len(measured_methods):
@@ -102,7 +102,7 @@ def smallest_p(inputs: Numbers) -> Numbers:
 
 
 def weights_of(inputs: int, seed: int = 0) -> Numbers:
-    """Return how often each input is drawn in every bootstrap draw, (draws, inputs)."""
+    """Return how often each of so many inputs is drawn in every bootstrap draw, (draws, inputs); the same for the same seed."""
     draw = np.random.default_rng(seed)
     return draw.multinomial(inputs, np.full(inputs, 1 / inputs), size=BOOTSTRAP_DRAWS).astype(np.float64)
 
@@ -146,9 +146,8 @@ def estimate(metric: Metric, values: Numbers, weights: Numbers) -> Estimates:
 
 
 def _inputs_of_pairs(is_measured: NDArray[np.bool_], weights: Numbers) -> Numbers:
-    """Return for how many inputs both methods of a pair have a value, (M, M).
-
-    Classes of one input, which are drawn together, count as one.
+    """Return for how many inputs both methods of a pair have a value, (M, M), from ``is_measured`` (rows, M). Rows with the same
+    ``weights``, the classes of one input, count as one.
     """
     _, first, of_input = np.unique(weights[:IDENTIFYING_DRAWS], axis=1, return_index=True, return_inverse=True)
     has_value = np.zeros((len(first), is_measured.shape[1]))
@@ -158,7 +157,9 @@ def _inputs_of_pairs(is_measured: NDArray[np.bool_], weights: Numbers) -> Number
 
 
 def _paired_p(draws: Numbers, has_value: NDArray[np.bool_]) -> Numbers:
-    """Return the two-sided p (M, M) that the difference of two methods is zero, from their draws (draws, M)."""
+    """Return the two-sided p (M, M) that the difference of two methods is zero, from their bootstrap draws (draws, M). Methods without a
+    value, False in ``has_value`` (M,), get NaN.
+    """
     count = draws.shape[1]
     chances = np.full((count, count), np.nan)
     for i in np.flatnonzero(has_value):

@@ -38,7 +38,7 @@ NOTE = "The classification token joins the patches after the blocks: its row is 
 
 
 def lacks_behind(recording: Recording) -> dict[str, str]:
-    """Return the needs of methods that the class attention after a recorded model's blocks does not meet, each with the reason. For models
+    """Return what methods need of class attention (after the blocks) and a recorded model does not have: need -> reason. Called for models
     whose blocks have no classification token.
     """
     name, behind = recording.model.name, recording.structure.class_attention
@@ -61,7 +61,9 @@ def needs_behind(use: ClassAttentionUse, needs: frozenset[str]) -> frozenset[str
 
 
 def trace_behind(trace: Trace, use: ClassAttentionUse | None) -> ClassAttentionTrace | None:
-    """Return the trace that a method with this use of class attention reads instead of ``trace``; None if it reads ``trace`` itself."""
+    """Return the trace of class attention (after the blocks) that a method with this ``use`` of it reads in place of ``trace``; None if the
+    method reads ``trace`` itself.
+    """
     if use is None or trace.row == "mean" or not trace.recording.class_attentions:
         return None
     return ClassAttentionTrace(trace, use == "last")

@@ -94,8 +94,8 @@ def after_attention(trace: Trace, block: int, norms: int) -> Shares:
 
 
 def _shares(parts: list[tuple[Tensor, Tensor]]) -> Shares:
-    """Join passes, each with the contributions of some sources (B, sources, S to, D) and the whole output (B, S, D), to one
-    :class:`Shares`.
+    """Join the results of several passes to one :class:`Shares`. Each is the contributions of some source tokens (B, sources, S to, D) and
+    the whole output (B, S, D).
     """
     return Shares(torch.cat([vectors for vectors, _ in parts], 1).transpose(1, 2), parts[0][1])
 

@@ -104,8 +104,9 @@ class EmbeddingParts:
         return ExplainerError(f"The similarity of {self._name} is no sum over its heads: {reason}.")
 
     def _read_head(self, recording: Recording, place: int) -> tuple[Tensor, Tensor | None, Tensor]:
-        """Return weight and bias of the projection after the blocks, and the normalised classification tokens (B, D) that it takes; keep
-        the whole head as one linear map.
+        """Read the head of a recorded encoder: return the weight and the bias of the projection after the blocks, and the normalised
+        classification tokens (B, D) that it takes; ``place`` is their index among the tokens. The whole head is kept as one linear map.
+        Raises ExplainerError for another head than one LayerNorm and one linear map.
         """
         nodes = recording.nodes.ran[recording.nodes.blocks[-1].end :]
         norm = next((node for node in nodes if node.operator is Norm), None)
@@ -156,7 +157,7 @@ class EmbeddingParts:
         return whole
 
     def of_tokens(self, sample: int) -> Tensor:
-        """Return the part of each head and token in the embedding of length 1 of one image: (L, H, N, P)."""
+        """Return the part of each head and token in the embedding of length 1 of the image number ``sample``: (L, H, N, P)."""
         parts, share = [], 1 / (self.heads * self.tokens)
         for weighted, (weight, bias) in zip(self._weighted, self._projections, strict=True):
             stream = torch.einsum("hnd,whd->hnw", weighted[sample], weight) + bias * share

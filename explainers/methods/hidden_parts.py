@@ -70,8 +70,8 @@ def mask_attention(content: Tensor, keep: Tensor, name: str, tensor: Tensor) -> 
 
 
 def _hidden_tokens(tensor: Tensor, content: Tensor, keep: Tensor) -> Tensor:
-    """Return which tokens are hidden, bool (K, tokens of the input). A model that pads inside (Longformer) has more tokens, none of them
-    ``content``.
+    """Return which tokens of an input ``tensor`` (K, tokens) are hidden, bool of that shape: the ``content`` tokens (bool) for which
+    ``keep`` (K, features) is below one half. A model that pads inside (Longformer) has more tokens, none of them content.
     """
     is_hidden = torch.zeros_like(tensor, dtype=torch.bool)
     is_hidden[:, content[: tensor.shape[1]]] = keep < 0.5

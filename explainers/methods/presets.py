@@ -13,8 +13,8 @@ from explainers.methods.variants import Variant
 
 @dataclass(frozen=True)
 class Preset(Record):
-    """A named set of methods; the name is one that no method has, as ``--methods`` takes both. ``has`` says whether a variant belongs to
-    the set.
+    """A named set of methods to choose together, with a title and a sentence on it; no method has the same name, as ``--methods`` takes
+    both. ``has`` returns whether a variant belongs to the set.
     """
 
     name: str

@@ -73,8 +73,8 @@ def scores_of(trace: Trace, logits: list[Tensor]) -> Tensor:
 
 
 def cosine_map(trace: Trace, key: Hashable, tokens: Tokens, less: str) -> Tensor:
-    """Return scores (B, S): the patches' cosines with the prompt, made as in :func:`patch_logits`; with ``less`` "prompts" the mean over
-    all prompts is subtracted, with "nothing" it is not.
+    """Return scores (B, S): the cosine of each patch with the prompt, computed by :func:`patch_logits` with the same ``key`` and
+    ``tokens``. With ``less`` "prompts" its mean over all prompts is subtracted; with "nothing" it is not.
     """
     logits = patch_logits(trace, key, tokens)
     if less == "nothing":
@@ -95,7 +95,9 @@ def _finish_block(features: PatchFeatures, attention_output: Tensor, after: str)
 
 
 def likeness(a: Tensor, b: Tensor, factor: float | Tensor | None = None) -> Tensor:
-    """Return the inner products of two sets of heads (1, H, S, d), times ``factor``, by default d^-1/2: (1, H, S, S)."""
+    """Return the inner products of each query with each key, (1, H, S, S), of two sets of heads ``a`` and ``b`` (1, H, S, d), times
+    ``factor``, by default d^-1/2.
+    """
     products = a @ b.mT
     return products * (a.shape[-1] ** -0.5 if factor is None else factor)
 

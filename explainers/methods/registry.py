@@ -86,8 +86,9 @@ def method(
     reads_under: Mapping[str, Iterable[str]] | None = None,
     about: About | None = None,
 ) -> Callable[[MethodFunction], MethodFunction]:
-    """Declare a method: a function from a :class:`Trace` (and its options) to scores (B, S). The first line of its docstring describes it.
-    ``source`` is its publication; ``by``, ``year`` and ``paper`` are a short way to write one. ``about`` is the text of its page.
+    """Return a decorator that declares a method called ``name``: it is put on a function from a :class:`Trace` (and its options) to scores
+    (B, S), and the first line of that function's docstring describes it. ``source`` is its publication; ``by``, ``year`` and ``paper`` are
+    a short way to write one. ``about`` is the text of its page; the other arguments are fields of :class:`Method`.
 
     Raises ExplainerError if a source is given in both ways, for a name that is taken, and for a rule, need or family that does not exist.
     """

@@ -37,7 +37,9 @@ class Request:
 
     @property
     def computes(self) -> tuple[str, Rule | None, dict[str, Any]]:
-        """The method, the rule and the value of every option. Two spellings of the same map have equal values."""
+        """The name of the method, its rule and the value of every option. Requests with equal values compute the same map, however their
+        specs are spelt.
+        """
         return self.method.name, self.rule, {name: self.options.get(name, option.default) for name, option in self.method.options.items()}
 
     @property
@@ -123,7 +125,9 @@ def _note_other_tokens(trace: Trace) -> None:
 
 
 def _move_to_grid(output: MethodOutput, trace: Trace) -> MethodOutput:
-    """Return the output on the grid of the smallest patches if there are patches of several sizes; otherwise unchanged."""
+    """Return the output with the scores of larger patches distributed over the grid of the smallest, if the model has patches of several
+    sizes; otherwise unchanged. A note is added to the trace if scores were moved.
+    """
     if not trace.layout.coarser:
         return output
     if bool(output.scores[:, trace.layout.coarser_tokens].any()):
@@ -196,7 +200,9 @@ def read_methods(methods: Methods | str, blocks: int | None = None) -> tuple[lis
 
 
 def distinct_specs(specs: Sequence[str], blocks: int | None = None) -> list[str]:
-    """Return ``specs`` without those that ask for the same as an earlier one; ``blocks`` is the number of blocks of the model, if known."""
+    """Return ``specs`` without those that give the same map as an earlier one; ``blocks`` is the number of blocks of
+    the model, if known.
+    """
     return [request.spec for request in read_methods(specs, blocks)[0]] if specs else []
 
 

@@ -83,7 +83,9 @@ def lacks_of(recording: Recording) -> dict[str, str]:
 
 
 def _no_parts(recording: Recording, plan: AttentionPlan | None) -> str:
-    """Return why queries, keys, values and output projection of the last block cannot be read, and what runs instead."""
+    """Return a sentence on why queries, keys, values and output projection of the last block of a recorded model cannot be read, and which
+    methods can be used instead.
+    """
     name, structure = recording.model.name, recording.structure
     if recording.attentions[-1] is None:
         why = structure.attention_kind.no_map or recording.model.block_kind.no_attention or (None if plan is None else plan.reason)
@@ -100,7 +102,9 @@ def _no_parts(recording: Recording, plan: AttentionPlan | None) -> str:
 
 
 def _lacks_of_order(name: str, plan: AttentionPlan, has_detached: bool) -> dict[str, str]:
-    """Return what a model lacks by its attention plan: one attention in each block, and tokens in their order, with the reasons."""
+    """Return what a model called ``name`` lacks by its attention plan, need -> reason: one attention in each block, tokens in their order,
+    or tokens that belong to places. ``has_detached``: whether numbers that the answer depends on leave the gradient.
+    """
     lacks: dict[str, str] = {}
     if plan.has_several:
         lacks["one_attention"] = (

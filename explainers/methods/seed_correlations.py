@@ -30,7 +30,9 @@ _LEAST = 0.02  # what is taken for a correlation that cannot be told from none, 
 
 
 def group_of(samples: int, together: int = 1) -> Tensor:
-    """Return the number of the group, 0 to 9, of each of so many samples: (samples,). Runs of ``together`` neighbours share a group."""
+    """Return the number of the group, 0 to 9, that each of so many samples belongs to: (samples,). ``together`` consecutive samples share a
+    group.
+    """
     return torch.arange(samples) // together % SAMPLE_GROUPS
 
 
@@ -79,7 +81,9 @@ def add_seed_correlations(
 
 
 def _notes_on_noise(correlation: float, name: str, option: Option, samples: int) -> tuple[Note, ...]:
-    """Return a note if more than half of a map is noise, judged by its correlation with another seed; else an empty tuple."""
+    """Return a note in a tuple if more than half of a map is noise, judged by its ``correlation`` with another seed, with advice on the
+    option ``name``, the number of ``samples``; else an empty tuple.
+    """
     if correlation >= NOISE:
         return ()
     count, most = samples_for(correlation, samples), option.maximum

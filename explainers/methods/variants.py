@@ -15,7 +15,9 @@ from explainers.methods.registry import METHODS
 
 @dataclass(frozen=True)
 class Variant(Record):
-    """A method with a rule, as the pages list it."""
+    """A method with one of its rules, as lists of methods show it: its title, what it computes and costs, and why it cannot run for a
+    model, if so.
+    """
 
     spec: str
     method_name: Annotated[str, describe(key="readout")]

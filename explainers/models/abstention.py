@@ -29,7 +29,9 @@ NEUTRAL = "neutral"  # the label of the class that stands for no opinion
 
 @dataclass(frozen=True)
 class Abstention(Record):
-    """A statement that the model cannot know the answer. It replaces the answer, or stands next to it if it is only a doubt."""
+    """A statement that the model cannot know the answer, with the score and the threshold that it crossed. It replaces the answer, or
+    stands next to it if it is only a doubt.
+    """
 
     kind: Annotated[str, describe("Its name for programs.")]  # of explainers.models.companion_files.calibration.ABSTENTION_KINDS
     says: Annotated[str, describe("In few words.")]
@@ -136,7 +138,9 @@ def strange_words(evidence: Evidence) -> float:
 
 
 def word_familiarity(evidence: Evidence) -> float:
-    """Return the cosine of the prompt's strangest word with the nearest word of the model's training data."""
+    """Return the cosine of the prompt's strangest word with the nearest word of the model's training data, from the evidence of an answer.
+    Raises ExplainerError if that is not known.
+    """
     if evidence.prompt is None:
         raise ExplainerError("word_familiarity is a score of models with prompt_words.safetensors next to their weights")
     return evidence.prompt.familiarity
@@ -157,7 +161,9 @@ def patch_cosine(evidence: Evidence) -> float:
 
 
 def fingerprint_similarity(evidence: Evidence) -> float:
-    """Return the similarity of the molecule to the nearest one of the training."""
+    """Return the similarity of the molecule to the nearest molecule of the training data, from the evidence of an answer. Raises
+    ExplainerError if that is not known.
+    """
     if evidence.similarity is None:
         raise ExplainerError("fingerprint_similarity is a score of models of molecules with fingerprints.safetensors next to their weights")
     return evidence.similarity
@@ -202,7 +208,9 @@ def abstention(evidence: Evidence, subject: str) -> Abstention | None:
 
 
 def _detail(threshold: AbstentionThreshold, value: float, evidence: Evidence, subject: str) -> str:
-    """Return one sentence for a person: what the model cannot tell, with the measured value and its threshold in brackets."""
+    """Return one sentence for a person on why the model abstains: what it cannot tell about ``subject``, with the measured ``value`` and
+    the threshold in brackets.
+    """
     side = "below" if threshold.below else "above"
     shown, limit = _format_both(value, threshold.value, _is_share(threshold.score))
     strangest = evidence.prompt.strangest if evidence.prompt else ""
@@ -252,7 +260,7 @@ def _text(evidence: Evidence) -> TextInput:
 
 
 def _format_both(value: float, threshold: float, is_share: bool) -> tuple[str, str]:
-    """Return two numbers with as many digits as tell them apart: what is below a threshold is not to read the same."""
+    """Format a value and its threshold with as many digits as are needed to make them look different."""
     for digits in range(1 if is_share else 2, 15):
         shown, limit = (f"{number:.{digits}{'%' if is_share else 'f'}}" for number in (value, threshold))
         if shown != limit or value == threshold:

@@ -47,7 +47,9 @@ def _as_tensor(features: Any) -> Tensor:
 
 
 def _head(model: Model, example: Mapping[str, Tensor]) -> nn.Linear:
-    """Return the linear layer of a classifier that computes the logits."""
+    """Run a classifier on one input, ``example``, and return the linear layer that computes its logits from one vector for each sample.
+    Raises ExplainerError if there is none.
+    """
     outputs: list[tuple[nn.Linear, Tensor]] = []
     layers = [module for module in model.module.modules() if isinstance(module, nn.Linear)]
 
@@ -77,7 +79,7 @@ def _head(model: Model, example: Mapping[str, Tensor]) -> nn.Linear:
 
 
 def _forward_to(model: Model, head: nn.Linear) -> Forward:
-    """Return a forward pass from input tensors to the input of the layer ``head``."""
+    """Return a function that runs the model on input tensors and returns the input of the layer ``head``."""
 
     def features(tensors: Mapping[str, Tensor]) -> Tensor:
         taken: list[Tensor] = []

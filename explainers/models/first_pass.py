@@ -33,7 +33,9 @@ class FirstPass:
 
     @property
     def first_row(self) -> bool:
-        """Return whether the task reads the output of what follows the explained blocks."""
+        """Return whether the task asks for the first of several rows of blocks to be explained, because it reads the output of what follows
+        them.
+        """
         return self.task is not None and self.task.first_row
 
     def __call__(self, tensors: Mapping[str, Tensor]) -> Tensor:

@@ -116,10 +116,8 @@ def _size(module: nn.Module, library: lib.Library, recipe: AnyPreprocessing | No
 
 
 def _words_of_own(module: nn.Module, tokenizer: Any) -> int:
-    """Return how many token ids a module accepts at least, if it does not declare its vocabulary.
-
-    With a tokenizer this is the tokenizer's number, as far as the module has a table of that size; without, the size of the smaller of its
-    tables of words and of positions.
+    """Return a number of token ids that a module accepts although it does not declare its vocabulary: the tokenizer's number, but no more
+    than the module's largest embedding table has rows; without a tokenizer, the rows of the smallest table that is large enough for words.
     """
     tables = sorted(m.num_embeddings for m in module.modules() if isinstance(m, nn.Embedding))
     if tokenizer is not None:

@@ -25,7 +25,9 @@ class OtherTokens:
 
     @classmethod
     def at(cls, places: Collection[int], prefix: int, token: int | None, count: int) -> OtherTokens:
-        """Describe the tokens at these ``places`` among ``count`` tokens with so many prefix tokens; ``token`` is the class token."""
+        """Make the record of the tokens that the head reads at these ``places``, next to the class token at index ``token``, among
+        ``count`` tokens of which the first ``prefix`` are prefix tokens.
+        """
         behind = sum(place >= prefix for place in places)
         room = sum(place != token for place in range(prefix, count))
         return cls(len(places) - behind, "none" if not behind else "all" if behind == room else "some")

@@ -235,7 +235,9 @@ def _from_folder(folder: Path, name: str, how: Mapping[str, Any]) -> Model:
 
 @dataclass(frozen=True)
 class _Companion:
-    """A companion file: the ``kinds`` of models that have it, its name, and what reads it into a ``field`` of the model."""
+    """A file that may lie next to the weights of a model: the ``kinds`` of models that have it, its name, and the function that reads it
+    into a ``field`` of the model.
+    """
 
     kinds: frozenset[ModelKind]
     file: str
@@ -351,9 +353,8 @@ def _transformers_from_folder(folder: Path, config: dict[str, Any], name: str, h
 
 
 def _frame_processor(folder: Path) -> Any:
-    """Return the settings for preparing the frames of clips, where a folder has only those of a video processor; else None.
-
-    The processor itself asks for torchvision.
+    """Return the settings for preparing the frames of clips if a folder has only those of a video processor; else None. They are read from
+    its file because the processor itself needs torchvision.
     """
     path = folder / "video_preprocessor_config.json"
     if not path.is_file() or (folder / "preprocessor_config.json").is_file():

@@ -168,7 +168,7 @@ class Model:
         return replace(self.text_side(), calibration=self.calibration, prompt_words=self.prompt_words, report=self.report, image_side=self)
 
     def cached(self, key: Hashable, make: Callable[[], T]) -> T:
-        """Return the result of ``make``, kept under a key until too many others are asked for."""
+        """Return the result of ``make()``, which is cached under ``key``; the results used least recently are dropped."""
         if key in self.cache:
             self.cache.move_to_end(key)
         else:

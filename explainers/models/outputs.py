@@ -152,7 +152,9 @@ def like_probabilities(out: Tensor, forward: Forward, tensors: Mapping[str, Tens
 
 
 def _explains(logits: Tensor, out: Tensor, kind: FinalActivation) -> bool:
-    """Return whether ``out`` holds the probabilities, or log-probabilities, of these ``logits``. A part of a softmax's row does not."""
+    """Return whether ``out`` holds the probabilities, or log-probabilities, of these ``logits`` by the function ``kind``, softmax or
+    sigmoid. A part of a softmax's row does not.
+    """
     if logits.shape != out.shape:
         return False
     p, rounding = probabilities(logits.double(), kind), 16 * max(torch.finfo(logits.dtype).eps, torch.finfo(out.dtype).eps)
@@ -221,7 +223,9 @@ def yes_and_no(forward: Forward) -> Forward:
 
 
 def notes_on_outputs(logits: Tensor, output: Output, head_activation: HeadActivation) -> list[str]:
-    """Return notes for people on the logits (C,) with which a model's answer is shown and explained."""
+    """Return notes for people on the logits (C,) of an answer, if they are not what the model itself returns, or only look like
+    probabilities.
+    """
     if head_activation.kind is not None and output == "regression":
         return [
             f"This model ends in a {head_activation.kind}, and values are asked for: what is shown and explained is the number before the "
@@ -243,7 +247,8 @@ def notes_on_outputs(logits: Tensor, output: Output, head_activation: HeadActiva
 
 
 def output_of(config: Any, classes: int, final_activation: FinalActivation | None) -> Output:
-    """Return the meaning of the logits, from transformers' configuration, the final activation, and their number.
+    """Return the meaning of a model's logits ("softmax", "sigmoid" or "regression"), from transformers' configuration, the final
+    activation, and the number of ``classes``.
 
     A single logit is a value in transformers, as in its own loss, and yes or no in other libraries.
     """

@@ -19,7 +19,7 @@ MAX_GPU_ROWS = 256
 
 @dataclass(frozen=True)
 class Ran(Generic[T]):
-    """The result of something that had memory enough."""
+    """The result of a function that did not run out of memory."""
 
     result: T
 
@@ -30,7 +30,9 @@ def is_memory_shortage(error: BaseException | None) -> bool:
 
 
 def attempt(run: Callable[[], T]) -> Ran[T] | Exception:
-    """Return the result of ``run``, or the error if memory was short. Then nothing holds what ``run`` had made, and its memory is free."""
+    """Call ``run()`` and return its result; or return the error if memory was short, after freeing what ``run`` had made. Raises any other
+    error.
+    """
     try:
         return Ran(run())
     except Exception as error:
@@ -46,7 +48,9 @@ def attempt(run: Callable[[], T]) -> Ran[T] | Exception:
 
 
 class Passes:
-    """How many rows go through one pass: ``rows`` at first, and half as many from each time on that memory is short."""
+    """A loop over rows that go through a model some at a time: ``rows`` in each pass at first, and half as many after each pass for which
+    memory is too short.
+    """
 
     def __init__(self, rows: int) -> None:
         self.rows = max(1, rows)

@@ -62,7 +62,7 @@ class PicturePromptReader:
         ids = read.tensors["input_ids"][0].tolist()
         if ids.count(self.token) > 1:
             raise ExplainerError(f"the prompt has {ids.count(self.token)} places for a picture, and one picture is explained: leave one")
-        place, taken = (ids.index(self.token), 1) if self.token in ids else (_behind_special(record.tokens), 0)
+        place, taken = (ids.index(self.token), 1) if self.token in ids else (_first_word_index(record.tokens), 0)
         tensors = {
             name: torch.cat(
                 [
@@ -124,8 +124,8 @@ class PicturePromptReader:
         return Prepared(dict(tensors), (self._insert_picture(record, picture, first, 0),), ((),))
 
 
-def _behind_special(tokens: Sequence[Token]) -> int:
-    """Return the index of the first token of a text after the special ones at its beginning."""
+def _first_word_index(tokens: Sequence[Token]) -> int:
+    """Return the index of the first of ``tokens`` that is no special one; their number if all are special."""
     return next((i for i, token in enumerate(tokens) if not token.special), len(tokens))
 
 

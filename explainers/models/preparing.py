@@ -62,7 +62,7 @@ def _arrays_of(values: Tensor | NDArray[Any]) -> str:
 
 
 def _wanted_of(value: object) -> str:
-    """Return the text that says what to send in place of a wrong input."""
+    """Return the text that says what to send in place of ``value``, an input of a wrong type."""
     if isinstance(value, bytes | bytearray):
         return "open the bytes of a file first: PIL.Image.open(io.BytesIO(data)); those of a text are data.decode()"
     if isinstance(value, np.ndarray):

@@ -48,7 +48,9 @@ class Check(Record, name="ReportCheck"):
 
 @dataclass(frozen=True)
 class Report(Record, name="ModelReport"):
-    """The facts about an opened model."""
+    """The report on an opened model: what it was opened from, the facts found about it, how its output is read, what was guessed, notes,
+    and the checks.
+    """
 
     name: Annotated[str, describe("Of the model.")]
     opened: Annotated[str, describe("What it was made of, such as the weights of a file in an architecture of timm.")]

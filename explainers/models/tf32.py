@@ -22,13 +22,13 @@ _BEFORE: list[str | bool] = []  # the caller's settings, while passes are under 
 
 
 def is_tf32_asked(device: torch.device) -> bool:
-    """Return whether products on a device may be rounded to TF32 here, which only GPUs of Nvidia do."""
+    """Return whether products on this device may be rounded to TF32 in the current context, which only GPUs of Nvidia do."""
     return _IS_ASKED.get() and device.type == "cuda"
 
 
 @contextmanager
 def asking_for_tf32(is_asked: bool) -> Iterator[None]:
-    """Let products in float32 be rounded to TF32 inside this context if ``is_asked``; else forbid it."""
+    """Allow inside this context that products in float32 are rounded to TF32 if ``is_asked``; else forbid it."""
     token = _IS_ASKED.set(is_asked)
     try:
         yield
@@ -54,7 +54,9 @@ def products_in_float32() -> Iterator[None]:
 
 
 def _apply() -> None:
-    """Set what all passes under way agree on; the caller's settings where there are none."""
+    """Set torch's switches for TF32: rounding is allowed if all passes that run now allow it. If no pass runs, the caller's settings are
+    restored.
+    """
     may_round = all(_WISHES)
     for (setting, name), before in zip(_settings(), _BEFORE, strict=True):
         wanted: str | bool = may_round if isinstance(before, bool) else ("tf32" if may_round else "ieee")

@@ -21,7 +21,7 @@ def as_tokens(x: Tensor, channels: int) -> Tensor:
 
 
 def map_size(shape: Size, channels: int) -> tuple[int, int]:
-    """Return (height, width) of a map of tokens of this shape."""
+    """Return (height, width) of a map of tokens with this shape (B, H, W, D) or (B, D, H, W); ``channels`` is the axis of the width D."""
     height, width = (side for axis, side in enumerate(shape) if axis not in (0, channels))
     return height, width
 

@@ -188,8 +188,9 @@ def wrap(
 def _is_changed_by_padding(
     model: Model, readers: InputReaders, library: lib.Library, takes_positions: bool, answers: Tensor | None
 ) -> bool:
-    """Return whether padding changes the answers of a model of texts. Those of transformers keep to the mask, so that none is tried whose
-    head reads the first token with padding behind the words. ``answers`` is what it gives for the first sample, None if not known.
+    """Return whether padding changes the answers of a model of texts. It is tried on the first sample, whose logits are ``answers`` (None:
+    not known yet). A model of transformers whose head reads the first token and whose tokenizer pads at the end is not tried: it follows
+    the mask, and False is returned.
     """
     tokenizer, first = None if readers.words is None else readers.words.tokenizer, readers.first
     is_right = getattr(tokenizer, "padding_side", "right") == "right"
@@ -213,7 +214,9 @@ def _trainable(module: nn.Module) -> nn.Module:
 def _meaning(
     module: nn.Module, kind: ModelKind, task: Task | None, classes: int, head_activation: HeadActivation, output: Output | None
 ) -> Output:
-    """Return the meaning of the logits: ``output`` if given, else that of the task, the configuration or the head."""
+    """Return the meaning of the logits of a module with so many ``classes``: ``output`` if the caller named it, else that of the task, the
+    configuration or the head's final activation. Raises ExplainerError for an unknown ``output``.
+    """
     usual: Output = "softmax" if task is None else task.output
     if kind != "clip" and task is None:
         usual = output_of(getattr(module, "config", None), classes, head_activation.kind)

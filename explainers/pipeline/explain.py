@@ -156,8 +156,8 @@ def explain(
     at        models with a task only (:data:`explainers.TASKS`): which place of the output is asked about, such as a word, a box or a
               patch, as docs/tasks.md lists them; None: the one that the model is surest of. Each of several inputs is then explained alone
     reference features without a head only: a second input of the same kind, which the first is compared with
-    chat      language models that write only: lay the tokenizer's chat template around the prompt. Its tokens get scores, but are told
-              apart (their ``part`` is ``TEMPLATE``), always stay, and no map lies on them
+    chat      language models that write only: lay the tokenizer's chat template around the prompt. The template's tokens get scores, but
+              they are marked (their ``part`` is ``TEMPLATE``), never removed, and left out of maps
     prompts   CLIP only: all prompts with which the image is compared, for the probabilities; None: those that the targets name
     seed      for methods that draw at random; the draw for an input depends only on this and its place in the batch
     long_texts  what is done with a text that is longer than the model takes: ``windows`` reads all of it in overlapping windows (the answer
@@ -217,7 +217,9 @@ def _listed(result: Explanation | list[Explanation]) -> list[Explanation]:
 
 
 def _question(inputs: object, target: object, methods: object) -> str:
-    """Return one line on the call, without the input itself, for the report of a failure."""
+    """Return one line that describes a call of :func:`explain` for the report of a failure: the number of inputs, the type of the target,
+    and the methods, without the input itself.
+    """
     count = f"{len(inputs)} inputs" if isinstance(inputs, list | tuple) else f"a {type(inputs).__name__}"
     return (
         f"explain({count}, target of type {type(target).__name__}, methods={methods if isinstance(methods, str | list | tuple) else None})"
@@ -274,10 +276,10 @@ def _explain(
 
 @dataclass(eq=False)
 class _Work:
-    """A batch that is explained, some of its inputs at a time. What is done stays done where memory runs out.
+    """The state of explaining a batch, some of its inputs at a time: explanations that are finished are kept when memory runs out.
 
     options       further arguments of :class:`Session`
-    explanations  those begun, by the index of their input
+    explanations  the explanations that were begun, by the index of their input
     """
 
     model: Model
@@ -337,7 +339,9 @@ class _Work:
         session.forget_signals()
 
     def _groups_of_requests(self, alone: bool) -> Iterator[list[Request]]:
-        """Yield the requests in groups, in the order that was chosen for the first inputs."""
+        """Yield the requests in groups that are computed together, in the order that ``next_method`` chose for the first inputs. ``alone``:
+        one request in each group.
+        """
         if self._groups is None:
             self._groups = iter([self.requests]) if self.next_method is None else _rounds(self.requests, self.next_method, alone=alone)
         for number in count():
@@ -349,7 +353,9 @@ class _Work:
             yield self._chosen_groups[number]
 
     def _compute(self, session: Session, target: ResolvedTarget, request: Request, make_maps: MakeMaps) -> list[Attribution]:
-        """Compute the maps of a request. Raises MemoryShortageError for one that reads what is not kept where memory is short."""
+        """Compute the maps of one request for one target, one map for each sample. Raises MemoryShortageError if the method reads values
+        inside blocks, which are not kept when memory is short.
+        """
         try:
             return compute_maps(session, target, request.rule, request.read, make_maps)
         except ReadsInsideError as error:
@@ -384,7 +390,9 @@ def _rounds(requests: Sequence[Request], next_method: NextMethod, alone: bool = 
 
 
 def _choose_defaults(lacks: dict[str, str], targets: list[Target]) -> tuple[list[Request], list[str]]:
-    """Return the usual methods for a model that ``lacks`` these needs, and notes on those left out for a target."""
+    """Return the default methods for a model that ``lacks`` these needs (need -> reason), and notes on those that cannot explain the
+    ``targets``.
+    """
     specs, note = defaults_of(lacks), None
     if any(target.explains == "probability" for target in targets):
         specs, note = for_probability(specs)
@@ -483,7 +491,9 @@ def _make_completeness(
 def _maps_of_samples(
     request: Request, samples: list[ImageInput | TextInput], trace: Trace, output: MethodOutput | None = None
 ) -> list[Attribution]:
-    """Make one map for each sample from the output of a method for all samples; ``output`` is that output, if already known."""
+    """Run the method of ``request`` on a trace and make one map for each sample; ``output`` is the method's output, if
+    it is known already.
+    """
     started = time.perf_counter()
     output = request.read(trace) if output is None else output
     scores, is_difference = output.scores.detach(), trace.chosen.halves is not None

@@ -125,7 +125,7 @@ def window_logits(model: Model, windows: Windows, check: Callable[[], None]) -> 
 
 
 def _features(model: Model, windows: Windows) -> Tensor:
-    """Return the mean of each window's tokens, (windows, D)."""
+    """Return the features (windows, D) of each window of a text: the mean of its tokens after the last block."""
 
     def means_of(first: int, number: int) -> Tensor:
         parts = of_equal_length(model, windows.rows(first, first + number))
@@ -167,7 +167,9 @@ class _WindowJoiner:
             self.observer.on_prediction(self._explanation)
 
     def on_map(self, explanation: Explanation, attribution: Attribution) -> None:
-        """Take a window's map; with that of the last window the map of the whole text is done."""
+        """Take a map of one window, which ``explanation`` already holds. When all windows have given this map, their average becomes the
+        map of the whole text, and the observer is called.
+        """
         place = len(explanation.maps) - 1  # not method and target: two targets may be called the same
         parts = self._waiting.setdefault(place, [])
         parts.append(attribution)
@@ -205,7 +207,9 @@ class _WindowJoiner:
         return whole
 
     def _window_info(self, whole: Explanation, window: int) -> WindowInfo:
-        """Return where a window lies, and the model's answer for it alone."""
+        """Return where the window number ``window`` lies in the text, and the model's answer for it alone; ``whole`` is the explanation of
+        the whole text.
+        """
         first, last = self.windows.content(window)
         tokens, answer = self.windows.whole.tokens, self.answers[window]
         alone = replace(whole, logits=answer, probabilities=self._probabilities(answer))
@@ -243,10 +247,10 @@ class _WindowJoiner:
         return join_maps(parts, whole, self.windows.join_scores)
 
     def _largest_error(self, rule: str, target: int) -> float:
-        """Return the largest of the windows' completeness errors under a rule for a target."""
+        """Return the largest of the windows' completeness errors under the rule called ``rule``, for the target number ``target``."""
         return max(of(rule, target) for of in self._completeness)
 
 
 def _drop_noise_note(part: Attribution) -> Attribution:
-    """Return the map of a window without its note on noise: the noisiest window's note stands for the whole."""
+    """Return the map of a window without its note on noise, because the note of the noisiest window is added to the whole map instead."""
     return replace(part, notes=tuple(note for note in part.notes if kind_of(note) != "noise"))

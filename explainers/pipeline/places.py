@@ -39,7 +39,7 @@ def with_chat_template(model: Model, given: Any) -> Any:
 
 
 def ask_at(model: Model, inputs: Input | Prepared, at: str | None, reference: Any = None) -> tuple[Model, Prepared]:
-    """Return the model asked about the place ``at`` of one input, and that input prepared.
+    """Return the model set to the place ``at`` of its output for one input, and that input prepared.
 
     ``reference`` is a second input, with whose features the place ``similar`` compares the first. Raises ExplainerError for an unknown
     place, and for a reference with a model that has a head.

@@ -90,13 +90,13 @@ def compute_maps(
 
 
 def _dtype_of(session: Session) -> str:
-    """Return the name of the model's own precision, as a map says it."""
+    """Return the name of the precision in which the session's model computes, such as "float32" or "float32 with TF32"."""
     logits = session.recording.logits
     return f"{_name(logits.dtype)} with TF32" if is_tf32_asked(logits.device) and logits.dtype == torch.float32 else _name(logits.dtype)
 
 
 def _say_precision(session: Session, maps: list[Attribution]) -> list[Attribution]:
-    """Return maps without relevance with their precision, where it is another than float32 or float64 throughout."""
+    """Return ``maps``, none of relevance, with their precision noted if it is neither float32 nor float64."""
     dtype = _dtype_of(session)
     if dtype in ("float32", "float64"):
         return maps
@@ -105,7 +105,9 @@ def _say_precision(session: Session, maps: list[Attribution]) -> list[Attributio
 
 
 def choose_trace(session: Session, target: ResolvedTarget, rule: Rule | None, run_method: RunMethod) -> Trace:
-    """Return a trace for results other than maps, in the precision that the numbers (B, N) need which ``run_method`` computes from it."""
+    """Return the trace of a target under ``rule`` in the precision that the numbers (B, N) need which ``run_method`` computes from it; for
+    results other than maps.
+    """
     trace = session.trace(target, rule)
     if rule is None or not rule.is_relevance:
         return trace
@@ -211,7 +213,7 @@ def _add_errors(attribution: Attribution, errors: Tensor, model_scores: Tensor, 
 
 
 def _add_note(attribution: Attribution, note: str) -> Attribution:
-    """Return the map with a note on its numbers."""
+    """Return the map with ``note`` added to its notes and to those that are about rounding."""
     numerics = replace(attribution.numerics, notes=(*attribution.numerics.notes, note))
     return replace(attribution, notes=(*attribution.notes, note), numerics=numerics)
 
@@ -236,8 +238,9 @@ def _describe_model_precision(
 
 
 def _describe_float64(attribution: Attribution, model_scores: Tensor, shares: tuple[float, float], dtype: str) -> Attribution:
-    """Return a map of float64 with the reason for it, and a note if its scores in the model's own precision, ``model_scores`` (S,), are far
-    from it.
+    """Return a map computed in float64 with the reason for it: rounding in the model's own precision, ``dtype``, may change it by the
+    ``shares`` of all scores and of those of patches or words. A note is added if the scores in that precision, ``model_scores`` (S,), are
+    far from it.
     """
     of_all, of_content = shares
     reason = f"In {dtype} rounding may change it by {_percent(of_all)} of its largest score."

@@ -66,7 +66,7 @@ def word_scores(text: TextInput, scores: Tensor, signed: bool) -> list[WordScore
 
 @dataclass(frozen=True)
 class MapPrecision(Record):
-    """The precision in which a map of relevance was computed, and the reason for it."""
+    """The precision in which a map was computed, why, and how far rounding may change it."""
 
     dtype: Annotated[str, describe("float32, float64, ...")]
     why: Annotated[str, describe("In one sentence.")]
@@ -284,7 +284,7 @@ class Explanation(Record):
         return [self.class_info(int(i)) for i in order]
 
     def class_info(self, index: int) -> TargetInfo:
-        """Return label, logit and probability of a class."""
+        """Return label, logit and probability of the class number ``index``."""
         label = self.labels[index] if index < len(self.labels) else f"class {index}"
         probability = None if self.output == "regression" else float(self.probabilities[index])
         return TargetInfo(label, index, label if self.prompted else None, float(self.logits[index]), probability)

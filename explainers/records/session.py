@@ -217,8 +217,8 @@ class Session:
 
 
 def rerunner(model: Model, tensors: dict[str, Tensor], check: Check, *, recomputed: bool = False) -> Rerun:
-    """Return a function that records ``tensors`` again, with the arguments of :meth:`Trace.rerun`; ``recomputed`` as in
-    :class:`Recording`.
+    """Return a function that records ``model`` on ``tensors`` again, with the arguments of :meth:`Trace.rerun`; ``check`` is called before
+    each recording, and ``recomputed`` is as in :class:`Recording`.
     """
 
     def rerun(

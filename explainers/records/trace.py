@@ -213,8 +213,8 @@ class Trace:
         return self.signals
 
     def _say_missing(self, signals: Signals, missing: Tensor) -> None:
-        """Add a note for each sample on the amount ``missing`` (B,) in the rule's account of its answer, and on the operators that lost
-        it.
+        """Add a note for each sample in which the rule's account of its answer misses an amount, ``missing`` (B,), with the operators that
+        lost it.
         """
         assert self.rule is not None
         output_gradient = self.chosen.output_gradient(self.recording.logits, self.rule)
@@ -321,7 +321,9 @@ class Trace:
         return _require_attention(signals.attentions[block], block % len(signals.attentions)).to(self.type_of_attention)
 
     def under(self, rule: str) -> Trace:
-        """Return a trace of the same pass under another rule; gradients are in the model's own precision if that is enough for them."""
+        """Return a trace of the same pass under another rule, named ``rule``; gradients are in the model's own precision if that is enough
+        for them.
+        """
         return self._like(self.chosen, RULES[rule])
 
     def about(self, chosen: ResolvedTarget) -> Trace:
@@ -368,7 +370,7 @@ class Trace:
         raise ExplainerError("This model has no classification token whose row could be read: its head pools all tokens.")
 
     def note(self, text: str) -> None:
-        """Add a note on the map, unless the map already has it."""
+        """Add ``text`` to the notes on the maps of this trace, unless it is there already."""
         if text not in self.notes:
             self.notes.append(text)
 

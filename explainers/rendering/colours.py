@@ -78,7 +78,9 @@ def is_two_sided(ends: Ends, signed: bool) -> bool:
 
 
 def one_sign_note(scores: ArrayLike, signed: bool) -> str:
-    """Return a note for a map that is drawn as strength although its method has signs; "" for any other map."""
+    """Return a note for a map whose ``scores`` are drawn as strength although its method has signs (``signed``), because all are far on one
+    side of zero; "" for any other map.
+    """
     ends = scale_ends(scores, signed)
     if not signed or is_two_sided(ends, signed) or ends[0] == ends[1]:
         return ""

@@ -56,7 +56,9 @@ def _caption(drawn: DrawableMap) -> str:
 
 
 def deletion_figure(test: Mapping[str, Any]) -> Figure:
-    """One panel an order, one line a method: the best in colour, the random baseline dashed. ``test`` is ``DeletionTest.to_json()``."""
+    """Draw the curves of a deletion test, ``DeletionTest.to_json()``, as a figure of matplotlib: a panel for each order and a line for each
+    method, the best in colour, the random baseline dashed.
+    """
     from matplotlib.figure import Figure
 
     read, tokens = test["read"], test["tokens"]

@@ -30,7 +30,7 @@ _BOX = "display:inline-block;vertical-align:top;margin:0 12px 12px 0;padding:8px
 
 
 def map_html(attribution: DrawableMap, image: ImageInput | None) -> str:
-    """Return the HTML of one map with its title, its target and its notes."""
+    """Return the HTML of one map over ``image`` (None for a text), with its title, its target and its notes."""
     body = _body(attribution, image)
     scores = (
         [word.score for word in attribution.words()] if attribution.text is not None else attribution.scores[attribution.content].tolist()
@@ -69,7 +69,7 @@ def text_html(text: str, *below: str) -> str:
 
 
 def page_html(title: str, body: str) -> str:
-    """Return a self-contained HTML page with a title and the HTML that a notebook would show."""
+    """Return a self-contained HTML page with this title and ``body``, the HTML that a notebook would show."""
     style = "body{max-width:60rem;margin:2rem auto;padding:0 1rem;font-family:sans-serif}"
     head = f'<meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{escape(title)}</title><style>{style}</style>'
     return f'<!doctype html><html lang="en"><head>{head}</head><body><main><h1>{escape(title)}</h1>{body}</main></body></html>\n'
@@ -102,14 +102,16 @@ def _picture(attribution: DrawableMap, image: ImageInput | None) -> str:
 
 
 def _prompted_picture(record: PicturePromptInput, attribution: DrawableMap) -> str:
-    """Return the HTML of the patches of a picture with a prompt; empty if there is no picture to draw on."""
+    """Return the HTML of the picture of a prompt with the map over its patches; empty if there is no picture to draw on."""
     shown = None if record.picture is None else record.picture.pixels
     about = f"{attribution.title} for {attribution.target}, on the picture"
     return "" if shown is None else _over(shown, record.on_picture(attribution.scores).numpy(), attribution.signed, about)
 
 
 def _over(pixels: Image.Image, scores: NDArray[np.float32], signed: bool, about: str) -> str:
-    """Return the HTML of a picture with scores (rows, columns) over it, which are shown when pointed at."""
+    """Return the HTML of a picture with a map over it: ``scores`` (rows, columns), which are shown when pointed at. ``about`` is its
+    alternative text.
+    """
     data = io.BytesIO()
     lay_over(pixels, scores, signed, PICTURE_SIDE).save(data, "PNG")
     picture = _png_html(data.getvalue(), about, "display:block;width:100%")
@@ -117,7 +119,9 @@ def _over(pixels: Image.Image, scores: NDArray[np.float32], signed: bool, about:
 
 
 def _patches(scores: NDArray[np.float32]) -> str:
-    """Return the HTML of the patches over a picture; when pointed at, each shows its place and score."""
+    """Return an SVG of transparent rectangles, to be laid over a picture: one for each of ``scores`` (rows, columns), which shows its place
+    and score when pointed at.
+    """
     rows, columns = scores.shape
     places = [(row, column, f"row {row + 1}, column {column + 1}: {scores[row, column]:.3g}") for row, column in np.ndindex(scores.shape)]
     rects = "".join(f'<rect x="{column}" y="{row}" width="1" height="1"><title>{says}</title></rect>' for row, column, says in places)

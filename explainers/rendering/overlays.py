@@ -114,7 +114,9 @@ def lay_over(
 
 
 def _grid_of(attribution: DrawableMap, at: At) -> tuple[NDArray[np.float32], Image.Resampling]:
-    """Return the scores (rows, columns) of patches or of pixels, and the way to enlarge them: pixels are not smoothed."""
+    """Return the scores (rows, columns) of patches, or with ``at`` "pixels" of pixels, and how to enlarge them: patches are smoothed,
+    pixels are not.
+    """
     if at == "pixels":
         if attribution.pixels is None:
             raise ExplainerError(f"{attribution.method} has one score for each patch and no map of the pixels.")
@@ -178,7 +180,9 @@ def _over_text(attribution: DrawableMap, width: int, sink: bool) -> Image.Image:
 
 
 def _underline(draw: ImageDraw.ImageDraw, span: tuple[int, int], top: int, thick: int, hue: tuple[int, ...], *, dotted: bool) -> None:
-    """Draw a line below a word, ``thick`` pixels high; dots if the word speaks against the target, so that colour is not the only cue."""
+    """Draw a line below a word from ``span[0]`` to ``span[1]``, ``thick`` pixels high; with ``dotted`` dots, for a word against the target,
+    so that colour is not the only cue.
+    """
     left, right = span
     dot = thick if dotted else max(1, right - left)
     for start in range(left, right, max(1, 2 * dot)) if thick else ():

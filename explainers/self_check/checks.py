@@ -64,7 +64,9 @@ Outcome = tuple[CheckState, str]
 
 
 def quick_checks(session: Session, sample: Sample, twin: nn.Module | None) -> list[Check]:
-    """Run the quick checks on one recording: logits, probabilities, the gradient and Libra's account."""
+    """Run the quick checks on a recorded ``sample`` and return their results: logits, probabilities, the gradient and Libra's account.
+    ``twin`` is the original module, if the model has a copy.
+    """
     plain = cache(lambda: _run_plain(session))
     session.plan([(RULES["gradient"], _OF_GRADIENT), (RULES["libra"], ACCOUNT)])
     return [
@@ -101,8 +103,8 @@ def _ask(name: str, title: str, ask: Callable[[], Outcome]) -> Check:
 
 
 def _compare(ours: Tensor, theirs: Tensor, tolerance: float, of: str) -> Outcome:
-    """Compare two tensors and return whether they agree, relative to the largest number in ``theirs``, and a phrase on the difference;
-    ``of`` names them.
+    """Compare two tensors relative to the largest number in ``theirs``; return "passed" or "failed", and a phrase on the difference. ``of``
+    is the word for the numbers.
     """
     if ours.shape != theirs.shape:
         return "failed", f"{of} have the shape {tuple(theirs.shape)} there and {tuple(ours.shape)} here"
@@ -131,7 +133,9 @@ class _Plain:
 
 
 def _run_plain(session: Session, mode: AbstractContextManager[Any] | None = None) -> _Plain:
-    """Run the plain module and differentiate it by torch alone, inside ``mode``."""
+    """Run the plain module on the session's input and differentiate its explained number by torch alone, inside the context ``mode``;
+    return its logits and the gradient.
+    """
     model, tensors = session.model, session.tensors
     output_gradient = session.targets_and_rows()[0][0].output_gradient(session.recording.logits, RULES["gradient"]).detach()
     starts: list[Tensor] = []
@@ -158,7 +162,9 @@ def _run_plain(session: Session, mode: AbstractContextManager[Any] | None = None
 
 
 def _logits(session: Session, plain: _Plain, twin: nn.Module | None) -> Outcome:
-    """Compare the recorded logits with the output of the plain module, or of its twin."""
+    """Compare the recorded logits with the output of the plain module, or of its ``twin``, the module that it was copied from. Return the
+    outcome, and what differs.
+    """
     model = session.model
     ours = session.recording.logits.detach()
     if twin is not None:
@@ -184,14 +190,16 @@ def _logits(session: Session, plain: _Plain, twin: nn.Module | None) -> Outcome:
 
 
 def _run_module(model: Model, tensors: dict[str, Tensor]) -> Tensor:
-    """Run the plain module on these tensors and return its own output, after its final activation."""
+    """Run the model's plain module on these tensors and return its own output (B, C), after its final activation."""
     forward = calls.forward_of(model.module, model.details["library"], model.side, model.made_with.get("head"))
     with torch.no_grad(), evaluating(model.module):
         return forward(tensors)
 
 
 def _library(session: Session, sample: Sample) -> Outcome:
-    """Compare the probabilities of a recorded model with those of transformers' pipeline, or with those after timm's own eval transform."""
+    """Compare the probabilities of a recorded model with those that its own library gives for the sample: transformers' pipeline, or timm's
+    eval transform. Return the outcome, and what differs or why nothing was compared.
+    """
     model = session.model
     library = model.details["library"]
     if sample.source is None:
@@ -209,8 +217,8 @@ def _library(session: Session, sample: Sample) -> Outcome:
 
 
 def _task(session: Session, sample: Sample) -> Outcome:
-    """Compare the probabilities of a model with a task, at one place, with those of transformers' pipeline for the task, if there is
-    one.
+    """Compare the probabilities of a model with a task, at one place of the sample, with those of transformers' pipeline for the task.
+    Return the outcome, and what differs or why nothing was compared.
     """
     model = session.model
     assert model.task is not None
@@ -227,7 +235,9 @@ def _task(session: Session, sample: Sample) -> Outcome:
 
 
 def _zero_shot(session: Session, picture: Image.Image) -> Outcome:
-    """Compare a model of pictures and prompts with transformers' pipeline over the same prompts."""
+    """Compare the probabilities of a model of pictures and prompts for one picture with those of transformers' pipeline over the same
+    prompts. Return the outcome, and what differs or why nothing was compared.
+    """
     import transformers
 
     model, prompts = session.model, list(session.labels)
@@ -274,7 +284,7 @@ def _timm(session: Session, picture: Image.Image) -> Outcome:
 
 
 def _probable(model: Model, logits: Tensor) -> Tensor:
-    """Convert logits to probabilities; for a regression return its values."""
+    """Convert a model's logits to probabilities; for a regression return the values, its logits, unchanged."""
     logits = logits.detach().float().cpu()
     return logits if model.output == "regression" else probabilities(logits, model.output)
 
@@ -322,7 +332,9 @@ def _pipeline(session: Session, source: Image.Image | str) -> Outcome:
 
 
 def _gradient(session: Session, plain: _Plain) -> Outcome:
-    """Compare the ordinary gradient at the pixels, or at the embedded tokens, with torch's gradient through the plain module."""
+    """Compare the ordinary gradient of a recorded pass, at the pixels or at the embedded tokens, with torch's gradient through the plain
+    module. Return the outcome, and what differs or why nothing was compared.
+    """
     if plain.gradient is None:
         return "not asked", plain.reason
     trace = session.trace(session.targets_and_rows()[0][0], RULES["gradient"])
@@ -339,7 +351,9 @@ def _gradient(session: Session, plain: _Plain) -> Outcome:
 
 
 def _gradient_in_float64(session: Session, ours: Tensor, theirs: Tensor, outcome: Outcome) -> Outcome:
-    """Judge a gradient that differs from torch's, by how much torch's gradient itself differs from its gradient in float64.
+    """Judge a gradient (``ours``) that differs from torch's (``theirs``), by how much torch's gradient itself differs from its gradient in
+    float64; return "passed" with a phrase if the difference is no larger than that, else "failed". Where float64 cannot decide, ``outcome``
+    is returned.
 
     Close to a kink, such as that of a rectifier, rounding decides on which side a number falls, and so changes part of the gradient.
     """
@@ -369,7 +383,9 @@ def _reach(session: Session, gradient: Tensor) -> float:
 
 
 def _completeness(session: Session) -> Outcome:
-    """Check that Libra's terms of tokens and biases, in a recorded pass, add up to the logit that they account for."""
+    """Check that Libra's terms of tokens and biases, in a recorded pass, add up to the logit that they account for; return the outcome, and
+    what is missing.
+    """
     trace = session.trace(session.targets_and_rows()[0][0], RULES["libra"])
     terms = METHODS["fullgrad"].read(trace).scores.sum(1) + trace.unplaced
     whole = trace.account()
@@ -393,8 +409,8 @@ def _strange_weights(module: nn.Module) -> str:
 
 
 def _conservation(session: Session) -> Outcome:
-    """Check that Deep Taylor's relevance at the embedded tokens and constants, in a recorded pass, sums to the 1 that starts at the
-    logit.
+    """Check that Deep Taylor's relevance at the embedded tokens and constants, in a recorded pass, sums to the 1 that starts at the logit;
+    return the outcome, and how much arrives.
     """
     signals = session.trace(session.targets_and_rows()[0][0], RULES["deep_taylor"], session.double).signals_with("bias")
     assert signals.bias is not None

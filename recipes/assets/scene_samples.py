@@ -37,7 +37,9 @@ class SceneSample:
 
 def place(kind: str, x: float, y: float, length: float, angle: float = 0.0, *, variant: int = 0, mirrored: bool = False,
           brightness: float = 1.0) -> Placement:  # fmt: skip
-    """Return the placement of an object of this kind with its centre at ``x``, ``y`` (fractions of the side), as the sprite shows it."""
+    """Return the placement of an object of this kind with its centre at ``x``, ``y`` and its longer side ``length`` long (fractions of the
+    scene's side); ``variant`` is the number of its sprite. Its colours are those of the sprite.
+    """
     return Placement(kind, file_names(kind)[variant], (x, y), length, angle, mirrored, 1.0, brightness)
 
 
@@ -83,7 +85,9 @@ def with_article(kind: str) -> str:
 
 
 def sets_of(sample: SceneSample, kinds: list[str]) -> list[dict[str, object]]:
-    """Return named lists of prompts: what the scene shows, the same with what it does not show, and all of it in one prompt."""
+    """Return three named lists of prompts for a sample that shows these ``kinds``: one prompt for each, the same with prompts for kinds
+    that are absent, and a prompt that names all kinds, followed by those for each.
+    """
     present, others = ([f"a photo of {with_article(kind)}" for kind in names] for names in (kinds, sample.absent))
     together = " and ".join(with_article(kind) for kind in kinds)
     return [

@@ -26,7 +26,9 @@ SEED = 77  # of the scenes
 
 
 class Drawn(NamedTuple):
-    """A batch of scenes: the teacher's view of them, the kinds in each, and the kind at each patch."""
+    """A batch of rendered scenes: the teacher's features of them, the share of each kind in each scene, and the kind
+    that each patch shows.
+    """
 
     seen: Seen
     kinds: Tensor  # (B, kinds): share of each kind in a scene, each row summing to 1
@@ -34,7 +36,7 @@ class Drawn(NamedTuple):
 
 
 class Part(NamedTuple):
-    """Some batches of photos and of scenes, which are stored in one file."""
+    """A part of the training data, stored in one file: some batches of photos and some of scenes."""
 
     photos: list[Seen]
     scenes: list[Drawn]

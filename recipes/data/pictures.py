@@ -63,7 +63,9 @@ class Pictures:
         self.sharp, self.tiny, self.size = sharp_files(data, held_back=False), tiny_photos(data), size
 
     def part(self, rng: np.random.Generator, width: int, height: int, tiny: float, least: float) -> NDArray[np.uint8]:
-        """Cut a random part, at least the share ``least`` of its area, out of a random photo and scale it to (height, width, 3)."""
+        """Cut a random part, at least the share ``least`` of its area, out of a random photo, which is with probability ``tiny`` one of
+        Tiny ImageNet; return it scaled to (height, width, 3), at random mirrored.
+        """
         if rng.random() < tiny:
             image = Image.open(io.BytesIO(self.tiny[rng.integers(len(self.tiny))])).convert("RGB")
             least = max(least, 0.5)

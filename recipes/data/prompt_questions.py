@@ -48,10 +48,9 @@ COLOURS = {
 
 @dataclass(frozen=True)
 class PromptQuestion:
-    """A prompt with its truth for every photo, bool (photos,) each.
-
-    ``plain``: what the prompt names is plain to see; ``absent``: it is not there at all; ``small``, of a thing: it is there and small.
-    ``has_class``: whether ImageNet has a class for it.
+    """A prompt and whether it is true of each photo, bool (photos,) each. ``plain``: the photo plainly shows what the prompt names;
+    ``absent``: it does not show it at all; ``small``, for a prompt for a thing: it shows it small. ``has_class``: whether ImageNet has a
+    class for it.
     """
 
     kind: PromptKind

@@ -44,7 +44,7 @@ def classes() -> list[dict[str, Any]]:
 
 
 class Words(NamedTuple):
-    """All words for what photos show, and which classes each is true of."""
+    """All words for what photos show: the labels, synonyms and groups of ImageNet's classes, and the classes that each is true of."""
 
     names: list[str]  # the labels of the classes come first, in their order
     synonyms: list[list[int]]  # of each class, places in ``names``
@@ -67,7 +67,9 @@ def words() -> Words:
 
 
 def choose_names(rng: np.random.Generator) -> NDArray[np.int64]:
-    """Draw for each class an index into ``words().names``: its label, a synonym, or a group whose classes then all go by it; (classes,)."""
+    """Draw a name for each class at random: return an index into ``words().names`` for each, (classes,). It is the class's label, a
+    synonym, or the name of a group, which then all classes of that group get.
+    """
     chosen = np.arange(len(classes()))
     for index, places in enumerate(words().synonyms):
         if places and rng.random() < SYNONYM_SHARE:

@@ -27,7 +27,9 @@ SMALL_LOGIT_SCALE = 0.62  # the teachers' logits spread 1.12 on photos of 224 pi
 
 
 class Views(NamedTuple):
-    """A batch of pictures of one size as the teachers see them, float16."""
+    """The teachers' outputs for a batch of pictures of one size, in float16: the trunk's features, the last features at each place, and the
+    logits.
+    """
 
     features: Tensor  # (B, places, CHANNELS), after stage 5
     local: Tensor  # (B, places, LOCAL_DIRECTIONS): what Lite0's last layer finds at each place

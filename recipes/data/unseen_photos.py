@@ -69,7 +69,7 @@ def read_photos(data: Path, most: int | None = None) -> LabelledPhotos:
 
 @dataclass(frozen=True)
 class CategoryMask:
-    """All things of one category in a photo, merged into one mask."""
+    """All things of one category in a photo, named by ``word``: one mask of their outlines, and one of their boxes."""
 
     word: str
     mask: NDArray[np.bool_]  # (SIDE, SIDE), of the outlines
@@ -83,7 +83,7 @@ def coverage(mask: NDArray[np.bool_], grid: int = GRID) -> Tensor:
 
 @cache
 def known_classes() -> dict[str, list[int]]:
-    """Return for every label, synonym and group the indices of the classes that go by it."""
+    """Return a dict from every label, synonym and group of ImageNet's classes to the indices of the classes that have it."""
     classes_of_word: dict[str, list[int]] = {}
     for index, row in enumerate(classes()):
         for word in {row["label"], *row["synonyms"], *row["groups"]}:

@@ -161,7 +161,7 @@ def losses(logits: Tensor, truth: Tensor) -> NDArray[np.float64]:
 
 
 def asked_of(model: Model, images: Tensor) -> Asker:
-    """Return pictures, uint8 (N, H, W, 3), in batches that a model can be asked again and again."""
+    """Return an :class:`Asker` with the model and the pictures, uint8 (N, H, W, 3), prepared in batches."""
     vit: Any = model.module
     batches = []
     for batch in images.split(BATCH):

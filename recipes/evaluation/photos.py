@@ -124,9 +124,8 @@ def worst(named: PhotoAnswers, photos: LabelledPhotos, labels: Sequence[str], nu
 
 
 def likeness(rows: Sequence[EvaluationRow]) -> float | None:
-    """Return Spearman's correlation of the maps of two methods of the same input, the mean over all pairs and inputs, without ``CONTROL``.
-
-    None if there are no two methods.
+    """Return how alike the maps of different methods are, from ``rows`` of an evaluation: Spearman's correlation of two methods' maps of
+    the same input, averaged over all pairs and inputs, without ``CONTROL``. None if there are no two methods.
     """
     scores: dict[int, list[list[float]]] = {}
     for row in rows:
@@ -187,7 +186,8 @@ def compare_with(name: str, whole: PhotoAnswers, images: Tensor, size: int, note
 
 
 def calibrate_by_halves(whole: PhotoAnswers, strange: Tensor) -> tuple[Tensor, Tensor, Tensor] | None:
-    """Apply to every second photo and made-up picture the calibration of the others; None if too few photos are named right for one.
+    """Calibrate a model on each half of its photos and made-up pictures, and apply that calibration to the other half; None if a half has
+    too few photos whose class is right.
 
     strange   answers to made-up pictures, (M, classes)
 
@@ -248,8 +248,8 @@ def separation_figures(name: str, kind: str, calibration: Calibration, known: Te
 
 
 def unclassed_figures(name: str, folder: Path, whole: PhotoAnswers, data: Path) -> list[Figure]:
-    """Measure the same for COCO's photos of things without a class: the separation from known photos, and how many are doubted; empty if
-    there are none, or no threshold.
+    """Measure how well the model's shipped abstention score separates COCO's photos of things that ImageNet has no class for from photos
+    whose class it gets right, and how many of them it doubts. Empty if there are no such photos, or no threshold.
     """
     calibration, pictures = read_shipped_calibration(folder), read_unclassed(data)
     if calibration is None or not len(pictures) or not whole.right().any():

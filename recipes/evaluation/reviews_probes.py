@@ -46,7 +46,9 @@ def thresholds_of(folder: Path) -> dict[str, float]:
 
 
 def opinion_test(folder: Path, model: Any, tokenizer: Any) -> WithoutOpinion | None:
-    """Return a function from texts and their logits to which of them hold no opinion, bool (N,); None if there is no such threshold."""
+    """Return a function from N texts and their logits to bool (N,): which of them hold no opinion by the abstention threshold in
+    ``folder``. None if that has no such threshold.
+    """
     path = folder / CALIBRATION_FILE
     thresholds = read_calibration(path).thresholds if path.is_file() else ()
     threshold = next((threshold for threshold in thresholds if threshold.kind == "no_opinion"), None)

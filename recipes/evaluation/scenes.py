@@ -60,7 +60,9 @@ def dual_scores(folder: Path, names: Sequence[str] = KINDS) -> Score:
 
 
 class Case(NamedTuple):
-    """A kind of model of scenes: the function that names kinds, and the bars of its figures."""
+    """A kind of model of scenes: the function that makes, from its folder, a function from pictures to scores of kinds; and the goals that
+    its figures are to reach.
+    """
 
     scores: Callable[[Path], Score]
     bars: dict[str, float]
@@ -83,7 +85,7 @@ class SceneAnswers:
     halved: list[int]
 
     def first(self, row: int) -> set[int]:
-        """Return the k likeliest kinds for a scene of k objects."""
+        """Return the k likeliest kinds for the scene with this number, where k is how many kinds it shows."""
         return set(self.orders[row][: len(self.kinds[row])])
 
     def figures(self) -> dict[str, float]:

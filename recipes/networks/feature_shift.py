@@ -21,8 +21,8 @@ LOGIT_RISE = (2.0, 14.0)  # least and greatest rise of the class's logit
 
 
 class Mover:
-    """A function that moves features of pictures towards classes; how features vary is learned from ``batches``, what classes read from
-    ``teacher``.
+    """A function that changes features of pictures so that they look more like those of a given class. The directions in which features
+    vary are learned from ``batches``; what each class reads is known from ``teacher``.
     """
 
     def __init__(self, teacher: Teacher, batches: list[Seen]) -> None:
@@ -35,9 +35,8 @@ class Mover:
 
     @torch.no_grad()
     def __call__(self, batch: Seen, rng: np.random.Generator, first: int | None = None) -> Seen:
-        """Return the batch with a rectangle of the features of a random half of its pictures moved towards one class each.
-
-        Only of the ``first`` pictures, where that is given.
+        """Return the batch with the features in a rectangle of a random half of its pictures moved towards a random class each. If
+        ``first`` is given, only the first so many pictures are changed.
         """
         number, places = len(batch.tokens) if first is None else first, batch.tokens.shape[1]
         rows = torch.from_numpy(rng.permutation(number)[: round(MOVED_SHARE * number)])

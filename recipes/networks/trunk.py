@@ -77,7 +77,9 @@ def autocast() -> torch.autocast:
 
 
 class Seen(NamedTuple):
-    """The teacher's view of a batch of pictures, float16."""
+    """The teacher's outputs for a batch of pictures, in float16: the trunk's features, the last layer's features at each place, and the
+    logits.
+    """
 
     tokens: Tensor  # (B, places, channels): the dilated trunk after the student's stages, then the early ones if ``early``
     local: Tensor  # (B, places, DIRECTIONS): output of the dilated teacher's last layer at each place
@@ -140,7 +142,7 @@ class Teacher:
 
     @torch.inference_mode()
     def see(self, images: Tensor) -> Seen:
-        """Return the teacher's view of pictures, uint8 (B, H, W, 3) with sides in multiples of 32."""
+        """Return the teacher's outputs for pictures, uint8 (B, H, W, 3) with sides in multiples of 32."""
         tokens, last, pooled = self.features(images)
         last = last.flatten(2).transpose(1, 2)
         local = F.linear(last, self.basis.to(last.dtype)) - F.linear(self.centre, self.basis).to(last.dtype)

@@ -187,7 +187,8 @@ def tuned_parameters(vit: VisionTransformer) -> list[nn.Parameter]:
 
 
 def read(vit: VisionTransformer, features: Tensor, kept: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """Run features of the trunk (B, places, channels) to the class token (B, WIDTH) and what it gathers of each patch (B, n, FEATURES).
+    """Run the Transformer on features of the trunk (B, places, channels), of the places ``kept`` (B, n) if given; return the class token
+    (B, WIDTH), and the vector that it gathers from each patch (B, n, FEATURES).
 
     The result is that of the whole Transformer; what has no effect is not computed: attention of the first blocks, other queries of the
     last.

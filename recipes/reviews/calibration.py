@@ -93,7 +93,8 @@ def opinion_direction(opinions: Tensor, *neutral: Tensor) -> Tensor:
 
 
 def opinion_threshold(scores: Mapping[str, Tensor], facts: Tensor) -> dict[str, Any]:
-    """Return the threshold below which a text holds no opinion: the share `OPINION_SHARE` of each set of opinions lies above it.
+    """Return, as an entry of ``calibration.json``, the threshold below which a text holds no opinion: the share `OPINION_SHARE` of each set
+    of texts with an opinion, whose scores are in ``scores``, lies above it.
 
     facts   scores of neutral sentences
     """
@@ -107,7 +108,7 @@ def opinion_threshold(scores: Mapping[str, Tensor], facts: Tensor) -> dict[str, 
 def fit_opinions(
     model: Any, tokenizer: Any, data: Path, reviews: Sequence[Review], definitions: Sequence[str]
 ) -> tuple[Tensor, dict[str, Any]]:
-    """Fit the direction (D + 1,) that tells opinions from neutral texts, and the threshold on it."""
+    """Fit the direction (D + 1,) that separates texts with an opinion from neutral ones, and the threshold on it; return both."""
     fitted, held_out = phrases(data)
     facts = token_means(model, tokenizer, neutral_facts(held_back=False))
     direction = opinion_direction(token_means(model, tokenizer, fitted), token_means(model, tokenizer, definitions), facts)

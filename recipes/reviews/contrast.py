@@ -105,8 +105,8 @@ class Contrast:
         return self.phrases[int(rng.integers(len(self.phrases)))]
 
     def _fill(self, line: str, rng: np.random.Generator, good: bool = True, left: str = "") -> str:
-        """Fill every blank of a line with a random word, except the blanks in ``left``; the first {I}, {H} or {X} may get a word that does
-        not exist.
+        """Return ``line`` with every blank, such as {A}, filled with a random word of its kind, favourable if ``good``; blanks named in
+        ``left`` stay. The first {I}, {H} or {X} may get a word that does not exist.
         """
         choose = _chooser(rng)
         side, other = self.adjectives if good else reversed(self.adjectives)

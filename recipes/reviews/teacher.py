@@ -103,7 +103,9 @@ def sentences(reviews: Sequence[Review], count: int, seed: int) -> list[str]:
 
 
 def soften(phrases: Sequence[Review], positive: NDArray[np.float32]) -> list[Review]:
-    """Return the phrases with labels between those that people gave and the teacher's answers ``positive`` (N,)."""
+    """Return the phrases with each label replaced by a weighted mean of the label that people gave and the teacher's probability of a
+    positive one, ``positive`` (N,).
+    """
     pairs = zip(phrases, positive.tolist(), strict=True)
     return [Review(phrase.text, TEACHER_SHARE * answer + (1 - TEACHER_SHARE) * phrase.label) for phrase, answer in pairs]
 

@@ -153,7 +153,7 @@ def create_app(
 
 
 def _check_prefix(app: FastAPI, settings: Settings) -> None:
-    """Raise ExplainerError if the path prefix begins like one of the server's own paths: the two could not be told apart."""
+    """Raise ExplainerError if the path prefix begins like one of the server's own paths, from which it could not be distinguished."""
     first = settings.path_prefix.split("/")[1:2]
     taken = {path.split("/")[1] for route in app.routes if (path := getattr(route, "path", ""))} - {""}
     if first and first[0] in taken:
@@ -161,7 +161,9 @@ def _check_prefix(app: FastAPI, settings: Settings) -> None:
 
 
 def _runs_of(settings: Settings, registry: ModelRegistry, worker: WorkerInterface) -> tuple[RunController, SentData]:
-    """Make the controller of runs, and the store of data sets that visitors send for them."""
+    """Make the controller of runs, and the store of data sets that visitors send for them; return both. They are kept in the server's home,
+    and runs go through ``worker``.
+    """
     sent_data = SentData(settings.home, settings)
     catalogue = DataCatalogue(settings.dataset_folders, sent_data.find)
     measurable = Measurable(registry, catalogue, settings.max_run_inputs)
@@ -188,7 +190,7 @@ def _open_work_here(
     hosts: int,
     registry: ModelRegistry,
 ) -> tuple[Store, WorkerInterface]:
-    """Open the store and make the worker with processes of this machine."""
+    """Open the store of the settings and make the worker with ``hosts`` processes of models on this machine; return both."""
     store = open_store(settings)
     return store, Worker(source, registry, store, settings, metrics, host_maker(settings, source, make_model_host), hosts)
 
@@ -201,5 +203,5 @@ def _registry(settings: Settings, source: ModelSource) -> ModelRegistry:
 
 
 def own_model_host(settings: Settings) -> ModelHost:
-    """Make the host of models that load with ``explainers``, to run in a process of its own."""
+    """Make the host of the models of ``explainers``, which runs in a process of its own."""
     return ModelHost(ModelSource().load, settings)

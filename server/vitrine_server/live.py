@@ -32,8 +32,8 @@ _PATIENCE_SECONDS = 10.0  # seconds for a pass to end, until a server that is st
 
 
 class LivePages:
-    """Pages on a model of this program, served by a thread. ``url`` is their address; ``stop`` ends them, as does the end of a ``with``
-    block.
+    """The pages of a server for one model of this program, which runs in a thread. ``url`` is their address; ``stop`` ends them, as does
+    the end of a ``with`` block.
     """
 
     def __init__(self, server: WebServer, listeners: list[socket.socket], url: str, cleanup: ExitStack) -> None:
@@ -81,7 +81,9 @@ class LivePages:
 
 
 def serve(model: Any, *, host: str, port: int, block: bool, **settings: Any) -> LivePages:
-    """Serve pages for a model of this program, see :func:`explainers.serve`."""
+    """Start a server of the pages for a model of this program and return its pages, see :func:`explainers.serve`, which has the same
+    arguments.
+    """
     live = model_of(model)
     entry = CatalogueEntry(live.name, live.kind, live.name, _SAYS, False, "live")
     source = ModelSource((entry,), lambda *_, **__: live, lambda *_: None)

@@ -27,7 +27,7 @@ ONLY_A_COPY = (
 
 
 def is_theirs(explanation_id: str, visitor: Visitor, services: Services) -> bool:
-    """Return whether an explanation belongs to a visitor; others may only read it by its link."""
+    """Return whether the explanation with this id belongs to ``visitor``; others may only read it by its link."""
     if visitor.is_alone:
         return True
     job = services.worker.find(explanation_id)
@@ -122,7 +122,9 @@ def input_of(explanation_id: str, visitor: Visitor, services: Services) -> Quest
 
 
 def fill_from_unfinished_source(form: QuestionForm, visitor: Visitor, services: Services) -> QuestionForm:
-    """Return a form with its missing fields filled from the unfinished explanation of the same model that ``source`` names."""
+    """Return ``form`` with its missing fields filled from the explanation that its field ``source`` names, if that failed or was cancelled
+    and is of the same model; else ``form`` unchanged.
+    """
     if form.source is None:
         return form
     try:
@@ -154,7 +156,7 @@ def question_asked(explanation_id: str, visitor: Visitor, services: Services) ->
 
 
 def _question_of(explanation_id: str, kept: bytes, services: Services) -> Question:
-    """Read the stored question of an explanation, ``kept`` as JSON, and its files."""
+    """Return the question of an explanation: ``kept`` is its stored JSON, to which the stored input and reference are added."""
     store = services.store
     return question_of(kept.decode(), store.upload(explanation_id), store.file(explanation_id, REFERENCE))
 

@@ -39,7 +39,7 @@ INPUTS_IN_WORDS = {"image": "pictures", "text": "texts", "molecule": "molecules"
 
 @dataclass(frozen=True)
 class RankingMetric(Record):
-    """A metric by which methods are ranked, and the sentence that reports its value."""
+    """A metric by which methods are ranked, with its unit and direction, and the sentence that reports its value for a method."""
 
     name: str
     title: str
@@ -50,7 +50,7 @@ class RankingMetric(Record):
 
 @dataclass(frozen=True)
 class Place(Record):
-    """The rank and figures of a method in a run."""
+    """The rank of a method in a run (``rank`` of ``of``), its value by the metric with an interval, and its value by a second metric."""
 
     rank: int
     of: int
@@ -63,7 +63,9 @@ class Place(Record):
 
 @dataclass(frozen=True)
 class Standing(Record):
-    """The ranks of methods in a run that ships with Vitrine: how far each can be trusted."""
+    """The ranks of methods in one run that ships with Vitrine, as a measure of how far each can be trusted: the run, its metrics, and what
+    random scores have by them.
+    """
 
     run: str
     model: str
@@ -115,7 +117,9 @@ class MethodRanking:
         return self.ranks.get(spec)
 
     def can_tell_apart(self, first: str, second: str, level: float) -> bool:
-        """Return whether the paired test tells two methods of the run apart at a significance level."""
+        """Return whether the specs ``first`` and ``second`` differ significantly in the run: whether the p value of their paired test is
+        below ``level``.
+        """
         report = self.run.report
         specs = [method["spec"] for method in report["methods"]]
         p = report["apart"][self.metric["name"]][specs.index(first)][specs.index(second)]

@@ -36,7 +36,9 @@ def metric_truth() -> dict[str, Any] | None:
 
 
 def truth_of(document: dict[str, Any] | None, metric: str, kind: str) -> dict[str, Any]:
-    """Return a metric's agreement with the truth on a kind of input as ``truth`` (None if it was not measured), and its ``doubts``."""
+    """Return from ``document``, the comparison of metrics with the truth, a dict for one metric and kind of input: its agreement as
+    ``truth`` (None if it was not measured), and reasons to doubt it as ``doubts``.
+    """
     metrics = {} if document is None else {entry["name"]: entry for entry in document["metrics"]}
     entry = metrics.get(metric, {"kinds": {}, "doubts": {}})
     return {"truth": entry["kinds"].get(kind), "doubts": entry["doubts"].get(kind, [])}

@@ -44,7 +44,7 @@ class MethodOption(Record):
 
 @dataclass(frozen=True)
 class MethodPair(Record):
-    """A method combined with one rule."""
+    """A method combined with one rule, and a sentence on what the pair shows."""
 
     variant: Annotated[Variant, inline(without=("readout", "signed", "class_specific", "slow", "default", "description", "passes"))]
     line: Annotated[str, describe("What it shows, in plain words.")]
@@ -52,7 +52,7 @@ class MethodPair(Record):
 
 @dataclass(frozen=True)
 class ListedMethod(Record, name="Method"):
-    """A method, and every rule with which it can be combined."""
+    """A method with what it needs of a model, its options, and every rule with which it can be combined."""
 
     method: Annotated[Method, INLINE]
     needs: Annotated[dict[str, str], describe("What the model must have, in words.")]
@@ -73,7 +73,9 @@ class SpecParts(Record):
 
 @dataclass(frozen=True)
 class TogetherMethods(Record):
-    """The methods for several prompts that are asked together of a CLIP model."""
+    """The methods for several prompts of a CLIP model that are explained together: the rank of each in a run, and the specs computed by
+    default.
+    """
 
     standing: Standing
     usual: Annotated[list[str], describe("The specs that are computed where a question names none.")]

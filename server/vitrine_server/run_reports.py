@@ -80,7 +80,8 @@ _METRICS = (("srg", "mif", "auac"), ("ap", "auprc", "token_f1_20"))
 
 @dataclass(frozen=True)
 class Figure:
-    """The result of one spec by one metric in a run, as it is printed: ``rank`` among the ``of`` methods that have a value, 1 for the best.
+    """The value of one spec by one metric in a run, with its interval, as text: ``rank`` among the ``of`` methods that have a value, 1 for
+    the best.
 
     The control, which is no method, has rank None.
     """

@@ -29,7 +29,9 @@ _HEADER = re.compile(r"[A-Za-z0-9-]+", re.ASCII)
 
 
 def _split(value: Any) -> Any:
-    """Split a text at its commas, without empty parts, to a tuple; other values are only stripped."""
+    """Split a text at its commas and return the parts as a tuple, without white space at their ends and without empty ones. Of a list, each
+    item is a part.
+    """
     parts = value.split(",") if isinstance(value, str) else value
     return tuple(part.strip() for part in parts if part.strip())
 
@@ -39,7 +41,9 @@ Folder = Annotated[Path, AfterValidator(Path.expanduser)]
 
 
 def _setting(default: T, text: str, minimum: float | None = None, maximum: float | None = None, *, secret: bool = False) -> T:
-    """Make a field with its default, its one-line help and its bounds; a secret is not shown in messages."""
+    """Make the field of a setting: with its default, its one-line help ``text`` and its bounds; the value of a ``secret`` is not shown in
+    messages.
+    """
     return Field(default, description=text, ge=minimum, le=maximum, repr=not secret)
 
 

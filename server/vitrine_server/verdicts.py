@@ -24,7 +24,7 @@ _RANDOMISED = ("randomisation_end", "randomisation")
 
 @dataclass(frozen=True)
 class Verdict:
-    """A sentence on the measurements of one spec, naming the models for which it holds."""
+    """A sentence (``text``) on the measurements of one spec, naming the models for which it holds."""
 
     spec: str
     text: str
@@ -67,7 +67,7 @@ MOST_TRUSTED_NAMED = 3
 
 @dataclass(frozen=True)
 class RankedMethod(Record):
-    """A method and its rank."""
+    """A method: its spec, title and rank."""
 
     spec: str
     readout: Annotated[str, describe("The part of the spec that names the method.")]
@@ -85,7 +85,9 @@ class TrustedMethod(Record):
 
 @dataclass(frozen=True)
 class Ranking(Record):
-    """The methods in the order of the metric by which the pages rank them, from one run."""
+    """The result of one run by the metric by which the pages rank methods: which methods to trust, which are no better than random, and
+    which are worse.
+    """
 
     run: str
     model: str
@@ -145,7 +147,9 @@ _BEST, _THIRDS, _CHANCE, _WORSE = 0, 1, 4, 5  # places of these
 
 
 def _level(ranking: MethodRanking, spec: str) -> int:
-    """Return the level of a method by a run, as an index in ``_LEVELS``."""
+    """Return how good the method of ``spec`` is in a run, as an index in ``_LEVELS``: from its rank, its ties with the best, and the
+    comparison with random scores.
+    """
     report = ranking.run.report
     order = rank_methods(report, ranking.metric)
     if not ranking.can_tell_apart(spec, CONTROL, SIGNIFICANCE):
@@ -158,7 +162,9 @@ def _level(ranking: MethodRanking, spec: str) -> int:
 
 
 def _maps_that_random_weights_leave(spec: str, runs: list[RunReport]) -> list[str]:
-    """Return the large correlations of a method's maps with themselves under random weights, each as "0.70 (model)"."""
+    """Return, for each model on which the maps of ``spec`` stay similar when its weights are randomised, the correlation of both maps, as
+    "0.70 (model)".
+    """
     correlations: dict[str, float] = {}
     for name in reversed(_RANDOMISED):
         for run in runs:

@@ -137,7 +137,9 @@ def _is_close(first: Tensor, second: Tensor) -> bool:
 
 
 class ChangedParts(BlockCalls):
-    """A function mode that replaces the output of some parts by ``change(part, output)``; where that is None the output stays."""
+    """A torch function mode that replaces the output of each part of ``parts`` by ``change(part, output)``; if that is None, the output
+    stays.
+    """
 
     def __init__(self, model: Model, parts: Iterable[Part], change: Callable[[Part, Tensor], Tensor | None]) -> None:
         super().__init__(model)
@@ -145,7 +147,9 @@ class ChangedParts(BlockCalls):
         self._change = change
 
     def call(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Make a torch call and return its result; if it is the sum that adds one of the parts, with that part replaced."""
+        """Make the torch call ``func(*args, **kwargs)`` and return its result. If the call is the sum that adds one of the parts to the
+        residual stream, the part is replaced first.
+        """
         if not self.sums_like_stream(func, args):
             return func(*args, **kwargs)
         part = self._parts.get((self.block, self.sums))

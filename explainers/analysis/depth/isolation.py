@@ -41,7 +41,9 @@ class IsolatedTokens(BlockCalls):
         self.blocks: set[int] = set()
 
     def call(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Make a torch call and return its result; if it computes attention, with the forbidden keys masked."""
+        """Make the torch call ``func(*args, **kwargs)`` and return its result. If it computes attention, the keys that are not allowed get
+        no weight.
+        """
         if func is F.scaled_dot_product_attention:
             return self._fused(func, {**dict(zip(_SDPA, args, strict=False)), **kwargs})
         if func is F.multi_head_attention_forward:

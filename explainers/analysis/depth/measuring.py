@@ -86,12 +86,12 @@ def depth(
     inputs    at least eight pictures, paths or texts; of more than ``limit``, that many are taken evenly
     labels    the right class of each input. None: the model's own answers are right; noise alone raises their loss a little
     prompts   two or more, for a model that compares pictures with prompts
-    progress  told of the numbers of inputs asked and in total; the total may grow
-    cancelled asked before each pass
+    progress  called with the number of inputs that have passed the model, and their total, which may grow
+    cancelled called before each pass; when true, :class:`Cancelled` is raised
 
     A part gives its mean output over the inputs in place of its own (Wang et al., ICLR 2023, section 2.1): by patch for pictures, over
-    words for texts. What cannot be measured says why in place of a finding. Raises ExplainerError for fewer inputs, and for one that
-    cannot be read.
+    words for texts. A finding that cannot be made is replaced by a sentence that says why. Raises ExplainerError for fewer inputs and for
+    one that cannot be read.
     """
     model, counter = model_of(model), _Progress(progress, cancelled)
     items, labels, notes = _chosen(model, inputs, labels, prompts, limit)
@@ -135,7 +135,10 @@ def _chosen(
 def _ask(
     asker: Asker, model: Model, labels: Sequence[str | int] | None, lacks: Mapping[str, str], counter: _Progress
 ) -> tuple[PartsFinding, ReadingFinding]:
-    """Run the model on all inputs, unchanged, without parts and with isolated tokens; return the findings on parts and on reading."""
+    """Run the model on all inputs of ``asker``: unchanged, without parts, and with tokens that do not read each other. Return the findings
+    on the parts and on reading. ``labels`` are the right classes (None: the model's own answers), ``lacks`` is what the model lacks, by
+    name, with the reason, and ``counter`` reports the progress.
+    """
     try:
         parts = find_parts(asker.batches[0].model, _first_row(asker.batches[0]))
         why = ""

@@ -95,7 +95,9 @@ class AgreementFinding(Record):
 
 @dataclass(frozen=True)
 class Depth(Record):
-    """The findings on how much of a model's work its Transformer does, measured on the inputs that were sent."""
+    """The findings on how much of a model's work its Transformer does, measured on the inputs that were sent: on its parts, its heads,
+    reading between tokens, and the agreement of methods.
+    """
 
     model: str
     inputs: Annotated[int, describe("How many inputs were measured.")]

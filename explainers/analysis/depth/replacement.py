@@ -73,7 +73,9 @@ class MeanOutputs:
 
     @staticmethod
     def _rows(given: Tensor, batch: Batch) -> Tensor:
-        """Return the output of a part with samples along the first axis."""
+        """Return the output of a part, ``given``, with the axis of samples first, whichever of samples or tokens the batch's model puts
+        first.
+        """
         return given.transpose(0, 1) if batch.model.block_kind.tokens_first else given
 
     @staticmethod

@@ -27,7 +27,9 @@ SHOWN = 12  # heads in the table
 
 @dataclass(frozen=True)
 class SimilarityHead(Record):
-    """The contribution of one attention head to a cosine, in total and by patch."""
+    """The contribution of one attention head to a cosine: in total, by patch and from all other tokens; and the words for what the head
+    looks for.
+    """
 
     total: float
     scores: Annotated[list[float], describe("Of the patches in raster order, four digits each.")]
@@ -134,7 +136,7 @@ def _named(prompts: tuple[tuple[str, float, float], ...]) -> list[dict[str, Any]
 
 @dataclass(frozen=True)
 class WithoutHead(Record):
-    """The cosines of a model with all prompts after one attention head was set to zero."""
+    """The target's cosine, and that of each prompt, before and after the output of one attention head was set to zero."""
 
     target: str
     block: Annotated[int, describe("Counted from 0.")]
@@ -187,8 +189,8 @@ def decompose_similarity(session: Session) -> SimilarityDecomposition:
 def similarity_without_head(session: Session, block: int, head: int) -> WithoutHead:
     """Set the output of one attention head to zero at every token, and return the cosines of the first input with all prompts.
 
-    Raises ExplainerError as :func:`decompose_similarity` does, for a block or a head that is not there, and if the module of a block's
-    attention cannot be told.
+    Raises ExplainerError as :func:`decompose_similarity` does, for a block or a head that does not exist, and if the module that computes
+    the block's attention cannot be found.
     """
     decomposition = decompose_similarity(session)
     blocks, heads = decomposition.totals.shape

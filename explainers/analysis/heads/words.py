@@ -40,10 +40,11 @@ def head_words(
 
     See :func:`explainers.analysis.heads.text_span.text_span`.
 
-    pictures  anything that the model prepares: PIL images, paths. Some hundred of many kinds; few of one kind give words for that kind
+    pictures  PIL images, paths, or anything else that the model prepares; a few hundred of many kinds. From pictures of one kind come words
+              for that kind
     rank      how many singular directions of what a head adds the texts are projected on: 80 in the published code; in the paper, the rank
               of the head's output, which is its width
-    about     what the pictures are, in words for people; by default how many they are
+    about     what the pictures are, in words for people; by default their number
     progress  called after each batch with how many pictures were seen
 
     The result is also set as ``model.head_words``; to keep it, call its ``.save("head_words.json")`` next to the model's weights. Raises
@@ -85,7 +86,9 @@ def head_words(
 
 
 def _heads_of(model: Model, pictures: Iterable[Any], progress: Callable[[int], None] | None) -> Tensor:
-    """Return the part that each head adds to the embedding of each picture, (pictures, blocks, heads, P) in float64."""
+    """Run the image encoder of ``model`` on the pictures in batches, and return the part that each head adds to the embedding of each
+    picture, (pictures, blocks, heads, P) in float64. ``progress`` is called with the number of pictures done.
+    """
     images, rows, seen = encoder(model, "image"), list[Tensor](), 0
     for batch in _batches(pictures, _PICTURES_AT_ONCE):
         rows.append(EmbeddingParts(Recording(images, model.tensors(batch))).of_heads().double().cpu())

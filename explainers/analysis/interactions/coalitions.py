@@ -47,8 +47,8 @@ class Fit:
 
 
 def size_masses(players: int, variant: Variant, p: float) -> Tensor:
-    """Return the total weight (n + 1,) of the coalitions of each size 0 to n; the weights sum to 1. In the Shapley variant sizes 0 and n
-    have weight 0.
+    """Return the total weight (n + 1,) of all coalitions of each size 0 to n, for n ``players``; the weights sum to 1. The ``variant``
+    banzhaf takes each player in with probability ``p``; in the Shapley variant sizes 0 and n have weight 0.
     """
     sizes = range(players + 1)
     if variant == "banzhaf":
@@ -66,7 +66,9 @@ def all_coalitions(players: int) -> Tensor:
 
 
 def exact_weights(coalitions: Tensor, variant: Variant, p: float) -> Tensor:
-    """Return the exact weight w(S) (K,) of each coalition, bool (K, n)."""
+    """Return the weight w(S) (K,) of each coalition, bool (K, n), in the fit of this ``variant`` with probability ``p``. In the Shapley
+    variant the empty and the full coalition have the large weight ``HELD``.
+    """
     players, sizes = coalitions.shape[1], coalitions.sum(1)
     counts = torch.tensor([math.comb(players, k) for k in range(players + 1)], dtype=torch.float64)
     weights = (size_masses(players, variant, p) / counts)[sizes]
@@ -74,7 +76,7 @@ def exact_weights(coalitions: Tensor, variant: Variant, p: float) -> Tensor:
 
 
 def draw_coalitions(players: int, count: int, variant: Variant, p: float, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Return distinct coalitions bool (K, n), at most ``count``, and their weights (K,).
+    """Draw at most ``count`` distinct coalitions of n ``players`` and return them, bool (K, n), with their weights (K,).
 
     A size is drawn by its weight, then a coalition of that size uniformly. If the draw would on average give all coalitions of a size,
     these are listed instead of drawn. The drawn coalitions share the weight of the other sizes by how often each was drawn. If no size is

@@ -107,13 +107,14 @@ class InteractionMeasures:
 
 
 class Game:
-    """The game whose players are the words of one prompt and then the parts of one picture; it returns the model's answer without some of
-    them.
+    """A game whose players are the words of one prompt, then the parts of one picture. Its value for a coalition is the model's cosine of
+    the prompt and the picture without the other words and parts.
     """
 
     def __init__(self, model: Model, image: Any, prompt: str, parts: int, check: Check, progress: Progress | None = None) -> None:
-        """Set up the game. ``check`` is called before each pass; ``progress`` is called with the numbers of encoded and of all prompts and
-        pictures.
+        """Set up the game of a ``prompt`` and an ``image``, which is divided into at most so many ``parts``. ``check`` is called before
+        each pass; ``progress`` is called with the numbers of encoded and of all prompts and pictures. Raises ExplainerError for a model
+        without a text tower that takes an attention mask, or without a grid of patches.
         """
         if model.kind != "clip" or model.prompt_inputs is None:
             raise ExplainerError(f"{model.name} compares no image with words: choose a CLIP model.")
@@ -274,8 +275,8 @@ def faithful_interaction(
 
 
 def _other_coalitions(game: Game, fit: Fit, p: float, generator: torch.Generator, empty: float) -> tuple[Tensor, Tensor]:
-    """Draw new random coalitions, each player in with probability p; return the model's values for them (K,), and the values that ``fit``
-    predicts.
+    """Draw new random coalitions of the players of ``game``, each player in with probability ``p``. Return the model's value for each (K,),
+    minus the value ``empty`` of no player, and the value that ``fit`` predicts (K,).
     """
     keep = torch.rand(HELD_OUT_COALITIONS, sum(game.players), generator=generator) < p
     return game.cosines(keep) - empty, fit.values(keep)
@@ -302,7 +303,9 @@ def measure_interactions(
     seed: int = 1,
     cancelled: Callable[[], bool] | None = None,
 ) -> list[InteractionMeasures]:
-    """Measure how faithful several interactions of the same prompt and image are, on the same coalitions of words and parts."""
+    """Measure how faithful several interactions (``outcomes``) of the same prompt and image are, each on the same ``count`` random
+    coalitions of words and of ``parts`` of the picture. Return one record of measures for each interaction.
+    """
     game = Game(model_of(model), image, prompt, parts, checker(cancelled))
     words, pieces = game.players
     generator = torch.Generator().manual_seed(check_seed(seed))

@@ -106,8 +106,9 @@ def _from_block(model: Model, block: EntryBlock) -> Model:
 
 
 def _empty_tokens(model: Model, tensors: Mapping[str, Tensor], record: ImageInput | TextInput, mask: Tensor) -> Tensor:
-    """Return the tokens (S, width) of an empty input: a picture of zeros, or a text of the special tokens around one padding token, padded
-    to the same length.
+    """Return the tokens (S, width) that an empty input of the same size gives at the first block: a picture of zeros, or a text of the
+    special tokens around one padding token, padded to the length of the original. Raises ExplainerError for a text model without a padding
+    token.
     """
     tensors_of_empty = dict(tensors)
     if isinstance(record, ImageInput):

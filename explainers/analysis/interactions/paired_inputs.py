@@ -20,7 +20,9 @@ from explainers.rendering.plain import align
 
 @dataclass(frozen=True)
 class InteractionSide(Record):
-    """One of two inputs, and what each of its words or patches adds to the cosine with the whole of the other."""
+    """One of two inputs that were compared, its grid of patches, and the score of each of its words or patches: what it adds to the cosine
+    with the whole of the other input.
+    """
 
     input: Annotated[ImageInput | TextInput, describe(tag="kind")]
     grid: Annotated[tuple[int, int] | None, optional("Rows and columns of the patches; a text has none.")]

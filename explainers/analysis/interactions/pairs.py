@@ -61,7 +61,7 @@ COPIES_AT_ONCE = {"image": 8, "text": 32}  # copies of an input, each of which t
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Interaction(PairedInputs):
-    """The interaction of two inputs, from the Jacobians of both."""
+    """The interaction of two inputs, from the Jacobians of both, with the settings by which it was computed."""
 
     rule: Annotated[str, describe("The backward rule.")]
     steps: Annotated[int, describe("Over how many steps of the path from the baseline Jacobians were averaged; 0 for none.")]
@@ -254,8 +254,8 @@ def _exchange(original: Interaction) -> Interaction:
 
 
 def _products(side: Encoded, settings: _Settings) -> Tensor:
-    """Return (units + 1, D): the share of each unit in the embedding, its tokens minus the baseline times their Jacobian; the last row is
-    the share of all tokens.
+    """Return the share of each unit (a patch or word) of one encoded input in its embedding, (units + 1, D): the unit's tokens minus those
+    of the baseline, times their Jacobian. The last row is the share of all tokens.
     """
     sums, width = _sums(side), len(side.embedding)
     if len(sums) >= width:
@@ -271,8 +271,8 @@ def _products(side: Encoded, settings: _Settings) -> Tensor:
 
 
 def _components_along(side: Encoded, directions: Tensor, settings: _Settings) -> Tensor:
-    """Return each token's share (n, units + 1) of the component along each direction (n, D) of the embedding; the last is the sum of all
-    tokens.
+    """Return the share of each unit (a patch or word) of one encoded input in the component of its embedding along each of the
+    ``directions`` (n, D): (n, units + 1). The last column is the share of all tokens.
     """
     shares = torch.zeros(len(directions), len(side.tokens))
     parts = _parts(len(directions), side)

@@ -155,8 +155,8 @@ def _multi_head(
 def _softmax_of_modules(
     rec: Recorder, func: TorchFunction, input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: torch.dtype | None = None
 ) -> Tensor:
-    """Record ``softmax`` of ``torch.nn.functional``. Without ``dim`` it runs over the first dimension of one or three, else over the
-    second, as in torch.
+    """Compute ``softmax`` of ``torch.nn.functional``, record it and return the result. Without ``dim`` it runs over the first dimension of
+    a tensor of none, one or three dimensions, else over the second, as in torch.
     """
     return _softmax(rec, torch.softmax, input, (0 if input.dim() in (0, 1, 3) else 1) if dim is None else dim, dtype)
 
@@ -172,14 +172,16 @@ def _softmax(rec: Recorder, func: TorchFunction, input: Tensor, dim: int, dtype:
 def _log_softmax_of_modules(
     rec: Recorder, func: TorchFunction, input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: torch.dtype | None = None
 ) -> Tensor:
-    """Record ``log_softmax`` of ``torch.nn.functional``, with the default ``dim`` of :func:`_softmax_of_modules`."""
+    """Compute ``log_softmax`` of ``torch.nn.functional``, record it and return the result; the default ``dim`` is that of
+    :func:`_softmax_of_modules`.
+    """
     return _log_softmax(rec, torch.log_softmax, input, (0 if input.dim() in (0, 1, 3) else 1) if dim is None else dim, dtype)
 
 
 @handles(torch.log_softmax, Tensor.log_softmax)
 def _log_softmax(rec: Recorder, func: TorchFunction, input: Tensor, dim: int, dtype: torch.dtype | None = None) -> Tensor:
-    """Record a log-softmax with its input and dimension. No rule has a choice for it, but its exponential is the softmax of the same
-    numbers.
+    """Compute a log-softmax of ``input`` over ``dim``, record it with its input and dimension, and return it. No rule has a choice for it,
+    but its exponential is the softmax of the same numbers.
     """
     out: Tensor = call_through(rec, torch.log_softmax, (input, dim), {"dtype": dtype})
     node = rec.nodes.of(out)
@@ -190,7 +192,9 @@ def _log_softmax(rec: Recorder, func: TorchFunction, input: Tensor, dim: int, dt
 
 @handles(torch.exp, Tensor.exp)
 def _exp(rec: Recorder, func: TorchFunction, input: Tensor, **kwargs: Any) -> Any:
-    """Record an exponential. No rule has a choice for it, but divided by its sum it is a softmax."""
+    """Compute the exponential of ``input``, record it and return it. Of a log-softmax it is the softmax; of other numbers it is remembered,
+    because divided by its sum it is a softmax.
+    """
     node = moved_from(rec.nodes.of(input))
     if node is not None and node.settings.get("function") == "log_softmax" and node.operands and not kwargs:
         return _softmax(rec, torch.softmax, node.operands[0], node.settings["dim"], node.settings["dtype"])

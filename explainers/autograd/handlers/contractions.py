@@ -37,7 +37,9 @@ def _einsum(rec: Recorder, func: TorchFunction, *args: Any) -> Any:
 
 
 def contract(rec: Recorder, operands: Sequence[Tensor], labels: Sequence[Labels], output: Labels) -> Tensor:
-    """Multiply tensors and sum over every label that ``output`` lacks.  (the dimensions of ``output``)"""
+    """Multiply the ``operands`` and sum over every label that ``output`` lacks; return a tensor with the dimensions of ``output``.
+    ``labels`` names the dimensions of each operand: dimensions with one label are multiplied together, as in ``torch.einsum``.
+    """
     x, of_x = operands[0], labels[0]
     for i in range(1, len(operands)):
         later = {*output, *(label for others in labels[i + 1 :] for label in others)}
@@ -85,7 +87,10 @@ def _labels_of_one_only(output: Labels, labels: Labels, others: Labels) -> Label
 
 
 def _layer(rec: Recorder, x: Tensor, of_x: Labels, weight: Tensor, of_weight: Labels, output: Labels, sizes: dict[int, int]) -> Tensor:
-    """Apply a contraction with a constant ``weight`` as a linear layer from the contracted dimensions to those of the weight alone."""
+    """Apply a contraction of ``x`` with a constant ``weight`` as one linear layer, from the dimensions that are summed to those that only
+    the weight has; return a tensor with the dimensions of ``output``. ``of_x`` and ``of_weight`` label the dimensions, ``sizes`` has the
+    size of each label.
+    """
     rows = tuple(label for label in of_x if label in output)
     inner = tuple(label for label in of_x if label not in output)
     outer = _labels_of_one_only(output, of_weight, of_x)
@@ -112,7 +117,9 @@ def _matrix_product(
     output: Labels,
     sizes: dict[int, int],
 ) -> Tensor:
-    """Compute a contraction of two tensors as the matrix product left @ right, with the batch dimensions in front."""
+    """Compute a contraction of two tensors, each with its labels, as the matrix product left @ right with the batch dimensions in front;
+    return a tensor with the dimensions of ``output``. ``contracted`` are the labels that are summed over.
+    """
     (a, of_a), (b, of_b) = left, right
     both, weighs = rec.active(a) and rec.active(b), _weighs(rec, a) is not None
     rows, columns = _labels_of_one_only(of_a if weighs else output, of_a, of_b), _labels_of_one_only(output, of_b, of_a)
@@ -152,8 +159,8 @@ def _matrix_product(
 
 
 def _last(free: Labels, output: Labels) -> Labels:
-    """Return the last of the ``free`` labels of an operand in a tuple; empty if the output begins with that label, as it does for
-    samples.
+    """Return the last of the ``free`` labels of an operand as a tuple of one; empty if there is none, or if it is the first label of the
+    output, as that of samples is.
     """
     return free[-1:] if free and free[-1] != output[0] else ()
 
@@ -165,7 +172,9 @@ def _move(rec: Recorder, x: Tensor, move: Callable[[Tensor], Tensor]) -> Tensor:
 
 
 def _align(x: Tensor, labels: Labels, output: Labels) -> Tensor:
-    """Permute the dimensions of ``x`` into the order of ``output``, adding one of size 1 for each label that it lacks."""
+    """Permute the dimensions of ``x``, named by ``labels``, into the order of ``output``, and add one of size 1 for each label that ``x``
+    lacks; return the result.
+    """
     order = [labels.index(label) for label in output if label in labels]
     y = x if order == list(range(x.dim())) else x.permute(order)
     for place, label in enumerate(output):
@@ -174,7 +183,9 @@ def _align(x: Tensor, labels: Labels, output: Labels) -> Tensor:
 
 
 def _expand(x: Tensor, labels: Labels, shared: Collection[int], sizes: dict[int, int]) -> Tensor:
-    """Expand dimensions of size 1 whose label another tensor has in full size."""
+    """Expand the dimensions of ``x`` whose label is in ``shared`` to the size in ``sizes``, and return the result; they have size 1 if only
+    the other tensor has them in full.
+    """
     wide = [sizes.get(label, 1) if label in shared else size for label, size in zip(labels, x.shape, strict=True)]
     return x if wide == list(x.shape) else x.expand(wide)
 

@@ -25,7 +25,9 @@ from explainers.autograd.recorder import Recorder
 
 
 def activation(rec: Recorder, func: TorchFunction, input: Tensor, *args: Any, gives: Role | None = None, **kwargs: Any) -> Tensor:
-    """Record an element-wise function with act(0) = 0; ``gives`` is the role of its output, unless its input holds attention scores."""
+    """Compute ``func`` of ``input``, an element-wise function with act(0) = 0, record it and return the result. ``gives`` is the role of
+    the result, unless the input holds attention scores.
+    """
     if not rec.active(input):
         return func(input, *args, **kwargs)
     return rec.run(op.Activation, input, lambda x: func(x, *args, **kwargs), False, role=_role_after_curve(rec, input) or gives)
@@ -37,7 +39,7 @@ def _role_after_curve(rec: Recorder, input: Tensor) -> Role | None:
 
 
 def may_write(handler: Handler, without_writing: TorchFunction | None = None) -> Handler:
-    """Make the handler of a function that can write into its first argument: by its name, as ``x.add_(y)``, or by ``inplace=True``.
+    """Return a handler for a function that can write into its first argument: by its name, as ``x.add_(y)``, or by ``inplace=True``.
 
     ``handler`` computes the result without writing and without ``inplace``; the result is then written, so that everything else that holds
     the argument sees the new value. ``without_writing`` is the function with another name that computes the same without writing.
@@ -80,8 +82,9 @@ def _odd_gate(rec: Recorder, func: TorchFunction, input: Tensor) -> Tensor:
 
 @handles(torch.clamp, Tensor.clamp, torch.clip, Tensor.clip, torch.clamp_min, Tensor.clamp_min, torch.clamp_max, Tensor.clamp_max)
 def _clamp(rec: Recorder, func: TorchFunction, input: Tensor, *args: Any, **kwargs: Any) -> Any:
-    """Compute and record a clamp. If its bounds include zero it is an activation, such as a rectifier written out; a scale or a gate is
-    only bounded."""
+    """Compute a clamp of ``input``, record it and return the result. If its bounds include zero it counts as an activation, such as a
+    rectifier; a clamp of a scale or a gate only bounds it.
+    """
     bounds = [bound for bound in (*args, *kwargs.values()) if bound is not None]
     plain = (
         rec.active(input)
@@ -98,7 +101,9 @@ handles(F.hardtanh)(may_write(_clamp))
 
 @handles(torch.sigmoid, Tensor.sigmoid, F.sigmoid)
 def bounded_gate(rec: Recorder, func: TorchFunction, input: Tensor) -> Tensor:
-    """Compute a sigmoid, smooth or hard, of a tensor and record it as an operator; it counts as a gate if a path is multiplied by it."""
+    """Compute ``func`` of ``input``, a sigmoid, smooth or hard, record it as an operator and return the result; it counts as a gate if a
+    path is multiplied by it.
+    """
     if not rec.active(input):
         return func(input)
     curved = _role_after_curve(rec, input)
@@ -158,8 +163,8 @@ def _rsub(rec: Recorder, func: TorchFunction, input: Any, other: Any, *, alpha: 
 
 
 def _role_as_factor(rec: Recorder, x: Tensor) -> Role | None:
-    """Return the role of a tensor as a factor of a product: its own, or that of a curve if an activation made it, even one written as x
-    times a gate.
+    """Return the role of a tensor as a factor of a product: its own role; CURVE if it has none and an activation made it, also one that is
+    written as x times a gate; else None.
     """
     known, node = role(rec, x), rec.nodes.of(x)
     while known is None and node is not None and node.operator is op.Scale:

@@ -31,7 +31,9 @@ def role_of(rec: Recorder, x: Tensor) -> LinearMapRole:
 def _map(
     rec: Recorder, x: Tensor, weight: Tensor, bias: Tensor | None, forward: BilinearMap, backward: BilinearMap, gives: Role | None = None
 ) -> Tensor:
-    """Record a linear map of ``x``, in the role that x gives it; its output has the role ``gives``."""
+    """Apply the linear map ``forward(x, weight)`` plus ``bias``, record it and return its output, which has the role ``gives``. The role of
+    ``x`` decides how rules treat the map; ``backward`` is its transpose.
+    """
     what = role_of(rec, x)
     out = rec.run(op.LinearMap, x, weight, bias, forward, backward, what, role=gives)
     if what == "pixels":
@@ -85,7 +87,9 @@ def _grouped_mm(
     bias: Tensor | None = None,
     out_dtype: torch.dtype | None = None,
 ) -> Any:
-    """Multiply rows (S, D), sorted by expert, by the matrices (experts, D, E) of their experts, one expert after the other."""
+    """Multiply the rows of ``input`` (S, D), sorted by expert, by the matrix of their expert in ``mat2`` (experts, D, E); record it and
+    return the products (S, E). ``offs`` is the end of each expert's rows.
+    """
     if not rec.active(input) or rec.active(mat2) or offs is None or input.dim() != 2 or mat2.dim() != 3 or bias is not None:
         return call_through(rec, func, (input, mat2), {"offs": offs, "bias": bias, "out_dtype": out_dtype})
     ends = offs.tolist()
@@ -160,7 +164,9 @@ def _steps(dilation: Any, weight: Tensor) -> tuple[int, ...]:
 
 
 def _pad(input: Tensor, weight: Tensor, padding: str, dilation: Any) -> Tensor:
-    """Return the input of a convolution padded as ``padding`` says ("same" or "valid"), for a convolution without padding."""
+    """Pad the input of a convolution as ``padding`` says ("same" or "valid") and return it; a convolution with this ``weight`` and no
+    padding then gives the same result.
+    """
     if padding == "valid":
         return input
     total = [step * (side - 1) for step, side in zip(_steps(dilation, weight), weight.shape[2:], strict=True)]
@@ -218,7 +224,7 @@ def _conv_transpose(
     groups: int = 1,
     dilation: Any = 1,
 ) -> Tensor:
-    """Record a transposed convolution as a linear map; its transpose is the convolution."""
+    """Compute a transposed convolution, record it as a linear map and return the result; the transpose of that map is the convolution."""
     if not rec.active(input):
         return func(input, weight, bias, stride, padding, output_padding, groups, dilation)
     convolutions = {torch.conv_transpose1d: torch.conv1d, torch.conv_transpose2d: torch.conv2d, torch.conv_transpose3d: torch.conv3d}

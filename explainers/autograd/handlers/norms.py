@@ -61,8 +61,8 @@ def _group_norm(
     *rest: Any,
     **kwargs: Any,
 ) -> Tensor:
-    """Record a group normalisation as a LayerNorm over the channels of each group and all places; the bias is added after it, while places
-    are still separate.
+    """Compute a group normalisation of ``input`` and return it, recorded as a LayerNorm over the channels of each group and all places,
+    with the bias added afterwards.
     """
     if not rec.active(input):
         return F.group_norm(input, num_groups, weight, bias, eps)
@@ -90,7 +90,7 @@ def _batch_norm(
     momentum: float = 0.1,
     eps: float = 1e-5,
 ) -> Tensor:
-    """Record batch normalisation in evaluation mode as an affine map for each channel: x * scale + shift."""
+    """Compute batch normalisation in evaluation mode and return it, recorded as an affine map for each channel: x * scale + shift."""
     if not rec.active(input) or training or running_mean is None or running_var is None:
         out = F.batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
         if rec.active(input) and active(out):
@@ -116,7 +116,9 @@ def _plain_batch_norm(
     eps: float,
     cudnn_enabled: bool = True,
 ) -> Tensor:
-    """Record batch normalisation called with the arguments of ``torch.batch_norm``."""
+    """Compute batch normalisation called with the arguments of ``torch.batch_norm``, record it as :func:`_batch_norm` does, and return the
+    result.
+    """
     return _batch_norm(rec, F.batch_norm, input, running_mean, running_var, weight, bias, training, momentum, eps)
 
 

@@ -31,9 +31,8 @@ def total(rec: Recorder, func: TorchFunction, input: Tensor, dim: Any = None, ke
 
 @handles(torch.cat, torch.concat, torch.concatenate, torch.stack)
 def _concatenate(rec: Recorder, func: TorchFunction, tensors: Sequence[Tensor], *args: Any, **kwargs: Any) -> Tensor:
-    """Concatenate tensors; after the embedding, constants next to tensors on the path become biases.
-
-    Pieces of the image are still pixels.
+    """Concatenate ``tensors``, record it and return the result. After the embedding, constants next to tensors that depend on the input
+    become biases; before it, pieces of the image joined together are still pixels.
     """
     path = next((t for t in tensors if rec.active(t)), None)
     if rec.entered and path is not None:
@@ -63,7 +62,9 @@ def _concatenate(rec: Recorder, func: TorchFunction, tensors: Sequence[Tensor], 
     Tensor.nanmean,
 )
 def _pool(rec: Recorder, func: TorchFunction, input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-    """Record an average, a sum of overlapping windows or a running sum as pooling."""
+    """Compute ``func`` of ``input`` (an average, a sum of overlapping windows or a running sum), record it as pooling and return the
+    result.
+    """
     if not rec.active(input):
         return func(input, *args, **kwargs)
     return rec.run(Pool, input, lambda x: func(x, *args, **kwargs))
@@ -86,8 +87,8 @@ def _resize(rec: Recorder, func: TorchFunction, input: Tensor, *args: Any, **kwa
 
 @handles(F.grid_sample)
 def _sample(rec: Recorder, func: TorchFunction, input: Tensor, grid: Tensor, mode: str = "bilinear", *args: Any, **kwargs: Any) -> Any:
-    """Record reading a map at places between its own: a mean of the numbers around each, bicubic weights are treated as in
-    :func:`_resize`.
+    """Read the map ``input`` at the points of ``grid``, between its own places, record it as pooling and return the result: at each point a
+    weighted mean of the numbers around it. Bicubic weights, some of which are negative, are treated as in :func:`_resize`.
     """
     if not rec.active(input) or rec.active(grid):
         return call_through(rec, func, (input, grid, mode, *args), kwargs)
@@ -119,7 +120,9 @@ def _pick(rec: Recorder, func: TorchFunction, input: Tensor, *args: Any, **kwarg
 
 @handles(torch.max, Tensor.max, torch.min, Tensor.min)
 def _largest(rec: Recorder, func: TorchFunction, input: Tensor, dim: Any = None, *args: Any, **kwargs: Any) -> Any:
-    """Record the maximum over one dimension, with its indices; the maximum of all, or of two tensors, is called unchanged."""
+    """Compute the maximum of ``input`` over one dimension, record it as a selection, and return it with its indices. A maximum of all
+    numbers, or of two tensors, is called without being recorded as one.
+    """
     dim = kwargs.pop("dim", dim)
     if not rec.active(input) or not isinstance(dim, int):
         return call_through(rec, func, (input,) if dim is None else (input, dim, *args), kwargs)

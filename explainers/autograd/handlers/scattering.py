@@ -15,7 +15,9 @@ from explainers.autograd.recorder import Recorder
 
 
 def _add_at(rec: Recorder, input: Tensor, source: Tensor, scatter: TorchFunction) -> Tensor:
-    """Compute and record input + scatter(zeros, source), where ``scatter`` adds the numbers of ``source`` up at places."""
+    """Compute input + scatter(zeros, source), record it and return the sum; ``scatter`` adds the numbers of ``source`` up at places of a
+    tensor of zeros.
+    """
     shape, dtype, device = input.shape, input.dtype, input.device
 
     def total(values: Tensor) -> Tensor:
@@ -73,7 +75,9 @@ def _put(rec: Recorder, func: TorchFunction, input: Tensor, index: Tensor, sourc
     Tensor.scatter,
 )
 def _write_among(rec: Recorder, func: TorchFunction, input: Tensor, *args: Any, **kwargs: Any) -> Any:
-    """Record a call that writes numbers over others. After the embedding, constants among the numbers of a path are biases."""
+    """Call ``func``, which writes numbers over some of ``input`` (such as ``masked_fill`` or ``where``), record it and return the result.
+    After the embedding, constants next to numbers that depend on the input become biases.
+    """
     path = next((a for a in (input, *args, *kwargs.values()) if rec.active(a)), None)
     if path is None or not rec.entered or role(rec, input) in OF_ATTENTION:
         return call_through(rec, func, (input, *args), kwargs)

@@ -91,8 +91,8 @@ def _sums_at(input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *
 def _scatter_reduce(
     rec: Recorder, func: TorchFunction, input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True
 ) -> Any:
-    """Record a reduction at each place: a sum or mean is written out, a maximum or minimum counts as a selection, a product is left to
-    torch.
+    """Compute ``torch.scatter_reduce``, record it and return the result. A sum or a mean is recorded as simpler operators, a maximum or a
+    minimum as a selection; a product is left to torch.
     """
     if reduce in ("sum", "mean") and (rec.active(input) or rec.active(src)):
         with rec.record_calls():
@@ -133,7 +133,7 @@ def _cumulative_trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Tensor | fl
 
 
 def _trapezoids(y: Tensor, x: Tensor | None, dx: Tensor | float, dim: int) -> Tensor:
-    """Return the area of each trapezoid under ``y`` along ``dim``."""
+    """Return the area of each trapezoid under the values ``y`` along ``dim``; ``x`` holds their abscissas, None: these are ``dx`` apart."""
     last, means = y.shape[dim] - 1, (y.narrow(dim, 1, y.shape[dim] - 1) + y.narrow(dim, 0, y.shape[dim] - 1)) / 2
     if x is None:
         return means * dx

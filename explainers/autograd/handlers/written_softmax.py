@@ -28,8 +28,8 @@ def keep_exponent(rec: Recorder, exponential: Tensor, exponent: Tensor) -> None:
 
 
 def keep_unshifted(rec: Recorder, difference: Tensor, whole: Any, shift: Any) -> None:
-    """Note that ``difference`` is ``whole`` minus one number for each row (its largest, or a number outside of the gradient): the softmax
-    of both is the same.
+    """Note on the node of ``difference`` that it is ``whole`` minus ``shift``, one number for each row (its largest, or a number outside of
+    the gradient): the softmax of both is the same. Does nothing for any other shift.
     """
     node = rec.nodes.of(difference)
     if node is None or not (isinstance(whole, Tensor) and isinstance(shift, Tensor) and rec.active(whole)):
@@ -41,8 +41,8 @@ def keep_unshifted(rec: Recorder, difference: Tensor, whole: Any, shift: Any) ->
 
 
 def written_softmax(rec: Recorder, over: Tensor, under: Tensor) -> Tensor | None:
-    """Return a quotient of two paths as a softmax if it is one; else None. If a constant is added to the sum, it is a softmax with one more
-    number, the logarithm of the constant, which is left out of the result.
+    """Return the quotient ``over`` / ``under`` recorded as a softmax if it is one, exponentials over their sum; else None. If a constant is
+    added to the sum, it is a softmax with one more number, the logarithm of the constant, which is left out of the result.
     """
     exponential, total, constant = moved_from(rec.nodes.of(over)), moved_from(rec.nodes.of(under)), 0.0
     if total is not None and total.operator is op.Add and len(total.paths) == 1:
@@ -74,14 +74,18 @@ def written_softmax(rec: Recorder, over: Tensor, under: Tensor) -> Tensor | None
 
 
 def moved_from(node: Node | None) -> Node | None:
-    """Return the node whose numbers were moved, perhaps several times, to become those of ``node``."""
+    """Return the node whose numbers were only moved, perhaps several times, to become those of ``node``: the node itself if it moves none;
+    None stays None.
+    """
     while node is not None and node.operator is Move and node.paths:
         node = node.paths[0]
     return node
 
 
 def _exponents(rec: Recorder, exponential: Node) -> Iterator[Tensor]:
-    """Yield the tensors of which a softmax may have been taken: the exponents before one number for each row was subtracted, and after."""
+    """Yield the tensors whose softmax a quotient may be, given the node of its exponentials: the exponents before one number for each row
+    was subtracted, if that was done, and the exponents themselves.
+    """
     (exponent,) = exponential.operands
     difference = moved_from(rec.nodes.of(exponent))
     if _is(difference, op.Add) and difference is not None:

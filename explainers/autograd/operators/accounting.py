@@ -9,7 +9,9 @@ from explainers.autograd.rules.operands import Account
 
 
 def account_of(rec: Recorder, counts: bool) -> Account:
-    """Return the function that notes a bias term of the current backward pass; one that does nothing if ``counts`` is false."""
+    """Return the recorder's function ``add_bias(signal, bias)``, which counts a bias term of the current backward pass; with ``counts``
+    false a function that does nothing.
+    """
     return rec.add_bias if counts else _nothing
 
 

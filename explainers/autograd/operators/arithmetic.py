@@ -29,8 +29,8 @@ def constant_of(node: Node) -> Any:
 class Add(Operator):
     """a + b. A constant operand is a bias.
 
-    ``role`` is that of the path that is added to a constant. Transposed: the samples of both lie along the last of two dimensions. One of
-    :data:`OF_ATTENTION`: constants are not accounted for. Shift: the constant is part of a normalisation.
+    ``role`` is that of the path that is added to a constant. Transposed: the samples of both lie along the last of two dimensions. With a
+    role in :data:`OF_ATTENTION` a constant is not counted as a bias term. Shift: the constant is part of a normalisation.
     """
 
     title = "a sum"

@@ -26,7 +26,7 @@ class LinearMap(Operator):
 
     ``role`` "pixels": x holds the pixels themselves, to which the z^B rule applies under a relevance rule. "attention": it projects the
     output of attention. Which maps make queries, keys and values is known when the pass has ended. A bias that is added later, see
-    :func:`note_bias`, counts in the rules that ask for what the layer gives.
+    :func:`note_bias`, counts in the rules that use the layer's output.
     """
 
     title = "a linear map"
@@ -104,7 +104,9 @@ def is_bias(constant: Tensor) -> bool:
 
 
 def note_bias(path: Tensor, constant: Tensor) -> None:
-    """Note at the linear map that gave ``path``, if one without a bias did, that ``constant`` is added to it: ``x @ w + b``."""
+    """Record ``constant`` as the bias of the linear map that made ``path``, because it is added to its output: ``x @ w + b``. Does nothing
+    if no linear map made ``path``, if the map has a bias already, or if the constant has another shape than a bias.
+    """
     made_by: Any = path.grad_fn
     while made_by is not None and made_by.name().removesuffix("0").removesuffix("Backward") in _MOVES:
         made_by = made_by.next_functions[0][0]
@@ -117,8 +119,8 @@ def note_bias(path: Tensor, constant: Tensor) -> None:
 
 
 def note_padding(mapped: Tensor, pixels: Tensor, starts: Sequence[Tensor]) -> None:
-    """Note at the linear map that gave ``mapped`` which of its ``pixels`` are zeros that pad the image, which the ``starts`` hold: no
-    number of the image moves them.
+    """Record at the linear map that made ``mapped`` from ``pixels`` which of these are padding: zeros that do not depend on the image,
+    which is among the tensors ``starts``. Does nothing if no pixel is zero.
     """
     if pixels.grad_fn is None or bool((pixels != 0).all()):
         return
@@ -132,10 +134,10 @@ def note_padding(mapped: Tensor, pixels: Tensor, starts: Sequence[Tensor]) -> No
 
 
 def swapped(x: Tensor, w: Tensor) -> Tensor:
-    """Return w @ x, as a linear map of x."""
+    """Return w @ x: a product with the weight on the left, written as a linear map of x."""
     return w @ x
 
 
 def swapped_back(signal: Tensor, w: Tensor) -> Tensor:
-    """Apply the transpose of :func:`swapped` to a signal, for equal batch dimensions."""
+    """Return w^T @ signal, the transpose of :func:`swapped` applied to a signal; batch dimensions must be equal."""
     return w.mT @ signal

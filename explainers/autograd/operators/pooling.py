@@ -92,9 +92,8 @@ class Pick(Operator):
 
     @staticmethod
     def propagate(rec: Propagator, x: Tensor, pick: LinearFunction) -> Tensor:
-        """Return the Jacobian-vector product of each copy, at the indices that the real sample selected.
-
-        It is the transpose of the transpose: the gradient of a gradient.
+        """Return for each copy of a sample the numbers of ``x`` that ``pick`` selects in the real sample: the Jacobian-vector product at
+        those indices. It is computed as the gradient of a gradient.
         """
         with torch.enable_grad():
             real = rec.real(x).requires_grad_()
@@ -106,7 +105,7 @@ class Pick(Operator):
 
 
 def _pull(function: LinearFunction, x: Tensor, signal: Tensor) -> Tensor:
-    """Propagate ``signal`` back through ``function`` at x by its ordinary gradient."""
+    """Return the signal at ``x`` that belongs to ``signal`` at ``function(x)``, by the ordinary gradient of ``function``."""
     differentiable = torch.is_grad_enabled()
     with torch.enable_grad():
         x = x.detach().requires_grad_()

@@ -83,7 +83,7 @@ class ActivationCurve:
         return self.ratio
 
     def compute_once(self, name: str, compute: Callable[[], Tensor]) -> Tensor:
-        """Return the result of ``compute``, kept under ``name`` for this backward pass."""
+        """Return the result of ``compute()``, which is called once in a backward pass and cached under ``name``."""
         if name not in self.kept:
             self.kept[name] = compute()
         return self.kept[name]
@@ -135,7 +135,7 @@ class Saved(Generic[T]):
 class Sum:
     """The operands of a + b. ``both``: whether both are paths. ``constant_shares``: whether a constant takes a share of relevance too.
 
-    ``account`` is called with the signal only: the bias is the constant operand.
+    ``account`` is called with the signal to count the constant operand as a bias term.
     """
 
     saved: Sequence[Tensor]
@@ -228,7 +228,9 @@ class Product:
 
 @dataclass(slots=True)
 class MatrixProduct:
-    """The operands of a @ b. ``paths``: which of the two depend on the input."""
+    """The operands of a @ b and their product (``saved``). ``paths``: which of the two depend on the input; ``accumulated_rounding()``: the
+    rounding that the product has gathered, in units of the last place.
+    """
 
     saved: Sequence[Tensor]
     paths: tuple[bool, bool]
@@ -241,8 +243,9 @@ class MatrixProduct:
 
 @dataclass(slots=True)
 class LinearAttentionOperand:
-    """The operands of linear attention Q (K V); ``kv`` is the product K V. ``normalised()``: whether the output is divided by a normaliser,
-    which then is stabilised instead.
+    """The queries Q, keys K, values V and the output of linear attention Q (K V); ``kv`` is the product K V. ``normalised()``: whether the
+    output is divided by a normaliser, which is then stabilised instead of the output. ``accumulated_rounding()``: the rounding that the
+    output has gathered, in units of the last place.
     """
 
     query: Tensor
@@ -265,7 +268,7 @@ class Quotient:
 
 @dataclass(slots=True)
 class NormaliserOperand(Quotient):
-    """The operands of a / b in linear attention. ``apart``: whether b comes from a separate product."""
+    """The operands of a / b in linear attention: its output and the normaliser. ``apart``: whether b comes from a separate product."""
 
     apart: bool
 
@@ -303,7 +306,9 @@ class Normalisation:
         return signal if self.weight is None else signal * self.weight
 
     def before_centring(self, signal: Tensor) -> Tensor:
-        """Propagate the signal through the subtraction of the mean."""
+        """Return the signal at the input of the subtraction of the mean, from ``signal`` at its output; unchanged if the normalisation
+        subtracts no mean.
+        """
         return signal if self.mean is None else signal - signal.mean(self.over, keepdim=True)
 
 

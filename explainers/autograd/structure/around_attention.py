@@ -17,11 +17,11 @@ from explainers.models.layout import Layout
 
 @dataclass(frozen=True, eq=False)
 class Addition:
-    """One sum in a block by which a part of it, such as its attention or its MLP, is added to the residual stream.
+    """A sum in a block that adds one of its parts, such as its attention or its MLP, to the residual stream.
 
-    total          what the sum gave, as the stream lies
+    total          the result of the sum, in the shape of the stream
     part           which of the two addends the part is, 0 or 1; the other is the stream
-    has_attention  whether weights meet values in the part
+    has_attention  whether attention weights are multiplied with values in the part
     has_linear     whether it has a linear map other than a convolution
     """
 

@@ -47,7 +47,7 @@ class Attention:
         return None if self.product is None else _kept(self.product)
 
     def parts(self) -> AttentionParts | None:
-        """Return the queries, keys, values, weights and outputs of the attention; None if its queries and keys cannot be told."""
+        """Return the queries, keys, values, weights and outputs of the attention; None if its queries and keys cannot be found."""
         scores = None if self.product is None else scores_of(self.softmax)
         if scores is None or self.product is None or scores.operator is not MatMul:
             return None

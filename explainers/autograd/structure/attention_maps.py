@@ -28,8 +28,9 @@ _TINY = torch.finfo(torch.float64).tiny
 
 @dataclass(frozen=True, eq=False)
 class AttentionMap:
-    """One attention map (B, H, S, S). ``sources`` are the tensors of the recorded pass that hold its numbers; ``arrange`` builds the map
-    from them, or the signal at the map from the signals at them.
+    """One attention map (B, H, S, S). ``sources`` are the tensors of the recorded pass that hold its numbers. ``arrange(values, what)``
+    builds the map from them, or the signal at the map from the signals at them. ``is_usual``: whether the map is the weights of one product
+    unchanged; ``heads_apart``: whether its heads come from several products.
     """
 
     sources: tuple[Tensor, ...]
@@ -50,14 +51,14 @@ def as_recorded(weights: Tensor) -> AttentionMap:
 
 @dataclass(frozen=True, eq=False)
 class _Part:
-    """The part that one product adds to a map of ``tokens``.
+    """The part of an attention map over ``tokens`` tokens that comes from one product of attention weights and values.
 
-    leads    (B, H): the places of its heads among all matrices of weights, one of which may meet the values of several heads
-    firsts   (B, H): their places among all matrices of what the product gives, the first of several
-    rows     (B, H, Q), columns (B, K): the tokens of its queries and keys, ``tokens`` where there is none
-    others   products with the same values that are added to it, each so many times (B, H, 1, 1)
-    pieces   those of the same queries with values of other tokens that are added to it, each so many times (B, H, 1, 1)
-    alike    those of the same weights with other values, such as other channels of them
+    leads    (B, H): for each head the index of its matrix of weights; several heads may share one matrix
+    firsts   (B, H): for each head the index of the first of its matrices in the product's output
+    rows     (B, H, Q): the token of each query, and columns (B, K): the token of each key; ``tokens`` where there is none
+    others   further products with the same values whose outputs are added to this one's, each with its factor (B, H, 1, 1)
+    pieces   further products with the same queries and with values of other tokens, added likewise, each with its factor
+    alike    further products with the same weights and other values, such as other channels of them
     """
 
     product: Product
@@ -72,13 +73,15 @@ class _Part:
 
     @property
     def sources(self) -> tuple[Tensor, ...]:
-        """The tensors that hold the part's weights."""
+        """The tensors that hold the weights of the part, including those of the products that are added to it."""
         of_others = (other.product.weights for other, _ in self.others)
         further = (source for part in (*(piece for piece, _ in self.pieces), *self.alike) for source in part.sources)
         return (self.product.weights, *of_others, *further)
 
     def arrange(self, values: Sequence[Tensor], what: What) -> Tensor:
-        """Arrange ``values``, at the sources or the signals there, as a map (B, H, S, S)."""
+        """Return the map (B, H, S, S) made of ``values``: the weights in the part's sources, or the signals there; ``what`` says which:
+        "weights", "gradient" or "relevance".
+        """
         left = iter(values)
         whole = self._placed(next(left))
         for other, times in self.others:
@@ -123,7 +126,9 @@ def _matrices(tensor: Tensor) -> Tensor:
 
 
 def _operand_indices(given: Tensor, leads: Size) -> Tensor:
-    """Return for each matrix of the product the index (leads,) of the operand's matrix that is broadcast to it."""
+    """Return, for each matrix of a matrix product with the leading dimensions ``leads``, the index of the matrix in the operand ``given``
+    that it was computed from, after broadcasting: (matrices,).
+    """
     places = torch.arange(given.shape[:-2].numel(), device=given.device)
     return places.view(given.shape[:-2]).expand(leads).flatten()
 
@@ -221,8 +226,8 @@ def _sum_after(nodes: Nodes, product: Product, block: Block) -> Tensor | None:
 
 
 def _is_inside_tokens(matrices: Tensor, product: Product, block: Block, pull: Pull, tokens: int) -> bool:
-    """Return whether each matrix of weights is within one token, such as between positions inside a patch; ``matrices`` (L, Q) name the
-    tokens of the queries.
+    """Return whether the attention of a product stays within single tokens, such as between positions inside a patch; ``matrices`` (L, Q)
+    holds the token of each query.
     """
     owners = matrices.amax(1)
     if bool((matrices != owners[:, None]).logical_and(matrices != NOTHING).any()):
@@ -238,8 +243,9 @@ def _is_inside_tokens(matrices: Tensor, product: Product, block: Block, pull: Pu
 
 
 def _heads_of(matrices: Tensor, batch: int, tokens: int) -> tuple[Tensor, Tensor]:
-    """Return the matrices of weights of each sample (B, H), and the tokens of their queries (B, H, Q), from the tokens (L, Q) of all
-    samples.
+    """Sort the matrices of attention weights by sample. ``matrices`` (L, Q) holds the token of each query, numbered across all samples.
+    Return the indices of each sample's matrices (B, H), and the tokens of their queries within the sample (B, H, Q). Raises Unreadable if a
+    matrix mixes samples.
     """
     known = matrices != NOTHING
     samples = torch.where(known, matrices // tokens, -1).amax(1)
@@ -251,8 +257,9 @@ def _heads_of(matrices: Tensor, batch: int, tokens: int) -> tuple[Tensor, Tensor
 
 
 def _unfold_queries(leads: Tensor, rows: Tensor, tokens: int) -> tuple[Tensor, Tensor]:
-    """Return matrices and queries as :func:`_heads_of` does where a matrix has several queries of each token, such as those of all heads
-    that share their keys: the first query of each token is of one head, the second of the next.
+    """Return matrices (B, H) and queries (B, H, Q) as :func:`_heads_of` does, with a head of its own for each repetition where a matrix
+    holds several queries of one token, as if all heads share their keys: the first query of each token belongs to the first head, the
+    second to the next.
     """
     is_query = torch.nn.functional.one_hot(rows, tokens + 1)
     number = (is_query.cumsum(2) - 1).gather(3, rows[..., None])[..., 0].masked_fill(rows == tokens, 0)
@@ -264,11 +271,9 @@ def _unfold_queries(leads: Tensor, rows: Tensor, tokens: int) -> tuple[Tensor, T
 
 
 def _sums_of(stage: list[_Part], block: Block, pull: Pull) -> list[_Part]:
-    """Merge the products of a stage that are added or subtracted and weigh the same values, or the values of different tokens; return the
-    shorter list.
-
-    Examples are a difference of two attentions, whose weights do not meet before the values, and weights that are split between the class
-    token and the patches.
+    """Merge the parts of a stage whose outputs are added or subtracted and that have the same values, or values of different tokens; return
+    the shorter list. Examples are a difference of two attentions, and weights that are split between the class token and the patches.
+    Raises Unreadable for a part whose output reaches no output of the block.
     """
     if len(stage) < 2 or block.output is None:
         return stage
@@ -312,7 +317,9 @@ def _joined_with_alike(parts: list[_Part]) -> list[_Part]:
 
 
 def _weighs_the_same(first: _Part, reference: Tensor, part: _Part, signal: Tensor) -> bool:
-    """Return whether two products weigh the same values; the signals are at what they give."""
+    """Return whether the products of two parts have equal values. ``reference`` and ``signal`` are the signals at the outputs of the first
+    and of the second.
+    """
     ours, theirs = (
         _matrices(each.product.value)[_operand_indices(each.product.value, given.shape[:-2])]
         for each, given in ((first, reference), (part, signal))
@@ -321,7 +328,7 @@ def _weighs_the_same(first: _Part, reference: Tensor, part: _Part, signal: Tenso
 
 
 def _weighs_other_tokens(first: _Part, part: _Part) -> bool:
-    """Return whether the values of a product are of other tokens than all those of the first and its pieces."""
+    """Return whether the values of a part belong to other tokens than all values of the ``first`` part and of its pieces."""
     counts = torch.zeros(len(part.columns), part.tokens + 1, dtype=torch.long, device=part.columns.device)
     for each in (first, *(piece for piece, _ in first.pieces), part):
         counts.scatter_add_(1, each.columns, torch.ones_like(each.columns))
@@ -329,8 +336,9 @@ def _weighs_other_tokens(first: _Part, part: _Part) -> bool:
 
 
 def _multiple(first: _Part, reference: Tensor, part: _Part, signal: Tensor) -> Tensor | None:
-    """Return how many times one product's output is added to that of another with the same queries, for each head (B, H, 1, 1); None where
-    they are added in another way.
+    """Return the factor, for each head (B, H, 1, 1), with which the output of ``part`` is added to that of the ``first`` part, if both have
+    the same queries; None if they are added in another way. The factor is read from the signals at both outputs, ``reference`` at the first
+    and ``signal`` at the other.
     """
     contexts = [each.shape[:-2] for each in (reference, signal)]
     given = [_matrices(each.double()).flatten(1) for each in (reference, signal)]
@@ -351,7 +359,9 @@ def _multiple(first: _Part, reference: Tensor, part: _Part, signal: Tensor) -> T
 
 
 def _map_of(stage: list[_Part]) -> AttentionMap:
-    """Join the products that are added to one residual stream into one map."""
+    """Join the parts of one ``stage``, whose outputs are added to one residual stream, into one attention map. Raises Unreadable if they do
+    not cover each token's row exactly once.
+    """
     counts = [_times_covered(part) for part in stage]
     parts = tuple(stage)
     sources = tuple(source for part in parts for source in part.sources)
@@ -369,7 +379,7 @@ def _map_of(stage: list[_Part]) -> AttentionMap:
 
 
 def _times_covered(part: _Part) -> Tensor:
-    """Count for each token and head how many queries it has: (B, H, S)."""
+    """Count the queries of each token in each head of a part, (B, H, S)."""
     counts = torch.zeros(*part.leads.shape, part.tokens + 1, dtype=torch.long, device=part.rows.device)
     counts.scatter_add_(2, part.rows, torch.ones_like(part.rows))
     return counts[..., :-1]

@@ -48,12 +48,16 @@ class BlockPlan:
 
 @dataclass(frozen=True)
 class AttentionPlan:
-    """``keeps_order``: whether token i of what goes into every block is token i of what goes into the first; ``keeps_inner_order``: whether
-    row i of what is computed in a block for each token is of its token i too. ``outside``: where there is
-    attention that no block and no known head has: "before", "between" or "behind" the blocks. ``has_earlier_values``: whether attention in
-    some block weighs values that an earlier block made, alone or mixed with its own. ``has_shortcuts``: whether what a block took or
-    gave goes on to the head or to a later block by another way than through the blocks between. ``has_places``: whether the tokens are of
-    places in the picture.
+    """The way in which the attention of a model is read: the plan of each block, and properties of the whole model.
+
+    blocks              the plan of each block
+    keeps_order         whether token i at the input of every block is token i at the input of the first
+    outside             where attention runs that belongs to no block and no known head: "before", "between" or "behind" (after) the blocks
+    has_earlier_values  whether attention in some block weights values that an earlier block computed, alone or mixed with its own
+    has_shortcuts       whether the input or output of a block reaches the head or a later block by another path than through the blocks
+                        between them
+    keeps_inner_order   whether row i of a tensor inside a block that has a row for each token belongs to token i
+    has_places          whether the tokens belong to places in the picture
     """
 
     blocks: tuple[BlockPlan, ...]
@@ -86,8 +90,8 @@ def softmaxes_in(nodes: Nodes, block: Block) -> int:
 
 
 def attention_outside(nodes: Nodes, read: Sequence[Attention], users: Users) -> tuple[str, ...]:
-    """Return the places outside of the blocks where a softmax weights several values that depend on the input; the ones in ``read`` are
-    left out.
+    """Return where attention runs outside of the blocks: "before", "between" or "behind" (after) them, for each softmax that weights
+    several values that depend on the input. Attention in ``read`` is left out; ``users`` are the nodes that use each node's output.
     """
     known = {id(attention.softmax) for attention in read}
     if not nodes.blocks:
@@ -106,9 +110,9 @@ def attention_outside(nodes: Nodes, read: Sequence[Attention], users: Users) -> 
 
 
 def has_shortcuts(nodes: Nodes) -> bool:
-    """Return whether a later block, or what runs after the last one, takes what an earlier block took or gave by another way than through
-    the blocks between. Ways through attention weights do not count. Where a loop adds the residual of blocks, what it adds around one block
-    alone cannot be told from that block's residual, and does not count either.
+    """Return whether a later block, or the code after the last one, uses the input or the output of an earlier block by another path than
+    through the blocks between. Paths through attention weights do not count. If a loop outside of the blocks adds their residual, a sum
+    around one block alone looks like that residual, and does not count either.
     """
     blocks = nodes.blocks
     first, last = blocks[0].start, blocks[-1]
@@ -129,11 +133,9 @@ def has_shortcuts(nodes: Nodes) -> bool:
 def plan_of(
     nodes: Nodes, candidates: Sequence[Attention | None], behind: Sequence[Attention], pull: Pull, known: str | None = None
 ) -> AttentionPlan:
-    """Find the attention plan from one pass.
-
-    ``candidates`` are, per block, the softmaxes that have the shape of a map over its tokens, ``behind`` the attention after the blocks
-    that is read. ``pull`` runs a backward pass that stops at attention. ``known`` is the reason why blocks without a candidate have no map,
-    if known.
+    """Find the attention plan from one recorded pass. ``candidates`` has for each block the softmax with the shape of a map over its tokens
+    (None without one), and ``behind`` the attention after the blocks that is read. ``pull`` runs a backward pass that stops at attention.
+    ``known`` is the reason why blocks without a candidate have no map, if known.
     """
     in_order_behind = all(_has_keys_in_order(attention, nodes.blocks[-1], pull) for attention in behind)
     usual = [None if each is None else _usual_product(nodes, each, block) for each, block in zip(candidates, nodes.blocks, strict=True)]
@@ -165,8 +167,8 @@ def _usual_product(nodes: Nodes, candidate: Attention, block: Block) -> Product 
 
 
 def _has_values_of_earlier_block(nodes: Nodes, product: Product, block: Block) -> bool:
-    """Return whether the values of a product are computed from results of an earlier block, by another path than through the tokens that
-    its own block takes; also if they are mixed with its own values (value residual learning).
+    """Return whether the values of a product are computed from results of an earlier block by another path than through the block's own
+    input tokens; also if they are mixed with the block's own values (value residual learning).
     """
     if block.start is None:
         return False
@@ -182,10 +184,9 @@ def _has_weights_of(product: Product, candidate: Attention) -> bool:
 
 
 def _follow(nodes: Nodes, products: Sequence[Product], pull: Pull) -> tuple[bool, bool]:
-    """Return two booleans: whether each token of each block, and each query, gets the code of its own position; and whether some token gets
-    that of another.
-
-    Signals are propagated back from the last block and from all values, without a code and with one.
+    """Test whether tokens keep their order from block to block, by a backward pass from the last block and the values of ``products``: each
+    token's signal is multiplied by a number of its own, and these numbers are looked for at each block's input and at each attention's
+    output. Return two booleans: whether every signal there has the number of its own position, and whether some token has that of another.
     """
     last = nodes.blocks[-1].output
     assert last is not None
@@ -237,7 +238,9 @@ def _plan_of_block(nodes: Nodes, block: Block, candidate: Attention | None, pull
 
 
 def _has_keys_in_order(attention: Attention, last: Block, pull: Pull) -> bool:
-    """Return whether the keys of attention after the blocks are the last block's output tokens, perhaps after a class token."""
+    """Return whether the keys of an attention after the blocks are the output tokens of the ``last`` block in their order, perhaps after a
+    class token.
+    """
     value, given = attention.value, last.passed_on
     if value is None or given is None or not value.requires_grad:
         return True
@@ -249,8 +252,8 @@ def _has_keys_in_order(attention: Attention, last: Block, pull: Pull) -> bool:
 
 
 def keeps_inner_order(nodes: Nodes, pull: Pull) -> bool:
-    """Return whether row i of what linear maps and normalisations in a block take, and of its residual stream, is of its token i, as far as
-    these have a row for each token.
+    """Return whether, in every block, row i of each tensor inside it belongs to the block's token i: of the inputs of linear maps, the
+    outputs of normalisations and the residual stream, if they have a row for each token.
     """
     generator = torch.Generator().manual_seed(0)
     for block in nodes.blocks:
@@ -276,7 +279,9 @@ def keeps_inner_order(nodes: Nodes, pull: Pull) -> bool:
 
 
 def _rows_inside(nodes: Nodes, block: Block) -> list[Tensor]:
-    """List the tensors in a block with a row for each token that linear maps take, or that normalisations or sums give."""
+    """List the tensors in a block that have a row for each token: inputs of linear maps, and outputs of normalisations and sums; not the
+    block's own input and output.
+    """
     tensors: dict[int, Tensor] = {}
     for node in nodes.nodes_in(block):
         taken = node.operands[:1] if node.operator is LinearMap else ()
@@ -290,7 +295,9 @@ def _rows_inside(nodes: Nodes, block: Block) -> list[Tensor]:
 
 
 def _keeps_order(nodes: Nodes, candidates: Sequence[Attention | None], pull: Pull) -> bool:
-    """Return whether tokens keep their places from block to block, and in blocks that have attention over them."""
+    """Return whether token i stays token i from the output of each block to the input of the next, and within each block that has attention
+    over its tokens (a candidate).
+    """
     for block, after, candidate in zip(nodes.blocks, [*nodes.blocks[1:], None], candidates, strict=True):
         pairs = []
         if candidate is not None and block.output is not None:

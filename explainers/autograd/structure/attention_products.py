@@ -46,8 +46,8 @@ class Product:
 
 
 def softmaxes_behind(starts: Iterable[Node | None], block: Block | None = None) -> list[Node]:
-    """List the softmaxes among the ancestors of ``starts``, up to the next matrix product of two paths; with ``block`` only those in the
-    block.
+    """List the softmaxes from which the nodes ``starts`` are computed, searching back to the next matrix product of two paths; with
+    ``block`` only those in the block.
     """
     ends = [] if block is None else [block.start]
     reached = ancestors(starts, ends, until=lambda each: each.operator is Softmax or is_product(each))
@@ -60,15 +60,15 @@ def is_product(node: Node) -> bool:
 
 
 def products_behind(starts: Iterable[Node | None], block: Block) -> list[Node]:
-    """List the nearest matrix products of two paths inside a block among the ancestors of ``starts``."""
+    """List the matrix products of two paths inside a block from which the nodes ``starts`` are computed: the nearest on each path."""
     return [node for node in ancestors(starts, [block.start], is_product) if is_product(node) and node.place >= block.first]
 
 
 def products_of(nodes: Nodes, block: Block) -> list[Product]:
     """Return the products of attention weights and values that combine tokens in a block, in the order in which they ran.
 
-    Raises Unreadable if a product of two paths is not of this kind, if the result of one is used only by another, and if there is no
-    residual connection around them.
+    Raises Unreadable if a product of two paths is of another kind, if the result of one is used only by another, if values are also added
+    to the result by another path, and if there is no residual connection around them.
     """
     products = []
     if block.start is not None and block.start not in ancestors([block.made_by], until=is_product) and not _is_added_outside(nodes, block):
@@ -94,8 +94,8 @@ def products_of(nodes: Nodes, block: Block) -> list[Product]:
 
 
 def adds_values_beside(product: Product, block: Block) -> bool:
-    """Return whether values of attention are also added, as they are or scaled, to what it gives, as in ``v - A v``: then its weights are
-    a part alone of how its tokens come together, and their sign is not known.
+    """Return whether the values of an attention are also added to its output by another path, unchanged or scaled, as in ``v - A v``. Then
+    the attention weights alone do not say how much each token contributes.
     """
     value = product.node.inputs[1 - product.side]
     if value is None:
@@ -119,10 +119,9 @@ def mixes(node: Node, block: Block) -> bool:
 
 
 def sum_after_attention(nodes: Nodes, block: Block, sums: Sequence[Node]) -> int:
-    """Return the index, among the residual ``sums`` of a block, of the first after all of its attention to which the block's input also
-    goes by another way than through attention and linear maps.
-
-    Where there is no such sum it is the first after all of its attention, and the first of all where that is in none.
+    """Return the index, among the residual ``sums`` of a block, of the first sum that follows all of its attention and that the block's
+    input reaches by a path without attention and linear maps. If no sum has such a path, it is the first sum after all of its attention; 0
+    if none follows all of it.
     """
     reached = {id(node) for node in ancestors([block.made_by], [block.start])}
     attention = {id(node) for node in nodes.nodes_in(block) if id(node) in reached and mixes(node, block)}
@@ -136,8 +135,9 @@ def sum_after_attention(nodes: Nodes, block: Block, sums: Sequence[Node]) -> int
 
 
 def are_of_no_place(nodes: Nodes) -> bool:
-    """Return whether the tokens that enter the first block are made of the picture by attention alone whose queries are no part of it, such
-    as latents of a model's own that read all patches (Perceiver). A pass that is not recorded from the pixels does not show it.
+    """Return whether the tokens that enter the first block belong to no place of the picture: they read it only through attention whose
+    queries do not depend on it, such as learned latents that read all patches (Perceiver). False for a pass that is not recorded from the
+    pixels, which does not show it.
     """
     start = nodes.blocks[0].start
 
@@ -162,7 +162,9 @@ def are_of_no_place(nodes: Nodes) -> bool:
 
 
 def _why_no_attention(product: Node, block: Block) -> str:
-    """Return the reason why a product of two paths is not read as weights that meet values, as the end of a sentence."""
+    """Return the reason why ``product``, a product of two paths in a block, is not a product of attention weights and values, as the end of
+    a sentence.
+    """
     of_weights = [path for path in product.inputs if path is not None and path.role in (Role.WEIGHTS, Role.CONTEXT)]
     behind = [each for path in of_weights for each in products_behind([path], block)]
     if product.operator is LinearAttention and not softmaxes_behind(product.inputs, block):

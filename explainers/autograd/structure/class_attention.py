@@ -92,7 +92,9 @@ def class_attention(nodes: Nodes, is_alone: IsAlone) -> ClassAttention:
 
 
 def _stream_after(nodes: Nodes, block: Block, attention: Attention) -> Tensor | None:
-    """Return the first sum, after an attention, of the class token itself and the attention's output; None if there is none."""
+    """Return the residual stream of a block after an attention: the first sum in which the class token itself is added to the attention's
+    output; None if there is none.
+    """
     token = block.input[:, :1]
     for node in nodes.ran[attention.softmax.place : block.end]:
         if node.operator is not Add or node.output is None or node.output.shape not in (token.shape, block.input.shape):

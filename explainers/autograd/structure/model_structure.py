@@ -40,9 +40,9 @@ from explainers.models.structure.block_kinds import BlockKind
 
 
 class ModelStructure:
-    """The structure of a model, found from the nodes of one pass; ``pull`` is used for what the list of nodes does not tell.
+    """The structure of a model, found from the nodes of one pass; ``pull`` answers what the list of nodes leaves open.
 
-    attention_kind  the known kind of attention in the blocks; None: it is found out
+    attention_kind  the kind of attention in the blocks, if known; None: it is found from the pass
     is_text         whether the input is a text, which has no class token that joins after the blocks
     pull            runs a backward pass that stops at attention
     plan            finds the attention plan by a trial pass; not called if ``attention_kind`` is known
@@ -163,7 +163,7 @@ class ModelStructure:
 
     @cached_property
     def parts(self) -> list[AttentionParts | None]:
-        """The queries, keys, values, weights and outputs of each block's attention; None if they cannot be told."""
+        """The queries, keys, values, weights and outputs of each block's attention; None if they cannot be found."""
         return [None if each is None else each.parts() for each in self._attentions]
 
     @cached_property

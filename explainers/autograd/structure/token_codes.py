@@ -42,8 +42,8 @@ def codes(count: int, like: Tensor) -> Tensor:
 
 
 def decode(plain: Tensor, coded: Sequence[Tensor], count: int) -> Tensor:
-    """Return the number (R,) of the token that each row belongs to, from the signals (R, F) ``plain`` and ``coded`` by each digit; else
-    NOTHING or MIXED.
+    """Return the number (R,) of the token that each of R rows belongs to. ``plain`` (R, F) are the signals at the rows without a code,
+    ``coded`` those with each digit's code. A row without a signal gets NOTHING, one whose signal comes from several tokens MIXED.
     """
     plain = plain.double()
     size = plain.square().sum(-1)
@@ -60,7 +60,9 @@ def decode(plain: Tensor, coded: Sequence[Tensor], count: int) -> Tensor:
 
 
 def tokens_of(pull: Pull, output: Tensor, labels: Tensor, count: int, at: Sequence[Tensor], rows: Sequence[int]) -> list[Tensor | None]:
-    """Return, for each tensor of ``at``, the label of ``output`` that each of its rows belongs to; None if no signal reaches it.
+    """Find which rows of earlier tensors (``at``) the rows of ``output`` are computed from. Return, for each tensor of ``at``, the label of
+    ``output`` that each of its rows belongs to, NOTHING or MIXED; None if no signal from the output reaches it. ``pull`` runs the backward
+    passes.
 
     ``labels`` are whole numbers below ``count``, to be broadcast with ``output``: rows of the same label belong together. ``rows`` is the
     number of leading dimensions of each tensor that are rows; if negative, the last dimension is one too. The results have these
@@ -83,8 +85,8 @@ def tokens_of(pull: Pull, output: Tensor, labels: Tensor, count: int, at: Sequen
 
 
 def _direction(output: Tensor) -> Tensor:
-    """Return random numbers in the shape of ``output``. They differ between tokens, because equal signals would make a mean of tokens look
-    like a single token.
+    """Return random numbers in the shape of ``output``, always the same, with which a backward pass begins. They differ between tokens,
+    because equal signals would make a mean of tokens look like a single token.
     """
     generator = torch.Generator().manual_seed(0)
     return torch.randn(output.shape, generator=generator, dtype=torch.float64).to(output)

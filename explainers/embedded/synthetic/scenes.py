@@ -31,7 +31,7 @@ SIZE_STEP = 2  # pixels; sprites are scaled to multiples of it so that scaled co
 
 
 class SceneObject(NamedTuple):
-    """The visible part of one object in a scene."""
+    """The visible part of one object in a scene: the object's kind, the mask of its visible pixels, and the box around them."""
 
     kind: str
     mask: NDArray[np.bool_]  # (size, size), true where this object is what one sees
@@ -39,7 +39,7 @@ class SceneObject(NamedTuple):
 
 
 class Scene(NamedTuple):
-    """A picture and the objects in it, back to front."""
+    """A rendered picture, the visible part of each of its objects, back to front, and the composition that it was drawn from."""
 
     image: Image.Image  # RGB
     objects: list[SceneObject]
@@ -48,7 +48,9 @@ class Scene(NamedTuple):
 
 @dataclass(frozen=True)
 class Placement:
-    """One object in a composition; lengths are fractions of the scene's side."""
+    """One object in a composition: its kind and sprite, and where, how large, how rotated and in which colours it is drawn. Lengths are
+    fractions of the scene's side.
+    """
 
     kind: str
     sprite: str
@@ -62,7 +64,7 @@ class Placement:
 
 @dataclass(frozen=True)
 class Composition:
-    """A complete description of a scene except its size in pixels."""
+    """A complete description of a scene except its size in pixels: its background and its objects."""
 
     background: str  # one of BACKGROUNDS
     seed: int  # decides the background
@@ -87,8 +89,8 @@ def _scale_sprite(name: str, longest: int) -> Image.Image:
 
 def background(name: str, seed: int, size: int, colours: Sequence[Sequence[int]] | None = None,
                grain: float | None = None) -> NDArray[np.float32]:  # fmt: skip
-    """Return the background of this name as grey levels 0..255, (size, size, 3). The same seed gives the same picture at any size, but for
-    the grain.
+    """Return the background of this name as grey levels 0..255, (size, size, 3). The same seed gives the same picture at any size, except
+    for its grain, which is random noise in each pixel.
     """
     rng = np.random.default_rng(seed)
     base = rng.uniform(25, 230)
@@ -125,7 +127,9 @@ def background(name: str, seed: int, size: int, colours: Sequence[Sequence[int]]
 
 
 def compose(rng: np.random.Generator, kinds: Sequence[str] | None = None, count: int | None = None) -> Composition:
-    """Choose a random composition of the objects ``kinds``, back to front, or of ``count`` different ones."""
+    """Choose a random composition of one object of each of ``kinds``, back to front, or of ``count`` objects of different random kinds.
+    Raises ValueError for an unknown kind and for too many objects.
+    """
     if kinds is None:
         if count is None:
             count = int(rng.choice(len(COUNT_SHARES), p=COUNT_SHARES)) + 1
@@ -152,7 +156,7 @@ def compose(rng: np.random.Generator, kinds: Sequence[str] | None = None, count:
 
 
 def draw(composition: Composition, size: int) -> tuple[Scene, list[float]]:
-    """Draw a composition at ``size`` pixels a side; return the scene and the visible share of each object."""
+    """Draw a composition as a picture, ``size`` pixels a side; return the scene, and for each object the share of it that is visible."""
     if composition.colours is None and composition.grain is None:
         canvas = background(composition.background, composition.seed, size)
     else:
@@ -196,7 +200,9 @@ def draw(composition: Composition, size: int) -> tuple[Scene, list[float]]:
 
 
 def render(rng: np.random.Generator, size: int, kinds: Sequence[str] | None = None, count: int | None = None) -> Scene:
-    """Draw a random scene, ``size`` pixels a side, in which at least half of every object is visible."""
+    """Draw random compositions of these ``kinds`` (None: random ones) or of ``count`` objects, ``size`` pixels a side, and return the first
+    scene in which at least half of every object is visible.
+    """
     if kinds is None and count is None:  # before anything is rejected, or crowded scenes would be rarer than they should
         count = int(rng.choice(len(COUNT_SHARES), p=COUNT_SHARES)) + 1
     while True:

@@ -53,7 +53,9 @@ def sign_shapes() -> NDArray[np.bool_]:
 
 
 def _votes(rng: np.random.Generator, winner: int) -> NDArray[np.int64]:
-    """Draw the signs of the places that vote, in random order; ``winner`` leads by the required number of votes."""
+    """Draw the signs of the places that vote, in random order: most of them show the sign ``winner``, which leads every other sign by at
+    least the required number of votes.
+    """
     most = int(rng.integers(MOST_VOTES[0], MOST_VOTES[1] + 1))
     others = [sign for sign in range(len(SIGNS)) if sign != winner]
     while True:
@@ -66,7 +68,7 @@ def _votes(rng: np.random.Generator, winner: int) -> NDArray[np.int64]:
 
 
 def _colours(rng: np.random.Generator, count: int) -> NDArray[np.float64]:
-    """Return two random colours (count, 2, 3) for each patch, far enough apart in brightness."""
+    """Return two random colours for each of ``count`` patches, (count, 2, 3) in 0..255, which differ enough in brightness."""
     middle, half = rng.uniform(80, 175, (count, 1)), rng.uniform(MIN_CONTRAST / 2, 75, (count, 1)) * rng.choice([-1, 1], (count, 1))
     tint = rng.uniform(-40, 40, (count, 2, 3))
     tint -= tint.mean(-1, keepdims=True)
@@ -74,7 +76,7 @@ def _colours(rng: np.random.Generator, count: int) -> NDArray[np.float64]:
 
 
 def ballot(rng: np.random.Generator) -> Ballot:
-    """Draw a random picture with its votes."""
+    """Draw a random picture in which a random sign wins the vote; other places often show another sign."""
     winner = int(rng.integers(len(SIGNS)))
     signs = rng.integers(len(SIGNS), size=GRID * GRID)
     decoy = (winner + int(rng.integers(1, len(SIGNS)))) % len(SIGNS)

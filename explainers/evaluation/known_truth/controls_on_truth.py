@@ -30,7 +30,9 @@ Values = Callable[[Numbers], Numbers]
 
 @dataclass(frozen=True)
 class ControlFigure(Record):
-    """In how many comparisons of a control with truer and less true methods (``of``) a metric gets the order right."""
+    """How many of the comparisons of a control with truer and less true methods a metric orders correctly (``right``), and how many
+    comparisons there are (``of``).
+    """
 
     right: int
     of: int
@@ -38,7 +40,7 @@ class ControlFigure(Record):
 
 @dataclass(frozen=True)
 class ControlPlace(Record):
-    """The rank that a metric gives to a control in one world, and how many comparisons with methods it gets right."""
+    """The rank (``place``) that a metric gives to a control in one world, and how many comparisons with methods it orders correctly."""
 
     figure: Annotated[ControlFigure, INLINE]
     place: Annotated[int, describe("Among those methods and the control.")]
@@ -75,8 +77,8 @@ class ControlsOfKind(Record):
 
 
 def side_of(difference: Numbers) -> Side | None:
-    """Return whether the interval of a difference, given by its draws (draws,), lies above 0, below it, or contains it; None without a
-    number.
+    """Return whether the interval of a difference, from its draws (draws,), lies "above" 0, "below" it, or contains it ("alike"); None if
+    no draw has a number.
     """
     if not np.isfinite(difference).any():
         return None
@@ -149,17 +151,21 @@ class WorldControls:
         ).to_json()
 
     def _has_maps(self, names: Sequence[str]) -> NDArray[np.bool_]:
-        """Return which inputs have the maps of all these controls, bool (inputs,)."""
+        """Return which inputs have the maps of all the controls in ``names``, bool (inputs,)."""
         has_maps: NDArray[np.bool_] = np.all([self._has_map[name] for name in names if name in self._has_map], 0)
         return has_maps
 
     def _once(self, names: Sequence[str], values: Values) -> Numbers:
-        """Return the values (M + K,) on the inputs that have the maps of all these controls, each counted once."""
+        """Return the values (M + K,) of methods and controls by a metric, computed on the inputs that have the maps of all the controls in
+        ``names``, each input counted once. ``values`` is the metric as a function of weights.
+        """
         once: Numbers = values(self._has_maps(names)[None].astype(np.float64))[0]
         return once
 
     def _order_of(self, pair: tuple[str, str], values: Values) -> bool | None:
-        """Return whether the first of a pair has the larger value; None if one of them has none."""
+        """Return whether the first of a ``pair`` of methods or controls has the larger value by a metric, given as a function of weights;
+        None if one of them has no value.
+        """
         if any(name not in self.controls and name not in self.methods for name in pair):
             return None
         once = self._once(pair, values)

@@ -45,7 +45,7 @@ class WorldTruth(Record):
 
 @dataclass(frozen=True)
 class WorldMethod(Record):
-    """A method in a world, and how well its maps find the tokens that determine the answers."""
+    """A method in a world: its spec and title, and how well its maps find the tokens that determine the answers, with an interval."""
 
     spec: str
     title: str
@@ -69,7 +69,9 @@ class WorldControl(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class TruthWorld(Record):
-    """A world of known truth: a run in which it is known which tokens determine the answers."""
+    """A world of known truth: a run on a data set for which it is known which tokens determine the answers, with its methods and controls
+    in the order of that truth.
+    """
 
     name: str
     kind: str
@@ -122,7 +124,7 @@ class MetricControls(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class MetricOnTruth(Record):
-    """A metric, and how well it agrees with the truth, by kind of input and by world."""
+    """A metric: how well it agrees with the truth, by kind of input and by world, and how it ranks the controls."""
 
     name: str
     title: str
@@ -256,14 +258,18 @@ def _metric_about(metric: Metric, drawn: Sequence[_WorldWithDraws]) -> MetricOnT
 
 
 def _mean_of(taus: Sequence[tuple[float, Numbers, TruthInWorld]]) -> TruthOfKind:
-    """Return the mean agreement over worlds, whose inputs are drawn separately, and the fewest methods that were ordered in any of them."""
+    """Return the mean of the agreements ``taus`` of a metric over worlds (value, draws and description of each), with its interval. Its
+    numbers of methods are those of the world in which the smallest share of methods has a value.
+    """
     mean, draws = np.mean([tau for tau, _, _ in taus]), np.mean([draws for _, draws, _ in taus], 0)
     fewest = min((about.agreement for _, _, about in taus), key=lambda agreement: agreement.methods / agreement.of)
     return TruthOfKind(_agreement(float(mean), draws, fewest.methods, fewest.of), len(taus))
 
 
 def _agreement(tau: float, draws: Numbers, methods: int, of: int) -> TruthAgreement:
-    """Return an agreement with the interval of its draws."""
+    """Return the agreement ``tau`` with the confidence interval of its ``draws`` (draws,); it compares ``methods`` out
+    of ``of`` methods.
+    """
     low, high = np.nanquantile(draws, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     return TruthAgreement(tau=_number(tau), low=_number(low), high=_number(high), methods=methods, of=of)
 

@@ -51,9 +51,8 @@ _DOUBTS = (
 
 
 def doubts(document: dict[str, Any], metric: dict[str, Any], kind: str) -> list[str]:
-    """Return reasons not to trust a metric on a kind of input, each a predicate with the worlds in which it holds.
-
-    Empty if there is no reason.
+    """Return the reasons, from the comparison in ``document``, not to trust a metric on a kind of input. Each is a predicate followed by
+    the data sets for which it holds; empty if there is none.
     """
     about = metric["controls"]["kinds"].get(kind)
     if about is None:
@@ -210,12 +209,16 @@ def _in_all_worlds(document: dict[str, Any]) -> list[str]:
 
 
 def _is_of_most(figure: dict[str, Any]) -> bool:
-    """Return whether an agreement compares at least half of the methods; one over fewer methods says little."""
+    """Return whether ``figure``, an agreement of a metric with the truth, compares at least half of the methods; one over fewer methods
+    says little.
+    """
     return bool(2 * figure["methods"] >= figure["of"])
 
 
 def _is_above_chance(figure: dict[str, Any] | None) -> bool:
-    """Return whether an agreement in a world compares at least half of the methods and has an interval above zero."""
+    """Return whether ``figure``, an agreement of a metric with the truth in one world, compares at least half of the methods and has an
+    interval above zero.
+    """
     return figure is not None and _is_of_most(figure) and figure["low"] > 0
 
 

@@ -145,8 +145,8 @@ class Protocol:
     def options_of(
         self, row: ProtocolRow, measure: Measure, of_model: Mapping[str, Any] = NO_OPTIONS, given: Mapping[str, Any] = NO_OPTIONS
     ) -> dict[str, Any]:
-        """Return the options of the run that measures a cell: those of the protocol, the measure, the model and the row, the ``given`` ones
-        last.
+        """Return the options of the run that measures a cell: those of the protocol, the measure, the model (``of_model``), the row, and
+        ``given`` ones, each overriding the earlier ones.
 
         A rule of relevance starts from a score, so that its rows explain the logit.
         """
@@ -176,7 +176,7 @@ def find_protocol(name: str) -> Protocol:
 
 
 def _read(name: str) -> dict[str, Any]:
-    """Read a protocol's file and return its keys; they override those of the file that it extends."""
+    """Read the file of the protocol ``name`` and return its keys, joined with those of the file that it extends, which it overrides."""
     document = tomllib.loads((FILES / f"{name}.toml").read_text("utf-8"))
     other = document.pop("extends", None)
     return document if other is None else {**_read(other), **document}
@@ -187,7 +187,7 @@ _UNCHANGED_KEYS = ("title", "place", "version", "kind", "inputs", "options", "sp
 
 
 def protocol_of(name: str, document: Mapping[str, Any]) -> Protocol:
-    """Build a protocol from the keys of its file."""
+    """Build the protocol called ``name`` from ``document``, the keys of its file."""
     inside, published, figure = document["inside"], document.get("published"), document.get("figure")
     plain = {key: document[key] for key in _UNCHANGED_KEYS if key in document}
     return Protocol(

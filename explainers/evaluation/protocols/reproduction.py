@@ -244,7 +244,10 @@ def _check_classes(model: Model, data: Dataset) -> None:
 def _measure(
     protocol: Protocol, sources: Sequence[_Source], folder: Path, count: int | None, options: Mapping[str, Any], tell: TellRun | None
 ) -> tuple[Table, list[str]]:
-    """Measure a protocol whose cells are values of metrics; return its table and sentences on how it was measured."""
+    """Measure a protocol whose cells are values of metrics, on each model and data set in ``sources``; return its table and sentences on
+    how it was measured. Runs are kept in ``folder``; ``count`` limits the inputs, ``options`` override the protocol's, and ``tell`` is
+    called with the progress.
+    """
     cells: dict[tuple[int, str, str], Cell] = {}
     statements: list[str] = []
     has_halves = False
@@ -280,7 +283,9 @@ def _measure(
 
 
 def _rows_in_words(batch: _Batch, protocol: Protocol) -> str:
-    """Return the titles of a batch's rows if other rows of the table have other options; else an empty text."""
+    """Return the titles of the rows of a run as the end of a sentence, if other rows of the protocol's table are measured with other
+    options; else an empty text.
+    """
     if batch.has_all_rows:
         return ""
     titles = [row.title for row in batch.rows]
@@ -290,9 +295,9 @@ def _rows_in_words(batch: _Batch, protocol: Protocol) -> str:
 def _batches(
     protocol: Protocol, source: _Source, given: Mapping[str, Any], cells: dict[tuple[int, str, str], Cell], place: int
 ) -> list[_Batch]:
-    """Group the cells that a source needs into runs with the same options.
-
-    A cell of a method that the model does not allow goes into ``cells`` with the reason, and is in no run.
+    """Group the cells that a model with a data set (``source``, number ``place``) needs into runs with the same options, and return these;
+    ``given`` options override the protocol's. A cell of a method that the model does not allow is put into ``cells`` with the reason, and
+    is in no run.
     """
     lacks = missing_requirements(source.model)
     batches: dict[str, _Batch] = {}
@@ -310,7 +315,9 @@ def _batches(
 
 
 def _report(batch: _Batch, folder: Path, count: int | None, tell: TellRun | None) -> dict[str, Any]:
-    """Run a batch, going on where it was stopped, and return its report."""
+    """Measure the cells of a batch in one run, kept in ``folder``, on at most ``count`` inputs, and return the report of the run. A run
+    that was stopped is continued.
+    """
     source = batch.source
     methods = list(dict.fromkeys(spec_of(row, source.model) for row in batch.rows))
     metrics = list(dict.fromkeys(measure.metric for measure in batch.measures))
@@ -366,8 +373,8 @@ def _mark_best(table: Table) -> Table:
 
 
 def _rank_names(protocol: Protocol, sources: Sequence[_Source], count: int | None, tell: TellRun | None) -> Table:
-    """Rank the names in texts by relevance, separately for each gender; return a table of those most for the class and those most against
-    it.
+    """Rank the names in the texts of a protocol's data set by relevance for its class, separately for each gender; return a table of those
+    most for the class and those most against it.
 
     Raises ExplainerError if the texts have no name.
     """

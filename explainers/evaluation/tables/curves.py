@@ -44,11 +44,8 @@ def curves_of(table: Table, x: str, y: str) -> str:
 
 
 def _panel(title: str, numbers: list[float], lines: list[list[tuple[float, float]]]) -> dict[str, object]:
-    """Return the data for one pair of axes: its ticks and the points of its curves, in pixels from its top left corner.
-
-    The y axis begins at 0, or below.
-
-    The y axis begins at 0, or below.
+    """Return the data for one pair of axes: its title, its ticks and the points of its curves, in pixels from its top left corner.
+    ``numbers`` are the ticks of the x axis, ``lines`` the curves as lists of (x, y). The y axis begins at 0, or below.
     """
     values = [value for line in lines for _, value in line] or [0.0]
     ticks = _ticks(min(0.0, *values), max(0.0, *values))

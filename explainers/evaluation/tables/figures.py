@@ -145,7 +145,7 @@ def _cell(figure: Mapping[str, Any], most: int) -> Cell:
 
 
 def _cells_of_blocks(report: Mapping[str, Any], specs: Sequence[str]) -> Iterator[dict[str, Cell]]:
-    """Yield the cells of each block in turn, by spec."""
+    """Yield, for each block of a run in turn, the cells of its conservation error by spec."""
     blocks = report.get("blocks") or {}
     for block in range(max((len(of_method) for of_method in blocks.values() if of_method), default=0)):
         yield {spec: _cell_of_block(blocks.get(spec), block) for spec in specs}
@@ -158,7 +158,9 @@ def _cell_of_block(of_method: Sequence[Mapping[str, Any]] | None, block: int) ->
 
 
 def _cost(costs: Mapping[str, Any] | None, name: str, spec: str) -> Cell:
-    """Return the cell of a map's cost: for seconds the median over inputs with the quartiles, for memory the most."""
+    """Return the cell of the cost ``name`` of a method's map: "seconds", the median over inputs with the quartiles, or memory, the largest
+    number of GiB. The cell has no value, and a note, if it was not measured.
+    """
     if costs is None:
         return Cell(value=None, note="This run recorded no costs: it is of an earlier version.")
     if name == "seconds":

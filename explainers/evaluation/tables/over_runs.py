@@ -176,7 +176,7 @@ def pairs_over_runs(runs: Sequence[NamedReport], selection: Selection | None = N
 
 
 def axes_of(column: MeasuredColumn, spec: str) -> tuple[str, str, str, str]:
-    """Return the place of a figure on each of :data:`AXES`."""
+    """Return the spec, model, data set and metric of a figure: its place on each of :data:`AXES`."""
     return spec, column.model, column.dataset, column.metric
 
 
@@ -212,9 +212,8 @@ def _select(runs: Sequence[NamedReport], selection: Selection) -> tuple[list[Nam
 
 
 def _check_known(wanted: Sequence[str] | None, known: Sequence[str], what: str) -> Collection[str]:
-    """Return the wanted names, all where None.
-
-    Raises ExplainerError for one that no run has.
+    """Return the ``wanted`` names, or all ``known`` ones if that is None. Raises ExplainerError, with similar names, for one that no run
+    has; ``what`` is the word for such names.
     """
     if wanted is None:
         return set(known)
@@ -248,7 +247,7 @@ def _notes(columns: Sequence[MeasuredColumn]) -> list[str]:
 
 
 def _best_first(columns: Sequence[MeasuredColumn], specs: Collection[str]) -> list[str]:
-    """Return the methods ordered by the first metric that has a better end, best first; those without a value last.
+    """Return the methods ``specs`` ordered by the first metric that has a better end, best first; those without a value last.
 
     The order is by the share of methods that are no better, averaged over the columns of the metric.
     """

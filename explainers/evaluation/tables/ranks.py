@@ -23,7 +23,7 @@ class RankTest:
     ranks       (M,): the mean rank of each method, 1 for the best
     p           p of Friedman's test that all methods are alike
     p_of_best   (M,): p of Nemenyi's test that a method is as good as the one with the best mean rank; 1 for that one
-    can_tell    whether two methods could be told apart at all, one best and the other worst in every block
+    can_tell    whether there are enough blocks to distinguish two methods at all, if one were best and the other worst in every block
     """
 
     ranks: Numbers
@@ -46,7 +46,7 @@ def ranks_of(values: Numbers, direction: str) -> Numbers:
 
 
 def compare_ranks(ranks: Numbers, seed: int = 0) -> RankTest:
-    """Test the ranks (N, M) of M methods in N blocks by permutation."""
+    """Test by permutation whether M methods differ in their ranks (N, M) over N blocks, and return the result."""
     draw = np.random.default_rng(seed)
     means = ranks.mean(0)
     drawn = np.zeros((BOOTSTRAP_DRAWS, ranks.shape[1]))

@@ -27,7 +27,9 @@ _ARROWS = {"higher": "↑", "lower": "↓", None: ""}
 
 @dataclass(frozen=True)
 class PrintedCell:
-    """A cell as people read it: the value, its spread, its number of inputs if others have more, and the number of its note."""
+    """A cell as people read it: the value, its spread, its number of inputs if others have more, the number of its note, and whether it is
+    the best or tied with it.
+    """
 
     value: str
     spread: str

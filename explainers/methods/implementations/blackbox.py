@@ -199,7 +199,9 @@ def rise(trace: Trace, samples: int = 400, keep: float = 0.5, cells: int = 7, at
 
 
 class _Refit:
-    """A linear model for Captum, fitted to all samples that Captum gives, and again without each group of them."""
+    """A linear model in the form that Captum's LIME takes. It is fitted to all samples, and again without each group of samples, to see how
+    much the result depends on them.
+    """
 
     def __init__(self, make: Callable[[], Any]) -> None:
         self._make = make

@@ -95,15 +95,15 @@ def decompx(trace: Trace, biases: str = "left_out") -> Tensor:
     whole = (output_gradient * trace.recording.logits.detach()).sum(1)
     if biases == "left_out":
         libra = trace.under("libra")
-        _hold_to_account(trace, scores, whole - libra.bias.sum(1) - libra.unplaced, "the explained number without what the biases add")
+        _note_missing_sum(trace, scores, whole - libra.bias.sum(1) - libra.unplaced, "the explained number without what the biases add")
     else:
-        _hold_to_account(trace, scores, whole, "the explained number")
+        _note_missing_sum(trace, scores, whole, "the explained number")
     return scores
 
 
-def _hold_to_account(trace: Trace, scores: Tensor, part: Tensor, name: str) -> None:
-    """Add a note for each sample whose contributions (B, S) do not add up, to rounding, to ``part`` (B,) of the explained number; ``name``
-    is what the note calls it.
+def _note_missing_sum(trace: Trace, scores: Tensor, part: Tensor, name: str) -> None:
+    """Add a note to the trace for each sample whose contributions ``scores`` (B, S) do not add up, except for rounding, to ``part`` (B,) of
+    the explained number; ``name`` is the word for that part in the note.
     """
     rounding = ROUNDING_OF_SUM * torch.finfo(scores.dtype).eps * scores.abs().sum(1)
     for sample, (total, expected, bound) in enumerate(zip(scores.sum(1).tolist(), part.tolist(), rounding.tolist(), strict=True)):
@@ -114,8 +114,8 @@ def _hold_to_account(trace: Trace, scores: Tensor, part: Tensor, name: str) -> N
 
 
 def _roll_out(trace: Trace, weights: list[Tensor], normalised: bool = True) -> Tensor:
-    """Multiply the contributions of the blocks, each row scaled to sum 1 if ``normalised``, and return the row of the
-    classification token.
+    """Multiply the contributions of the blocks (``weights``: one matrix (B, S to, S from) for each), with rows scaled to sum to 1 if
+    ``normalised``; return the row of the classification token, (B, S).
     """
     joint = trace.identity()
     for matrix in (w.to(joint.dtype) for w in weights):

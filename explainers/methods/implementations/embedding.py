@@ -18,7 +18,9 @@ _PARTS: WeakKeyDictionary[Recording, tuple[EmbeddingParts, Tensor]] = WeakKeyDic
 
 
 def parts_and_texts(trace: Trace) -> tuple[EmbeddingParts, Tensor]:
-    """Return the parts of the images' embeddings, and the embeddings of length 1 (prompts, P) of all prompts."""
+    """Return, for the pass of a trace, the parts of the images' embeddings, and the embeddings of length 1 (prompts, P) of all prompts;
+    cached for the pass.
+    """
     recording = trace.recording
     if recording not in _PARTS:
         tensors: dict[str, Tensor] = {}

@@ -152,7 +152,9 @@ def blur_picture(pixels: Tensor, side: int = BLUR) -> Tensor:
 
 @dataclass(frozen=True)
 class _Pictures:
-    """One sample of which some superpixels are shown on another background; ``segments`` (height, width) holds the superpixels' numbers."""
+    """The picture of one sample, ``pixels``, for showing only some of its superpixels to the model; ``segments`` (height, width) holds the
+    superpixels' numbers.
+    """
 
     question: PixelQuestion
     pixels: Tensor

@@ -172,7 +172,9 @@ def _patches(trace: Trace) -> slice:
 
 
 def _positive(trace: Trace, cam: Cam, z: Tensor, gradient: Tensor) -> Tensor:
-    """Return the positive part of the map that ``cam`` makes of tokens and gradient: (B, patches)."""
+    """Return the positive part of the map (B, patches) that ``cam`` makes of the patches' activations ``z`` (B, S, D) and their
+    ``gradient``.
+    """
     patches = _patches(trace)
     return cam(z[:, patches], gradient[:, patches]).clamp(min=0)
 

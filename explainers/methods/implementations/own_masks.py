@@ -167,7 +167,9 @@ def cluster_masks(features: Tensor, size: tuple[int, int], distance: float) -> T
 
 
 def causal_map(masked_values: Tensor, noisy_values: Tensor, whole_value: Tensor, masks: Tensor) -> Tensor:
-    """Return ViT-CX's map (height, width): (1/K) sum_k [p(x M_k + e_k) - p(x + e_k) + p(x)] M_k / sum_j M_j; 0 at pixels without a mask."""
+    """Return ViT-CX's map (height, width) from K masks M (K, height, width), the answers p to the masked picture, to the picture with the
+    noise alone and to the whole picture: (1/K) sum_k [p(x M_k + e_k) - p(x + e_k) + p(x)] M_k / sum_j M_j; 0 at pixels without a mask.
+    """
     total = masks.sum(0)
     mean = ((masked_values - noisy_values + whole_value)[:, None, None] * masks).mean(0)
     return torch.where(total > 0, mean / total.clamp(min=torch.finfo(total.dtype).tiny), 0.0)

@@ -29,7 +29,8 @@ PATH_TOLERANCE = 0.05  # of the explained difference: what Integrated Gradients 
 
 def _gradients(trace: Trace, at: str, values: Callable[[Tensor, int, int], Tensor], count: int) -> list[Tensor]:
     """Return the signals at ``count`` changed inputs, as a list of (B, number, ...). ``values(x, first, number)`` makes ``number`` of the
-    inputs, (B * number, ...), from x repeated that often; it may be asked for some of them again.
+    inputs, (B * number, ...), beginning with the one numbered ``first``, from x repeated that often; it may be called more than once for
+    the same ones.
     """
     rule = trace.rule
     assert rule is not None
@@ -143,7 +144,9 @@ def integrated_gradients(
 
 
 def _notes_on_steps(difference: Tensor, error: Tensor, steps: int) -> tuple[tuple[str, ...], ...]:
-    """Return for each sample a note if the sum of its scores misses much of the explained difference."""
+    """Return for each sample a tuple with a note if the sum of its scores misses much (``error`` (B,)) of the explained ``difference`` (B,)
+    with so many ``steps``; else an empty tuple.
+    """
     remedy = f"raise steps, now {steps}" if steps < MOST_STEPS else f"{steps} steps are too few for this model"
     notes = []
     for total, miss in zip(difference.tolist(), error.tolist(), strict=True):

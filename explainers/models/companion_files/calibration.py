@@ -69,7 +69,7 @@ PATCH_SCORE = "patch_cosine"
 
 @dataclass(frozen=True)
 class AbstentionThreshold(Record, name="AbstentionLine"):
-    """A threshold, as it was measured, beyond which a model says that it does not know."""
+    """A threshold of one score, below or above which a model says that it does not know, with the measurement that it comes from."""
 
     kind: Annotated[str, describe("What the model then says, as a name for programs.")]
     score: Annotated[str, describe("The number that is compared with the threshold.")]

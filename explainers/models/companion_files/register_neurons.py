@@ -47,7 +47,9 @@ class RegisterNeurons(Record):
         return self.in_words
 
     def save(self, path: Path | str) -> None:
-        """Write ``register_neurons.json``. Next to the weights of a model, :func:`explainers.load` finds it."""
+        """Write the register neurons to the file ``path``. Called ``register_neurons.json`` and next to the weights of a model, it is found
+        by :func:`explainers.load`.
+        """
         Path(path).write_text(json.dumps(self.to_json(), ensure_ascii=False, indent=1) + "\n", "utf-8")
 
 

@@ -29,7 +29,7 @@ _LONG_LENGTHS = (b"OB", b"OD", b"OF", b"OL", b"OV", b"OW", b"SQ", b"SV", b"UC", 
 
 @dataclass(frozen=True)
 class GreyWindow(Record):
-    """The range of values that is shown as 256 greys, from black to white."""
+    """The range of values that is shown as 256 greys, from black to white: its middle (``level``), its width, and where it comes from."""
 
     level: Annotated[float, describe("It becomes the middle grey.")]
     width: Annotated[float, describe("What lies half of it below the level is black, half of it above white.")]

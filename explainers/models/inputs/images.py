@@ -372,7 +372,7 @@ def timm_preprocessing(config: Mapping[str, Any], size: tuple[int, int]) -> Prep
 
 
 def in_greys(recipe: Preprocessing) -> Preprocessing:
-    """Return the recipe for a model of greys; of settings for three colours the mean is taken."""
+    """Return ``recipe`` for a model of greys: with one channel, and if it had three, the means of its three means and deviations."""
     mean, std = (values if len(values) == 1 else (sum(values) / len(values),) for values in (recipe.mean, recipe.std))
     return replace(recipe, channels=1, mean=mean, std=std)
 

@@ -166,7 +166,9 @@ def _check_atoms(atoms: int, hydrogens: int = 0) -> None:
 
 
 def _sanitise(mol: Any, what: str, spans: Sequence[tuple[int, int]] | None) -> None:
-    """Let RDKit determine valences, rings and aromaticity. Raises ExplainerError that names the impossible atom and its position."""
+    """Have RDKit determine valences, rings and aromaticity of the molecule ``mol``, in place. Raises ExplainerError that names the
+    impossible atom and its position, from the characters ``spans`` of each atom.
+    """
     from rdkit import Chem, rdBase
 
     with rdBase.BlockLogs():

@@ -101,7 +101,7 @@ class OffsetTokenizer:
         return str(self.slow.convert_tokens_to_string([piece])).strip() if self._marks != "none" else piece
 
     def _begins_word(self, piece: str, begun: bool) -> bool:
-        """Return whether a word begins with a piece; ``begun``: whether one ended before it."""
+        """Return whether ``piece`` of the vocabulary begins a word; ``begun``: whether a word ended right before it."""
         if self._marks == "continues":
             return not piece.startswith(_CONTINUES)
         if self._marks == "begins":
@@ -110,7 +110,9 @@ class OffsetTokenizer:
 
     @cached_property
     def _marks(self) -> Literal["continues", "begins", "ends", "none"]:
-        """The marks by which the vocabulary joins pieces into words; ``none``: each piece is a word, such as a residue of a protein."""
+        """Which pieces the vocabulary marks to join pieces into words: those that ``continues`` a word, ``begins`` or ``ends`` one;
+        ``none``: each piece is a word, such as a residue of a protein.
+        """
         vocabulary = [piece for piece in self.slow.get_vocab() if len(piece) > 1]
         if any(piece.startswith(_CONTINUES) and len(piece) > len(_CONTINUES) for piece in vocabulary):
             return "continues"

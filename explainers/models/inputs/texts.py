@@ -63,7 +63,7 @@ class TextReader:
     tokenizer   a tokenizer of transformers that returns character offsets; None: only tensors are accepted
     max_tokens  maximum number of tokens of the model, special ones included; None if there is no limit
     special     ids of special tokens for tensors without a tokenizer
-    types       whether the model tells the texts of a pair apart by their tokens' types
+    types       whether the model distinguishes the texts of a pair by their tokens' types
     """
 
     tokenizer: Any
@@ -109,7 +109,9 @@ class TextReader:
     def _pair(
         self, texts: tuple[str, str], ids: Sequence[int], spans: Sequence[tuple[int, int]], parts: Sequence[int | None], numbers: Any
     ) -> TextInput:
-        """Return the record of two texts; ``parts`` says of every token to which it belongs, None: to neither."""
+        """Return the record of two texts that were tokenized together, from the ids of their tokens, the characters ``spans`` of each, the
+        text that each belongs to (``parts``; None: neither), and the word numbers of the tokenizer.
+        """
         sides = []
         for part, text in enumerate(texts):
             part_spans = [span if p == part else (0, 0) for span, p in zip(spans, parts, strict=True)]
@@ -167,7 +169,9 @@ class TextReader:
             ) from problem
 
     def tokens(self, text: str, ids: Sequence[int], spans: Sequence[tuple[int, int]], special: Sequence[bool]) -> tuple[Token, ...]:
-        """Return the tokens of a text from their ids and the characters that each stands for."""
+        """Return the tokens of ``text`` from their ``ids``, the characters ``spans`` that each stands for, and whether
+        each is ``special``.
+        """
         pieces = self.tokenizer.convert_ids_to_tokens(ids)
         tokens = []
         for piece, (start, end), is_special in zip(pieces, spans, special, strict=True):
@@ -273,7 +277,7 @@ def check_text(text: object) -> None:
 
 
 def _trim(text: str, start: int, end: int) -> tuple[int, int]:
-    """Return the span of a token without white space at its ends, which some tokenizers include."""
+    """Return the characters ``[start, end)`` of a token of ``text`` without white space at their ends, which some tokenizers include."""
     while start < end and text[start].isspace():
         start += 1
     while end > start and text[end - 1].isspace():

@@ -195,7 +195,7 @@ def _line(values: Tensor, known: Tensor) -> tuple[float, float] | None:
 
 
 def _on_edge(place: float, side: int) -> int:
-    """Round a position to whole pixels, or to the edge of the picture if it is close to that."""
+    """Round a position along a picture's side of ``side`` pixels to whole pixels, or to the edge of the picture if it is close to that."""
     edge = next((edge for edge in (0, side) if abs(place - edge) < _AT_EDGE * side), None)
     return round(place) if edge is None else edge
 

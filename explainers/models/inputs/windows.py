@@ -51,7 +51,9 @@ def windows_of(reader: TextReader, text: str, device: torch.device) -> Windows |
 
 
 def _cuts(whole: TextInput, room: int) -> list[tuple[int, int]]:
-    """Return the begin and end of each window of at most ``room`` word pieces, among the pieces of a text."""
+    """Return the begin and end of each window of at most ``room`` word pieces, as indices among the word pieces of a text; neighbours
+    overlap by about a quarter.
+    """
     pieces = [i for i, token in enumerate(whole.tokens) if not token.special]
     count = len(pieces)
     windows = 1 + ceil((count - room) / max(1, room - room // OVERLAP))

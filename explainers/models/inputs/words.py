@@ -51,7 +51,7 @@ def words_of(text: str, tokens: Sequence[Token], numbers: Sequence[int | None]) 
 
 
 def _edges_of_characters(text: str) -> Set[int]:
-    """Return the offsets at which a character that is a word of its own begins or ends."""
+    """Return the offsets in ``text`` at which a character that is a word of its own, such as a Chinese one, begins or ends."""
     return {edge for character in _CHARACTER.finditer(text) if _ALONE.match(character[0]) for edge in character.span()}
 
 

@@ -27,8 +27,8 @@ _LEFT_OUT = ("token_type_ids", "attention_mask")
 def forward_of(
     module: nn.Module, library: Library, side: Side = "image", head: str | int | None = None
 ) -> Callable[[Mapping[str, Tensor]], Tensor]:
-    """Return a function from a dict of tensors to logits (B, C); if there are several outputs, those of ``head``; for a CLIP model's text
-    side (prompts, images).
+    """Return a function from a dict of tensors to the logits (B, C) of ``module``: of its output ``head`` if it has several; for the text
+    side of a CLIP model transposed, (prompts, images).
     """
     output_of = raw_forward_of(module, library)
 
@@ -51,7 +51,7 @@ def logits_given(output: Any, tensors: Mapping[str, Tensor], library: Library, h
 
 
 def raw_forward_of(module: nn.Module, library: Library) -> RawForward:
-    """Return a function from a dict of tensors to what the module itself returns: a tensor, a tuple, a dict."""
+    """Return a function that runs ``module`` on a dict of tensors and returns its output unchanged: a tensor, a tuple or a dict."""
     takes = inspect.signature(module.forward).parameters
     by_name = library == "transformers" or any(name in takes for name in TENSOR_NAMES)
     own_names = {} if by_name or library == "open_clip" else names_in_forward(module)
@@ -160,7 +160,9 @@ def _as_taken(module: nn.Module, takes: Mapping[str, Any], tensors: dict[str, Te
 
 
 def features_of(module: Any, library: Library, side: Side) -> Callable[[Mapping[str, Tensor]], Any]:
-    """Return a function from a dict of tensors to a dual encoder's features of images, or of texts."""
+    """Return a function from a dict of tensors to the features that a dual encoder, ``module``, computes of images, or with ``side`` "text"
+    of texts.
+    """
 
     def run(tensors: Mapping[str, Tensor]) -> Any:
         tensors = _copy_tensors(tensors)

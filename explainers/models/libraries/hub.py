@@ -182,7 +182,9 @@ def _listing(repository: str) -> dict[str, int]:
 
 
 def _bar(tell: DownloadProgress, repository: str, total: int) -> type[tqdm[Any]]:
-    """Return a class of progress bars that report the progress over all files to ``tell`` instead of the terminal."""
+    """Return a class of progress bars that report the bytes downloaded so far of all files, out of ``total``, to ``tell`` instead of the
+    terminal.
+    """
     done = 0
 
     class Bar(tqdm):  # type: ignore[misc]

@@ -75,7 +75,9 @@ _SOUNDS, _SERIES = ("input_values", "input_features"), ("past_values", "past_tim
 
 
 def why_unread(module: nn.Module, library: Library) -> str | None:
-    """Return the reason why a module of transformers cannot be explained, and which one to use instead; None if unknown."""
+    """Return why a module of transformers cannot be explained because of what it reads (sounds, series of numbers, or a picture and a text
+    together), and what can be opened instead; None if it reads none of these.
+    """
     if library != "transformers":
         return None
     takes = inspect.signature(module.forward).parameters
@@ -301,7 +303,7 @@ def _default_preprocessing(module: nn.Module, size: tuple[int, int] | None) -> t
 
 
 def _resize(recipe: Preprocessing, size: tuple[int, int]) -> Preprocessing:
-    """Return ``recipe`` for tensors of another size, with the same margin around the crop."""
+    """Return ``recipe`` for tensors of another ``size`` (height, width), with the same margin around the crop."""
     if recipe.resize is None or recipe.crop is None:
         return replace(recipe, resize=size, fit="squash", crop=None)
     resize = (round(recipe.resize[0] * size[0] / recipe.crop[0]), round(recipe.resize[1] * size[1] / recipe.crop[1]))
@@ -316,7 +318,7 @@ def tokenizer_of(module: nn.Module, passed: Any) -> Any:
 
 
 def heads_of(block: nn.Module, config: Any, width: int) -> int | None:
-    """Return the number of attention heads of a block; None if there is no attention, or it does not tell.
+    """Return the number of attention heads of a block, as it or the ``config`` of its model declares; None if neither does.
 
     If a block has attention over tokens of several widths, the attention over tokens of this ``width`` is meant.
     """

@@ -67,7 +67,9 @@ def _place(named: str, folder: Path, progress: DownloadProgress | None) -> Path:
 
 
 def _base_model(place: Path, said: dict[str, Any], file: Path) -> nn.Module:
-    """Load the base model of an adapter, with as many classes as the head that the adapter saved."""
+    """Load the base model of an adapter from the folder ``place``, with as many classes as the head in the adapter's weights, ``file``;
+    ``said`` are the adapter's settings.
+    """
     import transformers
 
     config = transformers.AutoConfig.from_pretrained(place, local_files_only=True, trust_remote_code=False)

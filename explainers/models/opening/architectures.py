@@ -39,7 +39,7 @@ _MEAN, _STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of ImageNet, with 
 class Built:
     """A module with its weights.
 
-    how       further arguments for ``wrap``: its tokenizer, its preprocessing, its kind
+    how       arguments for ``wrap`` that go with the module: its tokenizer, its preprocessing, its kind
     left_out  names of tensors in the file that the module has no place for
     """
 
@@ -156,7 +156,9 @@ def _several(names: Any) -> tuple[str, ...]:
 
 
 def _convert(architecture: str, tensors: dict[str, Tensor], module: nn.Module) -> dict[str, Tensor]:
-    """Convert weights in the authors' format with timm's own conversion; unchanged if it has none."""
+    """Convert ``tensors`` from the format of a paper's authors to that of timm's ``architecture``, with timm's own conversion; unchanged if
+    timm has none or it fails.
+    """
     from timm.models import model_entrypoint
 
     convert: Any = getattr(sys.modules[model_entrypoint(architecture).__module__], "checkpoint_filter_fn", None)
@@ -206,8 +208,9 @@ def _torchvision(name: str, weights: Weights) -> Built:
 
 
 def _head_of(make: Callable[[int], nn.Module], weights: Weights) -> tuple[dict[str, Tensor], int]:
-    """Return the weights under the module's names, and their number of classes. The head is found by comparing the module with two numbers
-    of classes.
+    """Return the weights of a file under the names of the module that ``make(classes)`` builds, and their number of classes. The head is
+    found as the tensors whose shapes differ between modules of two numbers of classes. Raises ExplainerError if the file has no weights of
+    it.
     """
     with torch.device("meta"):
         smaller, other = (make(classes).state_dict() for classes in _MANY_CLASSES)
@@ -221,7 +224,7 @@ def _head_of(make: Callable[[int], nn.Module], weights: Weights) -> tuple[dict[s
 
 
 def _from_config(folder: Path, name: str, weights: Weights) -> Built:
-    """Build a model from a ``config.json``, with the tokenizer and preprocessing saved next to it."""
+    """Build a model from the ``config.json`` in ``folder`` and ``weights``, with the tokenizer and preprocessing saved next to it."""
     import transformers
 
     if not (folder / "config.json").is_file():
@@ -270,7 +273,7 @@ def _has_any(folder: Path, *names: str) -> bool:
 
 
 def _classifier_class(config: Any, said: Mapping[str, Any]) -> Any:
-    """Return the class that makes a classifier, or a dual encoder, from a configuration."""
+    """Return transformers' class that makes a classifier, or a dual encoder, from a configuration; ``said`` is the content of its file."""
     import transformers
 
     for name in said.get("architectures") or ():

@@ -63,7 +63,9 @@ def digest_of_shapes(shapes: Shapes) -> str:
 
 
 class TimmRow(NamedTuple):
-    """A row of the table of architectures: ``side`` is that of its pictures in pixels, None if timm does not say."""
+    """One architecture of timm in the table by which weights are recognised: its name, the side of its pictures in pixels (None if timm
+    does not say), and whether timm has weights for it.
+    """
 
     name: str
     side: int | None
@@ -98,7 +100,9 @@ def _of_timm(shapes: Shapes, installed: bool) -> list[str]:
 
 
 def picture_side(shapes: Shapes) -> int | None:
-    """Return the side, in pixels, of the square pictures for which a ViT has position embeddings; None if their number does not tell."""
+    """Return the side, in pixels, of the square pictures for which a ViT has position embeddings, from the shapes of its weights; None if
+    that cannot be derived from their number.
+    """
     positions, patch = shapes.get("pos_embed"), shapes.get("patch_embed.proj.weight")
     if positions is None or patch is None or len(positions) != 3 or len(patch) != 4:
         return None

@@ -19,7 +19,9 @@ _HEADS = ("head.weight", "head.fc.weight", "fc.weight", "classifier.weight", "sc
 
 @dataclass(frozen=True)
 class Look(Record, name="ModelLook"):
-    """The facts about a file or folder with a model that can be read before the model is opened."""
+    """The facts about a file or folder with a model that are known before the model is opened: what it is, a name for it, and the
+    architectures that its weights may belong to.
+    """
 
     what: Annotated[str, describe("In words: a folder of transformers, a file of weights, ...")]
     name: Annotated[str, describe("A name for the model.")]

@@ -136,7 +136,7 @@ def _shapes(module: nn.Module) -> dict[str, tuple[int, ...]]:
 
 
 def _private(anything: Any, options: OpenOptions) -> list[str]:
-    """List the paths and names of files that a failure report must leave out."""
+    """List the paths and names of the files in a call of ``open``, which a failure report must leave out."""
     given = anything if isinstance(anything, list | tuple) else [anything]
     places = [
         Path(item)
@@ -147,7 +147,7 @@ def _private(anything: Any, options: OpenOptions) -> list[str]:
 
 
 def _question(anything: Any, options: OpenOptions) -> str:
-    """Return the call as one line of Python without paths, for the report of a failure."""
+    """Return the call of ``open`` with these options as one line of Python, without paths, for the report of a failure."""
     what = f"a {type(anything).__name__}"
     if isinstance(anything, str | Path):
         place = Path(anything).expanduser()
@@ -169,7 +169,9 @@ def _of_module(module: nn.Module, options: OpenOptions) -> OpeningResult:
 
 
 def _of_scripted(module: Any, options: OpenOptions) -> OpeningResult:
-    """Load the weights of a scripted module, whose code cannot be followed, into a Python module, and return it."""
+    """Load the weights of a scripted module, whose code cannot be followed, into a Python module of the architecture in ``options``, and
+    return the result with the scripted module as its twin.
+    """
     weights = weights_in(dict(module.state_dict()))
     result = _of_weights(weights, "a scripted module", "scripted", options)
     note = "The code of a scripted module cannot be followed. Its weights were put into the architecture, which must give the same answers."
@@ -260,7 +262,7 @@ def _of_file(path: Path, options: OpenOptions) -> OpeningResult:
 
 
 def _of_parts(files: Sequence[Path], options: OpenOptions) -> OpeningResult:
-    """Join the weights of a backbone and its head that were saved separately."""
+    """Open a model whose backbone and head were saved in separate ``files``, by joining their weights."""
     tensors: dict[str, Tensor] = {}
     parts = [read_weights(file, options.weights) for file in files]
     for part in parts:

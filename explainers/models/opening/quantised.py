@@ -55,7 +55,9 @@ def _stands_for_floats(weight: Tensor) -> bool:
 
 
 def _dequantise(part: Any, name: str) -> nn.Linear:
-    """Return a linear layer with the dequantised weights of ``part``."""
+    """Return a linear layer in float32 with the dequantised weights of the quantised layer ``part``. Raises ExplainerError, with its
+    ``name``, if they cannot be read.
+    """
     try:
         weight = part.weight() if callable(part.weight) else part.weight
         bias = part.bias() if callable(part.bias) else part.bias

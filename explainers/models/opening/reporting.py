@@ -102,7 +102,9 @@ _MEANINGS = {
 
 
 def _reading(model: Model, said: Collection[str]) -> tuple[str, list[Guess]]:
-    """Return a sentence on how the output is read and why, and what was guessed for it."""
+    """Return a sentence on how the model's output is read and why, and the guesses about it that ``said``, the names of the caller's
+    arguments, does not cover.
+    """
     meaning = _MEANINGS[model.output]
     if model.kind == "clip":
         return "the scaled cosine of picture and prompt; probabilities are a softmax over the prompts", []

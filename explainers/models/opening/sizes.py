@@ -83,8 +83,8 @@ def _far_more(path: Path) -> ExplainerError:
 
 
 def check_numbers(numbers: int, path: Path) -> None:
-    """Raise ExplainerError if the tensors of a file claim far more numbers than the file can hold, as tensors that repeat one number do,
-    because in float32 they would fill the memory. Shared weights and weights of few bits stay far below the limit.
+    """Raise ExplainerError if the tensors of the file at ``path`` claim far more numbers (``numbers``) than it can hold, as tensors that
+    repeat one number do, because in float32 they would fill the memory. Shared weights and weights of few bits stay far below the limit.
     """
     if 4 * numbers > MAX_GROWTH * path.stat().st_size + ALWAYS_TAKEN_BYTES:
         raise ExplainerError(f"{path.name} says that it holds {numbers} numbers, for which it is far too small: save it again")

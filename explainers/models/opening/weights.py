@@ -177,7 +177,9 @@ def find_prefixes(weights: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -
 
 
 def _known_prefixes(weights: Mapping[str, Tensor]) -> tuple[str, tuple[str, ...]]:
-    """Return the prefix that wrappers such as DataParallel put before the names of weights, and the prefixes of other copies of a model."""
+    """Find what stands before the names of weights: return the prefix that wrappers such as DataParallel put before them, and the prefixes
+    of further copies of the model in the same file.
+    """
     best, others = "", list[str]()
     while True:
         keys = [key for key in weights if key.startswith(best)]

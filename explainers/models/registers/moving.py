@@ -86,8 +86,8 @@ def without_outlier_tokens(
 
 
 def view_of(model: Model, outlier_tokens: OutlierTokens) -> Model:
-    """Return the model, or if ``outlier_tokens`` says to move them the model without outlier tokens, which is made once. Raises
-    ExplainerError for an unknown way, and as :func:`without_outlier_tokens` does.
+    """Return the model itself if ``outlier_tokens`` is "keep", else the model without outlier tokens, which is made once. Raises
+    ExplainerError for an unknown value, and as :func:`without_outlier_tokens` does.
     """
     if outlier_tokens not in OUTLIER_TOKENS:
         raise ExplainerError(f"outlier_tokens={outlier_tokens!r}: choose one of {', '.join(OUTLIER_TOKENS)}.")

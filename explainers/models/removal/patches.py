@@ -52,8 +52,8 @@ def patch_removal(
     stem, whole = _shared_stem(model, tensors)
 
     def ask(rows: int, hooks: Sequence[tuple[nn.Module, Hook]]) -> Tensor:
-        """Return the logits of ``rows`` inputs that differ only from the embedded tokens on; what comes before these is computed once if
-        the model allows it.
+        """Return the logits of ``rows`` copies of the input that the ``hooks`` change at the embedded tokens or later; what comes before
+        these is computed once if the model allows it.
         """
         return answer(model, repeat_sample(model, tensors, rows) if stem is None else tensors, hooks, stem)
 
@@ -113,10 +113,8 @@ def blacken_parts(pixels: Tensor, keep: Tensor, black: Tensor) -> Tensor:
 
 
 def _shared_stem(model: Model, tensors: Mapping[str, Tensor]) -> tuple[Stem | None, Tensor]:
-    """Return the computation up to the embedded tokens, which inputs with removed patches share, and the answer to one input. The first is
-    None if two inputs that share it do not get that same answer.
-
-    Runs two forward passes.
+    """Run the model twice; return the stem, the stored computation up to the embedded tokens, and the answer to the input. The stem is None
+    if a pass that reuses it gives another answer.
     """
     stem = Stem()
     alone = answer(model, tensors, stem=stem)

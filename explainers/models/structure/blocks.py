@@ -27,8 +27,8 @@ from explainers.models.structure.spans import Span, spans_of
 
 @dataclass(frozen=True)
 class EarlierCall:
-    """A call of a block before the explained ones, its ``number``-th, counted from 1; ``keeps_shape``: whether its output has as many
-    tokens as its input.
+    """A call of a block that runs before the explained ones: the ``number``-th call of this block, counted from 1; ``keeps_shape``: whether
+    its output has as many tokens as its input.
     """
 
     block: nn.Module
@@ -45,8 +45,8 @@ class Structure:
     width  width of a token, without tokens inside it; if there are several sizes of patches, that of the finest
     grid   (height, width) of a map of tokens; None if tokens lie in a row
     class_blocks  modules after the blocks in which a class token may join the tokens, in the order they run
-    earlier  the calls of alike blocks before these that take more tokens of the same width, in the order they run, and that of the first
-        of these; none if there are none before
+    earlier  the calls of blocks of the same kind that run before ``blocks`` and take more tokens of the same width, in order, followed by
+             the call of the first of ``blocks``; empty if there are no such calls
     """
 
     blocks: tuple[nn.Module, ...]
@@ -137,7 +137,7 @@ def find(
     ``first_row`` says, after the pass, whether the first row over patches is preferred, rather than the last: of a detector or a segmenter
     its encoder, not what follows.
     ``blocks`` (a dotted name of a list of modules, or the modules) and ``entry`` (a dotted name or a module) are what the caller knows.
-    Raises ExplainerError naming the argument to pass when the blocks cannot be told.
+    Raises ExplainerError, naming the argument to pass, if the blocks cannot be found.
     """
     names = dict(module.named_modules())
     given = _given_blocks(names, blocks)
@@ -171,7 +171,7 @@ def find(
     row, kind = first.token_row, first.kind
     return Structure(
         blocks=tuple(call.block for call in chosen),
-        entry=_before_spans(names, first) if isinstance(first.block, Span) and entry is None else _entry(names, first, entry),
+        entry=_entry_of_spans(names, first) if isinstance(first.block, Span) and entry is None else _entry(names, first, entry),
         tokens=row.shape[1],
         width=kind.patch_width(first.inputs),
         block_kind=kind,
@@ -279,8 +279,8 @@ def _runs(calls: Sequence[_Call]) -> list[BlockCalls]:
 
 
 def _from_first(runs: list[BlockCalls]) -> list[BlockCalls]:
-    """Return the runs with the same number of patches as the first run whose tokens lie in a row; this leaves out a convolutional trunk and
-    later parts.
+    """Return those of ``runs``, groups of calls, that have the same number of patches as the first one whose tokens lie in a row; this
+    leaves out a convolutional trunk and later parts.
     """
     first = next((run[0] for run in runs if run[0].tokens is not None and run[0].tokens.dim() == 3), None)
     return runs if first is None else [run for run in runs if _patches(run[0]) == _patches(first)]
@@ -317,7 +317,9 @@ def _no_blocks(module: nn.Module) -> str:
 
 
 def _choose_run(runs: list[BlockCalls], names: Mapping[int, str]) -> BlockCalls:
-    """Return the longest run over the patches of the run that is last; ``names`` has the name of each module by its id."""
+    """Choose the blocks to explain: return the longest of ``runs``, groups of calls, among those with as many patches as the last one;
+    ``names`` has the name of each module by its id. Raises ExplainerError if there is none.
+    """
     # a row inside one of several blocks (MLPs in a row, branches) is a part of that block
     inside = tuple(f"{names[id(call.block)]}." for run in runs if len({id(call.block) for call in run}) > 1 for call in run)
     runs = [run for run in runs if not names[id(run[0].block)].startswith(inside)]
@@ -333,8 +335,8 @@ def _choose_run(runs: list[BlockCalls], names: Mapping[int, str]) -> BlockCalls:
 
 
 def _class_blocks(calls: Sequence[_Call], last: _Call, shape: torch.Size) -> tuple[nn.Module, ...]:
-    """Return the modules after the blocks that take one token more than the blocks' output (``shape``), and return either all these tokens
-    or only that one.
+    """Return the modules called after ``last``, the last block, that take one token more than its output has (``shape``), and return either
+    all these tokens or only that one.
     """
     batch, tokens, width = shape
     whole, others, token = ((batch, count, width) for count in (1 + tokens, tokens, 1))
@@ -347,8 +349,8 @@ def _class_blocks(calls: Sequence[_Call], last: _Call, shape: torch.Size) -> tup
 
 
 def _earlier(calls: Sequence[_Call], first: _Call) -> tuple[EarlierCall, ...]:
-    """Return the calls before ``first`` of blocks in the same list or of the same class that take a row of more tokens with the same width,
-    followed by the call ``first``. Empty if there are no such calls.
+    """Return those of ``calls`` before ``first`` that are of blocks in the same list or of the same class and take a row of more tokens
+    with the same width, followed by the call ``first``. Empty if there are no such calls.
     """
     if first.tokens is None or first.tokens.dim() != 3 or first.block_kind is not None or not any(call is first for call in calls):
         return ()
@@ -375,9 +377,9 @@ def _patches(call: _Call) -> int:
     return row.shape[1] if len(row) < 2 else int((row[0] != row[1]).any(-1).sum())
 
 
-def _before_spans(names: Mapping[str, nn.Module], first: _Call) -> nn.Module:
-    """Return the module where the embedded tokens x^1 come in before blocks whose residual a loop adds: the one that holds their list, and
-    is called with it.
+def _entry_of_spans(names: Mapping[str, nn.Module], first: _Call) -> nn.Module:
+    """Return the module that takes the embedded tokens x^1 where a loop adds the residual of the blocks: the module that holds the list of
+    blocks, of which ``first`` is the first call.
     """
     return names[first.row.rpartition(".")[0]]
 

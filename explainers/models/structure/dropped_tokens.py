@@ -61,8 +61,8 @@ def _is_in_place(
     place: slice,
     grid: tuple[int, int],
 ) -> bool:
-    """Return whether the patches at ``place`` are a grid over one picture, ``sample``; ``places`` (S, 2) says where the tokens of the first
-    earlier call lie.
+    """Return whether the patches at ``place`` of the first block's tokens lie row by row in the ``grid`` over one picture, ``sample``.
+    ``places`` (S, 2) holds the row and column in the picture of each token that the first earlier call takes.
     """
     blurred = False
     for call, after in pairwise(structure.earlier):
@@ -95,8 +95,9 @@ def _centres(rows: int, columns: int) -> Tensor:
 def _trace_tokens(
     module: nn.Module, run: Forward, tensors: Mapping[str, Tensor], source: EarlierCall, target: EarlierCall, places: Tensor, inside: bool
 ) -> Tensor | None:
-    """Return where the tokens of ``target`` come from, (S, 2), NaN for a token of no patch, if those of ``source`` lie at ``places``; with
-    ``inside``, from its input to its output. None if none come from there.
+    """Find where in the picture the tokens of the call ``target`` come from, by changing the tokens of the call ``source``, whose
+    ``places`` (S, 2) are known: return their rows and columns (S, 2), NaN for a token of no patch. With ``inside`` the tokens that
+    ``target`` returns are traced, not those that it takes. None if none of them depends on those tokens.
     """
     known = torch.isfinite(places).all(-1)
     codes = torch.stack([torch.zeros_like(places[:, 0]), known.double(), *(1 + places).nan_to_num().unbind(-1)])
@@ -123,8 +124,8 @@ def _answers(
     inside: bool = False,
     seed: int = 0,
 ) -> Tensor:
-    """Return the tokens that ``target`` takes, or with ``inside`` gives, if the tokens of ``source`` are moved by each row of ``codes`` (N,
-    S); None leaves them.
+    """Run the model and return the tokens that the call ``target`` takes, or with ``inside`` returns: one sample for each row of ``codes``
+    (N, S), by which the tokens of the call ``source`` are changed. With ``codes`` None nothing is changed.
     """
     seen: list[Tensor] = []
 

@@ -18,8 +18,9 @@ _WHOLE = slice(None)
 
 
 class FixedReads(TorchFunctionMode):
-    """Follows tokens (B, S, D) from :meth:`begin` on. ``hold`` says afterwards whether every token that was read was taken by an index
-    that does not depend on numbers; False where a call cannot be judged, such as one in scripted code.
+    """A function mode that observes how tokens (B, S, D) are read after :meth:`begin`. Its attribute ``hold`` then says whether every token
+    that was read was taken at an index that does not depend on the tokens' numbers; False if a call cannot be judged, such as one in
+    scripted code.
     """
 
     def __init__(self) -> None:

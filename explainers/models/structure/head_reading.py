@@ -51,11 +51,12 @@ def read_tokens(
 ) -> ReadTokens:
     """Find the classification token of a model, and what else its head reads.
 
-    All tokens that leave the last block are made the same. A mean or attention pooling then hears each of them alike, by symmetry; a head
-    that reads a classification token hears that, token 0 or one after the patches, and, in another way or not at all, the patches. In a
-    text it may hear another token in a way of its own, the last word or the end of the text, whose place is another in every text.
-    ``tensors`` holds one sample. ``prefix`` is None for text, where token 0 may be one; so many tokens of a picture are before its patches
-    and ``after`` follow them: where there are none of either, there can be no classification token.
+    All tokens that leave the last block are made equal, and the gradients of the logits at them are compared. A mean or attention pooling
+    gives all tokens the same gradient, by symmetry. A head that reads a classification token (token 0 or one after the patches) gives that
+    one another gradient than the patches, which may have none. In a text this may be a token whose place differs from text to text, such as
+    the last word or the end of the text. ``tensors`` holds one sample. ``prefix`` is None for text, where token 0 may be one; so many
+    tokens of a picture are before its patches and ``after`` follow them: where there are none of either, there can be no classification
+    token.
     """
     if prefix == after == 0:
         return ReadTokens(None)
@@ -66,7 +67,7 @@ def read_tokens(
             "the model's output does not depend on what its blocks give: are the weights of its head zero, as before training? Load those "
             "of a trained one"
         )
-    heard = _heard(gradients)
+    heard = _read_tokens_of(gradients)
     if len(heard) == 1:
         (read,) = heard
         if prefix is None and read > 0:
@@ -78,25 +79,26 @@ def read_tokens(
             return torch.cat([tokens[:, :read], tokens.mean(1, keepdim=True), tokens[:, read + 1 :]], 1)
 
         # a head that picks the strongest token, or the like, takes no mean of them where it can have another
-        picked = _heard(_gradient_at_last_block(module, structure, run, tensors, plain_there)[0])
+        picked = _read_tokens_of(_gradient_at_last_block(module, structure, run, tensors, plain_there)[0])
         if read in picked or not picked:
             return ReadTokens(read, read, picked - {read}, len(gradients))
         return ReadTokens(-1, read, count=len(gradients))
-    place, is_first = _place_of_its_own(gradients, heard, _DIFFERENT_SHARE * scale, prefix, after)
+    place, is_first = _distinct_place(gradients, heard, _DIFFERENT_SHARE * scale, prefix, after)
     if place is None:
         return ReadTokens(None)
     return ReadTokens(place if is_first or prefix is not None else -1, place, heard - {place}, len(gradients))
 
 
-def _heard(gradients: Tensor) -> frozenset[int]:
-    """Return the places of the tokens that have a gradient, from the gradients (S, D) of all tokens."""
+def _read_tokens_of(gradients: Tensor) -> frozenset[int]:
+    """Return the indices of the tokens that the head reads: those with a gradient, from the gradients (S, D) of all tokens."""
     sizes = gradients.abs().amax(-1)
     return frozenset((sizes > _READ_SHARE * sizes.max()).nonzero()[:, 0].tolist())
 
 
-def _place_of_its_own(gradients: Tensor, heard: frozenset[int], least: Tensor, prefix: int | None, after: int) -> tuple[int | None, bool]:
-    """Return the place of the token that is ``heard`` in another way than the patches or most words, and whether it is token 0; None where
-    there is none or several, of which none is token 0. ``least`` is by how much a gradient must differ.
+def _distinct_place(gradients: Tensor, heard: frozenset[int], least: Tensor, prefix: int | None, after: int) -> tuple[int | None, bool]:
+    """Return the index of the one token that the head reads in a way of its own: one of ``heard`` whose gradient differs by ``least`` or
+    more from that of the patches, or of most words; and whether it is token 0. None if there is none, or if there are several and none is
+    token 0.
     """
     if prefix is None:
         alike = torch.cdist(gradients.float(), gradients.float(), p=torch.inf) <= least.float()
@@ -113,8 +115,8 @@ def _place_of_its_own(gradients: Tensor, heard: frozenset[int], least: Tensor, p
 def _gradient_at_last_block(
     module: nn.Module, structure: Structure, run: Forward, tensors: Mapping[str, Tensor], change: Callable[[Tensor], Tensor]
 ) -> tuple[Tensor, bool]:
-    """Return the gradient (S, D) of a weighted sum of the logits, at the tokens of one sample that leave the last block, after a
-    ``change`` of them; and whether the head was seen to read tokens at fixed places.
+    """Run the model on one sample with the tokens that leave the last block replaced by ``change(tokens)``. Return the gradient (S, D) of a
+    weighted sum of the logits at these tokens, and whether the head was seen to read tokens at fixed places.
     """
     last, block_kind = structure.blocks[-1], structure.block_kind
     by_kind = not (block_kind.is_row or block_kind.is_map)

@@ -145,7 +145,9 @@ def _known_layout(module: nn.Module, structure: Structure, run: Forward, tensors
 
 
 def _other_tokens(read: ReadTokens, prefix: int) -> OtherTokens:
-    """Return which tokens the head reads next to the class token, of a model with so many prefix tokens."""
+    """Return which tokens the head reads next to the class token, from what :func:`read_tokens` found, for a model with so many ``prefix``
+    tokens.
+    """
     return OtherTokens.at(read.others, prefix, read.place, read.count)
 
 

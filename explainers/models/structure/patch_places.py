@@ -35,8 +35,8 @@ def patch_places(
     """Find where in the picture the patches at ``place`` of the embedded tokens x^1 come from: (N, 2), row and column in the ``grid``; and
     (N,), the share of each token that comes from elsewhere: 0 if it comes from one patch of the picture alone.
 
-    Noise is added to the picture: first equally strong everywhere, then stronger towards the bottom, then towards the right. The change of
-    a token tells how strong the noise was at its place.
+    Noise is added to the picture: first equally strong everywhere, then stronger towards the bottom, then towards the right. How much a
+    token changes shows how strong the noise was where it comes from.
     """
     pixels = tensors["pixel_values"][:1]
     height, width = pixels.shape[-2:]
@@ -61,9 +61,9 @@ def are_in_order(places: Tensor, rest: Tensor, grid: tuple[int, int]) -> bool:
     """Return whether patches lie row by row in the order of the picture, from their ``places`` (N, 2) and the ``rest`` (N,) that
     :func:`patch_places` returns.
 
-    Where layers before the embedded tokens bring patches together, places are seen blurred: tokens are out of order if another order fits
-    far better, of all tokens or of those that it moves. Where next to nothing is seen, as after many layers with random weights, they are
-    taken to be in order.
+    If layers before the embedded tokens mix patches, the places are only approximate: then tokens are out of order if another order fits
+    far better, for all tokens or for those that it moves. If the places say next to nothing, as after many layers with random weights, True
+    is returned.
     """
     rows, columns = grid
     expected = torch.stack([torch.arange(rows).repeat_interleave(columns), torch.arange(columns).repeat(rows)], -1).double()
@@ -100,7 +100,8 @@ def is_in_order(
     """Return whether the patches at ``place`` of the embedded tokens x^1 lie row by row in the order of the picture; see
     :func:`are_in_order`.
 
-    Tokens are out of order only if another noise puts them at the same places, which it does not after many layers of random weights.
+    If they seem to be out of order, the places are measured again with other noise: False is returned only if both measurements agree,
+    which they do not after many layers of random weights.
     """
 
     def look(seed: int) -> tuple[Tensor, Tensor]:

@@ -15,8 +15,9 @@ from explainers.models.structure.hooks import remove_hooks_after
 
 
 class Span(nn.Module):
-    """The parts of one block, up to the call of ``after``. A hook on the span becomes hooks on these parts. What a hook returns in place of
-    the block's input or output reaches ``first`` or ``after`` alone, not the residual path that the loop adds.
+    """A block whose parts, from ``first`` on, a loop calls one by one, until it calls the module ``after``. A hook that is registered on
+    the span becomes hooks on these parts. What a hook returns in place of the block's input or output reaches ``first`` or ``after`` alone,
+    not the residual path that the loop adds.
     """
 
     def __init__(self, parts: Sequence[nn.Module], after: nn.Module) -> None:
@@ -52,8 +53,8 @@ def _plain(part: nn.Module, begin: Callable[[nn.Module, Any, Any], Any]) -> Any:
 
 
 def spans_of(module: nn.Module, run: Callable[[], Any]) -> dict[str, list[nn.Module]]:
-    """Return the rows of blocks, by the name of their list, whose parts a loop calls one by one on one stream of tokens; ``run()`` is a
-    pass.
+    """Find blocks that are never called as modules, because a loop calls their parts one by one on one stream of tokens: run one pass,
+    ``run()``, and return a list of :class:`Span` for each row of such blocks, by the name of its list.
 
     A row is left out if its stream is not passed unchanged to any module after the last block, since the end of the block is then unknown.
     """

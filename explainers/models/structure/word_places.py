@@ -46,7 +46,9 @@ def check_word_order(module: nn.Module, structure: Structure, run: Forward, tens
 
 
 def _texts(tensors: Mapping[str, Tensor]) -> Iterator[tuple[dict[str, Tensor], int]]:
-    """Yield the text as it is and, where the model takes a mask, with padding at its end; each with how many of its tokens are words."""
+    """Yield the tensors of a text unchanged and, if the model takes a mask, with its last tokens masked as padding; each with the number of
+    tokens that are not masked.
+    """
     length = tensors["input_ids"].shape[1]
     yield dict(tensors), length
     mask = tensors.get("attention_mask")

@@ -81,7 +81,9 @@ class SeveralHeads(Task):
         return 0
 
     def _head(self, name: str, output: Any) -> tuple[str, Output, list[str]]:
-        """Return the place of a head's logits in the output, what they mean, and the names of its classes."""
+        """Return for the head ``name``, from the module's output: under which key its logits are (before or after a final activation), what
+        they mean, and the names of its classes.
+        """
         given, before = output[GIVEN][name], output[BEFORE][name]
         activation = None if before is given else final_activation_of(before, given)
         classes = given.shape[-1]

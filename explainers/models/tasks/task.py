@@ -65,14 +65,16 @@ class Reading:
     """A function that reads the logits of one place from the module's output, for any batch of the same input.
 
     place   the place
-    read    from what the module gives to logits (B, C), differentiable
-    labels  of these logits; None: those of the model
-    output  what they mean
-    token   the token whose last hidden state they are made of, which then stands for the class token; None: of several
-    other_tokens  what they are made of next to that token; None: what the head reads next to it where it is the head's own, else nothing
-    notes   what people must know of the number
-    moves   whether the place is still found where words before it are gone: then those that are taken away are removed, not masked
-    complete  what is added to another input that is asked at the same place
+    read    function from the module's output to the logits (B, C) there, differentiable
+    labels  names of these logits; None: those of the model
+    output  what the logits mean
+    token   index of the token from whose last hidden state they are computed, which methods then use as the class token; None: there are
+            several
+    other_tokens  further tokens that they are computed from; None: if ``token`` is the one that the head reads, those that it reads next to
+                  it, else none
+    notes   notes for people on the number
+    moves   whether the place can still be found when words before it are removed; if not, words are masked instead
+    complete  function that adds to another prepared input what the same place needs, such as an answer
     """
 
     place: Place

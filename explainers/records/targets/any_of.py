@@ -47,7 +47,7 @@ class AnyOf(ClassSet):
 
     @classmethod
     def parse(cls, text: str, read_name: ReadName) -> AnyOf:
-        """Return the target of the group that the text names."""
+        """Return the target of the group that ``text`` names, in any case of letters."""
         return cls(text.casefold())
 
     def to_json(self, name_of: NameOf) -> dict[str, Any]:

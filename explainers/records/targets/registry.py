@@ -92,7 +92,9 @@ def parse_target(text: str, labels: Sequence[str]) -> str | int | Target:
 
 
 def _parse_if_written(text: str, labels: Sequence[str], read_name: Any) -> str | Target:
-    """Return the target if the text begins with a kind, such as ``any:dog``; else the text itself."""
+    """Return the target that ``text`` spells as a kind and a colon, such as ``any:dog``; the text itself if it is one of ``labels`` or
+    begins with no kind.
+    """
     kind, colon, rest = text.partition(":")
     known = TARGETS.get(kind)
     return text if text in labels or not colon or known is None or not known.has_prefix else known.parse(rest.strip(), read_name)
@@ -114,7 +116,7 @@ def target_from_json(info: Mapping[str, Any], labels: Sequence[str] | None) -> T
 
 
 def python_code(value: Any) -> tuple[str, set[str]]:
-    """Return Python code that makes a target, and the modules that it imports."""
+    """Return ``value``, such as a target, as Python code that makes it, and the modules that the code needs."""
     if isinstance(value, OneClass):
         value = value.name
     if isinstance(value, str):

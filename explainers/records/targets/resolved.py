@@ -67,7 +67,9 @@ class ResolvedTarget:
         return all(torch.equal(mine, its) for mine, its in zip(self.indices, other.indices, strict=True))
 
     def name_logits(self, logits: Tensor, known: Tensor | None = None) -> NamedLogits:
-        """Return the logits (B, C) in a form that the target reads by its names; ``known`` are their probabilities, if already computed."""
+        """Return the logits (B, C) together with the places of the classes that the target names, so that it reads them by name; ``known``
+        are their probabilities, if already computed.
+        """
         return NamedLogits(logits, self.places, self.classes, known)
 
     def value(self, logits: Tensor) -> Tensor:
@@ -106,7 +108,9 @@ class ResolvedTarget:
 
 
 def _name_of(classes: Classes, places: Mapping[Any, Tensor], sample: int, *, spelt: bool = False) -> NameOf:
-    """Return a function from a name to its label in one sample, or with ``spelt`` to its spelling."""
+    """Return a function from a name in a target to its label for the sample number ``sample``, or with ``spelt`` to its spelling on the
+    command line.
+    """
 
     def name_of(name: Any) -> str:
         if isinstance(name, ClassSet):

@@ -149,7 +149,9 @@ class Target(ABC):
         return self
 
     def spelling(self, name_of: NameOf) -> str:
-        """Return the target as it is written on the command line and over HTTP."""
+        """Return the target as text, ``kind:text``, as it is written on the command line and over HTTP; ``name_of`` gives the text of a
+        class.
+        """
         return f"{self.kind}:{self.text(name_of)}"
 
     def to_json(self, name_of: NameOf) -> dict[str, Any]:

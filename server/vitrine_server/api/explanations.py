@@ -103,8 +103,9 @@ async def _explain(question: Question, request: Request, services: Services, vis
 
 
 async def _original(question: Question, data: bytes, services: Services) -> bytes:
-    """Make a JPEG copy of the picture to show. Raises Problem 422 if the crop is not inside the picture, and for grey levels of a colour
-    picture.
+    """Return the uploaded picture, ``data``, as a JPEG file to show: upright, in colours, and with the question's window of grey values.
+    Raises Problem 422 if the question's crop is not inside the picture, and for a window on a picture that has no greys of more than 8
+    bits.
     """
     crop, window = question.crop, question.window
 
@@ -150,7 +151,7 @@ def _submit(question: Question, entry: ModelEntry, images: dict[str, bytes], ser
 
 
 async def _until_done(job: Job, request: Request, services: Services) -> None:
-    """Wait for the end of ``job``; it is cancelled if the client disconnects."""
+    """Wait for the end of ``job``; if the client disconnects before, cancel the job."""
 
     async def end() -> None:
         if (following := services.worker.events(job.id)) is not None:

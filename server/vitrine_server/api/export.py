@@ -53,8 +53,8 @@ def _best_map(document: dict[str, Any], kind: str) -> dict[str, Any] | None:
 
 
 def _scored_words(document: dict[str, Any], entry: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the first words of a text, each with its score divided by the largest magnitude of all: the sum over a word's pieces if scores
-    are signed, else the largest of them.
+    """Return the first words of the text of an explanation, each with its score in the map ``entry``, divided by the largest magnitude of
+    all: the sum over a word's pieces if scores are signed, else the largest of them.
     """
     merge = sum if entry["signed"] else max
     words = [
@@ -110,7 +110,7 @@ def summary(explanation_id: ExplanationId, services: Use) -> DocumentResponse:
 
 
 def _digest(data: bytes) -> str:
-    """Return a short digest that tells one input from another."""
+    """Return a short digest of the bytes of an input; different inputs have different ones."""
     return hashlib.sha256(data).hexdigest()[:16]
 
 

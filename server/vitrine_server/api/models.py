@@ -43,7 +43,7 @@ class Models(Schema):
 
 
 class _OfOneModel(Schema):
-    """What is said of a model alone: its card, its classes and the methods that can explain it."""
+    """The details of a single model that a list leaves out: its card, its classes and the methods that can explain it."""
 
     labels: list[str]
     card: str | None = Field(description="Markdown.")

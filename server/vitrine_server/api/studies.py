@@ -85,7 +85,9 @@ def _past_inputs(services: Services, explanation_ids: list[str]) -> list[PastInp
 
 
 async def _respond(services: Services, kind: StudyKind, model: str, work: Work, question: Any, request: Request) -> Response:
-    """Queue a study and answer the request, as it goes or at its end."""
+    """Queue a study and make the response to its request: server-sent events while it runs if the client accepts these, else its answer at
+    the end. If the client disconnects, the study is cancelled.
+    """
     visitor = visitor_of(request)
     study = await run_in_threadpool(_submit, services, kind, model, work, question, visitor)
     if "text/event-stream" in request.headers.get("accept", ""):

@@ -54,7 +54,7 @@ def _selection(
     rows: Annotated[Literal["methods", "settings"], Query(description="What the rows are: methods, or models and data sets.")] = "methods",
 ) -> Selection:
     def several(names: list[str] | None) -> tuple[str, ...] | None:
-        """Return each name once, sorted; only the order of metrics has a meaning."""
+        """Return the ``names`` of a parameter each once and sorted, None if there are none; only the order of metrics has a meaning."""
         return tuple(sorted(set(names))) if names else None
 
     of_rows, of_columns = _AXES[rows]

@@ -74,7 +74,7 @@ class ModelReplica:
         return entry
 
     def drop(self, name: str) -> None:
-        """Release the memory of a model once nothing uses it any more."""
+        """Release the memory of the model ``name`` once nothing uses it any more."""
         self._unwanted.add(name)
         self._make_room()
 
@@ -119,7 +119,7 @@ class ModelReplica:
             await asyncio.sleep(_LOOK_SECONDS)
 
     def _queue(self, document: dict[str, Any]) -> None:
-        """Queue an explanation unless it is queued here; if it cannot be made, store it as failed."""
+        """Queue the stored explanation ``document`` unless it is queued here already; if it cannot be made, store it as failed."""
         with self._queueing:
             if self._ended.is_set() or self.worker.find(document["id"]) is not None:
                 return
@@ -142,7 +142,9 @@ class ModelReplica:
                 self._queue(takeable[explanation_id])
 
     def _claim(self, job: Job) -> bool:
-        """Claim an explanation, for its first turn; return False if it is another process's, or has failed too often."""
+        """Claim an explanation in the store when its turn on the device begins first. Return False if another process has claimed it, or if
+        it was begun so often that it counts as failed.
+        """
         if self._ended.is_set():
             return False
         try:

@@ -65,7 +65,9 @@ class RayWorker:
             self._loop.call_soon_threadsafe(task.cancel)
 
     def _begin(self, work: Callable[..., Coroutine[Any, Any, None]], *arguments: Any) -> None:
-        """Start a task outside of the context of its request, since Ray Serve would cancel it with the request."""
+        """Start ``work(*arguments)`` as a task outside of the context of the current request, since Ray Serve would cancel it together with
+        the request.
+        """
 
         def begin() -> None:
             task = self._loop.create_task(work(*arguments))
@@ -230,8 +232,8 @@ class RayWorker:
             study.future.set_result(asking.result())
 
     async def _result(self, model: str, request: ReplicaRequest, tell: Callable[[str, Any], None] = lambda name, data: None) -> Any:
-        """Ask a replica and return the result; ``tell`` gets the other messages. Raises Problem, and other errors if its process has
-        ended.
+        """Send ``request`` to a replica with the model and return its result; ``tell(name, data)`` is called with its other messages.
+        Raises the Problem of a failed request, and other errors if the replica's process has ended.
         """
         async with aclosing(self._replicas.ask(model, request)) as messages:  # type: ignore[type-var]
             async for name, data in messages:

@@ -179,7 +179,7 @@ class _Handle:
 
     @contextmanager
     def _problems(self) -> Iterator[None]:
-        """Raise a replica's Problem inside this context as such."""
+        """Convert errors of Ray inside this context that were caused by a replica's Problem to that Problem."""
         try:
             yield
         except Exception as error:
@@ -250,7 +250,9 @@ def _web(settings: Settings) -> FastAPI:
 
 
 def _process_name(kind: str) -> str:
-    """Return a unique name under which a process claims explanations and by which an operator finds it."""
+    """Return a unique name for this process, beginning with ``kind``, under which it claims explanations and by which
+    an operator finds it.
+    """
     return f"{kind} {os.getpid()} {socket.gethostname()} {uuid.uuid4().hex[:8]}"
 
 

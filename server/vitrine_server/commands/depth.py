@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 class _Announced:
-    """Progress that says once on stderr how long the rest will take, and then moves the bar."""
+    """A progress bar that first prints an estimate of the remaining time to stderr, once, and then moves."""
 
     def __init__(self, bar: Passes) -> None:
         self._bar = bar

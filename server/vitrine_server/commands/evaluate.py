@@ -237,7 +237,7 @@ def command(args: argparse.Namespace) -> str:
 
 
 def table(report: dict[str, Any]) -> str:
-    """Format a report as a table of mean values with standard errors; a star marks values that cannot be told from the best."""
+    """Format a report as a table of mean values with standard errors; a star marks values that are tied with the best."""
     from explainers.evaluation.html import (
         FEWER_INPUTS,
         NO_VALUE,

@@ -55,7 +55,9 @@ def add(commands: Commands) -> None:
 
 
 def _add_settings(parser: argparse.ArgumentParser, about: str, default: str | None) -> None:
-    """Add the options of both commands: the model, how the interactions are computed, and where they are written."""
+    """Add the options of both commands to ``parser``: the model (with its help ``about`` and a default), how the interactions are computed,
+    and where they are written.
+    """
     add_model(parser, about, default)
     parser.add_argument("--rule", metavar="NAME", default="libra", help="a rule that carries gradients (default: %(default)s)")
     parser.add_argument(

@@ -136,7 +136,9 @@ def _check_packing(member: zipfile.ZipInfo, place: PurePosixPath, bounds: ZipBou
 
 
 def _check_overlap(members: list[zipfile.ZipInfo], size: int, bounds: ZipBounds) -> None:
-    """Raise Problem 422 for a zip whose members share bytes: their unpacked size is then not bounded by the size of the file."""
+    """Raise Problem 422 for a zip of ``size`` bytes whose members share bytes or reach beyond its end: their unpacked size is then not
+    bounded by the size of the file.
+    """
     end = 0
     for member in sorted(members, key=lambda member: member.header_offset):
         if member.header_offset < end:
@@ -174,7 +176,9 @@ def _files(
 
 
 def _max_expanded_bytes(wanted: dict[PurePosixPath, zipfile.ZipInfo], bounds: ZipBounds) -> int:
-    """Return the unpacked size that all wanted members together may have: many small ones must not pass for what one large one may not."""
+    """Return the maximum unpacked size, in bytes, of all wanted members together: a multiple of their packed size, but at least
+    ``bounds.free_bytes``. It is a limit on the sum, so that many small members cannot exceed what one large one may not.
+    """
     return max(bounds.free_bytes, MAX_RATIO * sum(member.compress_size for member in wanted.values()))
 
 

@@ -125,7 +125,7 @@ def _check_fields(form: FormData, route: APIRoute) -> None:
 
 
 async def _read(request: Request, limit: Limit) -> bytes:
-    """Read the whole body. Raises the Problem of ``limit`` if it is longer."""
+    """Read the whole body of a request and return it. Raises the Problem of ``limit`` if it is longer."""
     receive = _count_bytes(request, limit.most, limit.problem)
     parts = []
     while True:
@@ -136,7 +136,9 @@ async def _read(request: Request, limit: Limit) -> bytes:
 
 
 def _count_bytes(request: Request, most: int, refuse: Callable[[], Exception]) -> Callable[[], Awaitable[Message]]:
-    """Return a function that receives the next part of the body; it raises the error of ``refuse`` beyond ``most`` bytes."""
+    """Return a function that receives the next part of the request's body; it raises the error that ``refuse()`` returns once more than
+    ``most`` bytes have arrived.
+    """
     stream = request.stream()
     count = 0
 

@@ -49,7 +49,9 @@ class Gate:
         await self._with_client(scope, receive, send)  # the client's address and TLS, as a proxy tells them
 
     def _user(self, scope: Scope) -> str | None:
-        """Return the user whom a trusted proxy names in a header, or None; remove the header if anybody else sent it."""
+        """Return the user whom a trusted proxy names in the header of the settings, or None. The header is removed from the scope of the
+        request in any case, as anybody else could have sent it.
+        """
         name = self._settings.user_header.lower().encode()
         if not name:
             return None

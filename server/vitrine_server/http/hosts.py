@@ -148,7 +148,9 @@ def is_reached_by_others(settings: Settings) -> bool:
 
 
 def are_apart(settings: Settings) -> bool:
-    """Return whether each visitor has their own explanations; otherwise all visitors count as one person."""
+    """Return whether visitors are separate by these settings: each has their own explanations. Otherwise all visitors
+    count as one person.
+    """
     return is_reached_by_others(settings) if settings.visitors == "auto" else settings.visitors == "apart"
 
 

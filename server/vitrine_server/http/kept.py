@@ -30,7 +30,9 @@ _GZIP_LEVEL = 6  # of gzip: each is packed once and sent often
 
 @dataclass
 class _Kept:
-    """A cached answer, and the objects ``of`` which it was made; it is valid as long as these are the same."""
+    """A cached answer with its size in bytes, the objects from which it was made (``of``) and the versions of files that it depends on. It
+    is valid as long as the objects are the same.
+    """
 
     of: list[weakref.ref[object]]
     versions: frozenset[str]
@@ -65,7 +67,7 @@ class KeptAnswers:
             return len(self._kept), self._bytes
 
     async def in_thread(self, work: Callable[[], Made]) -> Made:
-        """Run ``work`` in one of the few threads that make answers, and return its result."""
+        """Run ``work()`` in one of the few threads that make answers, and return its result."""
         return await run_sync(work, limiter=self._makers)
 
     async def answer(
@@ -73,7 +75,7 @@ class KeptAnswers:
     ) -> Response:
         """Answer a request with the document of ``make`` as JSON; with status 304 if the browser has it already.
 
-        ``key``, ``of`` and ``versions`` are all that the document depends on: values that ``repr`` tells apart, objects that are replaced
+        ``key``, ``of`` and ``versions`` are all that the document depends on: values with different ``repr``, objects that are replaced
         when anything in them changes, and names of versions of files. A cached answer is sent at once; otherwise a thread makes it.
         """
         name = ("answer", key)
@@ -127,8 +129,8 @@ class KeptAnswers:
         of: Sequence[object] = (),
         versions: Collection[str] = (),
     ) -> Made:
-        """Return the cached result of ``make``, or call it; ``size`` tells the bytes of the result. The other arguments are as in
-        :meth:`answer`.
+        """Return the cached result of ``make()``, or call it and cache the result, of which ``size`` returns the bytes. The other arguments
+        are as in :meth:`answer`.
         """
         name = _name(key, versions)
         with self._lock:
@@ -169,7 +171,9 @@ class KeptAnswers:
 
 
 def _name(key: Hashable, versions: Collection[str]) -> str:
-    """Return a digest of a key: short, however long a key a client made up."""
+    """Return a digest of a key and of the versions of files, under which an answer is cached. It is short even if a
+    client sent a long key.
+    """
     return _digest(repr((key, sorted(versions))).encode("utf-8", "backslashreplace"))
 
 
@@ -190,7 +194,9 @@ class _PackedJson:
 
 
 def _answer(packed: _PackedJson, request: Request) -> Response:
-    """Make the response with a document: compressed if the client accepts that, and without content (304) if it has it already."""
+    """Make the response to a request with a packed document: compressed if the client accepts that, and without content (304) if the client
+    has this version already.
+    """
     is_packed = takes_gzip(request.headers)
     tags = {True: f'"{packed.digest}-gzip"', False: f'"{packed.digest}"'}
     headers = {"ETag": tags[is_packed], "Vary": "Accept-Encoding", "Cache-Control": "private, no-cache"}

@@ -19,7 +19,9 @@ MOST_BYTES_OF_FIELDS = 1_000_000  # all of a form but its image: names, targets,
 
 @dataclass(frozen=True)
 class Limit(Record):
-    """The maximum of one quantity (``most``); the other fields are the refusal of more."""
+    """The maximum of one quantity in a request (``most``), and the refusal of a request that exceeds it: its status, its type, what is
+    wrong and what to send instead.
+    """
 
     most: int
     status: Annotated[int, HIDDEN]
@@ -43,13 +45,13 @@ class Limit(Record):
 
 
 def size_limit(slug: str, most: int) -> Limit:
-    """Make the limit on the bytes of a request's body, with ``slug`` as the type of the refusal."""
+    """Make the limit of ``most`` bytes on a request's body, with ``slug`` as the type of the refusal."""
     size = f"{most / 1_000_000:g} MB"
     return Limit(most, 413, slug, f"The body of the request is larger than {size}.", f"Send at most {size}.")
 
 
 def _time_limit(what: str, most: int) -> Limit:
-    """Make the limit on the seconds that the model may work on ``what``."""
+    """Make the limit of ``most`` seconds that the model may work on ``what``."""
     detail = f"{what} took longer than {most} seconds of the model's time, and was ended."
     return Limit(most, 503, "took-too-long", detail, "Ask for fewer methods or targets, fewer samples or steps, or a shorter text.")
 

@@ -30,7 +30,7 @@ class Visitor:
     """The visitor who sent a request.
 
     owner     the owner of what they make; "" if all visitors are one person, and for a visitor without a secret
-    turn      the key of those with whom they share turns of the device and a place in the queue
+    turn      key of the visitors with whom they share turns of the device and a place in the queue
     address   their network address, as :func:`site_of` returns it
     is_alone  whether all visitors are one person, who owns everything
     """
@@ -75,7 +75,7 @@ def site_of(address: str) -> str:
 
 
 class VisitorSecrets:
-    """Makes and reads the secrets of visitors: a random id with its signature, by a key in the server's home."""
+    """A maker and reader of the secrets of visitors. A secret is a random id with its signature by a key in the server's home."""
 
     def __init__(self, home: Path) -> None:
         """Read the key in ``home``, or make the folder and the key. Raises OSError if the key cannot be read or written."""
@@ -126,7 +126,7 @@ def cookie_name(name: str, scope: Scope) -> str:
     """Return the name of a cookie, with the prefix ``__Host-`` over TLS.
 
     The prefix makes browsers take it from this host only, not from another one of its domain. Its path is then ``/``, so below a path
-    prefix the name also contains that, to tell it from another server's.
+    prefix the name also contains the prefix, because another server of the host may set a cookie too.
     """
     if scope["scheme"] != "https":
         return name

@@ -11,8 +11,8 @@ from vitrine_server.store.tables import FINAL
 
 
 def started_event(document: Mapping[str, Any], costs: Mapping[str, float] | None = None) -> Event:
-    """Make the event of the model's answer: the answer, the specs of the maps to come and, with ``costs``, the estimated
-    seconds of each.
+    """Make the event ``started`` of an explanation from its document: the model's answer, the specs of the maps to come and, with
+    ``costs``, the estimated seconds of each.
     """
     known = {name: document[name] for name in Answer.model_fields if name in document}
     seconds = {} if costs is None else {"costs": {spec: round(cost, 3) for spec, cost in costs.items()}}

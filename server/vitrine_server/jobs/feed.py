@@ -22,7 +22,9 @@ class Event:
 
 
 def event(number: int, name: str, data: Any) -> Event:
-    """Make an event with ``data`` as JSON. Raises NotJsonError if ``data`` contains a value that JSON lacks."""
+    """Make the event number ``number`` called ``name``, with ``data`` as JSON. Raises NotJsonError if ``data`` contains a value that JSON
+    lacks.
+    """
     return Event(number, name, json_text(data))
 
 

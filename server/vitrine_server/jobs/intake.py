@@ -73,7 +73,7 @@ class ExplanationPlan:
         return self.key_of(self.methods)
 
     def key_of(self, methods: list[str]) -> str:
-        """Return the key of the same question with other methods."""
+        """Return the key under which the same question with these ``methods`` is found, a SHA-256 in hexadecimal."""
         always, rarely = self.content
         return hashlib.sha256(json.dumps([*always, methods, *rarely]).encode()).hexdigest()
 
@@ -142,7 +142,9 @@ async def _read_input(form: QuestionForm, settings: Settings, input_of: Callable
 
 
 async def _read_images(files: Sequence[UploadFile], settings: Settings) -> bytes:
-    """Read the bytes of an image, or of several packed as one. Raises Problem 422 if they are too many, 413 if they are too large."""
+    """Read the uploaded images and return the bytes of the one, or of several packed as one file. Raises Problem 422 if they are too many,
+    413 if they are too large.
+    """
     images, known = [await file.read() for file in files], limits(settings)
     if len(images) == 1:
         return images[0]
@@ -154,7 +156,9 @@ async def _read_images(files: Sequence[UploadFile], settings: Settings) -> bytes
 
 
 def read_specs(specs: Sequence[str], settings: Settings) -> tuple[str, ...]:
-    """Strip specs and remove repeated and empty ones. Raises Problem 422 if they are too many or too long."""
+    """Return ``specs`` without white space at their ends, and without repeated and empty ones. Raises Problem 422 if they are too many or
+    too long.
+    """
     distinct, known = tuple(dict.fromkeys(spec.strip() for spec in specs if spec.strip())), limits(settings)
     if len(distinct) > known["methods"].most:
         raise known["methods"].problem(len(distinct))

@@ -34,7 +34,9 @@ def job_of(document: Mapping[str, Any], store: Store, registry: ModelRegistry) -
 
 
 def resume_unfinished(store: Store, registry: ModelRegistry, scheduler: Scheduler) -> None:
-    """Queue unfinished explanations again; mark one that was running at two crashes, or cannot be asked again, as failed."""
+    """Queue the unfinished explanations of ``store`` again in ``scheduler``; one that was running at two crashes, or whose question cannot
+    be read, is marked as failed.
+    """
     for document, state in store.unfinished():
         explanation_id = document["id"]
         try:

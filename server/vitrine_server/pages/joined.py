@@ -62,8 +62,8 @@ class JoinedPage:
         return _TYPES.sub(lambda match: "\n" * match[0].count("\n"), "\n".join(self._block(script) for script in self.scripts))
 
     def later(self, script: str) -> str:
-        """Return the text of a script that this page imports later; if the joined file contains it, a text that only exports its names
-        again.
+        """Return the text of a script that this page imports after it has loaded: rewritten so that its own imports come from the joined
+        file; if the joined file contains the script itself, a text that only exports its names again.
         """
         if script in self.scripts:
             names = ", ".join(exports_of(script, self._text_of(script)))
@@ -83,7 +83,9 @@ class JoinedPage:
         return f"export let {_object(script)};\n{{ // {script}\n{text}\n{_object(script)} = {{ {', '.join(exported)} }};\n}}"
 
     def _rewrite_import(self, match: re.Match[str], script: str) -> str:
-        """Rewrite an import statement whose script is in the same joined file."""
+        """Return an import statement, found (``match``) in ``script``, rewritten as an assignment from the same joined file, which holds
+        the imported script. Raises NotJoinableError for a form that cannot be rewritten, or a name that is not exported.
+        """
         if match["what"] is None:  # it is run, before this
             return ""
         imported = _resolve(script, match["path"])
@@ -98,7 +100,9 @@ class JoinedPage:
         return f"const {{ {taken} }} = {_object(imported)};" + "\n" * match[0].count("\n")  # lines keep their numbers
 
     def _import_later(self, match: re.Match[str], script: str) -> str:
-        """Return an import statement in a script that stays a file of its own, rewritten so that it takes the joined file."""
+        """Return an import statement, found (``match``) in ``script``, which stays a file of its own, rewritten so that it imports from the
+        joined file.
+        """
         imported = _resolve(script, match["path"])
         if imported not in self.scripts:
             return match[0].replace(match["path"], self._address(match["path"]))
@@ -107,11 +111,15 @@ class JoinedPage:
         return f"{self._bindings(imported, script)} {self._rewrite_import(match, script)}"
 
     def _bindings(self, imported: str, script: str) -> str:
-        """Return the line by which ``script``, a file of its own, takes the exports of ``imported`` from the joined file."""
+        """Return the import statement by which ``script``, a file of its own, gets the exports of the script ``imported`` from the joined
+        file.
+        """
         return f'import {{ {_object(imported)} }} from "{_relative(self._address(self.root), script)}";'
 
     def _address_in(self, match: re.Match[str], script: str, place: str) -> str:
-        """Rewrite an ``import()`` in ``script`` for the file ``place``, in which the script is now."""
+        """Return an ``import()``, found (``match``) in ``script``, rewritten for the file ``place``, which holds the text of the script
+        now.
+        """
         path = _relative(_resolve(script, match["path"]), place)
         return f"import({match['quote']}{self._address(path)}{match['quote']})"
 

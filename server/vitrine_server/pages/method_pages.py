@@ -33,7 +33,7 @@ _LARGE = re.compile(r"\\(sum|prod)(?=_)")
 
 
 def symbols(tex: str) -> set[str]:
-    """Return the letters and signs of a formula that its legend explains, with a ``\bar{}`` where they have one."""
+    r"""Return the letters and signs of the TeX formula ``tex`` that a legend explains, among them those with a bar, ``\bar{x}``."""
     return {*_TOKEN.findall(_TEXT.sub(" ", _BAR.sub(" ", tex))), *_BAR.findall(tex)}
 
 

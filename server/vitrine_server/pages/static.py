@@ -108,7 +108,9 @@ class StaticFolder(StaticFiles):
         return response
 
     async def _answer_for_page(self, page: str, digest: str, name: str, is_packed: bool) -> Response:
-        """Answer with a script as a page needs it; browsers keep it for good under the current ``digest`` of the files."""
+        """Make the response with the script ``name`` in the form that ``page`` needs; browsers keep it for good if ``digest`` is the
+        current one of the files. Raises HTTPException 404 if there is no such script.
+        """
         if self._digest is None:
             await anyio.to_thread.run_sync(self.digest)
         file = await anyio.to_thread.run_sync(self.for_page, page, name)
@@ -119,7 +121,9 @@ class StaticFolder(StaticFiles):
         return answer
 
     async def _unchanged_content(self, digest: str, name: str) -> bytes | None:
-        """Return the content of a file if ``digest`` is that of the files as last read and this one has not changed since; else None."""
+        """Return the content of the file ``name`` if it has not changed since it was last read and ``digest`` is that of the files then;
+        else None.
+        """
         if self._digest is None:
             await anyio.to_thread.run_sync(self.digest)
         file = self._read.get(name)

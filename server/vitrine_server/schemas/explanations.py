@@ -31,7 +31,7 @@ PixelMap = schema_of(Attribution, name="PixelMap", base=PixelScores, without=("g
 
 
 class Titled(Schema):
-    """An object with a title that a person may give it."""
+    """An object that a person may give a title."""
 
     title: str = absent("The person's name for it.")
 

@@ -14,14 +14,14 @@ from vitrine_server.schemas.base import Schema, absent
 
 
 class MethodInRun(Schema):
-    """What the server adds to a method of a run: its name without rule and options, and whether it is a control."""
+    """The fields that the server adds to a method of a run: its name without rule and options, and whether it is a control."""
 
     readout: str = Field(description="The part of the spec that names the method.")
     control: bool
 
 
 class MetricInRun(Schema):
-    """What the server adds to a metric of a run: how far it can be trusted."""
+    """The fields that the server adds to a metric of a run: how far it can be trusted."""
 
     cannot_tell: str | None = Field(description="Why it cannot tell methods apart, where it cannot.")
     truth: TruthOfKind | None = Field(description="Its agreement with the truth on this kind of input; null where they were not compared.")
@@ -33,7 +33,7 @@ RunMetric = schema_of(Metric, base=MetricInRun)
 
 
 class ServedRun(Schema):
-    """What the server adds to the report of a run."""
+    """The fields that the server adds to the report of a run."""
 
     id: str
     shipped: bool
@@ -48,7 +48,7 @@ RunReport = schema_of(reporting.EvaluationReport, name="RunReport", base=ServedR
 
 
 class Doubted(Schema):
-    """What the server adds to a metric that was compared with the truth."""
+    """The field that the server adds to a metric that was compared with the truth: reasons to doubt it."""
 
     doubts: dict[str, list[str]] = Field(description="By the kind of input, why it is not to be believed there, each a predicate.")
 

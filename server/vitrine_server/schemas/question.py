@@ -29,7 +29,9 @@ READS: tuple[ExplainedNumber, ...] = get_args(ExplainedNumber)
 
 
 def wrong(slug: str, detail: str, send: str) -> PydanticCustomError:
-    """Make the error that a check of a field raises; the request is answered with a problem of this slug, detail and advice."""
+    """Make the error that a validator of a field raises; the request is then refused with a problem of this ``slug`` and ``detail`` and the
+    advice ``send``.
+    """
     return PydanticCustomError(slug, "{detail}", {"detail": detail, "send": send})
 
 
@@ -72,7 +74,9 @@ def _window(sent: Any) -> Any:
 
 
 def _one_of(known: tuple[str, ...], slug: str, detail: str, send: str) -> BeforeValidator:
-    """Make a check that the value is one of the ``known`` words; ``detail`` is the message, with {what} for the value."""
+    """Make a validator of a field that accepts only the ``known`` words and None. The request is otherwise refused with a problem of the
+    type ``slug``, the message ``detail``, with {what} for the value, and the advice ``send``.
+    """
 
     def check(sent: Any) -> Any:
         word = sent.strip() if isinstance(sent, str) else sent

@@ -12,7 +12,7 @@ TARGET: Any = Field(None, max_length=2000, description="The label of a target of
 
 
 class Study(Schema):
-    """What the answers of all studies on a finished explanation have: the explanation's id, and notes for people."""
+    """The fields in the answer of every study of a finished explanation: the explanation's id, and notes for people."""
 
     id: str = Field(description="Of the explanation.")
     notes: list[str] = Field(description="What a person should know.")

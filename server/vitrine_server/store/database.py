@@ -232,7 +232,7 @@ class SqliteDatabase:
                 self._give_back_in_steps()
 
     def _blank(self, explanation_id: str) -> None:
-        """Overwrite the stored values of an explanation with zeros, and its upload unless another explanation uses it."""
+        """Overwrite the document and the images of an explanation with zeros, and its upload unless another explanation uses it."""
         alone = "NOT EXISTS (SELECT 1 FROM explanations WHERE upload = digest AND id != ?1)"
         rows = {
             ("images", "data"): "id = ?1",

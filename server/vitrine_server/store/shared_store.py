@@ -111,13 +111,17 @@ class SharedStore(Store):
         return int(self._value(query.where(_IS_WAITING, _ROW.number < mine)))
 
     def stamp(self, explanation_id: str) -> tuple[str, int] | None:
-        """Return a value that changes whenever an explanation does: its state and the length of its document; None if it was deleted."""
+        """Return a value that changes whenever the explanation with this id does: its state and the length of its document; None if there
+        is none.
+        """
         with self._reading() as db:
             row = db.execute(_STAMP, {"one": explanation_id}).first()
         return None if row is None else (str(row[0]), int(row[1]))
 
     def hold(self, ids: Iterable[str]) -> None:
-        """Hold explanations that this process has sent to a replica, so that no other process sends them again."""
+        """Mark the unfinished explanations with these ids as held, because this process has sent them to a replica: for some time no other
+        process sends them again.
+        """
         if held := list(ids):
             with self._writing() as db:
                 is_held = _ROW.id.in_(held) & _IS_UNFINISHED & _ROW.claimed_by.is_(None)

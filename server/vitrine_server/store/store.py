@@ -272,7 +272,9 @@ class Store:
         return None
 
     def merge(self, table: str, row: Mapping[str, Any]) -> bool:
-        """Add a row of another store, possibly of an older version; return False if it exists already, or if its explanation does not."""
+        """Add ``row``, of the table ``table`` in another store, possibly of an older version; return False if the row exists already, or if
+        it is an image whose explanation does not exist.
+        """
         into = METADATA.tables[table]
         taken = {name: value for name, value in row.items() if name in into.c}
         with self._writing(alone=True) as db:
@@ -316,7 +318,7 @@ class Store:
         self.database.close()
 
     def _value(self, query: Select[Any], **values: str) -> Any:
-        """Return the first value of the first row of a query; None if there is no row."""
+        """Run a query with these ``values`` and return the first value of its first row; None if there is no row."""
         with self._reading() as db:
             return db.execute(query, values).scalar()
 

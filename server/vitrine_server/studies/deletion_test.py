@@ -39,7 +39,9 @@ _Tokens = Annotated[list[int], Field(max_length=MOST_TOKENS)]
 
 
 def output_of(subject: Subject, label: str | None) -> TargetOutput:
-    """Return the output for the explained target called ``label``, by default the first. Raises Problem 422 if it was not explained."""
+    """Return which number of the model's output belongs to the explained target called ``label``, by default the first. Raises Problem 422
+    if it was not explained.
+    """
     targets = subject.document["targets"]
     target = next((info for info in targets if label is None or info["label"] == label), None)
     if target is None:
@@ -49,7 +51,8 @@ def output_of(subject: Subject, label: str | None) -> TargetOutput:
 
 
 def removal_of(subject: Subject, label: str, how: How | None = None) -> TokenRemoval:
-    """Return the input whose tokens can be removed: the patches of an image, the pieces of a text, or those of the prompt ``label``.
+    """Return the input of an explanation in the form in which tokens can be removed from it: patches of an image, pieces of a text, or of
+    the prompt ``label``.
 
     ``how`` is the way in which patches are removed; None: as the model allows. Raises Problem 422 for a way that does not suit this input
     or model.
@@ -161,14 +164,16 @@ class Edit:
 
 @dataclass(frozen=True)
 class Removal:
-    """A deletion test as it is asked: curves, or the answer after one ``edit``."""
+    """A request for a deletion test, ``wanted``: for the answer after one ``edit``, or for curves if that is None."""
 
     wanted: DeletionQuestion
     edit: Edit | None = None
 
 
 async def read(body: DeletionQuestion, settings: Settings) -> Removal:
-    """Return what a request asks for. Raises Problem 422 for fields that do not go together."""
+    """Return the deletion test that the request ``body`` describes: curves, or one edit of the input. Raises Problem 422 for fields that
+    exclude each other.
+    """
     which = [name for name in ("remove", "keep", "fraction") if getattr(body, name) is not None]
     if body.how is not None and (not which or body.replace is not None):
         raise Problem(422, "unclear", "how is for one answer about an image.", send="Send how together with remove, keep or fraction.")
@@ -190,7 +195,9 @@ DeletionCurves = schema_of(DeletionTest, base=Study)
 
 
 class EditedAnswer(Study):
-    """The model's answer after certain tokens were removed or words replaced."""
+    """The model's answer after certain tokens were removed or words replaced: the target's numbers and the top classes, and which tokens
+    were removed.
+    """
 
     target: str
     read: FollowedNumber
@@ -352,7 +359,9 @@ def _mask_without(removed: Sequence[int], indices: Sequence[int]) -> Tensor:
 
 
 def _rewrite(subject: Subject, replace: Mapping[int, str], removed: Sequence[int]) -> tuple[TokenRemoval, Tensor, str]:
-    """Replace words of the text and prepare it again; return its token removal, the mask of tokens to keep, and the new text."""
+    """Replace words of the explained text (index -> new word) and prepare it again. Return the new text's token removal, the mask of its
+    tokens to keep, without those ``removed`` from the old text, and the new text. Raises Problem 422 for an input that is no text.
+    """
     source = subject.document["input"]
     if source["kind"] != "text":
         what = "a prompt: ask for another one" if "prompts" in subject.document else "an image"

@@ -163,7 +163,7 @@ def without_head(subject: Subject, wanted: WithoutHeadRequest) -> dict[str, Any]
 
 
 def _with_notes(subject: Subject, answer: dict[str, Any]) -> dict[str, Any]:
-    """Move the notes in the JSON of an answer to the notes of the study, and return the answer."""
+    """Move the field ``notes`` of ``answer`` to the notes of the study, and return the answer without it."""
     subject.notes.extend(answer.pop("notes"))
     return answer
 

@@ -99,8 +99,8 @@ def faithful_interactions(subject: Subject, wanted: FaithfulInteractionRequest) 
 
 
 def _both(subject: Subject, prompt: str | None) -> tuple[dict[str, Any], str]:
-    """Return the picture of an explanation as ``interaction`` takes it, and the prompt: by default the first explained one. Raises Problem
-    422 unless the model is a CLIP model.
+    """Return the picture of an explanation in the form that ``interaction`` takes, and ``prompt``, or if that is None the first explained
+    prompt. Raises Problem 422 unless the model is a CLIP model.
     """
     if subject.model.kind != "clip":
         detail = f"{subject.document['model']} compares no picture with words."
@@ -115,7 +115,7 @@ class AlikeRequest(InteractionSettings):
 
 
 class OfTwo(Study):
-    """The answer of a study on two explanations."""
+    """The answer of a study on two explanations, with the id of the second one."""
 
     other: str = Field(description="The id of the explanation of the other input.")
 

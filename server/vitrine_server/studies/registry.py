@@ -20,16 +20,16 @@ Run = TypeVar("Run", bound=Callable[..., dict[str, Any]])
 class StudyKind:
     """A kind of study: how it is asked over HTTP, what answers it, and what it costs.
 
-    path    its address. With ``{id}`` it is about a stored explanation, and ``run`` gets its :class:`Subject`, then the question; else it
-            is about the model that the form names, and ``run`` gets the question, the model, a function that returns whether to stop, and
-            one that is told how many inputs of how many the model has answered.
+    path    the address of the call. With ``{id}`` it is about a stored explanation, and ``run`` gets its :class:`Subject`, then the
+            question; else it is about the model that the form names, and ``run`` gets the question, the model, a function that returns
+            whether to stop, and one that is told how many inputs of how many the model has answered.
     run     returns the answer as JSON. It may raise ExplainerError (answered 422) and Problem. Its name and docstring describe the call.
-    answer  the model of the answer; of the answer about an explanation a class that derives from ``Study`` of the schemas
-    form    the model of what is sent; None for a study without a question
+    answer  the pydantic model of the answer; for a study of an explanation it derives from ``Study`` of the schemas
+    form    the pydantic model of the request's body; None for a study without a question
     weight  what may run between two of its passes, see :class:`Task`; or a function of the question
     cost    its name in the table of costs, by which the duration of the next one is estimated (empty for none), or a function of the
             question
-    read    makes the question of the form, where that is not the form itself. It may raise Problem.
+    read    function from the form to the question; None: the question is the form itself. It may raise Problem.
     others  returns the ids of further explanations of the same model, whose inputs follow the question as arguments of ``run``
     tag     the group of calls in which OpenAPI lists it
     route   the route class, by which the size of a form is limited
@@ -47,7 +47,7 @@ class StudyKind:
     route: type[BodyRoute]
 
     def task(self, work: Work, question: Any, visitor: Visitor) -> Task:
-        """Make the task of a study with this question, for the queue."""
+        """Make the task of a study for the queue: ``work``, with the weight and the cost that this ``question`` has, for ``visitor``."""
         weight = self.weight if isinstance(self.weight, int) else self.weight(question)
         return Task(work, weight, self.cost if isinstance(self.cost, str) else self.cost(question), visitor)
 

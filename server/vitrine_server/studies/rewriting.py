@@ -48,8 +48,8 @@ def rewrite(source: Mapping[str, Any], replace: Mapping[int, str]) -> Rewritten:
 
 
 def find_again(removed: Sequence[int], written: Rewritten, tokens: Sequence[Any]) -> list[int]:
-    """Find the ``removed`` tokens of the old text in the new text, and return their indices among its ``tokens``. Raises Problem 422 if one
-    does not exist there.
+    """Find the ``removed`` tokens (indices) of the old text in the new text ``written``, and return their indices among its ``tokens``.
+    Raises Problem 422 if one does not exist there.
     """
     tokens_at = defaultdict(list)
     for i, token in enumerate(tokens):

@@ -83,21 +83,23 @@ def answer_to(
     cancelled: Callable[[], bool],
     tell: TellAnswers,
 ) -> dict[str, Any]:
-    """Answer a study of an explanation in the process of the model, with its ``id`` and ``notes``."""
+    """Run a study of an explanation in the process of the model: call ``run`` with the subject of ``past`` and these ``arguments``, and
+    return its answer with the explanation's ``id`` and ``notes``.
+    """
     subject = subject_of(past, model, cancelled, tell)
     answer = run(subject, *arguments)
     return {"id": past.document["id"], **answer, "notes": subject.notes}
 
 
 def past_input(document: dict[str, Any], services: Services) -> PastInput:
-    """Read an explanation and its input from the store, for a study of it."""
+    """Return an explanation, given by its ``document``, together with the input of its model from the store, for a study of it."""
     tensors = stored_file(document["id"], TENSORS_FILE, services)
     return PastInput(document, tensors, stored_file(document["id"], COPY, services) if tensors is None else None)
 
 
 def subject_of(past: PastInput, model: Any, cancelled: Callable[[], bool], tell: TellAnswers) -> Subject:
-    """Make the subject of a study, in the process of the model: the view of the model, and the input that it was given. Raises Problem 409
-    if the weights have changed.
+    """Make the subject of a study of the explanation ``past``, in the process of ``model``: the model on the side that was explained, and
+    its input. Raises Problem 409 if the weights have changed.
     """
     document = past.document
     if model.weights_digest != document["weights_digest"]:
@@ -120,8 +122,8 @@ def subject_of(past: PastInput, model: Any, cancelled: Callable[[], bool], tell:
 
 
 def _prepared_again(past: PastInput, model: Any, labels: list[str], notes: list[str]) -> dict[str, Tensor]:
-    """Prepare the input again for an explanation made before inputs were kept, from its text or picture; adds a note if the numbers may
-    differ.
+    """Return the input tensors of an explanation made before inputs were kept, prepared again from its text or picture; a note is added to
+    ``notes`` if the numbers may differ. Raises Problem 409 if the picture was not kept.
     """
     input_json = past.document["input"]
     if input_json["kind"] == "text":

@@ -14,7 +14,9 @@ SignalKind = Literal["gradient", "relevance"]
 
 @dataclass(frozen=True)
 class RuleChoice(Record):
-    """One choice of a rule for operators of a kind: its name in rules (``value``), its title, and what it does (``says``)."""
+    """One choice that rules can make for a kind of operator: its name in rules (``value``), its title, a sentence on its effect (``says``),
+    and whether such a rule must carry gradients or relevance.
+    """
 
     value: str | bool
     title: str

@@ -46,7 +46,7 @@ class LinearChoice(Choice):
 
     @abstractmethod
     def map(self, linear: LinearMapOperand, signal: Tensor) -> Tensor:
-        """Return the signal at the input of a linear map."""
+        """Return the signal at the input of a linear map, from ``signal`` at its output."""
 
     @abstractmethod
     def sum(self, total: Sum, signal: Tensor) -> tuple[Tensor, Tensor]:
@@ -58,7 +58,7 @@ class LinearChoice(Choice):
 
     @abstractmethod
     def pool(self, pool: PoolOperand, signal: Tensor) -> Tensor:
-        """Propagate a signal through a sum, a mean or a pool."""
+        """Return the signal at the input of a sum, a mean or a pool, from ``signal`` at its output."""
 
     @abstractmethod
     def factor_of_constant(self, constant: Tensor, signal: Tensor) -> Tensor:
@@ -77,15 +77,21 @@ class LinearChoice(Choice):
     # What follows is applied to a signal before the choice of attention or of normalisation gets it.
 
     def matmul(self, product: MatrixProduct, signal: Tensor) -> Tensor:
-        """Return the signal at a matrix product that its factors are to share."""
+        """Return the signal at the output of a matrix product that is to be divided between its factors: here unchanged; some choices damp
+        it first.
+        """
         return signal
 
     def normaliser(self, quotient: NormaliserOperand, signal: Tensor) -> Tensor:
-        """Return the signal at the output of linear attention that its operands are to share."""
+        """Return the signal at the output of linear attention that is to be divided between dividend and normaliser: here unchanged; some
+        choices damp it first.
+        """
         return signal
 
     def norm(self, norm: Normalisation, signal: Tensor) -> Tensor:
-        """Return the signal before a normalisation's own choice, after accounting for its bias."""
+        """Count the bias of a normalisation as a bias term, and return the signal at its output, to which the choice for normalisations is
+        then applied; some choices change the signal first.
+        """
         if norm.bias is not None:
             norm.account(signal, norm.bias)
         return signal

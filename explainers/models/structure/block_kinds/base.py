@@ -63,7 +63,7 @@ class BlockKind(ABC):
     name           name of the kind
     no_attention   the reason why there is no attention map over all tokens, as the end of a sentence
     no_residual    the reason why attention is not added to a residual stream
-    no_positions   why position embeddings cannot be told from patches
+    no_positions   why position embeddings cannot be distinguished from patches
     no_removal     why patches can neither be removed nor be zeroed among the tokens, only be painted in the image
     attention_note a note for maps that read attention
     falls_short    what does not work for the kind, and why: a line of docs/families.md with its models and its sentence

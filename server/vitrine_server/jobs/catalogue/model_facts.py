@@ -22,7 +22,7 @@ Place = Literal["device", "host"]
 
 @dataclass(frozen=True)
 class ResidentModel(Record):
-    """Where a loaded model is, its device, and the bytes of its weights."""
+    """Where a loaded model is now (on its device or in the machine's memory), its device, and the bytes of its weights."""
 
     place: Annotated[Place, describe("`device`, or `host` for the memory of the machine: then it moves back when it is asked.")]
     device: Annotated[str, describe("On which it computes.")]

@@ -31,7 +31,7 @@ SEND_HUB_NAME = "Send a name from /api/models, or timm/<name>, hf/<organisation>
 
 @dataclass(frozen=True, kw_only=True)
 class ListedModel(Record, name="Model"):
-    """One model as the list of models shows it."""
+    """One model in the list of models: its name, title and description, its state, and what is known of its weights and its download."""
 
     name: str
     kind: Annotated[str | None, describe("null where it is not known yet.", kind=ModelKind | None)]
@@ -231,7 +231,7 @@ class ModelRegistry:
             del self._entries[name]
 
     def tell(self, entry: ModelEntry, name: str, data: Any) -> None:
-        """Publish a loading event of ``entry``."""
+        """Publish an event of loading ``entry``, called ``name`` and with ``data`` as its JSON."""
         with self._lock:
             entry.feed.publish(event(entry.events, name, data))
             entry.events += 1
@@ -260,8 +260,9 @@ class ModelRegistry:
                 entry.facts, entry.state, entry.resident = None, "available", None
 
     def note_residents(self, host: int, models: Mapping[str, ResidentModel], dropped: set[str]) -> None:
-        """Note which models a host (a number that stands for it) holds now, by name, and where their weights are. Those that it
-        ``dropped`` are released, unless another host holds them; those that were lost with its process are not, and are loaded again.
+        """Record which ``models`` a host holds now, by name, and where their weights are; ``host`` is a number that identifies it. Those
+        that it ``dropped`` are released, unless another host holds them; those that were lost with its process are not, and are loaded
+        again.
         """
         with self._lock:
             self._held_by[host] = frozenset(models)

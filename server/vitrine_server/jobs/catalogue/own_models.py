@@ -27,7 +27,9 @@ _SEND_FILES = "Send weights (.safetensors, .pth, .pt, .ckpt, .tar) and the .json
 
 @dataclass
 class Upload:
-    """The files of a model that a visitor is sending, and their folder."""
+    """An upload of a model's files by a visitor: its folder, its owner, the number and size of its files so far, and the names of files
+    that were not kept.
+    """
 
     id: str
     folder: Path

@@ -78,7 +78,10 @@ class HostProcess:
         return cast("Result", value)
 
     def _exchange(self, connection: Connection, step: tuple[int, str, Any], watch: Watch, has_begun: bool) -> tuple[str, Any]:
-        """Send a step of a request and return the answer of the process."""
+        """Send a step of a request (its number, "ask", "reply" or "close", and a value) through ``connection`` and return the answer of the
+        process. Raises HostLostError if the process has ended, or if ``watch``, called with the seconds of silence, returns a Problem: then
+        the process is killed.
+        """
         if connection is not self._connection:  # another request has detected the end
             assert self._last_problem is not None
             raise HostLostError(self._last_problem, is_guilty=False)
@@ -161,7 +164,9 @@ def _ending(code: int | None) -> str:
 
 
 def _serve(connection: Connection, make_host: Callable[[], ModelHost], logs: tuple[str, str]) -> None:
-    """The main function of the process: answer the server until it closes the connection."""
+    """Make a host and answer the server's requests to it until the connection is closed: the main function of a process of models. ``logs``
+    is the level and format of its log.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl+C is for the server, which then ends this process
     threading.Thread(target=_end_with_server, daemon=True).start()
     set_up_log(*logs)
@@ -178,7 +183,9 @@ def _serve(connection: Connection, make_host: Callable[[], ModelHost], logs: tup
 
 
 def _step(host: ModelHost, streams: dict[int, Stream[Any]], number: int, kind: str, value: Any) -> bytes:
-    """Let a request work until its next message; return the pickled answer to the server."""
+    """Carry out one step of the request ``number`` on the host: begin it ("ask"), pass it a reply, or end it ("close"). Return the pickled
+    answer to the server: the request's next message, its result, or its error.
+    """
     try:
         if kind == "close":
             streams.pop(number).close()

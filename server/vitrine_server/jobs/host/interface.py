@@ -29,7 +29,7 @@ class HostRequest(Generic[Result]):
 @dataclass(frozen=True)
 class LoadRequest(HostRequest[ModelFacts]):
     """A request to load a model by name, or from the ``place`` of an upload; ``open_options`` are arguments of ``explainers.open``. The
-    result is what the model is.
+    result is the facts of the model.
     """
 
     name: str
@@ -68,7 +68,7 @@ class StudyRequest(HostRequest[dict[str, Any]]):
 
 @dataclass(frozen=True)
 class Begun:
-    """The first message of every request: the host has begun."""
+    """The first message of every request: the host has begun to work on it."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class LoadStage:
 
 @dataclass(frozen=True)
 class Pause:
-    """A message that the host stands between two passes. The reply is whether to stop."""
+    """A message that the host is between two forward passes and can stop there. The reply is whether to stop."""
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ Stream = Generator[Message, Reply, Result]
 
 
 class Host(Protocol):
-    """The loaded models of one thread or process, as one thread of the server asks for work on them.
+    """The loaded models of one thread or process, on which one thread of the server requests work.
 
     Requests are independent of each other: while one waits for a reply, others may be asked and answered. Only one computes at a time.
 
@@ -163,7 +163,7 @@ class Host(Protocol):
         """Begin a request and yield its messages. Raises HostLostError if the process ends, or ``watch`` has it killed."""
 
     def look_after(self) -> None:
-        """Do the chores of an idle host."""
+        """Do the regular chores of a host that has no request, such as noticing that its process has ended."""
 
     def close(self) -> None:
         """End its threads or its process, and drop its models. The next request starts another one."""
@@ -182,8 +182,8 @@ class HostLostError(Exception):
 
 
 def follow(stream: Stream[Result], handle: Callable[[Message], Reply]) -> Result:
-    """Follow a request to its end: reply to each message with what ``handle`` returns, and return the result. If ``handle`` raises, the
-    host stops at this message.
+    """Follow ``stream``, the messages of a request, to its end: reply to each message with what ``handle(message)`` returns, and return the
+    request's result. If ``handle`` raises, the host stops at this message.
     """
     reply = None
     with closing(stream):

@@ -70,7 +70,9 @@ class ModelHost:
     _threads: WorkThreads = field(default_factory=WorkThreads)
 
     def __post_init__(self) -> None:
-        """Share the memory for models out among the processes that hold them."""
+        """Set how much of a device's memory the models of this host may take: the share in the settings, divided by the number of hosts on
+        it.
+        """
         device = device_named(None if self.settings.device == "auto" else self.settings.device)
         hosts = self.settings.workers if device.type == "cpu" else 1  # a GPU has one
         self._models = Residency(self.settings.model_memory / hosts)
@@ -121,7 +123,9 @@ class ModelHost:
 
     @contextmanager
     def _using(self, name: str, tell: Tell) -> Iterator[Any]:
-        """Return a loaded model inside this context, on its device; others may have to make room."""
+        """Return the loaded model ``name`` inside this context, on its device; other models may be moved away to make room for it, and
+        ``tell`` reports where models are.
+        """
         try:
             with self._models.using(name) as model:
                 self._tell_residents(tell)
@@ -190,15 +194,14 @@ class ModelHost:
         return answers[-1]
 
     def _room_next_to(self, model: Any) -> Callable[[], bool]:
-        """Return a function that has another model leave the GPU of ``model``, and returns whether there was one.
-
-        On a CPU it has none leave: they would have to be read from disk again, because one question was too large.
+        """Return a function that moves another model off the GPU of ``model``, and returns whether there was one to move. For a model on a
+        CPU the function moves none and returns False: the others would have to be read from disk again, because one question was too large.
         """
         return (lambda: False) if model.device.type == "cpu" else partial(self._models.make_room, model.device)
 
     def _pauses(self, model: Any, tell: Tell) -> Callable[[], bool]:
-        """Return a function that is called between passes: it pauses, returns whether to stop, and chooses the number of CPU threads for
-        the next pass.
+        """Return a function to be called between passes. It sends a :class:`Pause` by ``tell`` and returns the reply, whether to stop; and
+        it chooses the number of CPU threads for the next pass of ``model``.
         """
         paused = float("-inf")
 
@@ -239,7 +242,7 @@ class _Observer:
 
 
 def _tokens(explanation: Any) -> int:
-    """Return the number of tokens of the explained text, by which costs are estimated; 0 if there is no text."""
+    """Return the number of token ids in the input of an explanation, by which costs are estimated; 0 if there are none."""
     shapes = [explanation.tensors[name].shape for name in ("input_ids", "attention_mask") if name in explanation.tensors]
     return int(shapes[0].numel()) if shapes else 0
 
@@ -275,7 +278,9 @@ def _exits_as_errors() -> Iterator[None]:
 
 @contextmanager
 def _problems(kind: str, refusal: str) -> Iterator[None]:
-    """Turn any error inside this context except Cancelled into a Problem, see :func:`problem_of`."""
+    """Convert any error inside this context except Cancelled to a Problem, see :func:`problem_of`; ``kind`` is the kind of work,
+    ``refusal`` the slug for errors that the library explains.
+    """
     try:
         with _exits_as_errors():
             yield

@@ -28,9 +28,9 @@ class _Held:
 class Residency:
     """The loaded models of one host by name, in the order of their last use.
 
-    Their weights may take ``share`` of the memory of a device. Where they would take more, the models unused for longest leave a GPU for
-    host memory, and leave host memory for good: they are loaded again from disk when somebody asks for them. A model in use never leaves,
-    so a single model may take more.
+    Their weights may take ``share`` of the memory of a device. If they would take more, the models unused for longest are moved from a GPU
+    to host memory, and from host memory they are dropped: they are loaded again from disk when they are needed. A model in use stays, so a
+    single model may take more.
     """
 
     def __init__(self, share: float, total: Callable[[torch.device], int | None] = total_memory) -> None:
@@ -79,7 +79,9 @@ class Residency:
         return {name: ResidentModel(held.place, str(held.device), held.bytes) for name, held in self._held.items()}
 
     def _bring(self, name: str, held: _Held) -> None:
-        """Move a model from host memory to its device; others make room. Raises what torch raises if it does not fit alone either."""
+        """Move the model ``name``, which ``held`` describes, from host memory to its device; others are moved away until it fits. Raises
+        torch's error if it does not fit even alone.
+        """
         held.place = "device"
         self._fit(held.device, name)
         while True:
@@ -93,7 +95,9 @@ class Residency:
                     raise
 
     def _fit(self, device: torch.device, newest: str) -> None:
-        """Have models leave ``device``, and then host memory, until the weights there keep within the share."""
+        """Move models off ``device``, and then drop models from host memory, until the weights on each take no more than their share of it.
+        The model called ``newest`` and those in use stay.
+        """
         for full in (device, _CPU):
             total = self._total(full)
             while total is not None and self._taken(full) > self._share * total:

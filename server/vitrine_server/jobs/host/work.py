@@ -42,6 +42,6 @@ def run_with_memory_retry(work: Callable[[], None], model: str, device: str, sen
 
 
 def _shortage_of(work: Callable[[], None]) -> Exception | None:
-    """Run ``work``; return the error if memory was short, after freeing what it had made, else None."""
+    """Run ``work()``; return the error if memory was short, after freeing what it had made, else None."""
     tried = attempt(work)
     return None if isinstance(tried, Ran) else tried

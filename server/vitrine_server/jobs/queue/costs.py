@@ -133,7 +133,9 @@ def _grows_with_tokens(method: Mapping[str, Any]) -> bool:
 
 
 def _passes(method: Mapping[str, Any], spec: Spec, tokens: int, blocks: int) -> float | None:
-    """Return the number of forward passes that a method is worth, read from its declared ``passes``; None if they cannot be read."""
+    """Return how many forward passes the method of a spec costs, computed from its declared ``passes``, such as "1 forward, 1 backward",
+    with the spec's options, so many ``tokens`` and ``blocks``; None if the text cannot be read.
+    """
     numbers: dict[str, float] = {"tokens": tokens, "blocks": blocks, "layers": blocks}
     for option in method.get("options", ()):
         if isinstance(option["default"], int | float):

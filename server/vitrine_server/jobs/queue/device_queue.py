@@ -19,7 +19,8 @@ SLICE = 1.0
 
 @dataclass
 class DeviceQueue:
-    """The models to load, studies and explanations that wait for a device. The caller holds the lock of the scheduler.
+    """The queue of one device: the models to load, and the studies and explanations that wait for it. The caller holds the lock of the
+    scheduler.
 
     is_ready  returns whether a model is loaded, or has failed to load
     is_quick  returns whether the next map of an explanation is estimated to be quick
@@ -47,9 +48,9 @@ class DeviceQueue:
         self._used[visitor.turn] = self._used.get(visitor.turn, 0.0) + seconds
 
     def take(self, below: int = EVERYTHING) -> WorkItem | None:
-        """Remove and return the next item lighter than ``below``; None if there is none. The order is: models that somebody waits for,
-        short studies, new explanations, studies of few passes, explanations that have begun, studies of many passes, embedded models that
-        nobody has asked for. Among explanations those of the visitor come first who has used the device least.
+        """Remove and return the next item whose weight is less than ``below``; None if there is none. The order is: models that somebody
+        waits for, short studies, new explanations, studies of few passes, explanations that have begun, studies of many passes, embedded
+        models that nobody has asked for. Among explanations those of the visitor come first who has used the device least.
 
         Below ``FEW_PASSES`` only short studies and explanations whose next map is quick are taken.
         """

@@ -128,8 +128,8 @@ class Runner(threading.Thread):
             log.info("loaded %s on %s", entry.name, entry.facts.device)
 
     def _follow(self, request: HostRequest[Result], watch: Watch, handle: Callable[[Message], Reply] = lambda _: None) -> Result:
-        """Ask the host, reply to its messages with what ``handle`` returns, and return the result. The registry is told which models the
-        host holds and which it dropped.
+        """Send ``request`` to the host, reply to its messages with what ``handle(message)`` returns, and return the result. The registry is
+        told which models the host holds and which it dropped.
         """
 
         def handle_each(message: Message) -> Reply:
@@ -186,12 +186,12 @@ class Runner(threading.Thread):
     # --- lighter items between two passes -------------------------------------------------------------------------------
 
     def _now(self) -> float:
-        """Return a time in seconds, of a clock that stops for an item while lighter items run between its passes."""
+        """Return the time in seconds of a clock that leaves out the time in which other items ran between the passes of the current one."""
         return time.monotonic() - self._in_between
 
     def _let_pass(self, below: int, quick: bool) -> bool:
-        """Run one item lighter than ``below`` between two passes of the open one; return False if none waits. With ``quick`` an explanation
-        gets a short turn.
+        """Run one waiting item whose weight is less than ``below``, while the item that is being run pauses between two of its passes;
+        return False if no such item waits. With ``quick`` an explanation gets a short turn.
         """
         task = self._scheduler.take(below)
         if task is None:
@@ -204,8 +204,9 @@ class Runner(threading.Thread):
     def _watch(
         self, limit_passed: Callable[[], Problem | None], is_unwanted: Callable[[], bool] = lambda: False, longest: float | None = None
     ) -> Watch:
-        """Make the watch of a call, which has the host killed after ``longest`` seconds of silence (None: as the settings say), and after
-        ``GRACE`` seconds if the work is unwanted or over its time.
+        """Make the watch of a request: a function from the seconds for which the host has been silent to the Problem for which it is to be
+        killed, or None. It returns one after ``longest`` seconds (None: as the settings say), and after ``GRACE`` seconds if
+        ``is_unwanted()`` is true or ``limit_passed()`` returns a Problem.
         """
         most = self._settings.silence_seconds if longest is None else longest
 

@@ -169,8 +169,8 @@ class Scheduler:
     # --- for the runners -------------------------------------------------------------------------------------------------
 
     def take(self, below: int = EVERYTHING) -> WorkItem | None:
-        """Remove and return the next item lighter than ``below``, or None, see :meth:`DeviceQueue.take`; an explanation then counts as
-        running.
+        """Remove and return the next item whose weight is less than ``below``, or None, see :meth:`DeviceQueue.take`; an explanation then
+        counts as running.
         """
         with self.change:
             task = self._queue.take(below)
@@ -211,7 +211,9 @@ class Scheduler:
         return False
 
     def withdraw(self, explanation_id: str) -> None:
-        """Drop a waiting job that another process has taken; a job that has been taken from the queue stays."""
+        """Drop the waiting job with this id, because another process makes its explanation; a job that has been taken from the queue
+        already stays.
+        """
         with self.change:
             job = self._live.get(explanation_id)
             if job in self._queue.jobs:

@@ -56,7 +56,9 @@ class Turn:
         self.spec: str | None = None
 
     def handle(self, message: Message) -> Reply:
-        """Store what the host has made, or reply to its question. Raises the Problem for which it must stop."""
+        """Handle a message of the host: store the answer or map in it, or return the reply to its question (whether to stop, which method
+        is next). Raises the Problem for which the host must stop.
+        """
         match message:
             case Pause():
                 return self._cancelled()
@@ -164,7 +166,7 @@ def facts_name(job: Job) -> str:
 
 
 def is_slow(spec: str, job: Job, facts: ModelFacts) -> bool:
-    """Return whether a method is declared slow and its estimated cost, if there is one, confirms it."""
+    """Return whether the method of ``spec`` is declared slow and the estimated seconds of its maps for this job, if known, confirm it."""
     method_name = parse(spec, blocks=facts.blocks).method.name
     is_declared = any(method["slow"] for method in facts.methods if method["name"] == method_name)
     return is_declared and job.costs.get(spec, SLOW_SECONDS) >= SLOW_SECONDS

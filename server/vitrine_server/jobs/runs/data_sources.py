@@ -65,7 +65,8 @@ def without_paths(problem: ExplainerError, *folders: Path | None) -> ExplainerEr
 
 @dataclass
 class DataCatalogue:
-    """The data sets by name. Any thread may call.
+    """The data sets on which models can be measured, by name: those that ship, those of the operator, and those that visitors sent. Any
+    thread may call.
 
     folders    name -> folder of the data sets that the operator named
     find_sent  returns the source of this name that a visitor sent; None if there is none

@@ -26,7 +26,7 @@ from vitrine_server.jobs.runs.sent_data import PREFIX
 
 @dataclass(frozen=True)
 class MeasurableDataset(Record):
-    """A data set, and the reason if a model cannot be measured on it."""
+    """A data set, what is known of its inputs, and the reason if a model cannot be measured on it."""
 
     name: str
     title: str

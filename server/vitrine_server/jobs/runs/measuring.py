@@ -102,7 +102,7 @@ def option_choices(facts: ModelFacts, data: Dataset) -> dict[str, list[RunOption
 
 
 def _no_reason(value: str) -> None:
-    """Return None, whatever the value: it can be chosen."""
+    """Return None for every value of an option: there is no reason why it could not be chosen."""
 
 
 def check(model: explainers.Model, wanted: Mapping[str, Any]) -> dict[str, Any]:
@@ -127,8 +127,9 @@ def evaluate(
     tell: Callable[[int, int], None],
     cancelled: Callable[[], bool],
 ) -> bool:
-    """Measure the request ``wanted`` (with the ``source`` of its data) in ``folder``, and write its reports; return False if it was stopped
-    before its end. Raises ExplainerError, without any path in its message, for what cannot be measured.
+    """Measure ``model`` as the request ``wanted`` says (which has the source of its data), and write rows and reports into ``folder``;
+    return False if ``cancelled()`` stopped it before its end. ``tell`` is called with the numbers of inputs done and in total. Raises
+    ExplainerError, without any path in its message, for what cannot be measured.
     """
     from explainers.evaluation.measuring import EvaluationSetup
     from explainers.evaluation.plan import make_plan

@@ -25,7 +25,7 @@ State = Literal["waiting", "running", "done", "stopped", "failed"]
 
 @dataclass(frozen=True, kw_only=True)
 class RunProgress(Record, name="Run"):
-    """A run and its progress. The fields of its request come before these."""
+    """A run and its progress: its state, the inputs done and in total, and the time left. The fields of its request come before these."""
 
     id: str
     title: Annotated[str, describe("That of its data set.")]
@@ -100,7 +100,9 @@ class RunState:
 
     @property
     def loses_nothing(self) -> bool:
-        """True if this turn measured something and all of it is on the disk: rows are written in parts."""
+        """True if the turn could end now without losing work: it measured something, and all of it is on the disk, where rows are written
+        in parts.
+        """
         measured = 0 if self.turn_began is None else self.done - self.turn_from
         return measured > 0 and measured % inputs_in_part(self.total) == 0
 

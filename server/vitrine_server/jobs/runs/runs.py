@@ -51,12 +51,14 @@ def _measure(
     cancelled: Callable[[], bool],
     tell: TellAnswers,
 ) -> dict[str, Any]:
-    """Measure a run in the process of its model; return whether it finished."""
+    """Measure the request ``wanted`` with ``model``, in the model's process; return ``{"finished": whether it reached its end}``."""
     return {"finished": evaluate(model, wanted, folder, tell, cancelled)}
 
 
 def _check(wanted: Mapping[str, Any], model: Any, cancelled: Callable[[], bool], tell: TellAnswers) -> dict[str, Any]:
-    """Check a run in the process of its model and return its plan; raises what the run is refused for."""
+    """Check the request ``wanted`` for ``model``, in the model's process, and return the plan of the run as JSON. Raises ExplainerError for
+    a run that is refused.
+    """
     return check(model, wanted)
 
 
@@ -210,7 +212,9 @@ class RunController:
         return run
 
     def _take_turn(self, run: RunState, entry: ModelEntry, wanted: Mapping[str, Any]) -> None:
-        """Queue one turn of a run, in which it continues after its last input."""
+        """Queue one turn of a run on the model of ``entry``, in which it continues after its last input; the turn ends early if others
+        wait.
+        """
         study = Study(entry, Task(partial(_measure, wanted, run.folder), BACKGROUND, visitor=run.visitor))
 
         def tell(done: int, total: int) -> None:

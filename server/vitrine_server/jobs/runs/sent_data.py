@@ -64,7 +64,7 @@ class SentData:
             shutil.rmtree(self._folder(name), ignore_errors=True)
 
     def sweep(self) -> None:
-        """Remove data sets older than an hour that no run needs, and incomplete uploads."""
+        """Remove data sets and incomplete uploads that are older than an hour and that no unfinished run needs."""
         if not self._home.is_dir():
             return
         now = time.time()
