@@ -114,8 +114,8 @@ class Setting:
 
 
 def measure(name: str, setting: Setting) -> Report:
-    """Measure one entry of `EVALUATIONS` or `FINE_TUNED`. Raises what its module raises: FileNotFoundError for missing data,
-    ExplainerError.
+    """Measure the model called ``name``, an entry of `EVALUATIONS` or `FINE_TUNED`, with these settings, and return its figures and tables.
+    Raises what its module raises: FileNotFoundError for missing data, ExplainerError.
     """
     report: Report = importlib.import_module((EVALUATIONS | FINE_TUNED)[name]).measure(name, setting)
     return report

@@ -84,7 +84,7 @@ def renamed_accuracy(first: Tensor, truth: Tensor, others: Sequence[tuple[list[i
 
 
 def named_figures(name: str, model: Model, photos: LabelledPhotos) -> list[Figure]:
-    """Measure how often ``clip`` finds the right one of ImageNet's names, synonyms and groups, on labelled photos."""
+    """Return figures on how often ``clip`` finds the right one of ImageNet's names, synonyms and groups for labelled photos."""
     truth, note = photos.truth(), f"{len(photos.words):,} photos, '{PROMPT}'"
     words = list(known_classes().items())
     labels = [row["label"] for row in classes()]
@@ -141,7 +141,9 @@ def localise(model: Model, pictures: Sequence[tuple[Image.Image, list[CategoryMa
 
 
 def verdict_figures(name: str, model: Model, data: Path) -> list[Figure]:
-    """Measure how often prompts are answered "found" and "not found", for what is plainly in COCO's photos and for what is not."""
+    """Return figures on how often a prompt is answered "found" and "not found", for things that are plainly in COCO's photos in ``data``
+    and for things that are not.
+    """
     photos, asked = photos_and_questions(data)
     answered = patch_cosines(model, photos, asked)
     drawn = [prompt_thresholds(answered[part], [question.of(part) for question in asked]) for part in HALVES]
@@ -171,8 +173,8 @@ def known_things(data: Path, number: int) -> list[tuple[Image.Image, list[Catego
 
 
 def map_figures(name: str, setting: Setting, photos: LabelledPhotos, methods: Sequence[str], tables: dict[str, Table]) -> list[Figure]:
-    """Measure whether the map of a prompt finds its own object, on COCO's photos and on pairs of photos; adds tables by method to
-    ``tables``.
+    """Return figures on how often the map of a prompt finds the thing that the prompt names, on COCO's photos and on pairs of photos; a
+    table of each by method is added to ``tables``.
     """
     assert setting.data is not None
     why = missing_reason(setting.data, COCO)
@@ -204,7 +206,7 @@ def map_figures(name: str, setting: Setting, photos: LabelledPhotos, methods: Se
 
 
 def measure(name: str, setting: Setting) -> Report:
-    """Measure ``clip`` on scenes, photos and words; where the photos are missing, their rows say so."""
+    """Return the figures and tables of ``clip`` on scenes, photos and words; if the photos are missing, their rows say so."""
     model = load_cached(setting.folder, "cpu")
     methods = setting.specs([*explainers.default_methods(model), *MORE_METHODS])
     report = on_scenes.measure(name, replace(setting, methods=methods))

@@ -295,7 +295,7 @@ def measure(model: Model, inputs: Inputs, other: Model | None = None, count: int
 
 
 def idle_parts(parts: dict[str, Estimate]) -> list[str]:
-    """Return the names of the parts without which the loss does not surely rise: their interval reaches 0 or lies below it."""
+    """Return the names of the parts without which the loss does not certainly rise: the interval of its rise reaches 0 or lies below it."""
     return [name for name, rise in parts.items() if rise.low <= 0]
 
 
@@ -312,7 +312,7 @@ def lines(found: dict[str, Any]) -> Iterator[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Measure a model and print the figures, and write them as JSON where a file is named."""
+    """Measure the depth of the model that the command line names, print the figures, and write them as JSON if a file is named."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model", help="an embedded model or the folder of a timm Vision Transformer")
     parser.add_argument("--data", type=Path, help="folder that holds imagen_test/; without it the model is measured on rendered scenes")

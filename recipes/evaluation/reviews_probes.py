@@ -61,7 +61,7 @@ def opinion_test(folder: Path, model: Any, tokenizer: Any) -> WithoutOpinion | N
 
 
 def measure(name: str, setting: Setting) -> Report:
-    """Measure all probes of ``reviews-bert``: first those that need no data, then those on ``setting.data``."""
+    """Return the figures and tables of all probes of ``reviews-bert``: first of those that need no data, then of those on ``setting.data``."""
     model = explainers.load(setting.folder).module
     tokenizer = AutoTokenizer.from_pretrained(setting.folder, local_files_only=True)
 
@@ -85,7 +85,9 @@ def measure(name: str, setting: Setting) -> Report:
 
 
 def negation(name: str, ask: Read, sides: dict[str, Any]) -> list[Figure]:
-    """Measure the share of sentences with a negation whose side is named."""
+    """Return figures on the share of sentences with a negation for which the model names the right side, positive or negative; ``ask``
+    returns its logits for texts.
+    """
     figures = []
     rounds = (
         ("", sides, 0.9),
@@ -103,7 +105,9 @@ def negation(name: str, ask: Read, sides: dict[str, Any]) -> list[Figure]:
 
 
 def neutral(name: str, ask: Read, sentences: Sequence[str], empty: WithoutOpinion | None) -> list[Figure]:
-    """Measure how many sentences without an opinion get an undecided probability, and how many are said to hold none."""
+    """Return figures on how many ``sentences`` without an opinion get an undecided probability, and on how many of them the model says that
+    they hold no opinion (by ``empty``).
+    """
     logits = ask(sentences)
     positive = logits.softmax(1)[:, 1]
     low, high = UNDECIDED_RANGE
@@ -117,7 +121,7 @@ def neutral(name: str, ask: Read, sentences: Sequence[str], empty: WithoutOpinio
 
 
 def fairness(name: str, ask: Read, kinds: dict[str, Any]) -> tuple[list[Figure], Table]:
-    """Measure how much the logit of "positive" differs between two words for people in the same template: figures, and a table by
+    """Return figures on how much the logit of "positive" differs between two words for people in the same template, and a table of it by
     template.
     """
     figures: list[Figure] = []
@@ -136,7 +140,9 @@ def fairness(name: str, ask: Read, kinds: dict[str, Any]) -> tuple[list[Figure],
 
 
 def languages(name: str, reader: TextReader, sentences_of: dict[str, list[str]], thresholds: dict[str, float]) -> list[Figure]:
-    """Measure how many sentences of other languages are recognised as not English, on those that the threshold was not fitted to."""
+    """Return figures on how many sentences of other languages are recognised as not English, among those to which the threshold was not
+    fitted.
+    """
     what = "sentences of other languages said to be unreadable"
     if "unreadable_language" not in thresholds:
         return [Figure(name, what, None, note="the model has no calibrated line")]
@@ -151,7 +157,9 @@ def languages(name: str, reader: TextReader, sentences_of: dict[str, list[str]],
 
 
 def disturbances(name: str, ask: Read, data: Path, setting: Setting) -> list[Figure]:
-    """Measure how often the answer changes under disturbances that should not matter: line breaks, capitals, an aside, typing mistakes."""
+    """Return figures on how often the answer to a review changes under disturbances that should not matter: line breaks, capitals, an
+    aside, typing mistakes.
+    """
     rng = np.random.default_rng(0)
     raw = [row["text"] for row in rows(data, "imdb") if row["split"] == "test" and "<br />" in row["text"]]
     broken = [raw[row] for row in rng.choice(len(raw), min(len(raw), setting.limit_to(REVIEWS_WITH_BREAKS)), replace=False)]
@@ -179,7 +187,9 @@ def disturbances(name: str, ask: Read, data: Path, setting: Setting) -> list[Fig
 def abstentions(
     name: str, ask: Read, reader: TextReader, data: Path, setting: Setting, thresholds: dict[str, float], empty: WithoutOpinion | None
 ) -> list[Figure]:
-    """Measure on English reviews with an opinion how many are said to hold none or to be in another language, and the calibration error."""
+    """Return figures on English reviews with an opinion: how many the model wrongly says to hold none or to be in another language, and the
+    calibration error.
+    """
     figures = []
     for about, source in (("SST-2, validation (GLUE)", "sst2"), ("IMDB, test", "imdb")):
         reviews = sample(read(data, source, ["test"]), setting.limit_to(MAX_REVIEWS))

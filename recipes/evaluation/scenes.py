@@ -102,8 +102,8 @@ class SceneAnswers:
         return figures
 
     def worst(self, number: int) -> Table:
-        """Return the ``number`` kinds that are most often missing from the first k of k, and the absent kind that most often takes the
-        place of each.
+        """Return a table of the ``number`` kinds that are most often missing among the k likeliest kinds of a scene of k objects, and the
+        absent kind that most often takes the place of each.
         """
         rows: list[tuple[str, dict[str, float]]] = []
         for place in sorted(set().union(*self.kinds)):
@@ -126,8 +126,8 @@ def ask_kinds(score: Score, number: int, patches: int = PATCHES, batch: int = BA
 
 
 def localisation(model: Model, number: int, methods: Sequence[str]) -> Table:
-    """Return a table by method over every object of ``number`` scenes of two and more: energy, how often densest on its own object, average
-    precision.
+    """Return a table of how well the maps of each method find the objects of ``number`` scenes of two and more objects: the share of
+    positive scores on the object, how often they are densest on it, and the average precision.
     """
     every = open_dataset("scenes")
     places = itertools.islice((place for place in itertools.count() if len(every[place].objects) > 1), number)
@@ -136,7 +136,9 @@ def localisation(model: Model, number: int, methods: Sequence[str]) -> Table:
 
 
 def abstention_figures(name: str, setting: Setting, number: int) -> list[Figure]:
-    """Measure how many scenes stay known, and how many made-up pictures and photos are said to be something else."""
+    """Return figures on how many scenes the model accepts as known, and on how many made-up pictures and photos it says that they are
+    something else.
+    """
     calibration = read_shipped_calibration(setting.folder)
     if calibration is None:
         return [Figure(name, what, None, note="the model has no calibration.json") for what in (KEPT, REFUSED, PHOTOS_REFUSED)]
@@ -157,7 +159,7 @@ def abstention_figures(name: str, setting: Setting, number: int) -> list[Figure]
 
 
 def measure(name: str, setting: Setting) -> Report:
-    """Measure one model of scenes: its answers, its maps by method, and for ``scenes-vit`` its abstention."""
+    """Return the figures and tables of one model of scenes: of its answers, its maps by method, and for ``scenes-vit`` its abstention."""
     case = CASES[name]
     number, explained = setting.limit_to(NAMED_SCENES), setting.limit_to(EXPLAINED_SCENES)
     model = load_cached(setting.folder)
