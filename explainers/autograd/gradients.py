@@ -48,11 +48,13 @@ def gamma(
 
 
 def stabilise(denominator: Tensor, epsilon: float) -> Tensor:
-    """Move a denominator away from zero by ``epsilon``, in the direction of its sign."""
+    """Return a denominator moved away from zero by ``epsilon``, in the direction of its sign."""
     return torch.where(denominator < 0, denominator - epsilon, denominator + epsilon)
 
 
 def damp(gradient: Tensor, y: Tensor, epsilon: float) -> Tensor:
-    """Apply LRP-ε: multiply the gradient at an output y by y / (y + ε); ε is positive whatever the sign of y, as in the published code."""
+    """Return the gradient at an output y by LRP-ε: multiplied by y / (y + ε); ε is positive whatever the sign of y, as in the published
+    code.
+    """
     total = y + epsilon
     return gradient * torch.where(total == 0, 0.0, y / torch.where(total == 0, 1.0, total))

@@ -136,9 +136,9 @@ def split_linear(
     inputs: splits.Inputs = "both",
     product: Tensor | None = None,
 ) -> Tensor:
-    """Distribute relevance through a linear map with its rounding error, see :func:`explainers.autograd.relevance.split_linear`. Its sums
-    have terms of one sign, so nothing cancels: the errors of a row spread over the inputs as relevance does, and add up as independent ones
-    do.
+    """Return the relevance at the input of a linear map, divided as by :func:`explainers.autograd.relevance.split_linear`, with its
+    estimated rounding error. The sums have terms of one sign, so nothing cancels: the errors of a row spread over the inputs as relevance
+    does, and add up as independent ones do.
     """
     out = splits.split_linear(x, weight, value_of(relevance), forward, backward, inputs, product)
     if not isinstance(relevance, RelevanceWithError):
@@ -149,7 +149,9 @@ def split_linear(
 def split_image_linear(
     pixels: Tensor, weight: Tensor, relevance: Tensor, forward: BilinearMap, backward: BilinearMap, inside: Tensor | None = None
 ) -> Tensor:
-    """Split relevance over the pixels, as :func:`explainers.autograd.relevance.split_image_linear`, with the estimate of rounding."""
+    """Return the relevance at the pixels, divided as by :func:`explainers.autograd.relevance.split_image_linear`, with its estimated
+    rounding error.
+    """
     if not isinstance(relevance, RelevanceWithError):
         return splits.split_image_linear(pixels, weight, relevance, forward, backward, inside)
     out = splits.split_image_linear(pixels, weight, relevance.value, forward, backward, inside)
@@ -177,8 +179,8 @@ def _sample_sum(error: Tensor, like: Tensor) -> Tensor:
 
 
 def split_sum(a: Tensor, b: Tensor, relevance: Tensor, normalise: bool, accumulated: float = ACCUMULATED_ROUNDING) -> tuple[Tensor, Tensor]:
-    """Distribute relevance through a sum with its rounding error, see :func:`explainers.autograd.relevance.split_sum`. Rounding by e_a and
-    e_b moves a/(a + b) by (|b| e_a + |a| e_b) / (a + b)^2.
+    """Return the relevance at both operands of a sum, divided as by :func:`explainers.autograd.relevance.split_sum`, with its estimated
+    rounding error. Rounding of a and b by e_a and e_b moves a/(a + b) by (|b| e_a + |a| e_b) / (a + b)^2.
     """
     if not isinstance(relevance, RelevanceWithError):
         return splits.split_sum(a, b, relevance, normalise)
@@ -229,8 +231,8 @@ def _normalised(shares: Tensor, r: Tensor, moved: Tensor, error: Tensor) -> Tens
 def split_product(
     a: Tensor, b: Tensor, product: Tensor, relevance: Tensor, accumulated: float = ACCUMULATED_ROUNDING
 ) -> tuple[Tensor, Tensor]:
-    """Distribute relevance through a matrix product with its rounding error, see :func:`explainers.autograd.relevance.split_product`.
-    Dividing by a product that all but cancels is as uncertain as that product.
+    """Return the relevance at both factors of a matrix product, divided as by :func:`explainers.autograd.relevance.split_product`, with its
+    estimated rounding error. If the terms of the product nearly cancel, dividing by it is as uncertain as the product.
     """
     if not isinstance(relevance, RelevanceWithError):
         return splits.split_product(a, b, product, relevance)
@@ -254,9 +256,9 @@ def _over_product(relevance: RelevanceWithError, product: Tensor, accumulated: f
 def split_linear_attention(
     query: Tensor, key: Tensor, value: Tensor, kv: Tensor, product: Tensor, relevance: Tensor, accumulated: float = ACCUMULATED_ROUNDING
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Distribute relevance through linear attention to query, key and value, as
-    :func:`explainers.autograd.relevance.split_linear_attention` does; with bounds of the rounding errors if ``relevance`` has them. Of the
-    operations only the division by the product adds to them.
+    """Return the relevance at queries, keys and values of linear attention, divided as by
+    :func:`explainers.autograd.relevance.split_linear_attention`, with the estimated rounding error if ``relevance`` has one. Of the
+    operations only the division by the product adds to it.
     """
     parts = splits.split_linear_attention(query, key, value, kv, product, value_of(relevance))
     if not isinstance(relevance, RelevanceWithError):
@@ -269,8 +271,8 @@ def split_linear_attention(
 
 
 def split_pool(x: Tensor, relevance: Tensor, forward: Callable[[Tensor], Tensor], backward: Callable[[Tensor], Tensor]) -> Tensor:
-    """Distribute relevance through pooling with its rounding error, see :func:`explainers.autograd.relevance.split_pool`. Its terms have
-    one sign, unless rounding decides which.
+    """Return the relevance at the numbers that are pooled, divided as by :func:`explainers.autograd.relevance.split_pool`, with its
+    estimated rounding error. The terms have one sign, unless rounding decides which.
     """
     if not isinstance(relevance, RelevanceWithError):
         return splits.split_pool(x, relevance, forward, backward)

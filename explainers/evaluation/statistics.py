@@ -173,9 +173,8 @@ def _paired_p(draws: Numbers, has_value: NDArray[np.bool_]) -> Numbers:
 
 
 def columns_of(metric: Metric, rows: list[dict[str, Any]], methods: list[str]) -> Numbers:
-    """Return the columns of a metric (inputs, M, columns) from rows in the order of the inputs, each with all methods in their order.
-
-    An input of which several classes are explained counts several times.
+    """Return the columns of a metric (inputs, M, columns) for M methods, from ``rows`` in the order of the inputs, each input with a row
+    for every method in their order. An input of which several classes are explained counts several times.
     """
     inputs = len(rows) // len(methods)
     numbers = [[np.nan if row[column] is None else row[column] for column in metric.columns] for row in rows]

@@ -127,7 +127,9 @@ class MethodRanking:
 
     @property
     def is_together(self) -> bool:
-        """True if the run asked a CLIP model for all things of a picture together."""
+        """True if the run compared each picture with the prompts of only those classes that the data set names for it, instead of the
+        prompts of all classes (CLIP models).
+        """
         return bool(self.run.report["plan"].get("target") == "together")
 
     def _describe_metric(self, metric: dict[str, Any]) -> RankingMetric:

@@ -340,7 +340,7 @@ def _outer(rec: Recorder, func: TorchFunction, input: Tensor, vec2: Tensor) -> T
 
 @handles(torch.chain_matmul)
 def _chain_matmul(rec: Recorder, func: TorchFunction, *matrices: Tensor) -> Tensor:
-    """Multiply matrices from left to right."""
+    """Multiply several matrices from left to right and return the product."""
     first, *others = matrices
     for other in others:
         first = matmul(rec, torch.matmul, first, other)
@@ -385,8 +385,8 @@ handles(Tensor.addr_)(may_write(_addr, torch.addr))
 
 @handles(F.bilinear)
 def _bilinear(rec: Recorder, func: TorchFunction, input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """Compute x W y: for two paths the sum over the element-wise product of x W and y; for one path and a constant a linear map of the
-    path.
+    """Compute x W y plus a bias and return it: for two paths as the sum over the element-wise product of x W and y, for one path and a
+    constant as a linear map of the path.
     """
     if not _is_active(rec, input1, input2, weight):
         return func(input1, input2, weight, bias)

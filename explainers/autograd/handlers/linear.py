@@ -43,7 +43,7 @@ def _map(
 
 @handles(F.linear)
 def linear(rec: Recorder, func: TorchFunction, input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """Compute and record the linear map x W^T + b, whose weight may depend on the input."""
+    """Compute the linear map x W^T + b of ``x``, record it and return the result; the weight may depend on the input."""
     if rec.active(weight):
         out = rec.run(op.DynamicLinear, input, rec.nodes.move(weight.mT, weight))
         return out if bias is None else add(rec, torch.add, out, bias)
@@ -58,7 +58,7 @@ def linear(rec: Recorder, func: TorchFunction, input: Tensor, weight: Tensor, bi
 
 @handles(torch.addmm, Tensor.addmm)
 def addmm(rec: Recorder, func: TorchFunction, input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
-    """Compute and record beta input + alpha mat1 @ mat2."""
+    """Compute beta input + alpha mat1 @ mat2, record it and return it."""
     if rec.active(mat1) and not (rec.active(mat2) or rec.active(input)):
         scaled = (mat2, input) if beta == alpha == 1 else (mat2 * alpha, input * beta)
         return _map(rec, mat1, scaled[0].mT, scaled[1], matrix_products.linear, matrix_products.matmul)
@@ -70,7 +70,9 @@ def addmm(rec: Recorder, func: TorchFunction, input: Tensor, mat1: Tensor, mat2:
 def _baddbmm(
     rec: Recorder, func: TorchFunction, input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1
 ) -> Tensor:
-    """Compute and record beta input + alpha batch1 @ batch2, such as products of queries and keys plus the constant of ALiBi."""
+    """Compute beta input + alpha batch1 @ batch2, such as products of queries and keys plus the constant of ALiBi;
+    record it and return it.
+    """
     product = matmul(rec, torch.bmm, batch1, batch2)
     if alpha != 1:
         product = mul(rec, torch.mul, product, alpha)
@@ -105,7 +107,7 @@ def _grouped_mm(
 
 @handles(torch.matmul, Tensor.matmul, Tensor.__matmul__, torch.bmm, Tensor.bmm, torch.mm, Tensor.mm)
 def matmul(rec: Recorder, func: TorchFunction, input: Tensor, other: Tensor | None = None, **kwargs: Any) -> Tensor:
-    """Compute and record a @ b, for two paths or for a path and a constant."""
+    """Compute the matrix product a @ b of two paths, or of a path and a constant; record it and return it."""
     other = kwargs.pop("mat2", other)
     assert other is not None
     if kwargs or not (rec.active(input) or rec.active(other)):  # such as a type of its own for the sums

@@ -19,7 +19,7 @@ from explainers.autograd.recorder import Recorder
 
 @handles(torch.mean, Tensor.mean, torch.sum, Tensor.sum)
 def total(rec: Recorder, func: TorchFunction, input: Tensor, dim: Any = None, keepdim: bool = False, **kwargs: Any) -> Tensor:
-    """Compute a sum over dimensions, or a mean if ``func`` is torch's mean, and record it."""
+    """Compute the sum of ``input`` over dimensions, or the mean if ``func`` is torch's mean; record it and return it."""
     dim = kwargs.pop("axis", dim)
     if not rec.active(input):
         return func(input, keepdim=keepdim, dim=dim, **kwargs) if dim is not None else func(input, **kwargs)

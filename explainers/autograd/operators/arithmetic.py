@@ -27,7 +27,7 @@ def constant_of(node: Node) -> Any:
 
 
 class Add(Operator):
-    """a + b. A constant operand is a bias.
+    """The sum a + b of two paths, or of a path and a constant, which is a bias.
 
     ``role`` is that of the path that is added to a constant. Transposed: the samples of both lie along the last of two dimensions. With a
     role in :data:`OF_ATTENTION` a constant is not counted as a bias term. Shift: the constant is part of a normalisation.
@@ -82,8 +82,8 @@ class Add(Operator):
 
 
 class Mul(Operator):
-    """a * b, element-wise. ``roles`` tells which factor is a gate, a curve, a scale or attention weights, which the rule
-    may hold constant.
+    """The element-wise product a * b of two paths, or of a path and a constant. ``roles`` tells which factor is a gate, a curve, a scale or
+    attention weights, which the rule may hold constant.
     """
 
     title = "a product of two paths"
@@ -136,7 +136,7 @@ class Mul(Operator):
 
 
 class Scale(Operator):
-    """x * c with a constant c: relevance is not scaled."""
+    """The product x * c of a path with a constant c. Rules of relevance pass the relevance of the product to x unchanged."""
 
     title = "a product with a constant"
 

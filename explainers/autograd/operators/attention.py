@@ -13,7 +13,7 @@ from explainers.autograd.rules import operands
 
 
 class MatMul(Operator):
-    """a @ b of two paths: queries with keys, attention with values. Batch dimensions must agree."""
+    """The matrix product a @ b of two paths: of queries with keys, or of attention weights with values. Batch dimensions must agree."""
 
     title = "a matrix product of two paths"
     keeps_operands = True
@@ -49,11 +49,11 @@ class MatMul(Operator):
 
 
 class DynamicLinear(MatMul):
-    """x W^T with a weight that depends on the input: no scores of attention."""
+    """The product x W^T of a path with a weight that depends on the input too; it is not a product of queries and keys."""
 
 
 class Softmax(Operator):
-    """Softmax over ``dim``: the attention weights."""
+    """The softmax over ``dim`` that makes attention weights."""
 
     title = "a softmax"
     keeps_output = True
@@ -80,8 +80,9 @@ class Softmax(Operator):
 
 
 class Weights(Operator):
-    """Attention weights that another curve than softmax computed from the products of queries and keys, at the product with the values.
-    They are constant if attention is; else the operators after them follow their own choices.
+    """A marker of attention weights that another curve than softmax made of the products of queries and keys, placed where they are
+    multiplied with the values; it does not change them. Rules that hold attention constant pass no signal through it; under other rules the
+    operators that made the weights follow their own choices.
     """
 
     title = "attention weights"
@@ -137,7 +138,8 @@ class LinearAttention(Operator):
 
 
 class Normaliser(Operator):
-    """a / b of linear attention, b the sum of the weights by which a was made, so that they sum to 1.
+    """The division a / b of the output of linear attention by its normaliser b, the sum of the weights with which a was computed; after it
+    the weights sum to 1.
 
     If weights are constant, so is b; relevance is passed on completely. Otherwise it is a division by a scale, and follows the rule of
     normalisation. It is not treated as a softmax: that has logits of any size, and AttnLRP's rule for it is a Taylor expansion with a bias.

@@ -70,7 +70,7 @@ class Norm(Operator):
 
 
 class Div(Operator):
-    """a / b with a denominator computed from the input: a scale."""
+    """The quotient a / b of a path and a denominator computed from the input, which counts as a scale."""
 
     title = "a division"
 

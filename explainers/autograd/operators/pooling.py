@@ -16,7 +16,7 @@ LinearFunction = Callable[[Tensor], Tensor]
 
 
 class Mean(Operator):
-    """Mean or sum over dimensions: linear with equal positive weights."""
+    """A mean or a sum over dimensions: a linear map with equal positive weights."""
 
     title = "a mean"
 
@@ -45,7 +45,7 @@ class Mean(Operator):
 
 
 class Pool(Operator):
-    """``pool(x)``, linear with weights that are constant and not negative: average pooling, overlapping windows added up."""
+    """A linear map ``pool(x)`` with constant weights that are not negative: average pooling, or overlapping windows added up."""
 
     title = "a pool"
 
@@ -74,7 +74,7 @@ class Pool(Operator):
 
 
 class Pick(Operator):
-    """``pick(x)`` selects some of the numbers, such as the largest; its ordinary gradient is right under every rule."""
+    """A selection ``pick(x)`` of some of the numbers, such as the largest; its ordinary gradient is right under every rule."""
 
     title = "a maximum"
 

@@ -21,25 +21,29 @@ class ActivationChoice(Choice):
 
     @abstractmethod
     def curve(self, curve: ActivationCurve, signal: Tensor) -> Tensor | None:
-        """Propagate a signal through an activation with act(0) = 0."""
+        """Return the signal at the input of an activation with act(0) = 0, from ``signal`` at its output; None if no signal passes."""
 
     def gate(self, curve: ActivationCurve, signal: Tensor) -> Tensor | None:
-        """Propagate a signal through the operator ``BoundedGate``, a sigmoid; for a gate multiplied with a path see ``holds``."""
+        """Return the signal at the input of a sigmoid (the operator ``BoundedGate``), from ``signal`` at its output; None if no signal
+        passes. For a gate multiplied with a path see ``holds``.
+        """
         return self.curve(curve, signal)
 
     def power(self, curve: ActivationCurve, signal: Tensor, norm: NormChoice) -> Tensor | None:
-        """Propagate a signal through a power of x, possibly part of a variance: by its slope if the rule differentiates scales of
-        normalisations.
+        """Return the signal at the input of a power of x, from ``signal`` at its output. The power may be part of a variance: it is
+        differentiated if ``norm``, the choice for normalisations, differentiates scales; None if no signal passes.
         """
         return self.curve(curve, signal) if norm.holds else signal * curve.slope
 
     def forward(self, curve: ActivationCurve, x: Tensor) -> Tensor:
-        """Apply the linear form to contributions ``x``; ``curve`` holds the values that they are contributions to."""
+        """Return what contributions ``x`` to the input of an activation contribute to its output, by the linear form of the choice;
+        ``curve`` holds the real input and output.
+        """
         raise ExplainerError(f"The choice activation={self.value} has no linear form.")
 
 
 class Derivative(ActivationChoice):
-    """Choice of the ordinary derivative act'(x)."""
+    """Choice for activations that passes a signal back by the ordinary derivative act'(x)."""
 
     value = "jacobian"
     title = "derivative"
@@ -52,8 +56,8 @@ class Derivative(ActivationChoice):
 
 
 class HeldRatio(ActivationChoice):
-    """Choice that multiplies by act(x)/x, held constant: LibraGrad (Mehri et al. 2025), and the identity rule of AttnLRP (Achtibat et al.
-    2024).
+    """Choice for activations that multiplies a signal by act(x)/x, held constant: LibraGrad (Mehri et al. 2025), and the identity rule of
+    AttnLRP (Achtibat et al. 2024).
     """
 
     value = "gate"
@@ -71,12 +75,14 @@ class HeldRatio(ActivationChoice):
         """Return None: under this choice a gate is a constant, so no signal reaches it."""
 
     def forward(self, curve: ActivationCurve, x: Tensor) -> Tensor:
-        """Multiply contributions by act(x)/x, the quotient of the real values."""
+        """Return contributions ``x`` to the input of an activation times act(x)/x, the quotient of its real output and
+        input in ``curve``.
+        """
         return x * curve.ratio
 
 
 class Unchanged(ActivationChoice):
-    """Choice that passes the signal unchanged: deep Taylor decomposition as in Chefer et al. (2021)."""
+    """Choice for activations that passes a signal back unchanged: deep Taylor decomposition as in Chefer et al. (2021)."""
 
     value = "identity"
     title = "unchanged"

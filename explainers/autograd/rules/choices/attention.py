@@ -36,15 +36,21 @@ class AttentionChoice(Choice):
 
     @abstractmethod
     def matmul(self, product: MatrixProduct, signal: Tensor) -> Pair:
-        """Propagate a signal through a @ b, to both factors."""
+        """Return the signals at both factors of a matrix product a @ b, from ``signal`` at the product; None for a
+        factor that gets none.
+        """
 
     @abstractmethod
     def linear_attention(self, attention: LinearAttentionOperand, signal: Tensor, linear: LinearChoice) -> Triple:
-        """Propagate a signal through Q (K V), to queries, keys and values, by the rules of (Q K) V."""
+        """Return the signals at queries, keys and values of linear attention Q (K V), from ``signal`` at its output, by the rules of (Q K)
+        V; None for one that gets none.
+        """
 
     @abstractmethod
     def normaliser(self, quotient: NormaliserOperand, signal: Tensor, norm: NormChoice) -> Pair:
-        """Propagate a signal through the division of linear attention by its normaliser, to both operands."""
+        """Return the signals at dividend and divisor of the division of linear attention by its normaliser, from ``signal`` at the
+        quotient; None for one that gets none.
+        """
 
     def weights(self, signal: Tensor) -> Tensor | None:
         """Return the signal before attention weights that another curve than softmax made; None if no signal passes."""
@@ -91,7 +97,7 @@ class _OfGradients(AttentionChoice):
 
 
 class Derivative(_OfGradients):
-    """Choice of the ordinary derivative of all attention."""
+    """Choice for attention that passes a signal back by the ordinary derivative."""
 
     value = "jacobian"
     title = "derivative"
@@ -100,7 +106,7 @@ class Derivative(_OfGradients):
 
 
 class Constant(_OfGradients):
-    """Choice in which the weights are constants: Ali et al. (2022), LibraGrad."""
+    """Choice for attention that holds the attention weights constant, so that only values get a signal: Ali et al. (2022), LibraGrad."""
 
     value = "constant"
     title = "constant"
@@ -112,7 +118,7 @@ class Constant(_OfGradients):
 
 
 class ConstantHalf(_OfGradients):
-    """Choice in which weights are constants that take half: PA-LRP (Bakish et al. 2025)."""
+    """Choice for attention that holds the attention weights constant and lets them take half of the signal: PA-LRP (Bakish et al. 2025)."""
 
     value = "constant_half"
     title = "constant, values half"
@@ -122,7 +128,7 @@ class ConstantHalf(_OfGradients):
 
 
 class Half(_OfGradients):
-    """Choice in which each factor gets half: AttnLRP (Achtibat et al. 2024)."""
+    """Choice for attention in which each factor of a matrix product gets half of the signal: AttnLRP (Achtibat et al. 2024)."""
 
     value = "half"
     title = "half each"
@@ -132,7 +138,9 @@ class Half(_OfGradients):
 
 
 class Split(AttentionChoice):
-    """Choice that splits relevance in proportion and halves it: Chefer et al. (2021)."""
+    """Choice for attention that divides relevance between the factors of a matrix product in proportion, half of the total to each: Chefer
+    et al. (2021).
+    """
 
     value = "relevance"
     title = "split"
@@ -153,7 +161,9 @@ class Split(AttentionChoice):
         return (of_a, of_b) if all(product.paths) else (of_a * 2, of_b * 2)
 
     def linear_attention(self, attention: LinearAttentionOperand, signal: Tensor, linear: LinearChoice) -> Triple:
-        """Split the relevance at the output of linear attention in proportion: a quarter each for queries and keys, half for the values."""
+        """Return the relevance at queries, keys and values of linear attention, divided in proportion: a quarter of the total each for
+        queries and keys, half for the values.
+        """
         of_query, of_key, of_value = rounding.split_linear_attention(
             attention.query, attention.key, attention.value, attention.kv, attention.output, signal, attention.accumulated_rounding()
         )

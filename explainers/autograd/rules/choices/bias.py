@@ -6,7 +6,7 @@ from explainers.autograd.rules.choices.base import Choice
 
 
 class BiasChoice(Choice):
-    """Base of the choices for bias terms of a backward pass; the pass itself does not depend on them."""
+    """Base of the choices of whether bias terms are counted in a backward pass; the pass itself does not depend on them."""
 
     kind = "bias"
     accounts = True
@@ -14,7 +14,7 @@ class BiasChoice(Choice):
 
 
 class Counted(BiasChoice):
-    """Choice that counts bias terms."""
+    """Choice that counts the bias terms of a backward pass."""
 
     value = True
     title = "counted"
@@ -23,7 +23,7 @@ class Counted(BiasChoice):
 
 
 class LeftOut(BiasChoice):
-    """Choice that leaves bias terms out."""
+    """Choice that leaves the bias terms of a backward pass out."""
 
     value = False
     title = "left out"

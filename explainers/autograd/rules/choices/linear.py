@@ -50,11 +50,11 @@ class LinearChoice(Choice):
 
     @abstractmethod
     def sum(self, total: Sum, signal: Tensor) -> tuple[Tensor, Tensor]:
-        """Propagate a signal through a + b, to both operands, each in the shape of the sum."""
+        """Return the signals at both operands of a + b, each in the shape of the sum, from ``signal`` at the sum."""
 
     @abstractmethod
     def scale(self, factor: Tensor | float, signal: Tensor) -> Tensor:
-        """Propagate a signal through a product with a constant."""
+        """Return the signal at the path that is multiplied by a constant ``factor``, from ``signal`` at the product."""
 
     @abstractmethod
     def pool(self, pool: PoolOperand, signal: Tensor) -> Tensor:
@@ -62,13 +62,13 @@ class LinearChoice(Choice):
 
     @abstractmethod
     def factor_of_constant(self, constant: Tensor, signal: Tensor) -> Tensor:
-        """Return the factor by which the signal at a ``constant`` that is concatenated with tokens is multiplied in the account of the
-        answer.
+        """Return the factor by which the signal at a ``constant``, such as a class token that is concatenated with tokens, is multiplied to
+        give its term in the account of the answer.
         """
 
     def linear_attention(self, attention: LinearAttentionOperand, signal: Tensor, weighs: bool) -> Triple:
-        """Propagate a signal through Q (K V) by the derivative of each: to queries and keys unless the weights are constants (``weighs``),
-        and to values.
+        """Return the signals at queries, keys and values of linear attention Q (K V), each by its derivative; None for queries and keys if
+        the weights are constants (``weighs`` false).
         """
         at_kv = attention.query.mT @ signal
         of_value = attention.key.mT @ at_kv
@@ -98,7 +98,7 @@ class LinearChoice(Choice):
 
 
 class Derivative(LinearChoice):
-    """Choice of the transpose of each linear map, as in the chain rule."""
+    """Choice for linear operators that passes a signal back by the transpose of each map, as in the chain rule."""
 
     value = "jacobian"
     title = "derivative"
@@ -110,7 +110,9 @@ class Derivative(LinearChoice):
     counts_biases = True
 
     def map(self, linear: LinearMapOperand, signal: Tensor) -> Tensor:
-        """Multiply the signal by the transposed weights, and account for the bias times the signal."""
+        """Return the signal at the input of a linear map: ``signal`` times the transposed weights. The bias times the signal is counted as
+        a bias term.
+        """
         if linear.bias is not None:
             linear.account(signal, linear.bias)
         return linear.pull(signal)
@@ -122,11 +124,11 @@ class Derivative(LinearChoice):
         return signal, signal
 
     def scale(self, factor: Tensor | float, signal: Tensor) -> Tensor:
-        """Return the signal at a product with a constant, multiplied by that constant."""
+        """Return ``signal``, at a product with a constant ``factor``, multiplied by that factor."""
         return signal * factor
 
     def pool(self, pool: PoolOperand, signal: Tensor) -> Tensor:
-        """Return the signal at the pooled places, each times its weight."""
+        """Return the signal at the numbers that are pooled: each gets the signal at the pooled result times its weight there."""
         return pool.backward(signal if pool.scale == 1 else signal * pool.scale)
 
     def factor_of_constant(self, constant: Tensor, signal: Tensor) -> Tensor:
@@ -136,7 +138,7 @@ class Derivative(LinearChoice):
 
 @dataclass(frozen=True)
 class _WithStrength(Derivative):
-    """Base of choices with numbers as parameters."""
+    """Base of choices for linear operators that have numbers as parameters."""
 
     accounts = False
     has_linear_form = False
@@ -149,7 +151,7 @@ class _WithStrength(Derivative):
 
 
 class Gamma(_WithStrength):
-    """Choice of LRP-γ: see :func:`explainers.autograd.gradients.gamma`."""
+    """Choice for linear operators that follows LRP-γ: see :func:`explainers.autograd.gradients.gamma`."""
 
     value = "gamma"
     title = "γ"
@@ -169,27 +171,27 @@ class Gamma(_WithStrength):
 
 
 class Epsilon(_WithStrength):
-    """Choice of LRP-ε: see :func:`explainers.autograd.gradients.damp`."""
+    """Choice for linear operators that follows LRP-ε: see :func:`explainers.autograd.gradients.damp`."""
 
     value = "epsilon"
     title = "ε"
     says = "Each output is divided by itself plus ε, which damps outputs near zero (LRP-ε)."
 
     def map(self, linear: LinearMapOperand, signal: Tensor) -> Tensor:
-        """Damp the signal by the output of a linear map, then multiply it by the transposed weights."""
+        """Return the signal at the input of a linear map: ``signal`` damped by the map's output, times the transposed weights."""
         y, bias = linear.forward(linear.x, linear.weight), linear.whole_bias
         return super().map(linear, gradients.damp(signal, y if bias is None else y + bias, self.strength.epsilon))
 
     def sum(self, total: Sum, signal: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the signals at two summed paths, damped by their sum."""
+        """Return the signals at both operands of a sum; if both are paths, the signal is damped by their sum first."""
         if not total.both:
             return super().sum(total, signal)
         signal = gradients.damp(signal, total.a + total.b, self.strength.epsilon_sum)
         return signal, signal
 
     def linear_attention(self, attention: LinearAttentionOperand, signal: Tensor, weighs: bool) -> Triple:
-        """Propagate a signal through linear attention Q (K V) by LRP-ε, which divides by each weight Q K; therefore the weights are
-        computed here.
+        """Return the signals at queries, keys and values of linear attention Q (K V) by LRP-ε. It divides by each weight Q K, so the
+        weights are computed here.
         """
         epsilon = self.strength.epsilon_sum / 2  # each product is taken twice, once for each factor
         weights = attention.query @ attention.key
@@ -202,7 +204,7 @@ class Epsilon(_WithStrength):
         return at_weights @ attention.key.mT, attention.query.mT @ at_weights, of_value
 
     def matmul(self, product: MatrixProduct, signal: Tensor) -> Tensor:
-        """Damp the signal by a matrix product, with a share of ε for each factor that is a path."""
+        """Return the signal at a matrix product, damped by the product, with a share of ε for each factor that is a path."""
         return gradients.damp(signal, product.output, self.strength.epsilon_sum / sum(product.paths))
 
     def normaliser(self, quotient: NormaliserOperand, signal: Tensor) -> Tensor:
@@ -210,7 +212,7 @@ class Epsilon(_WithStrength):
         return gradients.damp(signal, quotient.a / quotient.b, self.strength.epsilon_sum / 2)
 
     def norm(self, norm: Normalisation, signal: Tensor) -> Tensor:
-        """Return the signal before a normalisation; that of LayerNorm is damped by its output."""
+        """Return the signal at the output of a normalisation; that of LayerNorm is damped by its output."""
         if norm.mean is not None:
             signal = gradients.damp(signal, norm.output, self.strength.epsilon)
         return super().norm(norm, signal)
@@ -228,7 +230,7 @@ class _OfRelevance(LinearChoice):
     keeps_total: ClassVar[bool] = False
 
     def map(self, linear: LinearMapOperand, signal: Tensor) -> Tensor:
-        """Split relevance over the input of a linear map by the z⁺ rule; over pixels by z^B."""
+        """Return the relevance at the input of a linear map, divided by the z⁺ rule; at pixels by the z^B rule."""
         forward, backward = linear.forward, linear.backward
         if linear.role() == "pixels":
             return rounding.split_image_linear(linear.x, linear.weight, signal, forward, backward, linear.inside)
@@ -253,20 +255,22 @@ class _OfRelevance(LinearChoice):
         return rounding.split_sum(total.a, total.b, signal, self.keeps_total, total.accumulated_rounding())
 
     def scale(self, factor: Tensor | float, signal: Tensor) -> Tensor:
-        """Return the relevance of a product with a constant unchanged."""
+        """Return the relevance at a path that is multiplied by a constant: that of the product, unchanged."""
         return signal
 
     def pool(self, pool: PoolOperand, signal: Tensor) -> Tensor:
-        """Split relevance over a pool in proportion, between the terms of the sum's sign."""
+        """Return the relevance at the numbers that are pooled, divided in proportion between those that have the sign of the sum."""
         return rounding.split_pool(pool.x, signal, pool.forward, pool.backward)
 
     def factor_of_constant(self, constant: Tensor, signal: Tensor) -> Tensor:
-        """Return ones in the shape of the signal: a constant's share of relevance counts as it is."""
+        """Return ones in the shape of ``signal``: the relevance at a constant is its term in the account of the answer."""
         return torch.ones_like(signal)
 
 
 class ZPlus(_OfRelevance):
-    """Choice of deep Taylor decomposition as in Chefer et al. (2021), eq. 5, 9 and 10: positive contributions share the relevance."""
+    """Choice for linear operators that divides relevance between positive contributions: deep Taylor decomposition as in Chefer et al.
+    (2021), eq. 5, 9 and 10.
+    """
 
     value = "z_plus"
     title = "z⁺"
@@ -276,7 +280,9 @@ class ZPlus(_OfRelevance):
 
 
 class ZPlusPositive(_OfRelevance):
-    """Choice of eq. 4 of Chefer et al. (2021)."""
+    """Choice for linear operators that divides relevance between products of positive inputs and positive weights: eq. 4 of Chefer et al.
+    (2021).
+    """
 
     value = "z_plus_positive"
     title = "z⁺, positive inputs"
@@ -285,7 +291,9 @@ class ZPlusPositive(_OfRelevance):
 
 
 class ZPlusEach(_OfRelevance):
-    """Choice of the LRP baseline as the code of Chefer et al. (2021) computes it."""
+    """Choice for linear operators that divides relevance as the LRP baseline in the code of Chefer et al. (2021): all of it between pairs
+    of positive inputs and weights, and all of it again between pairs of negative ones.
+    """
 
     value = "z_plus_each"
     title = "z⁺, each sign"

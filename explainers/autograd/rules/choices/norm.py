@@ -18,21 +18,23 @@ class NormChoice(Choice):
 
     @abstractmethod
     def normalise(self, norm: Normalisation, signal: Tensor) -> Tensor:
-        """Return the signal at the input of LayerNorm or RMSNorm."""
+        """Return the signal at the input of LayerNorm or RMSNorm, from ``signal`` at the normalised and weighted output."""
 
     def divide(self, quotient: Quotient, signal: Tensor) -> tuple[Tensor | None, Tensor | None]:
-        """Propagate a signal through a / b, to both operands; b is a constant scale, unless a choice says otherwise."""
+        """Return the signals at both operands of a / b, from ``signal`` at the quotient. Here b is a constant scale and gets None; some
+        choices differ.
+        """
         return signal / quotient.b if quotient.paths[0] else None, None
 
     def forward(self, x: Tensor, over: tuple[int, ...] | None, factor: Tensor) -> Tensor:
-        """Apply the linear form to contributions ``x``, centred ``over`` these dimensions unless None. ``factor`` is scale times weight of
-        the values that they are contributions to.
+        """Return what contributions ``x`` to the input of a normalisation contribute to its output: centred ``over`` these dimensions
+        (None: not centred) and multiplied by ``factor``, the real scale times the weight.
         """
         raise ExplainerError(f"The choice norm={self.value} has no linear form.")
 
 
 class Derivative(NormChoice):
-    """Choice in which mean and scale are differentiated."""
+    """Choice for normalisations that differentiates mean and scale, as in the chain rule."""
 
     value = "jacobian"
     title = "derivative"
@@ -52,7 +54,7 @@ class Derivative(NormChoice):
 
 
 class ConstantScale(NormChoice):
-    """Choice in which the scale is constant: Ali et al. (2022) as published, LibraGrad, AttnLRP."""
+    """Choice for normalisations that holds the scale constant: Ali et al. (2022) as published, LibraGrad, AttnLRP."""
 
     value = "constant"
     title = "constant scale"
@@ -62,16 +64,18 @@ class ConstantScale(NormChoice):
     has_linear_form = True
 
     def normalise(self, norm: Normalisation, signal: Tensor) -> Tensor:
-        """Propagate a signal through the weight, the centring and a constant scale."""
+        """Return the signal at the input of a normalisation, passed back through its weight, its centring and a constant scale."""
         return norm.before_centring(norm.before_weight(signal)) * norm.inverse
 
     def forward(self, x: Tensor, over: tuple[int, ...] | None, factor: Tensor) -> Tensor:
-        """Centre contributions and multiply them by the scale of the real values."""
+        """Return contributions ``x``, centred ``over`` these dimensions (None: not centred) and multiplied by ``factor``, the real scale
+        times the weight.
+        """
         return (x if over is None else x - x.mean(over, keepdim=True)) * factor
 
 
 class ConstantMean(NormChoice):
-    """Choice in which mean and scale are constants."""
+    """Choice for normalisations that holds mean and scale constant."""
 
     value = "constant_mean"
     title = "constant scale and mean"
@@ -80,7 +84,9 @@ class ConstantMean(NormChoice):
     accounts = True
 
     def normalise(self, norm: Normalisation, signal: Tensor) -> Tensor:
-        """Propagate a signal through the weight and a constant scale; the subtracted mean counts as a constant bias."""
+        """Return the signal at the input of a normalisation, passed back through its weight and a constant scale; the subtracted mean
+        counts as a constant bias.
+        """
         signal = norm.before_weight(signal) * norm.inverse
         if norm.mean is not None:
             norm.account(signal, -norm.mean)
@@ -88,7 +94,7 @@ class ConstantMean(NormChoice):
 
 
 class Unchanged(NormChoice):
-    """Choice that passes the signal through a normalisation unchanged, as in Chefer et al. (2021)."""
+    """Choice for normalisations that passes a signal back unchanged, as in Chefer et al. (2021)."""
 
     value = "identity"
     title = "unchanged"

@@ -20,15 +20,17 @@ class ProductChoice(Choice):
 
     @abstractmethod
     def both(self, product: Product, signal: Tensor, part: float) -> tuple[Tensor, Tensor]:
-        """Return the signals at both factors of a product, each times ``part``: that of the choice, of attention or of a scale."""
+        """Return the signals at both factors of a product of two paths, from ``signal`` at the product; each gets ``part`` of it, as the
+        choice for products, attention or scales says.
+        """
 
     @abstractmethod
     def alone(self, other: Tensor, signal: Tensor) -> Tensor:
         """Return the signal at the only factor of a product that is a path; ``other`` is its constant factor."""
 
     def forward(self, a: Tensor, b: Tensor, real_a: Tensor, real_b: Tensor) -> Tensor:
-        """Apply the linear form to contributions ``a`` and ``b``; ``real_a`` and ``real_b`` are the values that they are
-        contributions to.
+        """Return what contributions ``a`` and ``b`` to the factors of a product contribute to it, by the linear form of the choice;
+        ``real_a`` and ``real_b`` are the real factors.
         """
         raise ExplainerError(f"The choice product={self.value} has no linear form.")
 
@@ -52,7 +54,7 @@ class _OfGradients(ProductChoice):
 
 
 class Derivative(_OfGradients):
-    """Choice of the product rule of calculus."""
+    """Choice for element-wise products that follows the product rule of calculus."""
 
     value = "jacobian"
     title = "derivative"
@@ -62,7 +64,7 @@ class Derivative(_OfGradients):
 
 
 class Half(_OfGradients):
-    """Choice in which each factor gets half: LibraGrad, AttnLRP.
+    """Choice for element-wise products of two paths in which each factor gets half of the signal: LibraGrad, AttnLRP.
 
     A factor that a sigmoid made is no such path where gates are constant, as in gated attention or a gated residual: the other one gets the
     whole signal. That is our choice, see docs/rules.md.
@@ -76,8 +78,8 @@ class Half(_OfGradients):
 
 
 class HeldCurve(Half):
-    """Choice in which the output of a curve is constant: CP-LRP in gated feed-forward layers, as in LXT, the code of Achtibat et al.
-    2024.
+    """Choice for element-wise products that holds a factor constant if an activation made it: CP-LRP in gated feed-forward layers, as in
+    LXT, the code of Achtibat et al. 2024.
     """
 
     value = "constant_curve"
@@ -87,7 +89,7 @@ class HeldCurve(Half):
 
 
 class Split(ProductChoice):
-    """Choice in which each factor gets half of the relevance, whatever its value."""
+    """Choice for element-wise products of two paths in which each factor gets half of the relevance, whatever its value."""
 
     value = "relevance"
     title = "split"

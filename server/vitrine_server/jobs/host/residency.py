@@ -113,8 +113,8 @@ class Residency:
         return sum(held.bytes for held in self._held.values() if self._is_on(held, device))
 
     def _oldest(self, device: torch.device | None, newest: str = "") -> str | None:
-        """Return the name of the model that is unused for longest on ``device``, apart from ``newest`` and those in use; for None, on any,
-        those in host memory last.
+        """Return the name of the model that is unused for longest on ``device``, apart from the one called ``newest`` and those in use;
+        None if there is none. With ``device`` None models on every device count, those in host memory last.
         """
         free = [name for name, held in self._held.items() if name != newest and not held.open_requests]
         if device is None:
