@@ -61,7 +61,9 @@ def opinion_test(folder: Path, model: Any, tokenizer: Any) -> WithoutOpinion | N
 
 
 def measure(name: str, setting: Setting) -> Report:
-    """Return the figures and tables of all probes of ``reviews-bert``: first of those that need no data, then of those on ``setting.data``."""
+    """Return the figures and tables of all probes of ``reviews-bert``: first of those that need no data, then of those
+    on ``setting.data``.
+    """
     model = explainers.load(setting.folder).module
     tokenizer = AutoTokenizer.from_pretrained(setting.folder, local_files_only=True)
 
