@@ -96,7 +96,8 @@ def paste(views: Views, rng: np.random.Generator, readout: Tensor) -> Views:
 def divergence(logits: Tensor, wanted: Tensor) -> Tensor:
     """Return the Kullback-Leibler divergence of the student's probabilities from the teachers', the mean over pictures, in nats.
 
-    At temperature 1: the teachers are unsure already (their best class has a probability of .13 on photos of several things).
+    The logits are not divided by a temperature, because the teachers are unsure already: their best class has a probability of .13 on
+    photos of several things.
     """
     return F.kl_div(logits.float().log_softmax(1), wanted.log_softmax(1), log_target=True, reduction="batchmean")
 

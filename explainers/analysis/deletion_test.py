@@ -172,7 +172,7 @@ class DeletionTest(Record, name="DeletionCurves"):
         return text_html(str(self), figure_html(self.figure(), f"Curves of the deletion test of {self.target}"))
 
     def figure(self) -> Figure:
-        """The curves of both orders, the best three methods and the random baseline named, as a figure of matplotlib."""
+        """Draw the curves of both orders as a figure of matplotlib, with the names of the best three methods and of the random baseline."""
         from explainers.rendering.figures import deletion_figure  # matplotlib takes a while to load
 
         return deletion_figure(self.to_json())

@@ -72,8 +72,8 @@ class Regions(Record):
     regions: Annotated[tuple[Region, ...], HIDDEN]
 
     def mask(self) -> Image.Image:
-        """Return the seen crop, pixel for pixel of the original, as a picture in palette mode: 0 for nobody, 1 for the first label, and so
-        on.
+        """Return the seen crop, pixel for pixel of the original, as a picture in palette mode: 0 where no label wins, 1 for the first
+        label, and so on.
         """
         width, height = self.crop[2] - self.crop[0], self.crop[3] - self.crop[1]
         picture = Image.fromarray((self.winners + 1).astype(np.uint8), "L").resize((width, height), Image.Resampling.NEAREST)

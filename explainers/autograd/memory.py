@@ -70,7 +70,9 @@ class _MeasuredRecording(Recording):
         super()._end_forward()
 
     def kept_sizes(self) -> dict[int, int]:
-        """Return the bytes kept, by memory address: tensors saved for the way back, and those that the list of nodes holds."""
+        """Return the bytes kept, by memory address: of the tensors saved for the backward pass, and of those that the
+        list of nodes holds.
+        """
         assert self.structure  # which lets go of what is not asked for
         blocks = [tensor for block in self.nodes.blocks for tensor in (block.input, block.output, block.passed_on)]
         held = [tensor for node in self.nodes.ran for tensor in (*node.operands, node.output)]

@@ -122,8 +122,8 @@ class Nodes:
     blocks        the runs of the model's blocks
     class_blocks  the runs of the modules after them in which a class token may join the tokens
     entry         how many nodes there were before x^1; None until it is reached
-    detached      the functions by which numbers left the graph and met it again, whether or not the answer depends on them
-    has_moved     whether a trial pass moved such numbers
+    detached      names of the functions that cut numbers off from the gradient: see ``DetachedNumbers.functions``
+    has_moved     whether a trial pass changed such numbers a little
     """
 
     ran: list[Node] = field(default_factory=list)

@@ -275,7 +275,7 @@ class OwnCode:
         """Do nothing: a user's own pass keeps its values and computes none again."""
 
     def ordinary_gradient(self) -> AbstractContextManager[None]:
-        """Return a context that changes nothing: no gradients are tried out here."""
+        """Return a context that changes nothing."""
         return nullcontext()
 
     def accumulated_rounding(self, position: int) -> float:

@@ -39,7 +39,7 @@ gtsegs_ijcv.mat
     get="https://calvin-vision.net/bigstuff/proj-imagenet/data/gtsegs_ijcv.mat",
 )
 def imagenet_segmentation(data: Folder) -> Dataset:
-    """4,276 photos of 445 classes with a mask of the object each; what Chefer et al. measure segmentation on. The masks name no class,
+    """4,276 photos of 445 classes with a mask of the object each; Chefer et al. measure segmentation with them. The masks name no class,
     so each counts for whatever class is explained.
 
     Reads the files in the folder ``data`` and returns the :class:`Dataset`.
@@ -129,7 +129,7 @@ def imagenet_s(data: Folder) -> Dataset:
     get=_S_GET,
 )
 def imagenet_s300(data: Folder) -> Dataset:
-    """4,097 photos of 300 classes of ImageNet-S; masks as there, with numbers of their own list of categories.
+    """4,097 photos of 300 classes of ImageNet-S; the masks are made as in ImageNet-S, with numbers from the list of these 300.
 
     Reads the files in the folder ``data`` and returns the :class:`Dataset`.
     """
@@ -146,7 +146,7 @@ def imagenet_s300(data: Folder) -> Dataset:
     get=_S_GET,
 )
 def imagenet_s50(data: Folder) -> Dataset:
-    """752 photos of 50 classes of ImageNet-S; masks as there, with numbers of their own list of categories.
+    """752 photos of 50 classes of ImageNet-S; the masks are made as in ImageNet-S, with numbers from the list of these 50.
 
     Reads the files in the folder ``data`` and returns the :class:`Dataset`.
     """

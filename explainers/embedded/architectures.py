@@ -83,7 +83,9 @@ def _fold(convolution: nn.Conv2d, norm: BatchNormAct2d) -> None:
 
 
 class Trunk(nn.Sequential):
-    """A sequence of layers; with ``early`` the features after that many layers are appended to the last ones, as further channels."""
+    """A sequence of layers. With ``early``, a number of layers, the features after so many are appended to the final ones, as further
+    channels.
+    """
 
     def __init__(self, *layers: nn.Module, early: int | None = None) -> None:
         super().__init__(*layers)

@@ -101,7 +101,9 @@ def prominence(evidence: Evidence) -> float:
 
 
 def opinion_evidence(evidence: Evidence) -> float:
-    """Return how strongly the tokens after the last block, in the evidence of an answer, speak for a text with an opinion."""
+    """Return how strongly the tokens after the last block, in the evidence of an answer, suggest that the text gives an opinion. Raises
+    ExplainerError if the evidence has no such tokens.
+    """
     if evidence.features is None:
         raise ExplainerError("opinion_evidence is a score of text classifiers, made from the tokens that they end with")
     return feature_score("opinion_evidence", evidence.directions, evidence.features)

@@ -110,7 +110,7 @@ class ViewStore:
 
 
 class Batches:
-    """A source of training batches: every ``fresh_every``-th is made and stored, the others are drawn from the store."""
+    """A source of training batches. Every ``fresh_every``-th batch is made and added to the store, the others are drawn from the store."""
 
     def __init__(self, store: ViewStore, make: Callable[[np.random.Generator], Views], seed: int, size: int, fresh_every: int) -> None:
         self.store, self.make, self.seed, self.size, self.fresh_every = store, make, seed, size, fresh_every

@@ -99,7 +99,7 @@ def training_reviews(data: Path) -> dict[str, list[Review]]:
 
 
 def natural_negation(text: str) -> str:
-    """Rewrite ``does n't`` as people write it, ``doesn't``. SST-2's spelling, learned alone, would teach nothing about theirs."""
+    """Rewrite ``does n't``, as SST-2 spells it, as people write it: ``doesn't``."""
     return re.sub(r"\b(\w+) n't\b", r"\1n't", text)
 
 

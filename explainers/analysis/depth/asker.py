@@ -63,7 +63,9 @@ class Asker:
         return sum(batch.size for batch in self.batches)
 
     def logits(self, passing: Passing = lambda batch: nullcontext()) -> list[Tensor]:
-        """Run the model on all batches and return the logits (B, C) of each; ``passing`` makes the context in which a batch is run."""
+        """Run the model on all batches and return the logits (B, C) of each. Each batch is run inside the context that ``passing`` returns
+        for it.
+        """
         answers = []
         for batch in self.batches:
             self._before_pass(batch.size)

@@ -21,7 +21,9 @@ Users = Mapping[int, list[Node]]
 
 @dataclass(frozen=True, eq=False)
 class Attention:
-    """One attention: the softmax of its weights, and their product with values; None if they meet none in a matrix product."""
+    """One attention: the node of its ``softmax``, and the node of the matrix ``product`` of weights and values; None if there is no such
+    product.
+    """
 
     softmax: Node
     product: Node | None
@@ -147,8 +149,8 @@ def _bias_after(linear_map: Node, width: int, users: Users) -> Tensor | None:
 
 
 def input_of(products: Sequence[Node | None], block: Block) -> Tensor | None:
-    """Return the input (B, S, D) of the attention whose weights meet values in ``products``: the one tensor whose linear maps are its
-    queries, keys and values.
+    """Return the input (B, S, D) of an attention in ``block``, given the matrix ``products`` of its weights and values: the one tensor
+    whose linear maps are its queries, keys and values.
 
     None if they come from several tensors, or from one that is no row of the block's tokens.
     """

@@ -55,8 +55,8 @@ def attention_flow(trace: Trace) -> Tensor:
 
 
 def _flows(layers: list[np.ndarray], source: int) -> np.ndarray:
-    """Return the maximum flow (S,) from token ``source`` after the last block to each input token, in units; ``layers[l]`` (S, S) are the
-    capacities of block l, rows the later side.
+    """Return the maximum flow (S,) from token ``source`` after the last block to each input token, as multiples of 1 / ``UNITS``.
+    ``layers[l]`` (S, S) are the capacities of block l: a row for each of its output tokens, a column for each input token.
     """
     from scipy.sparse import csr_array  # slow to import
     from scipy.sparse.csgraph import maximum_flow

@@ -111,7 +111,7 @@ def open_unchecked(anything: Any) -> Model:
 
 
 def _open(anything: Any, options: OpenOptions) -> OpeningResult:
-    """Open ``anything`` by its type. Every error becomes an ExplainerError, but for memory that runs out."""
+    """Open ``anything`` by its type. Errors are raised as ExplainerError, except when memory runs out."""
     try:
         if isinstance(anything, Model):
             return OpeningResult(anything, "a model that is wrapped already")

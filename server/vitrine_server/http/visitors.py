@@ -134,7 +134,9 @@ def cookie_name(name: str, scope: Scope) -> str:
 
 
 def cookie_header(name: str, value: str, scope: Scope) -> str:
-    """Return the value of the Set-Cookie header for a secret, which no script reads and no other site sends along."""
+    """Return the value of the Set-Cookie header that gives a browser the secret ``value``. Scripts cannot read the cookie, and the browser
+    does not send it with requests that other sites embed.
+    """
     is_secure = scope["scheme"] == "https"
     where = "Path=/; Secure" if is_secure else f"Path={scope.get('root_path') or '/'}"
     return f"{cookie_name(name, scope)}={value}; {where}; Max-Age={COOKIE_SECONDS}; HttpOnly; SameSite=Lax"

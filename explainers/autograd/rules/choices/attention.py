@@ -87,10 +87,9 @@ class _OfGradients(AttentionChoice):
         )
 
     def normaliser(self, quotient: NormaliserOperand, signal: Tensor, norm: NormChoice) -> Pair:
-        """Return the signals at the context and at its normaliser.
-
-        If weights are constant, so is their sum. Else it is a scale, which follows the choice of normalisation; a separate product has the
-        part of the signal that belongs to the weights.
+        """Split the ``signal`` at the output a / b of a linear attention into those at a and at b, its normaliser. If the weights are held
+        constant, b is constant too. Else ``norm`` decides the signal at b, which is multiplied by ``part`` if b comes from a separate
+        product.
         """
         of_a, of_b = (ConstantScale() if self.weights_are_constant else norm).divide(quotient, signal)
         return of_a, self.part * of_b if of_b is not None and quotient.apart else of_b

@@ -39,7 +39,9 @@ class Residency:
         self._held: dict[str, _Held] = {}
 
     def add(self, name: str, model: Any) -> None:
-        """Add a loaded model, in place of an earlier one of that name; others make room for it."""
+        """Add a loaded model, in place of an earlier one of that name. Other models are moved to host memory, or dropped, until it has
+        room.
+        """
         self._held.pop(name, None)
         self._held[name] = _Held(model, model.device, bytes_of_weights(model.module))
         self._fit(model.device, name)

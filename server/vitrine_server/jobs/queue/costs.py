@@ -92,9 +92,9 @@ class Costs:
     ) -> dict[str, float]:
         """Estimate the seconds of each of ``specs``, computed in this order for so many ``targets``; a spec without any basis is left out.
 
-        ``methods`` are the methods as JSON objects. The first spec of a propagation rule pays for its backward pass, the others read their
-        maps off it. A text of more than ``most_tokens`` is read in windows of so many: a method that needs a pass for each token then pays
-        for each token of a window, in each window.
+        ``methods`` are the methods as JSON objects. The first spec of a propagation rule pays for its backward pass, the other specs of
+        this rule use that pass again. A text of more than ``most_tokens`` is read in windows of so many: a method that needs a pass for
+        each token then pays for each token of a window, in each window.
         """
         by_name = {method["name"]: method for method in methods}
         with self._lock:
