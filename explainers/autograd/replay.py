@@ -96,7 +96,9 @@ class Kept:
 
 @dataclass(eq=False)
 class Call:
-    """One call of an operator: its arguments, for each whether it is on the path, and the resulting ``kept`` and ``output``."""
+    """One call of an operator: its arguments, for each whether it is on a path from the input, the values that it saved (``kept``), and its
+    output.
+    """
 
     operator: type[Operator]
     arguments: tuple[Any, ...]

@@ -132,9 +132,8 @@ def read(tower: BertModel, tokenizer: PreTrainedTokenizerFast, texts: Sequence[s
 
 
 def directions(texts: Tensor, number: int) -> Tensor:
-    """Return the directions in which texts (N, width) differ most, (number, width), at right angles, each scaled down by its strength.
-
-    Along each, the difference of texts becomes its square root, so that names of similar things lie less close together.
+    """Return the ``number`` directions (number, width) in which texts (N, width) differ most, at right angles. Each is divided by the
+    square root of its singular value, relative to the largest, so that names of similar things lie less close together.
     """
     decomposed = torch.linalg.svd(texts - texts.mean(0), full_matrices=False)
     sizes = decomposed.S[:number] / decomposed.S[0]

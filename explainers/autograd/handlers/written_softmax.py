@@ -74,8 +74,8 @@ def written_softmax(rec: Recorder, over: Tensor, under: Tensor) -> Tensor | None
 
 
 def moved_from(node: Node | None) -> Node | None:
-    """Return the node whose numbers were only moved, perhaps several times, to become those of ``node``: the node itself if it moves none;
-    None stays None.
+    """Follow the nodes that only move numbers (:class:`Move`) back from ``node``, and return the node that made these numbers: ``node``
+    itself if it moves none. None stays None.
     """
     while node is not None and node.operator is Move and node.paths:
         node = node.paths[0]

@@ -372,7 +372,9 @@ def timm_preprocessing(config: Mapping[str, Any], size: tuple[int, int]) -> Prep
 
 
 def in_greys(recipe: Preprocessing) -> Preprocessing:
-    """Return ``recipe`` for a model of greys: with one channel, and if it had three, the means of its three means and deviations."""
+    """Return a copy of ``recipe`` for pictures with one channel of greys. If it has three means and deviations, each triple becomes its
+    average.
+    """
     mean, std = (values if len(values) == 1 else (sum(values) / len(values),) for values in (recipe.mean, recipe.std))
     return replace(recipe, channels=1, mean=mean, std=std)
 
