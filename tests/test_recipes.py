@@ -11,7 +11,7 @@ import pytest
 
 from tests.conftest import PYTHONPATH, ROOT
 
-FOLDERS = "explainers|server|embedded|static|tests|docs|tools|experiments"
+FOLDERS = "explainers|server|recipes|static|tests|docs|tools|experiments"
 TEXT = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
 
 # Runs in a fresh interpreter, which forgets what the recipes added; the blocks are its arguments, in the order of CONTRIBUTING.
