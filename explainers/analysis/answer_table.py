@@ -144,6 +144,8 @@ def answer_table(
 
 
 def _on_picture(record: PicturePromptInput, attribution: Attribution) -> float:
-    """Return one score for a whole picture: the sum of its patches' scores if they are signed, else the largest."""
+    """Return one score for the whole picture ``record`` under a prompt: the sum of its patches' scores in ``attribution`` if these are
+    signed, else the largest.
+    """
     patches = record.on_picture(attribution.scores)
     return float(patches.sum() if attribution.signed else patches.max())

@@ -34,8 +34,8 @@ def _signals(trace: Trace) -> BlockMaps:
 
 
 def _times(first: BlockMaps, second: BlockMaps) -> BlockMaps:
-    """Multiply two lists of maps, one map or None for each block, element by element and set negative products to 0. A block without a map
-    in either list gets None.
+    """Multiply the lists of maps ``first`` and ``second``, one map or None for each block, element by element; negative products become 0.
+    A block without a map in either list gets None.
     """
     pairs = zip(first, second, strict=True)
     return [None if a is None or b is None else (a * b).clamp(min=0) for a, b in pairs]
@@ -340,5 +340,5 @@ def contributions(session: Session, spec: str) -> Contributions:
 
 
 def brief(values: Tensor) -> list[float]:
-    """Return the numbers of a tensor as a list, rounded to :data:`DIGITS` significant digits."""
+    """Return the numbers of a 1-d tensor as a list of floats, rounded to :data:`DIGITS` significant digits."""
     return [float(f"{value:.{DIGITS}g}") for value in values.tolist()]

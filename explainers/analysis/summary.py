@@ -320,7 +320,9 @@ def _record(line: str) -> Any:
 
 
 def _key(item: Any) -> str:
-    """Return a digest of an input (a file, a picture or a text), by which it is found again in a stored summary."""
+    """Return a digest of an input, the ``item`` (a file's path, a picture or a text), as hexadecimal digits, by which it is found again in
+    a stored summary.
+    """
     if isinstance(item, Path):
         return hashlib.sha256(item.read_bytes() if item.is_file() else str(item).encode()).hexdigest()
     if isinstance(item, Image.Image):

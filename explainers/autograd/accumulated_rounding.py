@@ -66,7 +66,9 @@ def accumulated_rounding_of(model: Model) -> AccumulatedRounding:
 
 
 def made_up(model: Model) -> dict[str, Tensor]:
-    """Make an input for measuring rounding: a picture of blotches of all sizes, a few token ids, or a molecule."""
+    """Make one input of the kind that ``model`` reads, for measuring rounding: a picture of blotches of all sizes, a few token ids, or a
+    molecule. Returns its tensors by name, on the model's device.
+    """
     if model.kind == "molecule":
         return model.prepare(MOLECULE).tensors
     if model.kind == "text":

@@ -71,7 +71,7 @@ def _weighted_sum(signals: Signals, shares: Tensor, batch: int) -> Signals:
 
 
 def _sum(parts: list[Signals]) -> Signals:
-    """Return the sum of several sets of signals, tensor by tensor."""
+    """Return the sum of the sets of signals ``parts``, tensor by tensor."""
     signals = _combine(parts, lambda values: torch.stack(values).sum(0))
     return replace(
         signals,

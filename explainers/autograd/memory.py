@@ -38,8 +38,8 @@ def estimate_of_one(model: Model, tensors: Mapping[str, Tensor]) -> int:
 
 
 def bytes_recomputed(model: Model, tensors: Mapping[str, Tensor]) -> int:
-    """Estimate the bytes that a recording of one sample takes whose activations are computed again, block by block: the input and the
-    output of each block, and all that one block keeps.
+    """Estimate the bytes that a recording of ``model`` takes for one sample of ``tensors`` (inputs by name), if activations are computed
+    again block by block: the input and the output of each block, and all that one block keeps.
     """
     length, width = _shape(model, tensors)
     of_a_block = estimate_of_one(model, tensors) / max(1, len(model.blocks))

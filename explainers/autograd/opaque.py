@@ -48,7 +48,7 @@ class Insides:
         return bare
 
     def recorded_for(self, value: Tensor) -> Inside | None:
-        """Return the tensor that was recorded for a plain tensor; None if there is none."""
+        """Return the recorded tensor that stands for the plain tensor ``value``; None if there is none."""
         known: Inside | None = self._by_plain_tensor.get(value) if len(self._by_plain_tensor) else None
         return known
 

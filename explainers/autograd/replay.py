@@ -70,11 +70,15 @@ class OperatorView:
         """Do nothing: a user's own pass keeps its values and computes none again."""
 
     def is_projection(self, position: int) -> bool:
-        """Return whether the linear map makes queries, keys or values of attention."""
+        """Return whether the linear map makes queries, keys or values of attention. ``position`` is not read: the view
+        is of one operator.
+        """
         return self.place.is_projection
 
     def is_normalised(self, position: int) -> bool:
-        """Return whether the output of the linear attention is divided by its normaliser."""
+        """Return whether the output of the linear attention is divided by its normaliser. ``position`` is not read: the view is of one
+        operator.
+        """
         return self.place.is_normalised
 
 
@@ -114,7 +118,9 @@ class Call:
             self.kept, self.output = self.run_once(self.arguments, ORDINARY)
 
     def run_once(self, arguments: tuple[Any, ...], rule: Rule, differentiable: bool = False) -> tuple[Kept, Tensor]:
-        """Run the operator's forward pass; return the tensors that it kept, and its output."""
+        """Run the operator's forward pass on its ``arguments`` under ``rule``; return the tensors that it kept, and its output.
+        ``differentiable`` is True if the backward pass will itself be differentiated.
+        """
         kept = Kept((*self.is_path, False))
         return kept, self.operator.forward(kept, *arguments, OperatorView(rule, self.place, differentiable))
 
@@ -135,8 +141,8 @@ class Call:
 
 
 def _load_arguments(ctx: Any) -> tuple[tuple[Any, ...], tuple[Tensor | None, ...]]:
-    """Return the arguments of an operator from the autograd context in which :meth:`Call.save` kept them, and the other tensors saved
-    there.
+    """Return the arguments of an operator from ``ctx``, the autograd context in which :meth:`Call.save` kept them, and the other tensors
+    saved there.
     """
     saved, arguments = ctx.saved_tensors, list(ctx.settings)
     for place, tensor in zip(ctx.places, saved, strict=False):

@@ -100,8 +100,8 @@ class Signals:
         return sum(stopwatch.seconds for stopwatch in self.stopwatches)
 
     def moved(self, seed: int) -> Signals:
-        """Return signals whose relevance, when read, is changed by its estimated errors with random signs. Raises ValueError if no errors
-        are known.
+        """Return signals whose relevance, when read, is changed by its estimated rounding errors with random signs, drawn from ``seed``.
+        Raises ValueError if no errors are known.
         """
         if self.errors is None:
             raise ValueError("No rounding errors were estimated for these signals.")

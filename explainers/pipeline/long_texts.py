@@ -252,5 +252,7 @@ class _WindowJoiner:
 
 
 def _drop_noise_note(part: Attribution) -> Attribution:
-    """Return the map of a window without its note on noise, because the note of the noisiest window is added to the whole map instead."""
+    """Return ``part``, the map of a window, without its note on noise, because the note of the noisiest window is added to the whole map
+    instead.
+    """
     return replace(part, notes=tuple(note for note in part.notes if kind_of(note) != "noise"))

@@ -99,7 +99,9 @@ class _Totals(BlockCalls):
         self.totals: dict[int, list[Tensor]] = {}
 
     def call(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Make a torch call and return its result; keep a copy if the call is a sum in the shape of the residual stream."""
+        """Make the torch call ``func(*args, **kwargs)`` and return its result; keep a copy if the call is a sum in the shape of the
+        residual stream.
+        """
         total = func(*args, **kwargs)
         if self.sums_like_stream(func, args):
             self.totals.setdefault(self.block, []).append(total.detach().clone())  # the model may write into it

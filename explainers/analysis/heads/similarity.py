@@ -160,8 +160,8 @@ class WithoutHead(Record):
 
 
 def decompose_similarity(session: Session) -> SimilarityDecomposition:
-    """Return the cosine of the first input with the first target's prompt, or the difference of two, as a sum over blocks, heads and
-    tokens.
+    """Return, for the ``session`` of a CLIP model, the cosine of the first input with the first target's prompt, or the difference of two,
+    as a sum over blocks, heads and tokens.
 
     All is computed in float64. Raises ExplainerError if the embedding is no such sum (such as SigLIP's, which pools with attention), for
     the text side, and for a target that is no sum of cosines, such as a probability.

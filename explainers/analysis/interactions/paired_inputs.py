@@ -81,7 +81,9 @@ class PairedInputs(Record):
         return [(index // width, index % width, float(self.pairs[index // width, index % width])) for index in order]
 
     def unit(self, side: int, index: int) -> str:
-        """Return a name for a unit of the first (0) or the second (1) input: its word, or the place of its patch."""
+        """Return a name for unit number ``index`` of the first input (``side`` 0) or the second one (1): its word, or the row and column of
+        its patch.
+        """
         record, grid = (self.first, self.second)[side], self.grids[side]
         if isinstance(record, TextInput):
             return record.words[index].text
@@ -104,8 +106,8 @@ class PairedInputs(Record):
         return text_html(str(self), *(picture_html(picture, "What a patch adds to the cosine") for picture in self.pictures()))
 
     def pictures(self, size: int = 448) -> list[Image.Image]:
-        """Return one image for each picture with its map over it, and none for texts; only the map if the picture itself is not
-        available.
+        """Return one image of ``size`` pixels a side for each input that is a picture, with its map over it, and none for texts; only the
+        map if the picture itself is not available.
         """
         drawn = []
         for record, grid, scores in zip((self.first, self.second), self.grids, self.maps, strict=True):

@@ -76,8 +76,8 @@ def _origin_of(node: Node, start: Node | None) -> Node:
 
 
 def added_before(nodes: Nodes, layout: Layout) -> tuple[Tensor, Tensor] | None:
-    """Return the position embeddings (the last constant before the first block that was added to all tokens or patches and differs from
-    token to token), and the tokens with them added. None if there is none.
+    """Return the position embeddings of a recorded pass, whose operators are ``nodes``, and the tokens with them added. They are the last
+    constant before the first block that was added to all tokens or patches and differs from token to token. None if there is none.
     """
     tokens = math.prod(layout.grid or (0,))
     for node in reversed(nodes.ran[: nodes.entry]):
@@ -120,14 +120,17 @@ def _takers(nodes: Nodes, start: Node) -> list[Node]:
 
 
 def pooling_attention(nodes: Nodes, users: Users) -> Tensor | None:
-    """Return the weights (B, H, queries, S) of the attention that pools the tokens: the last one after the blocks that has fewer queries
-    than keys, with the blocks' tokens as keys. None if there is none.
+    """Return the weights (B, H, queries, S) of the attention that pools the tokens in a recorded pass, whose operators are ``nodes``: the
+    last attention after the blocks that has fewer queries than keys, with the blocks' tokens as keys. None if there is none. ``users``
+    lists the nodes that read each node.
     """
     return next((attention.weights for attention in pooling_products(nodes, users)), None)
 
 
 def pooling_products(nodes: Nodes, users: Users) -> list[Attention]:
-    """Return the attention that pools the tokens after the blocks, with the values that it weights; an empty list if there is none."""
+    """Return the attention that pools the tokens after the blocks of a recorded pass (``nodes``), with the values that it weights; an empty
+    list if there is none. ``users`` lists the nodes that read each node.
+    """
     node = _pooling_softmax(nodes)
     return [] if node is None else [Attention(node, product_with_values(node, users))]
 

@@ -118,7 +118,9 @@ def attention_of(nodes: Nodes, block: Block, users: Users) -> Attention | None:
 
 
 def projection_of(product: Node, users: Users) -> tuple[Tensor, Tensor | None] | None:
-    """Return weight and bias of the first linear map that takes the attention's output, all heads side by side; None if there is none."""
+    """Return weight and bias of the first linear map that takes the output of an attention, all heads side by side; None if there is none.
+    ``product`` is the node that weights the values, ``users`` lists the nodes that read each node.
+    """
     width = product.shape[1] * product.shape[3]
     waiting, seen = [product], {id(product)}
     while waiting:
@@ -163,8 +165,9 @@ def input_of(products: Sequence[Node | None], block: Block) -> Tensor | None:
 
 
 def projections(nodes: Nodes) -> tuple[frozenset[int], bool]:
-    """Return the positions of the linear maps that make queries, keys and values, possibly followed by reshapes, rotations and norms; and
-    whether positions are rotary: in the blocks, a constant that differs from token to token is multiplied in between.
+    """Return, for the ``nodes`` of a recorded pass, the positions of the linear maps that make queries, keys and values, possibly followed
+    by reshapes, rotations and norms; and whether positions are rotary: in the blocks, a constant that differs from token to token is
+    multiplied in between.
     """
     positions, rotary = set[int](), False
     products_of_keys = {id(scores_of(node)) for node in nodes.ran if node.operator is Softmax}  # where the queries are constants
@@ -198,7 +201,9 @@ def _rotates(node: Node) -> bool:
 
 
 def normalised(nodes: Nodes) -> frozenset[int]:
-    """Return the positions of linear attentions whose output is divided by a normaliser, which then needs no stabiliser."""
+    """Return the positions of those linear attentions among the recorded ``nodes`` whose output is divided by a normaliser, which then
+    needs no stabiliser.
+    """
     divided = [node.inputs[0] for node in nodes.ran if node.operator is Normaliser]
     reached = ancestors(divided, until=lambda node: node.operator is LinearAttention)
     return frozenset(node.position for node in reached if node.operator is LinearAttention)

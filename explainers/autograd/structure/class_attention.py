@@ -60,7 +60,9 @@ class ClassAttention:
 
 
 def class_attentions(nodes: Nodes, is_alone: IsAlone) -> list[Attention]:
-    """List the attention after the blocks with a single query, over their tokens and one before these that is the same for every image."""
+    """List the attention after the blocks of a recorded pass (``nodes``) that has a single query, over the blocks' tokens and one class
+    token before these. ``is_alone`` tests whether that token is the same for every image.
+    """
     of_classes: list[Attention] = []
     users = users_of(nodes.ran[nodes.blocks[0].end :]) if nodes.blocks and nodes.blocks[0].end is not None else {}
     for node, block in nodes.after_blocks():
@@ -76,7 +78,9 @@ def class_attentions(nodes: Nodes, is_alone: IsAlone) -> list[Attention]:
 
 
 def class_attention(nodes: Nodes, is_alone: IsAlone) -> ClassAttention:
-    """Collect all class attention after the blocks: the blocks, their weights, parts and projections; empty if there is none."""
+    """Collect all class attention after the blocks of a recorded pass (``nodes``): the blocks, their weights, parts and projections; empty
+    if there is none. ``is_alone`` tests whether a class token is the same for every image.
+    """
     of_classes = class_attentions(nodes, is_alone)
     if not of_classes:
         return ClassAttention()
@@ -113,7 +117,9 @@ def tokens_among(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Tenso
 
 
 def class_token_first(given: list[Tensor]) -> Tensor:
-    """Return the tokens (B, 1 + S, D) of a block's inputs, the class token first, in whatever order they come."""
+    """Return the tokens (B, 1 + S, D) of a block's inputs, the class token first. ``given`` is one tensor, or the class token and the other
+    tokens in either order.
+    """
     return given[0] if len(given) == 1 else torch.cat(sorted(given, key=lambda tokens: tokens.shape[1]), 1)
 
 

@@ -247,15 +247,15 @@ class _OfRelevance(LinearChoice):
         return backward_on_nonzero_rows(split, signal, *known) if linear.maps_rows else split(signal, *known)
 
     def sum(self, total: Sum, signal: Tensor) -> tuple[Tensor, Tensor]:
-        """Split relevance between two summands in proportion. A constant takes no share, but position embeddings that are added to the
-        embedded tokens do, and lose it, as in the published code.
+        """Split ``signal``, the relevance of the sum ``total``, between its two summands in proportion, and return both parts. A constant
+        takes no share, but position embeddings that are added to the embedded tokens do, and lose it, as in the published code.
         """
         if not (total.both or total.constant_shares):
             return signal, signal
         return rounding.split_sum(total.a, total.b, signal, self.keeps_total, total.accumulated_rounding())
 
     def scale(self, factor: Tensor | float, signal: Tensor) -> Tensor:
-        """Return the relevance at a path that is multiplied by a constant: that of the product, unchanged."""
+        """Return ``signal``, the relevance of a product of a path and a constant ``factor``, unchanged: all of it goes to the path."""
         return signal
 
     def pool(self, pool: PoolOperand, signal: Tensor) -> Tensor:

@@ -103,7 +103,9 @@ class Split(ProductChoice):
         return half, half
 
     def alone(self, other: Tensor, signal: Tensor) -> Tensor:
-        """Return the relevance of a product unchanged, for its only factor that is a path."""
+        """Return ``signal``, the relevance of a product, unchanged, for its only factor that is a path; ``other`` is
+        the constant factor.
+        """
         return signal
 
 
