@@ -118,8 +118,9 @@ def _largest_two(shares: dict[str, float]) -> set[str]:
 
 
 def _stand_apart(masks: dict[str, list[Mask]]) -> bool:
-    """Return whether the instances of two categories are large and do not hide each other: each category covers more than a twentieth of
-    the photo, and neither two instances nor the categories as wholes overlap by more than 70 % of the smaller (LibraGrad's code).
+    """Return whether the instances of two categories, ``masks`` by label, are large and do not hide each other: each category covers more
+    than a twentieth of the photo, and neither two instances nor the categories as wholes overlap by more than 70 % of the smaller
+    (LibraGrad's code).
     """
     wholes = {label: union(instances) for label, instances in masks.items()}
     if any(whole.mean() <= _LEAST_SHARE_OF_ANIMALS for whole in wholes.values()):

@@ -72,8 +72,9 @@ def imagenet(data: Folder) -> Dataset:
 
 
 def _devkit(data: Folder) -> tuple[Mapping[str, str], list[str]]:
-    """Read the challenge's development kit, and return the synset of each photo by the photo's name, and all synsets in the order of the
-    classes.
+    """Read the development kit of ImageNet's challenge from the folder ``data``. Return the synset of each validation photo by the photo's
+    name, and the synsets with ids up to 1000, sorted, which is the order of the classes. Raises ExplainerError for a missing or damaged
+    file.
     """
     from scipy.io import loadmat
 
@@ -88,8 +89,8 @@ def _devkit(data: Folder) -> tuple[Mapping[str, str], list[str]]:
 
 
 def _kaggle(data: Folder) -> tuple[Mapping[str, str], list[str]]:
-    """Read Kaggle's tables. Return the synset of each photo by the photo's name, in the order of the photos' numbers, and all synsets in
-    the order of the classes.
+    """Read Kaggle's tables of validation photos and of synsets from the folder ``data``. Return the synset of each photo by the photo's
+    name, sorted by name, and all synsets in the order of the classes. Raises ExplainerError for a missing or damaged file.
     """
     solution, mapping = data.need(_KAGGLE), data.need(_KAGGLE_SYNSETS)
     wnids = [line.split()[0] for line in data.lines(mapping)]

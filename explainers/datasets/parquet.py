@@ -37,7 +37,9 @@ class Table:
         return self._starts[-1]
 
     def row(self, number: int) -> dict[str, Any]:
-        """Return one row as plain data; its row group is cached for the next call. Raises ExplainerError if the row group is damaged."""
+        """Return row ``number``, counted from 0, as a dict of plain values by column; its row group is cached for the next call. Raises
+        ExplainerError if the row group is damaged.
+        """
         group = bisect_right(self._starts, number) - 1
         if self._group_in_memory[0] != group:
             path, file, index = self._groups[group]

@@ -123,7 +123,9 @@ class Folder:
         return ExplainerError(f"{self.entry.title}: {path} cannot be read: {why}. {remedy}")
 
     def text(self, path: Path) -> str:
-        """Read a text file, which may be compressed with xz, and return its text with line ends unchanged and without a byte order mark."""
+        """Return the text of the file ``path``, which is UTF-8 and may be compressed with xz; line ends are unchanged and a byte order mark
+        is dropped. Raises ExplainerError if the file is damaged or empty.
+        """
         try:
             packed = path.read_bytes()
             text = (lzma.decompress(packed) if path.suffix == ".xz" else packed).decode("utf-8-sig")
@@ -136,13 +138,13 @@ class Folder:
         return text
 
     def lines(self, path: Path) -> list[str]:
-        """Return the lines of a text file that are not empty. Only line breaks end a line; other separators, such as U+2028, stay in the
-        text.
+        """Return the lines of the text file ``path`` that are not empty. Only line breaks end a line; other separators, such as U+2028,
+        stay in the text. Raises ExplainerError if the file is damaged or empty.
         """
         return [line for line in re.split(r"\r\n|\n|\r", self.text(path)) if line.strip()]
 
     def json(self, path: Path) -> Any:
-        """Read a JSON file and return its value."""
+        """Return the value in the JSON file ``path``. Raises ExplainerError if the file is damaged or empty."""
         text = self.text(path)
         try:
             return json.loads(text)
@@ -150,7 +152,9 @@ class Folder:
             raise self.error_for(path, problem) from None
 
     def json_lines(self, path: Path) -> list[dict[str, Any]]:
-        """Read a file with one JSON object a line and return the objects."""
+        """Return the objects in the file ``path``, which holds one JSON object a line. Raises ExplainerError if a line is anything else, or
+        the file is damaged or empty.
+        """
         try:
             rows = [json.loads(line) for line in self.lines(path)]
         except (ValueError, RecursionError) as problem:
@@ -179,12 +183,14 @@ class Folder:
             raise self.error_for(path, f"after line {reader.line_num}: {problem}") from None
 
     def image(self, path: Path) -> Image.Image:
-        """Read a picture and return it upright, in RGB."""
+        """Return the picture in the file ``path`` of this folder, upright, in RGB. Raises ExplainerError if it cannot be read."""
         self.need(str(path.relative_to(self.path)))
         return read_image(path)
 
     def plane(self, path: Path) -> Any:
-        """Read a picture that holds classes, not colours, and return its values (height, width) or (height, width, channels)."""
+        """Read the picture ``path`` of this folder, which holds classes, not colours, and return its values (height, width) or (height,
+        width, channels). Raises ExplainerError if it cannot be read.
+        """
         self.need(str(path.relative_to(self.path)))
         try:
             with Image.open(path) as picture:

@@ -43,7 +43,7 @@ class Residual(nn.Module):
         self.conv2, self.norm2 = nn.Conv2d(width, width, 3, padding=1, bias=False), nn.BatchNorm2d(width)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return the rectified sum of the input and the two convolutions, (B, C, H, W)."""
+        """Return the rectified sum of the input ``x`` (B, C, H, W) and the output of the two convolutions, in the same shape."""
         inner = F.relu(self.norm1(self.conv1(x)))
         return F.relu(x + self.norm2(self.conv2(inner)))
 

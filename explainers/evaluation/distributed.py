@@ -158,7 +158,9 @@ def _count_workers(ray: Any, device: str | None) -> tuple[str, int]:
 
 
 def _cpus(kind: str) -> int:
-    """Return the number of CPUs that a worker needs: one for each thread, where it computes on them."""
+    """Return the number of CPUs that a worker on a device of this ``kind`` ("cuda" or "cpu") needs: 1 with a GPU, else one for each of
+    torch's threads.
+    """
     return 1 if kind == "cuda" else torch.get_num_threads()
 
 

@@ -73,7 +73,7 @@ def pack_scores(scores: Sequence[float]) -> str:
 
 
 def unpack_scores(text: str) -> NDArray[np.float32]:
-    """Decode scores that :func:`pack_scores` encoded, from -1 to 1."""
+    """Decode the ``text`` in which :func:`pack_scores` encoded scores; return them as float32 (N,), from -1 to 1."""
     return np.frombuffer(base64.b64decode(text), np.int8).astype(np.float32) / np.float32(_STEPS)
 
 

@@ -99,7 +99,7 @@ class ClassLookup:
         return frozenset(index for label in labels for index in self.classes_of(label))
 
     def unknown_labels(self, sample: Sample) -> list[str]:
-        """Return the labels of an input for which the model has neither a class nor a group."""
+        """Return the labels of ``sample``, a data set's input, for which the model has neither a class nor a group."""
         return [str(label) for label in labels_of(sample) if self.class_of(label) is None]
 
     def target_of(self, explained: ExplainedClass, reads: str = "logit") -> str | int | Target:
@@ -124,7 +124,7 @@ class ClassLookup:
 
 
 def labels_of(sample: Sample) -> list[str | int]:
-    """Return all labels that a data set gives an input, each once: its own, then those of its objects."""
+    """Return all labels that a data set gives the input ``sample``, each once: its own, then those of its objects."""
     return list(dict.fromkeys([*sample.labels, *(obj.label for obj in sample.objects if obj.label is not None)]))
 
 

@@ -70,7 +70,9 @@ def inputs_in_words(report: dict[str, Any]) -> str:
 
 
 def broken_in_words(broken: list[dict[str, Any]]) -> str:
-    """Return a sentence part on the inputs that could not be read: how many, which, and the reason for the first of them."""
+    """Return a sentence part on the inputs that could not be read, one row of a run for each: how many, which, and the reason for the first
+    few.
+    """
     reasons = [row["broken"].partition("\n")[0].rstrip(".") for row in broken[:_MAX_NAMED_BROKEN]]
     named = "; ".join(f"{row['input'] or 'number'} ({row['index']}): {reason}" for row, reason in zip(broken, reasons, strict=False))
     more = "; ..." if len(broken) > _MAX_NAMED_BROKEN else ""

@@ -111,8 +111,8 @@ class EvaluationSetup:
         return self if sample.at is None else replace(self, loaded=self.model.at(sample.at, self.model.prepare(sample.model_input)))
 
     def with_prompts_of(self, sample: Sample) -> EvaluationSetup:
-        """Return this setup with only the classes of this input as the prompts of a CLIP model, if the plan says so; else the setup
-        itself.
+        """Return this setup with only the classes of the input ``sample`` as the prompts of a CLIP model, if the plan's target is
+        "together"; else the setup itself.
         """
         if self.plan.target != "together":
             return self
@@ -291,7 +291,7 @@ class Measurement:
         return {column: None if sums.isnan().any() else of.tolist() for column, of in zip(BLOCK_COLUMNS, sums, strict=True)}
 
     def _scores_to_draw(self, attribution: Attribution) -> list[float]:
-        """Return the scores of a map from which a picture of it is drawn: one for each patch or each word."""
+        """Return the scores of the map ``attribution`` from which a picture of it is drawn: one for each patch or each word."""
         return (
             attribution.scores[attribution.content].tolist()
             if attribution.patches is not None

@@ -263,9 +263,9 @@ def reason_against_metric(metric: Metric, data: Dataset, methods: int) -> str | 
 
 
 def run_folder_of(path: Path) -> Path:
-    """Return the folder of a run, created where it does not exist.
+    """Return ``path``, the folder of a run, created if it does not exist.
 
-    Raises ExplainerError if it is a file, or holds other things.
+    Raises ExplainerError if it is a file, holds other things than a run, or cannot be created.
     """
     if path.is_file():
         raise ExplainerError(f"{path} is a file: name a folder for the run.")

@@ -41,7 +41,9 @@ def protocol_in_words(plan: Mapping[str, Any], kind: str, removal: str | None = 
 
 
 def _removal(plan: Mapping[str, Any], removal: str | None) -> str:
-    """Return a sentence on how tokens are removed, and in how many steps."""
+    """Return a sentence on how tokens are removed in a run, and in how many steps. ``plan`` is the run's plan as JSON, ``removal`` the way
+    of removal that suits its model, None if unknown.
+    """
     way = plan.get("how") or (f"{removal}, as suits the model" if removal else "as suits the model")
     steps = plan.get("steps") or TENTHS_OF_ALL
     return f"Tokens are taken away: {way}; where a metric goes by equal steps, of 1/{steps} each."

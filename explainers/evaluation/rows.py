@@ -208,7 +208,7 @@ class RowFile:
 
 
 def read_rows(folder: Path) -> list[dict[str, Any]]:
-    """Read all rows of a finished run, in the order of the inputs. Raises ExplainerError for a damaged file."""
+    """Return all rows of the finished run in ``folder``, in the order of the inputs. Raises ExplainerError for a damaged file."""
     path = folder / ROWS
     with _report_damage(path):
         return list(_rows_of(_arrow().parquet.read_table(path)))

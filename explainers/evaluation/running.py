@@ -203,8 +203,8 @@ def _write_or_check_record(folder: Path, about: dict[str, Any]) -> dict[str, Any
 
 
 def first_inputs(setup: EvaluationSetup) -> str:
-    """Return a digest of the first inputs of a run. It distinguishes the run from one with the same plan on other files. Raises BrokenInput
-    for an input that cannot be read, unless such inputs are skipped, before anything of the run is written.
+    """Return a digest of the first inputs of the run that ``setup`` describes. It distinguishes the run from one with the same plan on
+    other files. Raises BrokenInput for an input that cannot be read, unless such inputs are skipped, before anything of the run is written.
     """
     return digest_of(setup.readable(setup.data.choose(setup.plan.limit, setup.plan.seed)[:DIGESTED_INPUTS]))
 

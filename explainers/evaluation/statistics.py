@@ -42,7 +42,9 @@ class Estimates:
     p_of_pairs: Numbers
 
     def find_ties(self, direction: str | None) -> list[bool]:
-        """Return which methods are tied with the best: see :func:`find_ties`."""
+        """Return for each method whether it is tied with the best, see :func:`find_ties`. ``direction`` says whether higher or lower values
+        are better.
+        """
         return find_ties(self.values, self.p_of_pairs, direction)
 
 
@@ -108,7 +110,9 @@ def weights_of(inputs: int, seed: int = 0) -> Numbers:
 
 
 def weights_of_rows(rows: list[dict[str, Any]], methods: list[str], seed: int = 0) -> Numbers:
-    """Return how often each explained class of each input is drawn, (draws, explained): the classes of one input are drawn together."""
+    """Return how often each explained class of each input is drawn in each bootstrap draw, (draws, explained); the classes of one input are
+    drawn together. ``rows`` are a run's rows, one for each of ``methods`` after the other; ``seed`` is that of the draws.
+    """
     numbers: dict[int, int] = {}
     columns = [numbers.setdefault(row["index"], len(numbers)) for row in rows[:: len(methods)]]
     return weights_of(len(numbers), seed)[:, columns]

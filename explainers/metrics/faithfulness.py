@@ -205,7 +205,9 @@ def srg_accuracy(most: Tensor, left: Tensor, answer: Tensor) -> Tensor:
 
 
 def _perturbation(answers: Tensor, gold: Tensor) -> Tensor:
-    """Return the area (B,) under accuracy over the removed share, from 0 to 0.9 and not divided by it, as Chefer et al. count it."""
+    """Return the area (B,) under accuracy over the removed share, from 0 to 0.9 and not divided by it, as Chefer et al. count it.
+    ``answers`` are the model's answers at each share, ``gold`` the right classes.
+    """
     return torch.trapezoid(_is_top(answers, gold), dx=1 / answers.shape[1], dim=1)
 
 

@@ -11,7 +11,7 @@ from explainers.papers import ATTCAT, INFIDELITY, SANITY
 
 
 def _correlation(first: Tensor, second: Tensor) -> Tensor:
-    """Return Spearman's rank correlation (B,) of each row of (B, N) with the same row of the other; NaN if a row is constant."""
+    """Return Spearman's rank correlation (B,) of each row of ``first`` (B, N) with the same row of ``second``; NaN if a row is constant."""
     pairs = torch.stack([first, second], 1).double().numpy()
     return torch.tensor([rank_correlations(pair)[0, 1] for pair in pairs], dtype=torch.float64)
 

@@ -212,8 +212,8 @@ def render(rng: np.random.Generator, size: int, kinds: Sequence[str] | None = No
 
 
 def patch_labels(scene: Scene, patch: int, least: float = 0.3) -> NDArray[np.int64]:
-    """Return the class of the object that covers most of each patch, (rows, columns); ``len(KINDS)`` where none covers the share
-    ``least``.
+    """Return the class of the object that covers most of each patch of a ``scene``: (rows, columns), for square patches of ``patch`` pixels
+    a side; ``len(KINDS)`` where no object covers the share ``least`` of the patch.
     """
     size = scene.image.width // patch
     shares = [item.mask.reshape(size, patch, size, patch).mean((1, 3)) for item in scene.objects]

@@ -76,7 +76,9 @@ def _colours(rng: np.random.Generator, count: int) -> NDArray[np.float64]:
 
 
 def ballot(rng: np.random.Generator) -> Ballot:
-    """Draw a random picture in which a random sign wins the vote; other places often show another sign."""
+    """Draw from ``rng`` a random picture in which a random sign wins the vote; other places often show another sign. Returns the picture,
+    the sign at each place and the winner.
+    """
     winner = int(rng.integers(len(SIGNS)))
     signs = rng.integers(len(SIGNS), size=GRID * GRID)
     decoy = (winner + int(rng.integers(1, len(SIGNS)))) % len(SIGNS)

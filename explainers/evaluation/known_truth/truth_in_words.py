@@ -12,7 +12,9 @@ MAX_NAMED_METRICS = 5  # most metrics named in a sentence
 
 
 def agreement_in_words(figure: dict[str, Any]) -> str:
-    """Format an agreement with its interval, ``0.81 (0.74 to 0.86)``, and the number of methods that it compares, if some have no value."""
+    """Format the agreement ``figure`` (JSON of a truth comparison) with its interval, ``0.81 (0.74 to 0.86)``, and with the number of
+    methods that it compares, if some have no value.
+    """
     of = "" if figure["methods"] == figure["of"] else f"; {figure['methods']} of {figure['of']} methods"
     return f"{figure['tau']:.2f} ({figure['low']:.2f} to {figure['high']:.2f}{of})"
 
@@ -24,7 +26,9 @@ def metrics_without_marks(document: dict[str, Any], kind: str) -> list[dict[str,
 
 
 def conclusions(document: dict[str, Any]) -> list[str]:
-    """Return sentences on the comparison of metrics with the truth: on its worlds, and on each kind of input."""
+    """Return sentences on the comparison of metrics with the truth, from its JSON ``document``: on its worlds, and on
+    each kind of input.
+    """
     sentences = [_of_world(world) for world in document["worlds"]]
     for kind in KINDS:
         if metrics := metrics_without_marks(document, kind):
@@ -62,7 +66,7 @@ def doubts(document: dict[str, Any], metric: dict[str, Any], kind: str) -> list[
 
 
 def advice(document: dict[str, Any]) -> list[str]:
-    """Return sentences on which metric to use.
+    """Return sentences on which metric to use, from the JSON ``document`` of a comparison with the truth.
 
     First those that pass every check in every world, then those that are at least not in doubt, then those to be left alone.
     """
@@ -194,7 +198,9 @@ def _of_controls(document: dict[str, Any], metrics: Sequence[dict[str, Any]], ki
 
 
 def _in_all_worlds(document: dict[str, Any]) -> list[str]:
-    """Return a sentence on the metrics that are above chance in every world; none if there is only one world."""
+    """Return a list with one sentence on the metrics that are above chance in every world of the comparison ``document``; an empty list if
+    there is only one world, or no such metric.
+    """
     worlds = [world["name"] for world in document["worlds"]]
     everywhere = [
         metric

@@ -417,7 +417,7 @@ def _row_of_names(title: str, count: int, total: float) -> Row:
 
 
 def published_table(protocol: Protocol) -> Table | None:
-    """Return the table with the paper's printed values; None if these are unknown."""
+    """Return the table of the values that the paper of ``protocol`` prints; None if these are unknown."""
     if (published := protocol.published) is None:
         return None
     columns = tuple(Column((head,)) for head in published.heads)

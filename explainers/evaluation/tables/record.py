@@ -105,8 +105,8 @@ class Table:
             yield head[-1], len(list(columns))
 
     def counts(self, place: int) -> list[str]:
-        """Return for each row of a column on how many inputs its value is based, such as "48 of 60"; an empty text if all inputs have a
-        value.
+        """Return for each row, in the column number ``place``, on how many inputs its value is based, such as "48 of 60"; an empty text if
+        all inputs have a value.
 
         If a cell does not say how many inputs could have a value, the largest number in the column is taken.
         """
@@ -131,5 +131,5 @@ class Table:
 
 
 def has_interval(cell: Cell) -> bool:
-    """Return whether both ends of the interval are known."""
+    """Return whether both ends of the confidence interval of ``cell`` are known."""
     return cell.low is not None and cell.high is not None

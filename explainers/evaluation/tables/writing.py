@@ -46,7 +46,9 @@ def head_of(column: Column) -> str:
 
 
 def printed_rows(table: Table) -> list[list[PrintedCell]]:
-    """Return the cells of each row as people read them."""
+    """Return the cells of each row of ``table`` as people read them: text of the value, spread, count, note, and marks for the best and for
+    ties.
+    """
     notes, counts = table.numbered_notes, [table.counts(place) for place in range(len(table.columns))]
     return [
         [
