@@ -38,8 +38,8 @@ NOTE = "The classification token joins the patches after the blocks: its row is 
 
 
 def lacks_behind(recording: Recording) -> dict[str, str]:
-    """Return what methods need of class attention (after the blocks) and a recorded model does not have: need -> reason. Called for models
-    whose blocks have no classification token.
+    """Return what methods need of class attention (after the blocks) and the model of ``recording`` does not have: need -> reason. Called
+    for models whose blocks have no classification token.
     """
     name, behind = recording.model.name, recording.structure.class_attention
     if not behind.attentions:
@@ -168,8 +168,8 @@ class ClassAttentionTrace(Trace):
         return torch.nn.functional.pad(self._trace.content, (1, 0), value=False)
 
     def last_parts(self, recording: Recording) -> tuple[AttentionParts, tuple[Tensor, Tensor | None]]:
-        """Return queries, keys, values, weights and outputs of the last class attention, which has one query, and weight and bias of its
-        output projection.
+        """Return queries, keys, values, weights and outputs of the last class attention in ``recording``, which has one query, and weight
+        and bias of its output projection.
         """
         return parts_of_last(recording.structure.class_attention.parts, recording.structure.class_attention.projections)
 

@@ -188,7 +188,7 @@ class EmbeddingParts:
 
 
 def _into_first_block(recording: Recording) -> Tensor:
-    """Return the tokens (B, N, D) that the first block takes, after the LayerNorm before it where there is one."""
+    """Return the tokens (B, N, D) that the first block takes in ``recording``, after the LayerNorm before it where there is one."""
     x, nodes = recording.block_inputs[0].detach(), recording.nodes
     for node in nodes.ran[nodes.entry : nodes.blocks[0].first]:
         if node.operator is Norm:

@@ -115,13 +115,13 @@ def reweigh_last_block(weights: Callable[[AttentionParts], Tensor], after: str) 
 
 
 def attend_alone(parts: AttentionParts) -> Tensor:
-    """Return attention weights (1, H, S, S) by which every token attends to itself alone."""
+    """Return attention weights in the shape (1, H, S, S) of those in ``parts``, by which every token attends to itself alone."""
     return torch.eye(parts.value.shape[-2]).to(parts.value).expand_as(parts.weights)
 
 
 def nearest_patch_cosines(trace: Trace) -> Tensor:
-    """Return for each sample and prompt the mean cosine of the prompt with the tenth of the patches that are most like it, as MaskCLIP
-    reads them: (samples, prompts).
+    """Return for each sample and prompt of ``trace`` the mean cosine of the prompt with the tenth of the patches that are most like it, as
+    MaskCLIP reads them: (samples, prompts).
 
     The result does not depend on the target. MaskCLIP's maps of the same pass reuse it. Raises ExplainerError for a model whose patches
     cannot be compared with prompts.

@@ -30,7 +30,7 @@ def missing_requirements(model: Model) -> dict[str, str]:
 
 
 def lacks_of(recording: Recording) -> dict[str, str]:
-    """Return what the recorded model lacks that a method may need, with the reason; keys as in :data:`METHOD_NEEDS`."""
+    """Return what the model of ``recording`` lacks that a method may need, with the reason; keys as in :data:`METHOD_NEEDS`."""
     lacks = lacks_behind(recording) if recording.layout.class_token is None else {}
     name, kind = recording.model.name, recording.model.block_kind
     units = "atoms" if recording.model.kind == "molecule" else "words"
@@ -83,8 +83,8 @@ def lacks_of(recording: Recording) -> dict[str, str]:
 
 
 def _no_parts(recording: Recording, plan: AttentionPlan | None) -> str:
-    """Return a sentence on why queries, keys, values and output projection of the last block of a recorded model cannot be read, and which
-    methods can be used instead.
+    """Return a sentence on why queries, keys, values and output projection of the last block cannot be read in ``recording``, and which
+    methods can be used instead. ``plan`` says how the model's attention was read, None if unknown.
     """
     name, structure = recording.model.name, recording.structure
     if recording.attentions[-1] is None:
@@ -133,8 +133,8 @@ def _lacks_of_order(name: str, plan: AttentionPlan, has_detached: bool) -> dict[
 
 
 def _no_patch_features(recording: Recording) -> str | None:
-    """Return why the patches of a recorded model cannot be compared with a prompt in place of its classification token; None if they
-    can.
+    """Return why the patches cannot be compared with a prompt in place of the classification token of the model in ``recording``; None if
+    they can.
     """
     model = recording.model
     if model.kind != "clip" or model.reads_text or "logit_scale" not in model.details:

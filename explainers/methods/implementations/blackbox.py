@@ -208,8 +208,8 @@ class _Refit:
         self.without: list[Tensor] = []
 
     def fit(self, train_data: DataLoader[Any]) -> None:
-        """Fit to all masks, answers and weights that Captum gives, then again without each group. Pairs stay together; samples with more
-        than weight 1 are never left out.
+        """Fit to all masks, answers and weights in ``train_data``, which Captum gives, then again without each group. Pairs stay together;
+        samples with more than weight 1 are never left out.
         """
         rows: tuple[Tensor, ...] = train_data.dataset.tensors  # type: ignore[attr-defined]  # a TensorDataset
         groups = group_of(len(rows[0]), together=2)

@@ -172,7 +172,9 @@ class _Pictures:
 
 
 def _squares(grid: tuple[int, int], size: tuple[int, int]) -> Tensor:
-    """Return the number of the patch that each pixel (height, width) lies in, counted row by row."""
+    """Return for each pixel (height, width) of a picture of ``size`` the number of the patch that it lies in, counted row by row. ``grid``
+    is the number of rows and columns of patches.
+    """
     rows, columns = (torch.arange(side) * count // side for side, count in zip(size, grid, strict=True))
     return rows[:, None] * grid[1] + columns
 

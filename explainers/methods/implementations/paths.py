@@ -190,7 +190,9 @@ def smoothgrad(trace: Trace, sigma: float = 0.15, draws: int = 32, at: str = "to
     generators = [torch.Generator().manual_seed(seed) for seed in trace.seeds]
 
     def noise(sample: int) -> Tensor:
-        """Draw noise once for the real tokens alone, so that neither padding nor neighbours change it."""
+        """Draw noise for input number ``sample`` of the batch, in the shape of its pixels or embedded tokens; padding gets zeros, so that
+        neither padding nor neighbours change the noise of the real tokens.
+        """
         values = x[sample] if at == "pixels" else x[sample, trace.mask[sample]]
         draw = torch.randn(values.shape, generator=generators[sample], dtype=torch.float64).to(x) * (sigma * (values.max() - values.min()))
         if at == "pixels":

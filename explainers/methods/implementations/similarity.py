@@ -180,7 +180,9 @@ def naclip(trace: Trace, after: str = "attention", std: float = 5.0, less: str =
 
 
 def neighbourhood(trace: Trace, std: float) -> Tensor:
-    """Return NACLIP's window (S, S): a Gaussian of the distance between patches, 0 in rows and columns of other tokens."""
+    """Return NACLIP's window (S, S) for the layout of ``trace``: a Gaussian, of standard deviation ``std`` patches, of the distance between
+    patches; 0 in rows and columns of other tokens.
+    """
     rows, columns = trace.layout.grid or (0, 0)
     places = torch.cartesian_prod(torch.arange(rows), torch.arange(columns)).double()
     near = torch.exp(-torch.cdist(places, places).square() / (2 * std**2))
