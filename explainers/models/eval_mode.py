@@ -53,8 +53,8 @@ def evaluating(module: nn.Module) -> Iterator[None]:
 
 @contextmanager
 def answering(module: nn.Module) -> Iterator[None]:
-    """Run passes of which only the answer is needed inside this context: as :func:`evaluating`, without a graph, and with faster matrix
-    products.
+    """Run passes of ``module`` of which only the answer is needed inside this context: as :func:`evaluating`, without a graph, and with
+    faster matrix products.
     """
     # not inference_mode: what a module computes once and keeps, such as rotary positions, is used with gradients later
     with torch.no_grad(), evaluating(module), FasterProducts():

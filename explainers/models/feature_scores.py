@@ -26,7 +26,9 @@ FEATURE_SCORES_FILE = "calibration.safetensors"
 
 
 def token_means(model: Model, tensors: Mapping[str, Tensor]) -> Tensor:
-    """Run a text classifier once and return the mean of each text's tokens after the last block, without padding: (B, D), on the CPU."""
+    """Run a text classifier, ``model``, once on the texts in ``tensors`` (``input_ids`` and ``attention_mask``), and return the mean of
+    each text's tokens after the last block, without padding: (B, D), on the CPU.
+    """
     given: list[Tensor] = []
 
     def take(module: nn.Module, args: tuple[Any, ...], output: object) -> None:
@@ -56,7 +58,9 @@ def feature_score(name: str, directions: Mapping[str, Tensor], features: Tensor)
 
 
 def read_directions(path: Path) -> dict[str, Tensor]:
-    """Read the tensors of a ``calibration.safetensors``, by name. Raises ExplainerError for another file."""
+    """Return the tensors in the file ``path``, a ``calibration.safetensors``, by name, as float32. Raises
+    ExplainerError for another file.
+    """
     try:
         return {name: tensor.float() for name, tensor in load_file(path).items()}
     except (SafetensorError, OSError) as problem:

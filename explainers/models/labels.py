@@ -102,7 +102,7 @@ def places_of(entries: Sequence[ClassEntry], name: str) -> dict[str, tuple[int, 
 
 
 def placeholder_labels(count: int) -> list[str]:
-    """Return the labels ``class 0``, ``class 1``, ... for models that do not name their classes."""
+    """Return ``count`` labels, ``class 0``, ``class 1``, ..., for a model that does not name its classes."""
     return [f"class {index}" for index in range(count)]
 
 
@@ -115,7 +115,9 @@ def config_labels(id2label: Mapping[Any, str] | None, count: int) -> list[str]:
 
 
 def timm_labels(config: Mapping[str, Any], count: int) -> list[str]:
-    """Return the labels of a timm ``pretrained_cfg``: its own names, else those of the ImageNet edition with that many classes."""
+    """Return the labels of the ``count`` classes of a timm model: the names in ``config``, its ``pretrained_cfg``, else those of the
+    ImageNet edition with that many classes.
+    """
     from timm.data.imagenet_info import ImageNetInfo, infer_imagenet_subset
 
     names = config.get("label_names")

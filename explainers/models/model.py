@@ -187,10 +187,11 @@ class Model:
         return self._text_model
 
     def at(self, at: str | None, prepared: Prepared) -> Model:
-        """Return the model asked about one place of its output for one input: its ``forward`` gives the logits there.
+        """Return the model asked about one place of its output: its ``forward`` gives the logits there. ``prepared`` holds the one input.
 
-        ``at`` is a place in the form of the task; None is the place that the model is surest of. A model without a task is returned
-        unchanged. Raises ExplainerError for a place that the input does not have, and for several inputs, as their places differ.
+        ``at`` names a place as the model's task names its places, such as a box; None is the place that the model is surest of. A model
+        without a task is returned unchanged. Raises ExplainerError for a place that the input does not have, for any place if the model has
+        no task, and for several inputs, as their places differ.
         """
         if at is None and self.reading is not None:
             return self

@@ -205,7 +205,8 @@ def final_activation_of(logits: Tensor, out: Tensor) -> FinalActivation | None:
 
 
 def yes_and_no(forward: Forward) -> Forward:
-    """Turn a model with one logit z into one with logits (B, 2): z for yes and -z for no. Each is a class that can be explained.
+    """Turn ``forward``, a model with one logit z, into one with logits (B, 2): z for yes and -z for no. Each is a class that can be
+    explained.
 
     If a linear layer computes z, a second row of its weights computes -z, so that every rule treats both alike.
     """

@@ -43,7 +43,7 @@ def as_list(inputs: Input) -> list[Any]:
 
 
 def pictures_of(inputs: Input) -> list[Any]:
-    """Return one picture or several as a list; an array of numpy, and a tensor of whole numbers, is one picture."""
+    """Return one picture or several, the ``inputs``, as a list; an array of numpy, and a tensor of whole numbers, is one picture."""
     several: list[Any] = list(inputs) if isinstance(inputs, list | tuple) else [inputs]
     several = [x.cpu().numpy() if isinstance(x, Tensor) and not x.is_floating_point() and x.dim() == 3 else x for x in several]
     if several and all(isinstance(x, np.ndarray) and x.ndim in (2, 3) for x in several):
@@ -89,7 +89,9 @@ def move_tensors(tensors: Mapping[str, Tensor], module: nn.Module) -> dict[str, 
 
 
 def prepare_images(module: nn.Module, recipe: AnyPreprocessing | None, notes: tuple[str, ...], inputs: Input) -> Prepared:
-    """Prepare a batch of images; every record has the rectangle of its image that the model sees."""
+    """Prepare the images ``inputs`` as a batch for ``module``; every record has the rectangle of its image that the model sees. ``recipe``
+    is the model's preparation (None if unknown), ``notes`` are notes on it. Raises ExplainerError for images that the model cannot take.
+    """
     if isinstance(inputs, Mapping):
         return _image_tensors(module, inputs)
     if recipe is None and (channels := channels_of(module)) not in (1, 3):
@@ -173,7 +175,9 @@ def prepare_windows(module: nn.Module, reader: TextReader, takes_positions: bool
 
 
 def _with_positions(prepared: Prepared) -> Prepared:
-    """Add ``position_ids`` that count from the first word, if some rows begin with padding."""
+    """Return the batch of texts ``prepared`` with ``position_ids`` that count from the first word, if some rows begin with padding; else
+    the batch unchanged.
+    """
     mask = prepared.tensors.get("attention_mask")
     if mask is None or bool(mask[:, 0].all()):
         return prepared
@@ -185,7 +189,7 @@ _SAMPLE_MOLECULES = ("CC(=O)Nc1ccccc1", "O=[N+]([O-])c1ccc(N)cc1")
 
 
 def sample_molecule(module: nn.Module, reader: MoleculeReader) -> dict[str, Tensor]:
-    """Return the tensors of two sample molecules with the same number of atoms."""
+    """Return the tensors that ``reader`` makes of two sample molecules with the same number of atoms, on the device of ``module``."""
     return move_tensors(reader([read_molecule(smiles).mol for smiles in _SAMPLE_MOLECULES]), module)
 
 

@@ -145,7 +145,9 @@ UNCALIBRATED = Calibration()
 
 
 def read_calibration(path: Path) -> Calibration:
-    """Return the calibration in a ``calibration.json``. Raises ExplainerError, naming the part, for a file of another form."""
+    """Return the calibration in the file ``path``, a ``calibration.json``. Raises ExplainerError, naming the part, for a file of another
+    form.
+    """
     return parse_calibration(read_json(path), str(path))
 
 

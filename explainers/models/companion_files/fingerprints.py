@@ -52,7 +52,9 @@ def _count(packed: NDArray[np.uint8]) -> NDArray[np.int64]:
 
 
 def read_fingerprints(path: Path) -> Tensor:
-    """Read the fingerprints of a ``fingerprints.safetensors``. Raises ExplainerError for another file."""
+    """Return the molecules' fingerprints in the file ``path``, a ``fingerprints.safetensors``: uint8 (molecules, BITS / 8). Raises
+    ExplainerError for another file.
+    """
     try:
         tensor = load_file(path)["fingerprints"]
     except (SafetensorError, OSError, KeyError) as problem:

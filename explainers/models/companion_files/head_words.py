@@ -74,7 +74,9 @@ class HeadWords:
 
 
 def read_head_words(path: Path) -> HeadWords:
-    """Read a ``head_words.json``. Raises ExplainerError, naming the part, for a file of another form."""
+    """Return the words of attention heads in the file ``path``, a ``head_words.json``. Raises ExplainerError, naming the part, for a file
+    of another form.
+    """
     try:
         data = read_json(path)
         blocks = tuple(

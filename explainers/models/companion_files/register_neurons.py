@@ -54,7 +54,9 @@ class RegisterNeurons(Record):
 
 
 def read_register_neurons(path: Path) -> RegisterNeurons:
-    """Read a ``register_neurons.json``. Raises ExplainerError, naming the part, for a file of another form."""
+    """Return the register neurons in the file ``path``, a ``register_neurons.json``. Raises ExplainerError, naming the part, for a file of
+    another form.
+    """
     try:
         data = read_json(path)
         return RegisterNeurons(

@@ -84,7 +84,9 @@ def pictures_of(frames: Any) -> list[Image.Image]:
 
 
 def _frames_of(source: Any) -> list[Any]:
-    """Return each frame of a clip as a picture."""
+    """Return each frame of a clip as a picture. ``source`` is an array or a tensor of frames, a folder of pictures, a file, or a list of
+    pictures.
+    """
     if isinstance(source, Tensor):
         source = source.cpu().numpy()
     if isinstance(source, np.ndarray):

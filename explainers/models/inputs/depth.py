@@ -62,13 +62,13 @@ class WindowedPicture:
 
 
 def is_deep(image: Image.Image) -> bool:
-    """Return whether a picture has grey values that need a window."""
+    """Return whether ``image`` has grey values of more than 8 bits, which need a window."""
     return image.mode.startswith("I") or image.mode == "F"
 
 
 def window_of(image: Image.Image) -> GreyWindow:
-    """Return the default window of a picture of more than 8 bits: that of its file, else the range of its values, or 0 to 1 for floats in
-    that range.
+    """Return the default window of grey values of ``image``, which has more than 8 bits: that of its file, else the range of its values, or
+    0 to 1 for floats in that range.
     """
     if (named := image.info.get(FILE_WINDOW)) is not None:
         return GreyWindow(named[0], named[1], "file")
@@ -121,7 +121,9 @@ def channels_last(array: NDArray[Any], counts: tuple[int, ...]) -> NDArray[Any]:
 
 
 def read_array(path: Path) -> NDArray[Any]:
-    """Read the array in a ``.npy`` file, without executing anything in it. Raises ExplainerError if it holds none."""
+    """Return the array in the ``.npy`` file ``path``, without executing anything in it. Raises ExplainerError if it
+    holds none, or several.
+    """
     try:
         array = np.load(path, allow_pickle=False)
     except (ValueError, EOFError, OSError) as problem:
@@ -132,13 +134,13 @@ def read_array(path: Path) -> NDArray[Any]:
 
 
 def is_dicom(head: bytes) -> bool:
-    """Return whether a file with these first bytes is a DICOM file."""
+    """Return whether a file that begins with the bytes ``head`` is a DICOM file."""
     return head[_DICOM_MARK] == b"DICM"
 
 
 def _transfer_syntaxes(data: bytes) -> set[bytes]:
-    """Return the UIDs in the meta information of a DICOM file that say how the rest of it is stored; the rest is not unpacked. That
-    information is a list of elements of group 2 in Explicit VR Little Endian (DICOM PS3.10, section 7.1).
+    """Return the UIDs in the meta information of a DICOM file, the bytes ``data``, that say how the rest of it is stored; the rest is not
+    unpacked. That information is a list of elements of group 2 in Explicit VR Little Endian (DICOM PS3.10, section 7.1).
     """
     syntaxes, place = set[bytes](), 132
     while data[place : place + 2] == b"\2\0":

@@ -20,7 +20,9 @@ BRANDS_BYTES = 256
 
 
 def _brands(head: bytes) -> set[bytes]:
-    """Return the major and the compatible brands in the ``ftyp`` box that a file of ISO/IEC 14496-12 begins with; empty for other files."""
+    """Return the major and the compatible brands in the ``ftyp`` box that a file of ISO/IEC 14496-12 begins with; empty for other files.
+    ``head`` is the file's first bytes.
+    """
     if head[4:8] != b"ftyp":
         return set()
     end = min(int.from_bytes(head[:4], "big"), len(head))
@@ -41,12 +43,14 @@ def register_heif() -> bool:
 
 
 def is_heif_or_avif(head: bytes) -> bool:
-    """Return whether a file with these first bytes is a picture in a HEIF container, of whatever compression."""
+    """Return whether a file that begins with the bytes ``head`` is a picture in a HEIF container, of whatever compression."""
     return head[4:8] == b"ftyp" and head[8:12] in _HEVC_BRANDS | _AVIF_BRANDS | _CONTAINER_BRANDS
 
 
 def needs_heif(head: bytes) -> bool:
-    """Return whether a file with these first bytes (`BRANDS_BYTES` are enough) is a picture that can only be read with pillow-heif."""
+    """Return whether a file that begins with the bytes ``head`` (`BRANDS_BYTES` are enough) is a picture that can only be read with
+    pillow-heif.
+    """
     brands = _brands(head)
     return is_heif_or_avif(head) and not brands & _AVIF_BRANDS and bool(brands & (_HEVC_BRANDS | _CONTAINER_BRANDS))
 

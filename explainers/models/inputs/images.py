@@ -57,8 +57,8 @@ def read_image(source: PictureSource) -> Image.Image:
 
 
 def read_picture(source: PictureSource) -> tuple[Image.Image, GreyWindow | None]:
-    """Read a picture as :func:`read_image` does, with the window through which greys of more than 8 bits are shown; None for other
-    pictures.
+    """Read the picture ``source`` as :func:`read_image` does. Return it with the window through which greys of more than 8 bits are shown;
+    None for other pictures.
     """
     if isinstance(source, WindowedPicture):
         return _show(source.image, source.window)
@@ -99,7 +99,9 @@ def _show(source: object, window: GreyWindow | None) -> tuple[Image.Image, GreyW
 
 
 def _head(path: Path) -> bytes:
-    """Return the first bytes of a file, enough to tell its format; empty if it cannot be read, which is reported when it is opened."""
+    """Return the first bytes of the file ``path``, enough to tell its format; empty if it cannot be read, which is reported when it is
+    opened.
+    """
     try:
         with path.open("rb") as file:
             return file.read(BRANDS_BYTES)
@@ -116,7 +118,7 @@ def readable_suffixes() -> frozenset[str]:
 
 
 def is_picture_name(path: Path | str) -> bool:
-    """Return whether a file name has the suffix of a readable picture (:func:`readable_suffixes`); nothing is opened."""
+    """Return whether the file name ``path`` has the suffix of a readable picture (:func:`readable_suffixes`); nothing is opened."""
     return Path(path).suffix.lower() in readable_suffixes()
 
 
@@ -178,12 +180,14 @@ class PicturePreparation(ABC):
 
     @abstractmethod
     def cut_out(self, crop: Crop) -> tuple[Tensor, ImageInput]:
-        """Turn a part of a picture into a tensor, and a record of how it is shown. Raises ExplainerError for a part that does not lie in
-        its picture.
+        """Turn the part ``crop`` of a picture into a tensor, and a record of how it is shown. Raises ExplainerError for a part that does
+        not lie in its picture.
         """
 
     def of(self, source: PictureSource | Crop) -> tuple[Tensor, ImageInput]:
-        """Read a picture, or a :class:`Crop` of one, and return its tensor and record. Raises ExplainerError if it is not a picture."""
+        """Read a picture, or a :class:`Crop` of one, from ``source``, and return its tensor and record. Raises ExplainerError if it is not
+        a picture.
+        """
         if isinstance(source, Crop):
             return self.cut_out(source)
         image, window = read_picture(source)
@@ -243,7 +247,7 @@ class Preprocessing(PicturePreparation):
         return ((pixels - mean) / std).contiguous(), record
 
     def cut_out(self, crop: Crop) -> tuple[Tensor, ImageInput]:
-        """Turn a part of an image into a tensor and a record. It is resized to the model's input without cutting off a margin.
+        """Turn the part ``crop`` of an image into a tensor and a record. It is resized to the model's input without cutting off a margin.
 
         If its proportions differ from the model's input, it is cut, padded or squashed like a whole image. Raises ExplainerError for a part
         that does not lie in its image.

@@ -50,7 +50,7 @@ class _Outlines(HTMLParser):
         self.kept: list[str] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Keep an element, with or without contents, if it is allowed."""
+        """Add the element ``tag``, with those of its attributes ``attrs`` that are allowed, to the outlines, if the element is allowed."""
         if tag not in _ELEMENTS:
             return
         given = {name: value or "" for name, value in attrs}

@@ -25,11 +25,11 @@ class Encoding(UserDict[str, Any]):
     parts: list[list[int | None]]
 
     def word_ids(self, batch_index: int = 0) -> list[int | None]:
-        """Return for each token of a row the number of the word that it belongs to; None for a special token."""
+        """Return for each token of row ``batch_index`` the number of the word that it belongs to; None for a special token."""
         return self.words[batch_index]
 
     def sequence_ids(self, batch_index: int = 0) -> list[int | None]:
-        """Return for each token of a row the text of the pair, 0 or 1, that it belongs to; None for a special token."""
+        """Return for each token of row ``batch_index`` the text of the pair, 0 or 1, that it belongs to; None for a special token."""
         return self.parts[batch_index]
 
 

@@ -124,7 +124,7 @@ class TextReader:
         return TextInput(texts[0], tokens, tuple(words), texts[1])
 
     def _truncation_of(self, pair: TextPair, record: TextInput) -> tuple[str, ...]:
-        """Return notes on how many words of each text did not fit, if any."""
+        """Return notes on how many words of each text of ``pair`` did not fit and are missing from its ``record``; none if all fit."""
         if self.max_tokens is None or len(self.tokenizer(pair.first, pair.second, verbose=False)["input_ids"]) <= self.max_tokens:
             return ()
         notes = []
@@ -214,8 +214,8 @@ class TextReader:
         return (f"The model takes {self.max_tokens} tokens, so the {place} {left_out} {plural} left out of {len(whole)}.",)
 
     def read_tensors(self, tensors: Mapping[str, Tensor]) -> tuple[TextInput, ...]:
-        """Return records of texts that were passed as ``input_ids``. A record has the text if tokenizing the decoded ids gives the same
-        ids.
+        """Return one record for each text in ``tensors``, which were passed as ``input_ids`` and perhaps ``attention_mask``. A record has
+        the text if tokenizing the decoded ids gives the same ids.
         """
         ids = tensors["input_ids"]
         mask = tensors.get("attention_mask", torch.ones_like(ids))
@@ -286,8 +286,8 @@ def _trim(text: str, start: int, end: int) -> tuple[int, int]:
 
 
 def special_ids(source: Any) -> frozenset[int]:
-    """Return the ids of the tokens that stand for no part of the text, from a tokenizer or a configuration. Unknown words and [MASK] are
-    not among them.
+    """Return the ids of the tokens that stand for no part of the text, such as padding, as ``source`` (a tokenizer or a configuration)
+    names them. Unknown words and [MASK] are not among them.
     """
     names = ("pad_token_id", "cls_token_id", "sep_token_id", "bos_token_id", "eos_token_id")
     ids = (getattr(source, name, None) for name in names)

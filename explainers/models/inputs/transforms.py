@@ -87,8 +87,8 @@ class TransformPreprocessing(PicturePreparation):
         return pixels, ImageInput(*image.size, (x0, y0, max(x1, x0 + 1), max(y1, y0 + 1)), seen, shown)
 
     def cut_out(self, crop: Crop) -> tuple[Tensor, ImageInput]:
-        """Prepare a part of a picture like a whole picture; return its tensor and record. Raises ExplainerError for a part that does not
-        lie in its picture.
+        """Prepare the part ``crop`` of a picture like a whole picture; return its tensor and record. Raises ExplainerError for a part that
+        does not lie in its picture.
         """
         image, window = read_picture(crop.image)
         crop.check(image.size)
@@ -201,8 +201,8 @@ def _on_edge(place: float, side: int) -> int:
 
 
 def _picture_of(pixels: Tensor, trial: _Trial) -> Image.Image:
-    """Return the picture that the model was shown, in RGB: its tensor scaled between those of black and of white, or between its own
-    extremes.
+    """Return the picture that the model was shown, in RGB, from its tensor ``pixels`` (C, H, W): scaled between the tensors of black and of
+    white in ``trial``, or between its own extremes.
     """
     if trial.black.shape == pixels.shape and bool((trial.white != trial.black).any()):
         contrast = trial.white - trial.black

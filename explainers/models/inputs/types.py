@@ -54,7 +54,7 @@ class Crop:
     box: tuple[int, int, int, int]
 
     def check(self, size: tuple[int, int]) -> None:
-        """Raise ExplainerError unless the box lies in an upright original of this width and height."""
+        """Raise ExplainerError unless the box lies in an upright original of the ``size`` (width, height) in pixels."""
         (x0, y0, x1, y1), (width, height) = self.box, size
         if not (0 <= x0 < x1 <= width and 0 <= y0 < y1 <= height):
             raise ExplainerError(

@@ -120,7 +120,9 @@ def names_in_forward(module: nn.Module) -> dict[str, str]:
 
 
 def molecule_forward_of(module: nn.Module, head: str | int | None = None) -> Callable[[Mapping[str, Tensor]], Tensor]:
-    """Return a function from a dict of tensors to logits (B, C), for a model of molecules, whose forward takes tensors by name."""
+    """Return a function from a dict of tensors to logits (B, C), for ``module``, a model of molecules, whose forward takes tensors by name.
+    ``head`` names one of several outputs.
+    """
     takes = inspect.signature(module.forward).parameters
 
     def run(tensors: Mapping[str, Tensor]) -> Tensor:
@@ -216,7 +218,7 @@ def heads_in(output: Any) -> dict[str, Tensor]:
 
 
 def _outputs_of(output: Any) -> dict[str, Tensor]:
-    """Return the tensors of a tuple, list or dict, each by its index or key."""
+    """Return the tensors in a model's ``output`` (a tuple, list or dict), each by its index or key."""
     named = output.items() if isinstance(output, Mapping) else enumerate(output) if isinstance(output, tuple | list) else ()
     return {str(name): tensor for name, tensor in named if isinstance(tensor, Tensor) and name not in _FEATURES}
 

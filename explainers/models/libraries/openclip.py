@@ -43,8 +43,8 @@ def logits(module: Any, tensors: Mapping[str, Tensor]) -> Tensor:
 
 
 def preprocessing(module: Any) -> tuple[Preprocessing | None, bool]:
-    """Return the preparation of the model's images, and whether the model declares it or it is a guess; None for a model that names no
-    size.
+    """Return the preparation of images for ``module``, a model of open_clip, and whether the model declares it (else it is a guess); None
+    for a model that names no size.
     """
     visual = getattr(module, "visual", None)
     known = getattr(visual, "preprocess_cfg", None)
@@ -158,14 +158,18 @@ def _split_name(name: str) -> tuple[str, str]:
 
 
 def fetch(name: str, progress: DownloadProgress | None = None) -> None:
-    """Download the weights of "openclip/<model>/<pretrained>" into the local cache, if the hub has them. Raises as ``hub.fetch``."""
+    """Download the weights of the model ``name``, "openclip/<model>/<pretrained>", into the local cache, if the hub has them. Raises as
+    ``hub.fetch``.
+    """
     place = repository(name)
     if place is not None:
         hub.fetch_one(place, WEIGHTS, progress)
 
 
 def load(name: str, progress: DownloadProgress | None = None) -> tuple[nn.Module, Any]:
-    """Load "openclip/<model>/<pretrained>" with its weights: the module in eval mode, and its tokenizer."""
+    """Load the model ``name``, "openclip/<model>/<pretrained>", with its weights; return the module in eval mode, and its tokenizer. Raises
+    ExplainerError if open_clip cannot load it.
+    """
     fetch(name, progress)
     import open_clip
 

@@ -44,8 +44,8 @@ def library_of(module: nn.Module) -> Library:
 
 
 def kind_of(module: nn.Module, library: Library) -> ModelKind:
-    """Return the kind of a model: "clip" if it has an image and a text tower, else by the arguments of its forward; molecules are not
-    recognised.
+    """Return the kind of ``module``, a model of ``library``: "clip" if it has an image and a text tower, else by the arguments of its
+    forward; molecules are not recognised.
     """
     if library == "open_clip" or (hasattr(module, "get_image_features") and hasattr(module, "get_text_features")):
         return "clip"
@@ -136,7 +136,7 @@ def unwrap(module: nn.Module) -> nn.Module:
 
 
 def clip_shape(module: nn.Module) -> ClipShape | None:
-    """Return the input shape of a model of clips (VideoMAE, ViViT, V-JEPA 2), from its configuration; None for another model.
+    """Return the input shape of ``module``, a model of clips (VideoMAE, ViViT, V-JEPA 2), from its configuration; None for another model.
 
     Raises ExplainerError for a model whose tokens each belong to one frame (TimeSformer), as its blocks rearrange them between time and
     space.
@@ -341,7 +341,7 @@ def title_of(module: nn.Module, library: Library) -> str:
 
 
 def has_class_token(module: nn.Module) -> bool:
-    """Return whether the model has a learned class token before the patches, even if its head does not read it."""
+    """Return whether the model ``module`` has a learned class token before the patches, even if its head does not read it."""
     names = ("cls_token", "class_token", "class_embedding")
     return any(name.rpartition(".")[2] in names for name, _ in module.named_parameters())
 

@@ -41,7 +41,7 @@ class SentenceEmbedding(nn.Module):
         return self.poolings == ["cls"]
 
     def forward(self, tokens: Tensor, mask: Tensor) -> Tensor:
-        """Return the vectors (B, E) of texts."""
+        """Return the vectors (B, E) of texts, pooled from their ``tokens`` (B, S, D); ``mask`` is 0 at padding."""
         x: Tensor = self.dense(torch.cat([_pool(tokens, mask, pooling) for pooling in self.poolings], -1))
         return F.normalize(x, dim=-1) if self.is_normalised else x
 
@@ -89,15 +89,15 @@ def sentence_embedding_of(folder: Path) -> SentenceEmbedding | None:
 
 
 def backbone_in(root: Path) -> Path | None:
-    """Return the folder of the backbone if a folder of sentence-transformers keeps it in a subfolder; else None."""
+    """Return the folder of the backbone if ``root``, a folder of sentence-transformers, keeps it in a subfolder; else None."""
     modules = _modules_of(root)
     place = root / modules[0]["path"] if modules else root
     return place if place != root and (place / "config.json").is_file() else None
 
 
 def _modules_of(root: Path) -> list[dict[str, str]]:
-    """Return the modules that a folder lists. Raises ExplainerError if a path leads out of the folder, so that no file can name other files
-    of the machine.
+    """Return the modules that the folder ``root`` lists, each with its type and path. Raises ExplainerError if a path leads out of the
+    folder, so that no file can name other files of the machine.
     """
     modules = read_json(root / MODULES)
     if not isinstance(modules, list) or not all(

@@ -21,7 +21,9 @@ def picture_token_of(module: nn.Module, library: str) -> int | None:
 
 
 def refuse_packed_pictures(module: Any) -> None:
-    """Raise ExplainerError for a model that packs the patches of pictures of any size into rows and needs their numbers as input."""
+    """Raise ExplainerError if ``module``, a vision-language model, packs the patches of pictures of any size into rows and needs their
+    numbers as input.
+    """
     if "image_grid_thw" in inspect.signature(module.get_image_features).parameters:
         raise ExplainerError(
             f"{type(module).__name__} takes pictures of any size, as packed rows of patches with the size of each (image_grid_thw): how "

@@ -133,7 +133,7 @@ class ClassAndMean(nn.Module):
                 self.head.bias.copy_(bias)
 
     def forward(self, pixel_values: Tensor) -> Tensor:
-        """Return the logits (batch, classes) of pictures."""
+        """Return the logits (batch, classes) of pictures, ``pixel_values`` (batch, channels, height, width)."""
         tokens = self.backbone.forward_features(pixel_values)  # type: ignore[operator]
         patches = tokens[:, self.backbone.num_prefix_tokens :]
         out: Tensor = self.head(torch.cat([tokens[:, 0], patches.mean(1)], -1))
@@ -324,7 +324,7 @@ def _may_be(weights: Weights) -> str:
 
 
 def shapes_of(weights: Weights) -> dict[str, tuple[int, ...]]:
-    """Return the shape of each tensor by its name, without the prefixes that wrappers add."""
+    """Return the shape of each tensor in ``weights`` by its name, without the prefixes that wrappers add."""
     return {key: tuple(tensor.shape) for key, tensor in rename_weights(weights.tensors, {}).items()}
 
 

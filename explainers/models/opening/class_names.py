@@ -16,7 +16,8 @@ _INDEX_COLUMNS = ("index", "idx", "id", "class_id", "label_id", "number", "")
 
 
 def class_names(labels: Any) -> list[str]:
-    """Return the names in the order of the logits, from a list, a dict (index to name, or name to index), or the path of a file with them.
+    """Return the names in the order of the logits, from ``labels``: a list, a dict (index to name, or name to index), or the path of a file
+    with them.
 
     A CSV file has one name in each row, and an index if a column is called ``index``. Raises ExplainerError for a file of another form.
     """

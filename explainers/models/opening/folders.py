@@ -60,7 +60,7 @@ def content_of(folder: Path) -> Content:
 
 
 def _newest_checkpoint(folder: Path) -> Content | None:
-    """Return the newest whole checkpoint of a run of transformers' Trainer."""
+    """Return the newest whole checkpoint in ``folder``, the folder of a run of transformers' Trainer; None if there is none."""
     steps = {int(match[1]): place for place in folder.iterdir() if place.is_dir() and (match := _CHECKPOINT.fullmatch(place.name))}
     whole = {
         step: place

@@ -50,7 +50,7 @@ def _is_quantised(part: nn.Module) -> bool:
 
 
 def _stands_for_floats(weight: Tensor) -> bool:
-    """Return whether a tensor is quantised, by torchao, quanto or torch: it keeps whole numbers and a scale."""
+    """Return whether the tensor ``weight`` is quantised, by torchao, quanto or torch: it keeps whole numbers and a scale."""
     return weight.is_quantized or (type(weight) not in (Tensor, nn.Parameter) and callable(getattr(type(weight), "dequantize", None)))
 
 

@@ -23,7 +23,7 @@ _PICKLES = 4  # before the numbers of a file of torch before 1.6: a mark, a vers
 
 
 def check_header(path: Path) -> None:
-    """Raise ExplainerError for a safetensors file that claims a header larger than any real one."""
+    """Raise ExplainerError if the safetensors file ``path`` claims a header larger than any real one."""
     with path.open("rb") as file:
         size = int.from_bytes(file.read(8), "little")
     if size > MAX_HEADER_BYTES:
@@ -31,8 +31,8 @@ def check_header(path: Path) -> None:
 
 
 def check_archive(path: Path) -> None:
-    """Raise ExplainerError for a file of ``torch.save`` whose numbers are compressed (torch never compresses them), and for one whose
-    pickle would create so many objects, or such a large block, that they fill the memory. Nothing in the file is executed. Raises
+    """Check ``path``, a file of ``torch.save``, without executing anything in it. Raises ExplainerError if its numbers are compressed
+    (torch never compresses them), or if its pickle would create so many objects, or such a large block, that they fill the memory;
     ValueError if it is not such a file.
     """
     if not zipfile.is_zipfile(path):

@@ -200,7 +200,7 @@ def _rank_of_prefix(prefix: str) -> tuple[Any, ...]:
 
 
 def _is_exported(path: Path) -> bool:
-    """Return whether a zip holds a program of torch.export."""
+    """Return whether the file ``path`` is a zip that holds a program of torch.export."""
     try:
         with zipfile.ZipFile(path) as archive:
             return any(name.endswith(("models/model.json", "serialized_exported_program.json")) for name in archive.namelist())
@@ -209,7 +209,7 @@ def _is_exported(path: Path) -> bool:
 
 
 def _is_of_torch(path: Path) -> bool:
-    """Return whether a pickle begins with the magic number of torch.save before 1.6."""
+    """Return whether the file ``path``, a pickle, begins with the magic number of torch.save before 1.6."""
     with path.open("rb") as file:
         return b"\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19" in file.read(32)
 
@@ -260,7 +260,9 @@ def _safetensors(path: Path) -> dict[str, Any]:
 
 
 def _torch(path: Path) -> Any:
-    """Read a file of ``torch.save`` with torch's weights-only reader, which creates tensors and plain data and executes nothing."""
+    """Read ``path``, a file of ``torch.save``, with torch's weights-only reader, which creates tensors and plain data and executes nothing.
+    Return what the file holds. Raises ExplainerError if it cannot be read so.
+    """
     with torch.serialization.safe_globals(_PLAIN):
         try:
             return _load(path)
@@ -300,7 +302,9 @@ def _refusal(path: Path, problem: Exception) -> str:
 
 
 def _strange_objects(path: Path, problem: Exception) -> list[str]:
-    """Return the names of the classes and functions in the file that are neither tensors nor plain data."""
+    """Return the names of the classes and functions in the file ``path`` that are neither tensors nor plain data; for a file that cannot be
+    searched, those that ``problem``, the error of reading it, names.
+    """
     try:
         return sorted(torch.serialization.get_unsafe_globals_in_checkpoint(path))
     except Exception:  # an old format, or no archive at all: torch names the first one it met
@@ -351,7 +355,7 @@ def _stored_type(tensors: Mapping[str, Tensor]) -> str:
 
 
 def _settings(tree: Mapping[Any, Any]) -> Iterator[Mapping[Any, Any]]:
-    """Yield the dicts of a file in which a training script keeps its settings, the top level first."""
+    """Yield ``tree``, the top level of a checkpoint file, and the dicts in it in which a training script keeps its settings."""
     yield tree
     for name in _SETTINGS:
         held = tree.get(name)
@@ -365,7 +369,9 @@ def _first(tree: Mapping[Any, Any], names: Collection[str]) -> Any:
 
 
 def _architecture(tree: Mapping[Any, Any]) -> str | None:
-    """Return the name of an architecture among a file's settings, if it is one that timm or the hub may have."""
+    """Return the name of an architecture among the settings in ``tree``, a checkpoint file's content, if it is one that timm or the hub may
+    have; else None.
+    """
     for held in _settings(tree):
         for name in _ARCHITECTURE:
             if isinstance(said := held.get(name), str) and (known := _known_architecture(said)):

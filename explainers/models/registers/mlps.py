@@ -29,8 +29,8 @@ def check_registers(model: Model) -> None:
 
 
 def last_linear_maps(model: Model, tensors: Mapping[str, Tensor]) -> list[nn.Linear]:
-    """Return for each block the last linear layer that it calls and whose output has the block's width: that of its MLP. Raises
-    ExplainerError if a block has none.
+    """Run ``model`` on ``tensors`` and return for each block the last linear layer that it calls and whose output has the block's width:
+    that of its MLP. Raises ExplainerError if a block has none.
     """
     width = model.details["width"]
     last: list[nn.Linear | None] = [None] * len(model.blocks)
@@ -54,8 +54,8 @@ def last_linear_maps(model: Model, tensors: Mapping[str, Tensor]) -> list[nn.Lin
 
 
 def norms_and_activations(model: Model, layers: Sequence[nn.Linear], tensors: Mapping[str, Tensor]) -> tuple[Tensor, list[Tensor]]:
-    """Return the norm of every token at the output of each block (B, blocks, S), and for each block the activations of its MLP (B, S,
-    F).
+    """Run ``model`` on ``tensors`` and return the norm of every token at the output of each block (B, blocks, S), and for each block the
+    activations of its MLP (B, S, F), which enter its last linear layer in ``layers``.
     """
     norms: list[Tensor] = []
     activations: list[Tensor] = []

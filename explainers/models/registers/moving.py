@@ -152,7 +152,9 @@ def _made_with_registers(make: Callable[..., Model], neurons: tuple[tuple[int, i
 
 
 def _hook_entry(model: Model, prefix: int, added: int) -> Any:
-    """Register a hook that adds zero tokens to the input of the blocks, before any other hook; return its handle."""
+    """Register a hook on ``model`` that inserts ``added`` zero tokens after the first ``prefix`` tokens of the blocks' input, before any
+    other hook runs; return its handle.
+    """
     kind = model.block_kind
 
     def add(module: nn.Module, args: Any, kwargs: Any) -> Any:

@@ -107,7 +107,7 @@ def answer(model: Model, tensors: Mapping[str, Tensor], hooks: Sequence[tuple[nn
 
 
 def agree(first: Tensor, second: Tensor) -> bool:
-    """Return whether two tensors of logits are the same except for rounding."""
+    """Return whether the logits ``first`` and ``second`` are the same except for rounding."""
     error = max(1e-3, 4 * torch.finfo(first.dtype).eps)
     return bool((first - second).abs().max() <= error * first.abs().max())
 

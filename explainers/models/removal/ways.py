@@ -37,7 +37,7 @@ REMOVAL_WAYS: dict[How, RemovalWay] = {
 
 
 def ways_for(kind: str) -> tuple[How, ...]:
-    """Return the ways in which tokens of an "image", a "text" or a "molecule" can be removed."""
+    """Return the names of the ways in which tokens of an input of this ``kind`` ("image", "text" or "molecule") can be removed."""
     return tuple(name for name, way in REMOVAL_WAYS.items() if kind in way.kinds)
 
 

@@ -43,7 +43,8 @@ def word_removal(
 
 
 def usual_way_of_words(model: Model) -> How:
-    """Return the default way to remove word pieces: "removed", or if a place of the text is explained one that keeps positions.
+    """Return the default way to remove word pieces from the texts that ``model`` reads: "removed", or if a place of the text is explained
+    one that keeps positions.
 
     Raises ExplainerError if the tokenizer has no token to put in the place of a piece.
     """
@@ -92,7 +93,8 @@ def window_removal(model: Model, windows: Windows, how: How = "removed") -> Toke
 
 def _filler(model: Model, tensors: Mapping[str, Tensor], content: Tensor, how: How) -> Callable[[Tensor], Tensor]:
     """Return a function from ``keep`` bool (K, N) to logits in which every removed word piece is replaced by a special token of the
-    tokenizer.
+    tokenizer. ``model`` reads the text in ``tensors``, ``content`` bool (S,) marks its N word pieces, and ``how`` names the special token.
+    Raises ExplainerError if the tokenizer has no such token.
     """
     check_how(how, OF_WORDS, "word pieces")
     token = model.details.get(_FILLERS[how])

@@ -98,8 +98,9 @@ def image_layout(
 
     @cache
     def filled(tall: int, wide: int) -> tuple[int, int]:
-        """Return the grid of an image of this height and width. Pixels beyond whole patches are either cut off or padded to one more patch,
-        as the convolutional trunk does; for a model that reads patches, the number of its tokens tells which.
+        """Return the grid (rows, columns) of an image ``tall`` pixels high and ``wide`` pixels wide. Pixels beyond whole patches are either
+        cut off or padded to one more patch, as the convolutional trunk does; for a model that reads patches, the number of its tokens tells
+        which.
         """
         down, across = tall / patch[0], wide / patch[1]
         if not dense or (down.is_integer() and across.is_integer()):
@@ -124,8 +125,8 @@ def image_layout(
 
 
 def _known_layout(module: nn.Module, structure: Structure, run: Forward, tensors: Mapping[str, Tensor], prefix: int | None) -> LayoutOf:
-    """Return the layout function for blocks whose kind knows where patches lie, perhaps of several sizes: the grid is that of the smallest.
-    All grids must cover the whole image.
+    """Return the layout function of ``module``, for blocks (in ``structure``) whose kind knows where patches lie, perhaps of several sizes:
+    the grid is that of the smallest. All grids must cover the whole image.
     """
     kind, pixels = structure.block_kind, tensors["pixel_values"]
     before = kind.before or 0

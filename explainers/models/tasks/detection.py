@@ -123,7 +123,9 @@ class ObjectDetection(Task):
         return Place(f"box:{index}", f"box {index}, {says}", box=(x0, y0, x1, y1), says=says, score=score)
 
     def reading(self, place: Place, task_input: TaskInput) -> Reading:
-        """Return a reading of a place: the logits of a box, or one of its sides as a share of the picture."""
+        """Return a :class:`Reading` of ``place``, a box of the input ``task_input`` or one side of a box: how to read the logits of the
+        box, or the position of its side as a share of the picture's width or height, from the model's output.
+        """
         named = _BOX.fullmatch(place.at)
         assert named is not None
         index, side = int(named[1]), named[2]

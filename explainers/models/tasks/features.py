@@ -193,8 +193,8 @@ class Features(Task):
         return self._component(place, task_input)
 
     def _component(self, place: Place, task_input: TaskInput) -> Reading:
-        """Return a reading of a principal component: the mean projection of the patches on its positive side, when the mean of
-        all patches is zero.
+        """Return a reading of the principal component that ``place`` names, of the input ``task_input``: the mean projection of the patches
+        on its positive side, when the mean of all patches is zero.
         """
         start = task_input.layout.prefix
         mean, axes = principal_components(self._patches(task_input.output, start)[0], int(place.at.partition(":")[2]))
@@ -214,7 +214,7 @@ class Features(Task):
         return self.hidden_states(output)[:, start:]
 
     def _reads_class_token(self, output: Any) -> bool:
-        """Return whether a backbone computes its features of the whole input from the class token."""
+        """Return whether the backbone whose result is ``output`` computes its features of the whole input from the class token."""
         if self._library == "timm":
             return getattr(self._module, "global_pool", "token") in ("token", "")
         return self._embedding is None or bool(self._embedding.reads_first)

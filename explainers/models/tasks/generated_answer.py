@@ -54,8 +54,8 @@ class GeneratedAnswer(VocabularyTask):
         return text.rsplit(" ", 1)[0]
 
     def complete(self, prepared: Prepared, module: nn.Module) -> Prepared:
-        """Return the prompt followed by the answer that the model writes with ``generate`` of transformers, always with the likeliest
-        token.
+        """Return the prompt ``prepared`` followed by the answer that the model, ``module``, writes with ``generate`` of transformers,
+        always with the likeliest token.
 
         Raises ExplainerError for several prompts, for a prompt that leaves no room, and if the model writes nothing.
         """
@@ -119,7 +119,9 @@ class GeneratedAnswer(VocabularyTask):
         return "the next word, at each token; what is explained is its answer"
 
     def places(self, task_input: TaskInput) -> list[Place]:
-        """Return the places of an answer that can be asked about: the whole answer, its words, and all words as classes."""
+        """Return the places of an answer that can be asked about: the whole answer, its words, and all words as classes. ``task_input``
+        holds prompt and answer, and the model's output for them.
+        """
         record, answer = task_input.record, self._answer(task_input)
         assert isinstance(record, TextInput)
         whole = answer[0], answer[-1]
@@ -140,8 +142,8 @@ class GeneratedAnswer(VocabularyTask):
         return range(inside[0], inside[-1] + 1)
 
     def _words(self, task_input: TaskInput) -> list[tuple[int, int]]:
-        """Return the indices of the first and the last token of each word of the answer. A token after white space begins a word; white
-        space that is a token itself belongs to the word after it.
+        """Return the indices of the first and the last token of each word of the answer in ``task_input``. A token after white space begins
+        a word; white space that is a token itself belongs to the word after it.
         """
         record = task_input.record
         assert isinstance(record, TextInput)
@@ -214,8 +216,8 @@ class GeneratedAnswer(VocabularyTask):
         return Reading(place, read, labels, "regression", notes=(summed, note, *differs), **how)
 
     def _differing(self, task_input: TaskInput) -> tuple[str, ...]:
-        """Return a note if a single pass over prompt and answer finds other tokens most likely than those that the model wrote one by one,
-        for example because tokens of the prompt attend to later ones.
+        """Return a note if the single pass over prompt and answer in ``task_input`` finds other tokens most likely than those that the
+        model wrote one by one, for example because tokens of the prompt attend to later ones.
         """
         answer, ids = self._answer(task_input), task_input.tensors["input_ids"][0]
         likeliest = self.logits(task_input.output)[0, answer.start - 1 : answer.stop - 1].argmax(-1)

@@ -112,7 +112,9 @@ class ImageSegmentation(Task):
 
 
 def _box(at: str, sides: Sequence[str]) -> tuple[float, float, float, float]:
-    """Parse a rectangle to x0, y0, x1, y1 as numbers. Raises ExplainerError if it is no rectangle in the picture."""
+    """Return the rectangle that ``sides``, four texts, spell, as numbers x0, y0, x1, y1 from 0 to 1. Raises ExplainerError, quoting the
+    place ``at``, if they are no rectangle in the picture.
+    """
     try:
         x0, y0, x1, y1 = (float(side) for side in sides)
     except ValueError:

@@ -48,7 +48,9 @@ class SeveralHeads(Task):
         return cls(names) if len(names) > 1 else None
 
     def name_classes(self, labels: Mapping[str, Sequence[str]] | Sequence[str] | None) -> None:
-        """Set the names of classes for each head. Raises ExplainerError for an unknown head, and for names that belong to no head."""
+        """Set the names of classes for each head, from ``labels``: lists by the head's name; None changes nothing. Raises ExplainerError
+        for an unknown head, and for names that belong to no head.
+        """
         if labels is None:
             return
         if not isinstance(labels, Mapping):
@@ -94,7 +96,9 @@ class SeveralHeads(Task):
         return (GIVEN if activation is None else BEFORE), meaning, labels
 
     def places(self, task_input: TaskInput) -> list[Place]:
-        """Return the heads as places, in the order in which the model returns them."""
+        """Return the heads of the model as places, in the order in which it returns them in ``task_input``, each with its top class and
+        probability.
+        """
         places = []
         for name in self.names:
             key, meaning, labels = self._head(name, task_input.output)

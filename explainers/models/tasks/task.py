@@ -134,7 +134,9 @@ class Task(ABC):
         return text
 
     def complete(self, prepared: Prepared, module: nn.Module) -> Prepared:
-        """Return the input followed by what the model itself adds, such as an answer that it writes; in most tasks that is nothing."""
+        """Return the input ``prepared`` followed by what the model, ``module``, itself adds, such as an answer that it writes; in most
+        tasks that is nothing.
+        """
         return prepared
 
     @abstractmethod
@@ -144,7 +146,7 @@ class Task(ABC):
         """
 
     def class_count(self, logits: Tensor) -> int:
-        """Return the number of class names that the model has, from the result of :meth:`trial`."""
+        """Return the number of class names that the model has, from ``logits``, the result of :meth:`trial`."""
         return int(logits.shape[-1])
 
     @property

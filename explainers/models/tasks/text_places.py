@@ -53,7 +53,7 @@ def number_repeats(texts: Iterable[str]) -> list[str]:
 
 
 def words_of(record: TextInput, first: int, last: int) -> str:
-    """Return the text of some tokens, special ones by their own names."""
+    """Return the text of the tokens from number ``first`` to ``last`` of ``record``, special ones by their own names."""
     tokens = record.tokens[first : last + 1]
     parts = {token.part for token in tokens}
     if record.text is None or any(token.special and token.part != ANSWER for token in tokens) or len(parts) > 1 or PICTURE in parts:

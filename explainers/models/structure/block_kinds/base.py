@@ -114,7 +114,9 @@ class BlockKind(ABC):
 
     @abstractmethod
     def patch_width(self, streams: Sequence[Tensor]) -> int:
-        """Return the width of a patch's token in the tensors that a block takes; with several sizes of patches, that of the finest."""
+        """Return the width of a patch's token in ``streams``, the tensors that a block takes; with several sizes of patches, that of the
+        finest.
+        """
 
     # --- what else differs from one row of tokens; the usual ------------------------------------------------------------
 
@@ -156,15 +158,19 @@ class BlockKind(ABC):
         return None
 
     def map_of(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[int, int] | None:
-        """Return (height, width) of the map of tokens that a block takes; None if tokens lie in a row."""
+        """Return (height, width) of the map of tokens among the arguments ``args`` and ``kwargs`` of a block; None if
+        tokens lie in a row.
+        """
         return None
 
     def stream_shape(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Size | None:
-        """Return the shape of the one residual stream to which a block adds its attention; None if there are several."""
+        """Return the shape of the one residual stream to which a block adds its attention, from the block's arguments ``args`` and
+        ``kwargs``; None if there are several.
+        """
         return None
 
     def row_of(self, x: Tensor) -> Tensor:
-        """Rearrange tokens from the layout of the block's only stream to a row (B, S, D)."""
+        """Rearrange the tokens ``x`` from the layout of the block's only stream to a row (B, S, D)."""
         return x
 
     def check(self, x: Tensor) -> None:
@@ -204,7 +210,7 @@ class BlockKind(ABC):
 
 
 def floating_tensors(value: Any) -> list[Tensor]:
-    """Return the floating-point tensors in arguments or in a result, nested ones too, in order."""
+    """Return the floating-point tensors in ``value`` (the arguments or the result of a call), nested ones too, in order."""
     if isinstance(value, Tensor):
         return [value] if value.is_floating_point() else []
     if isinstance(value, Mapping):

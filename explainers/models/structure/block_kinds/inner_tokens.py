@@ -61,7 +61,7 @@ class InnerTokens(SeveralStreams):
         return 2
 
     def join(self, streams: Sequence[Tensor]) -> Tensor:
-        """Join tokens (B, S, D) and the tokens (B N, n, d) inside the last N of them to rows (B, S, D + n d)."""
+        """Join the two ``streams``, tokens (B, S, D) and the tokens (B N, n, d) inside the last N of them, to rows (B, S, D + n d)."""
         outer, inner = streams[1 - self.inner], streams[self.inner]
         within = inner.reshape(len(outer), -1, inner.shape[1] * inner.shape[2])
         return cat([outer, pad(within, (0, 0, outer.shape[1] - within.shape[1], 0))], -1)
@@ -77,7 +77,7 @@ class InnerTokens(SeveralStreams):
         return parts if self.inner == 1 else parts[::-1]
 
     def patch_width(self, streams: Sequence[Tensor]) -> int:
-        """Return the width of a patch's token, without the tokens inside it."""
+        """Return the width of a patch's token in ``streams``, without the tokens inside it."""
         return streams[1 - self.inner].shape[2]
 
     def by_patch(self, term: Tensor, batch: int, layout: Layout) -> Tensor | None:

@@ -90,7 +90,9 @@ class OneStream(BlockKind):
         return streams[0].shape[self.channels]
 
     def map_of(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[int, int] | None:
-        """Return (height, width) of the map of tokens that a block takes; None if tokens lie in a row."""
+        """Return (height, width) of the map of tokens among the arguments ``args`` and ``kwargs`` of a block; None if
+        tokens lie in a row.
+        """
         return map_size(tokens_in(args, kwargs).shape, self.channels) if self.is_map else None
 
     def stream_shape(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Size | None:

@@ -34,5 +34,7 @@ def add_block_kind(kind: _Kind) -> _Kind:
 
 
 def kind_of(call: BlockCall) -> BlockKind | None:
-    """Return how the tokens of a block lie, as the first kind that knows it finds; None if no kind does: the block then has one stream."""
+    """Return how the tokens of the block that was called in ``call`` lie, as the first kind that knows it finds; None if no kind does: the
+    block then has one stream.
+    """
     return next((made for kind in BLOCK_KINDS.values() if (made := kind.find(call)) is not None), None)
