@@ -16,7 +16,7 @@ _IMAGE = Path("/usr/share/vitrine")
 
 @cache  # it is read from a file, and what was imported stays what it was
 def package_version(name: str) -> str | None:
-    """Return the version of a distribution; None if it is not installed."""
+    """Return the version of the installed distribution ``name``; None if it is not installed."""
     try:
         return version(name)
     except PackageNotFoundError:

@@ -26,8 +26,8 @@ def parse_json(text: str, name: str) -> Any:
 
 
 def read_json(path: Path) -> Any:
-    """Return the value in a JSON file in UTF-8. Raises ExplainerError for a file that is not JSON, is nested too deep, or is larger than
-    `MAX_JSON_BYTES`.
+    """Return the value in the JSON file ``path``, in UTF-8. Raises ExplainerError for a file that is not JSON, is nested too deep, or is
+    larger than `MAX_JSON_BYTES`.
     """
     with path.open("rb") as file:
         data = file.read(MAX_JSON_BYTES + 1)  # whatever size the file says that it has
@@ -41,7 +41,7 @@ def read_json(path: Path) -> Any:
 
 
 def read_json_object(path: Path) -> dict[str, Any]:
-    """Read a JSON file that holds an object, as `read_json` does; raises ExplainerError for another value, too."""
+    """Return the object in the JSON file ``path`` as a dict, as `read_json` does; raises ExplainerError for another value, too."""
     value = read_json(path)
     if not isinstance(value, dict):
         raise ExplainerError(f"{path} holds no JSON object, but a {type(value).__name__}; save it again")

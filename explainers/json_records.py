@@ -122,12 +122,14 @@ def finite_or_none(value: float | None) -> float | None:
 
 
 def as_it_is(value: Any) -> Any:
-    """Return plain data unchanged, without conversion of its parts."""
+    """Return the plain data ``value`` unchanged, without conversion of its parts."""
     return value
 
 
 def plain(value: Any) -> Any:
-    """Convert records, tensors, arrays and collections to plain data; anything else is returned as it is."""
+    """Return ``value`` with records, tensors, arrays and collections in it converted to plain data for JSON; anything else is returned as
+    it is.
+    """
     if type(value) in _SCALARS:
         return value
     if isinstance(value, Record):

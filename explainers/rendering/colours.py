@@ -73,7 +73,9 @@ def scale_ends(scores: ArrayLike, signed: bool) -> Ends:
 
 
 def is_two_sided(ends: Ends, signed: bool) -> bool:
-    """Return whether a scale has two sides, for and against: true if the method has a sign, unless all scores are far on one side."""
+    """Return whether a scale of colours with these ``ends`` has two sides, for and against: true if the method is ``signed``, unless all
+    scores are far on one side.
+    """
     return signed and ends[0] == -ends[1]
 
 

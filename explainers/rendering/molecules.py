@@ -21,7 +21,7 @@ BOND_WIDTH = 14  # of a bond's colour, in widths of its line
 
 
 def is_drawn(attribution: DrawableMap) -> bool:
-    """Return whether a map is of a molecule that can be drawn; one that was passed as tensors has no known bonds."""
+    """Return whether the map ``attribution`` is of a molecule that can be drawn; one that was passed as tensors has no known bonds."""
     return isinstance(attribution.text, MoleculeInput) and attribution.text.drawing is not None
 
 

@@ -46,7 +46,7 @@ def map_html(attribution: DrawableMap, image: ImageInput | None) -> str:
 
 
 def _body(attribution: DrawableMap, image: ImageInput | None) -> str:
-    """Return the HTML of the map itself: over its picture, on the words of its text, or on the atoms of its molecule."""
+    """Return the HTML of the map ``attribution``: over its picture ``image``, on the words of its text, or on the atoms of its molecule."""
     if attribution.text is None:
         return _picture(attribution, image)
     if isinstance(attribution.text, PicturePromptInput):
@@ -102,7 +102,9 @@ def _picture(attribution: DrawableMap, image: ImageInput | None) -> str:
 
 
 def _prompted_picture(record: PicturePromptInput, attribution: DrawableMap) -> str:
-    """Return the HTML of the picture of a prompt with the map over its patches; empty if there is no picture to draw on."""
+    """Return the HTML of the picture in ``record``, a picture with a prompt, with the map ``attribution`` over its patches; empty if there
+    is no picture to draw on.
+    """
     shown = None if record.picture is None else record.picture.pixels
     about = f"{attribution.title} for {attribution.target}, on the picture"
     return "" if shown is None else _over(shown, record.on_picture(attribution.scores).numpy(), attribution.signed, about)
@@ -130,7 +132,9 @@ def _patches(scores: NDArray[np.float32]) -> str:
 
 
 def _words(attribution: DrawableMap) -> str:
-    """Return the HTML of the text with each word on its colour: underlined if it speaks for the target, dotted if against it."""
+    """Return the HTML of the text of the map ``attribution``, each word on its colour: underlined if it speaks for the target, dotted if
+    against it. Raises ExplainerError for the map of an image.
+    """
     if attribution.text is None:
         raise ExplainerError("An image has no words to show: use its patches.")
     words = attribution.words()

@@ -125,7 +125,9 @@ def _grid_of(attribution: DrawableMap, at: At) -> tuple[NDArray[np.float32], Ima
 
 
 def patch_scores(attribution: DrawableMap) -> NDArray[np.float32]:
-    """Return the scores of the patches (rows, columns); raises ExplainerError for a map without a grid of them."""
+    """Return the scores of the patches in the map ``attribution``, float32 (rows, columns); raises ExplainerError for a map without a grid
+    of them.
+    """
     if attribution.patches is None:
         raise ExplainerError("This map has no grid of patches to draw.")
     scores: NDArray[np.float32] = attribution.scores[attribution.content].numpy().reshape(attribution.patches)
@@ -133,7 +135,7 @@ def patch_scores(attribution: DrawableMap) -> NDArray[np.float32]:
 
 
 def _grey(image: Image.Image) -> NDArray[np.float64]:
-    """Convert a picture to greys (height, width) between 46 and 235, over which colours can be read."""
+    """Convert ``image`` to greys (height, width) between 46 and 235, over which colours can be read."""
     return 46 + 0.74 * (np.asarray(image.convert("RGB"), np.float64) @ (0.2126, 0.7152, 0.0722))
 
 

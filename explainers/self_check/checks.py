@@ -78,7 +78,7 @@ def quick_checks(session: Session, sample: Sample, twin: nn.Module | None) -> li
 
 
 def all_checks(session: Session) -> Iterator[Check]:
-    """Run the slower checks on one recording, and yield the result of each: relevance in float64, and every method once."""
+    """Run the slower checks on the recording of ``session``, and yield the result of each: relevance in float64, and every method once."""
     lacks = lacks_of(session.recording)
     requests = {name: parse(f"{name}?{FEW_RUNS[name]}" if name in FEW_RUNS else name) for name in METHODS}
     session.plan(read for request in requests.values() for read in request.fields.items())
@@ -383,8 +383,8 @@ def _reach(session: Session, gradient: Tensor) -> float:
 
 
 def _completeness(session: Session) -> Outcome:
-    """Check that Libra's terms of tokens and biases, in a recorded pass, add up to the logit that they account for; return the outcome, and
-    what is missing.
+    """Check that Libra's terms of tokens and biases, in the recorded pass of ``session``, add up to the logit that they account for; return
+    the outcome, and what is missing.
     """
     trace = session.trace(session.targets_and_rows()[0][0], RULES["libra"])
     terms = METHODS["fullgrad"].read(trace).scores.sum(1) + trace.unplaced
@@ -409,8 +409,8 @@ def _strange_weights(module: nn.Module) -> str:
 
 
 def _conservation(session: Session) -> Outcome:
-    """Check that Deep Taylor's relevance at the embedded tokens and constants, in a recorded pass, sums to the 1 that starts at the logit;
-    return the outcome, and how much arrives.
+    """Check that Deep Taylor's relevance at the embedded tokens and constants, in the recorded pass of ``session``, sums to the 1 that
+    starts at the logit; return the outcome, and how much arrives.
     """
     signals = session.trace(session.targets_and_rows()[0][0], RULES["deep_taylor"], session.double).signals_with("bias")
     assert signals.bias is not None

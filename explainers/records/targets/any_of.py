@@ -30,8 +30,8 @@ class AnyOf(ClassSet):
         return f"{self.kind}:{self.group}"
 
     def find(self, classes: Classes) -> Sequence[int]:
-        """Return the indices of the classes of the group. Raises ExplainerError if the model's classes do not exclude each other, or there
-        is no such group.
+        """Return the indices of those ``classes`` that belong to this target's ``group``. ``classes`` are a model's classes, with their
+        labels and groups. Raises ExplainerError if they do not exclude each other, or there is no such group.
         """
         if classes.output != "softmax":
             raise ExplainerError("The classes of this model do not exclude each other, so it has no any: of a group: name a class.")
@@ -51,5 +51,5 @@ class AnyOf(ClassSet):
         return cls(text.casefold())
 
     def to_json(self, name_of: NameOf) -> dict[str, Any]:
-        """Return the description in JSON, with the group in a field of its own."""
+        """Return the description of this target as JSON, with the group in a field of its own; ``name_of`` gives the label of a class."""
         return {"read": self.explains, "of": self.spelling(name_of), "group": self.text(name_of)}

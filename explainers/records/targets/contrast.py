@@ -48,7 +48,7 @@ class Contrast(Target):
         return towards.value(logits) - against.value(logits)
 
     def output_gradient(self, logits: NamedLogits) -> Tensor:
-        """Return the gradient (B, C) of the difference: 1 at the one class, -1 at the other."""
+        """Return the gradient (B, C) of the difference with respect to ``logits``: 1 at the one class, -1 at the other."""
         towards, against = self.sides
         return towards.output_gradient(logits) - against.output_gradient(logits)
 
@@ -58,11 +58,11 @@ class Contrast(Target):
         return towards.logit(logits).double() - against.logit(logits).double()
 
     def probability(self, logits: NamedLogits) -> Tensor | None:
-        """Return the probability (B,) of the side ``towards``."""
+        """Return the probability (B,) of the side ``towards``, from ``logits``; None if it has none."""
         return self.sides[0].probability(logits)
 
     def check(self, logits: NamedLogits) -> None:
-        """Raise ExplainerError for the contrast of a class with itself."""
+        """Raise ExplainerError if both sides are the same class of the model that gave ``logits``, or one side cannot be explained."""
         towards, against = self.sides
         for side in (towards, against):
             side.check(logits)
@@ -80,7 +80,7 @@ class Contrast(Target):
         return f"{towards.label(name_of)} − {against.label(name_of)}"
 
     def to_json(self, name_of: NameOf) -> dict[str, Any]:
-        """Return the description in JSON, with both sides as they are written."""
+        """Return the description of this target as JSON, with both sides as they are written; ``name_of`` gives the label of a class."""
         towards, against = self.sides
         return {"read": self.explains, "of": towards.spelling(name_of), "against": against.spelling(name_of)}
 

@@ -38,7 +38,7 @@ class OfOneClass(Target):
         return logits.probability(self.name)
 
     def index(self, logits: NamedLogits) -> Tensor:
-        """Return the index (B,) of the named class, for each sample of a batch."""
+        """Return the index (B,) of the named class, for each sample of ``logits``."""
         return logits.indices(self.name)[..., 0]
 
     def value(self, logits: NamedLogits) -> Tensor:
@@ -59,7 +59,7 @@ class OfOneClass(Target):
         return f"{name_of(self.name)} ({self.kind.upper()})"
 
     def text(self, name_of: NameOf) -> str:
-        """Return the label of the class, as it is written after the kind of target and a colon."""
+        """Return the label of the class, as it is written after the kind of target and a colon; ``name_of`` gives the label."""
         return name_of(self.name)
 
     @classmethod
@@ -75,7 +75,7 @@ class _Others(OfOneClass):
     kind = "others"
 
     def output_gradient(self, logits: NamedLogits) -> Tensor:
-        """Return the start (B, C) of relevance: 1/(C - 1) at every other class."""
+        """Return the start (B, C) of relevance at ``logits``: 1/(C - 1) at every other class, 0 at the class itself."""
         count = logits.logits.shape[-1] - 1
         return torch.full_like(logits.logits, 1 / count).scatter(-1, logits.indices(self.name), 0.0)
 
@@ -99,7 +99,7 @@ class CLRP(OfOneClass):
     )
 
     def output_gradient(self, logits: NamedLogits) -> Tensor:
-        """Return the gradient (B, C) of the explained number: 1 at the class, -1/(C - 1) at each other."""
+        """Return the gradient (B, C) of the explained number with respect to ``logits``: 1 at the class, -1/(C - 1) at each other."""
         towards, others = (half.output_gradient(logits) for half in self.halves)
         return towards - others
 
@@ -126,7 +126,7 @@ class SGLRP(OfOneClass):
     )
 
     def output_gradient(self, logits: NamedLogits) -> Tensor:
-        """Return the start (B, C) of relevance: p_t (1 - p_t) at the class, -p_t p_c at the others."""
+        """Return the start (B, C) of relevance at ``logits``, with their softmax p: p_t (1 - p_t) at the class, -p_t p_c at the others."""
         p = logits.logits.softmax(-1)
         of_class = p.gather(-1, logits.indices(self.name))
         return of_class * (torch.zeros_like(p).scatter(-1, logits.indices(self.name), 1.0) - p)

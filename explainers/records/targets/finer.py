@@ -70,7 +70,7 @@ class Finer(OfOneClass):
         )
 
     def text(self, name_of: NameOf) -> str:
-        """Return the label of the class, followed by settings such as ``?gamma=0.4&references=5``."""
+        """Return the label of the class, from ``name_of``, followed by settings such as ``?gamma=0.4&references=5``."""
         return f"{super().text(name_of)}{self._settings()}"
 
     @classmethod
@@ -126,7 +126,9 @@ class FinerWeighted(Finer):
         )
 
     def value(self, logits: NamedLogits) -> Tensor:
-        """Return sum_t p_t (z_c - gamma z_t) / (sum_t p_t + 1e-9) over the nearest classes t, (B,)."""
+        """Return sum_t p_t (z_c - gamma z_t) / (sum_t p_t + 1e-9) over the nearest classes t, (B,), with z the ``logits`` and p their
+        softmax.
+        """
         references = nearest_classes(logits, self.index(logits), self.references)
         weights = logits.logits.softmax(-1).gather(-1, references)
         contrasts = logits.logit(self.name)[:, None] - self.gamma * logits.logits.gather(-1, references)

@@ -38,7 +38,7 @@ class Classes:
         return Classes(model.labels if labels is None else labels, model.groups, model.synonyms, model.output, model.calibration)
 
     def label(self, index: int) -> str:
-        """Return the label of a class; ``class 7`` where it has none."""
+        """Return the label of the class at ``index``; ``class 7`` where it has none."""
         return self.labels[index] if index < len(self.labels) else f"class {index}"
 
 

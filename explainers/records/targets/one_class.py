@@ -44,7 +44,7 @@ class OneClass(Target):
         return logits.probability(self.name)
 
     def index(self, logits: NamedLogits) -> Tensor:
-        """Return the index (B,) of the named class, for each sample of a batch."""
+        """Return the index (B,) of the named class, for each sample of ``logits``."""
         return logits.indices(self.name)[..., 0]
 
     def with_top_class(self, index: int) -> OneClass:
@@ -52,7 +52,7 @@ class OneClass(Target):
         return OneClass(TopClass(index)) if self.name is None else self
 
     def spelling(self, name_of: NameOf) -> str:
-        """Return the label of the class, as it is written after the kind of target and a colon."""
+        """Return the label of the class, from ``name_of``, as it is written after the kind of target and a colon."""
         return name_of(self.name)
 
     def to_json(self, name_of: NameOf) -> dict[str, Any]:

@@ -38,8 +38,8 @@ class Over(Target):
         return ()
 
     def expand(self, logits: NamedLogits) -> Sequence[Target]:
-        """Return the classes above the threshold as targets. Raises ExplainerError if there are none or too many, if the model has no
-        probabilities, or for more than one input.
+        """Return as targets the classes whose probability, from ``logits``, reaches the threshold, the likeliest first. Raises
+        ExplainerError if there are none or too many, if the model has no probabilities, or for more than one input.
         """
         if logits.classes.output == "regression":
             raise ExplainerError(f"over:{self.line:g} asks for probabilities, and this model gives values: name them.")

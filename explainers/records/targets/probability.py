@@ -45,11 +45,11 @@ class Probability(Target):
         return self._class.probability(logits)
 
     def output_gradient(self, logits: NamedLogits) -> Tensor:
-        """Return the gradient (B, C) of the probability, through the softmax or the sigmoids."""
+        """Return the gradient (B, C) of the probability with respect to ``logits``, through the softmax or the sigmoids."""
         return logits.probability_gradient(*self.names())
 
     def account(self, logits: NamedLogits) -> Tensor:
-        """Return the probability itself (B,); no rule has terms that add up to it."""
+        """Return the probability itself (B,), from ``logits``; no rule has terms that add up to it."""
         return self.value(logits)
 
     def logit(self, logits: NamedLogits) -> Tensor:
@@ -57,11 +57,11 @@ class Probability(Target):
         return self._class.value(logits)
 
     def probability(self, logits: NamedLogits) -> Tensor:
-        """Return the probability (B,), which is the explained number."""
+        """Return the probability (B,), which is the explained number, from ``logits``."""
         return self.value(logits)
 
     def index(self, logits: NamedLogits) -> Tensor | None:
-        """Return the index (B,) of the class; None for a group."""
+        """Return the index (B,) of the class, for each sample of ``logits``; None for a group."""
         return self._class.index(logits)
 
     def check(self, logits: NamedLogits) -> None:
@@ -78,7 +78,7 @@ class Probability(Target):
         return f"p({self._class.label(name_of)})"
 
     def to_json(self, name_of: NameOf) -> dict[str, Any]:
-        """Return the target in JSON: that of its class, with the label of this target."""
+        """Return the target as JSON: that of its class, with the label of this target; ``name_of`` gives the label of a class."""
         of_class = self._class
         return {**of_class.to_json(name_of), "read": self.explains, "of": of_class.spelling(name_of)}
 

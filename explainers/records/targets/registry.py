@@ -54,8 +54,8 @@ def as_targets(target: object, labels: Sequence[str] | None = None) -> list[Targ
 
 
 def as_target(entry: object) -> Target:
-    """Return a target from what a caller passed, with class indices of torch and numpy as plain integers. Raises ExplainerError if it is no
-    target.
+    """Return a target from ``entry``, what a caller passed (a target, a label, a class index or a prompt), with class indices of torch and
+    numpy as plain integers. Raises ExplainerError if it is no target.
     """
     plain = _with_plain_indices(entry)
     target = plain if isinstance(plain, Target) else OneClass(plain)

@@ -41,21 +41,21 @@ class NamedLogits:
         return self.places[name].to(self.logits.device).expand(len(self.logits), -1)
 
     def logit(self, name: Any) -> Tensor:
-        """Return the logit (B,) of a class; for several classes the log-sum-exp of their logits."""
+        """Return the logit (B,) of the class ``name``; for a name of several classes the log-sum-exp of their logits."""
         return self.logits.gather(-1, self.indices(name)).logsumexp(-1)
 
     def shares(self, name: Any) -> Tensor:
-        """Return the gradient (B, C) of :meth:`logit`: 1 at a class, among several the softmax of their logits."""
+        """Return the gradient (B, C) of :meth:`logit` of ``name``: 1 at a class, among several the softmax of their logits."""
         indices = self.indices(name)
         return torch.zeros_like(self.logits).scatter(-1, indices, self.logits.gather(-1, indices).softmax(-1))
 
     def probability(self, name: Any) -> Tensor:
-        """Return the calibrated probability (B,) of a class, or of several together."""
+        """Return the calibrated probability (B,) of the class ``name``, or of several together."""
         known = self.classes.calibration.probabilities(self.logits, self.classes.output) if self.known is None else self.known
         return known.gather(-1, self.indices(name)).sum(-1)
 
     def probability_gradient(self, name: Any) -> Tensor:
-        """Return the gradient (B, C) of :meth:`probability` with respect to the logits."""
+        """Return the gradient (B, C) of :meth:`probability` of ``name`` with respect to the logits."""
         scale, lapse = self.classes.calibration.temperature, self.classes.calibration.lapse
         p, indices = probabilities(self.logits / scale, self.classes.output), self.indices(name)
         chosen = torch.zeros_like(p).scatter(-1, indices, p.gather(-1, indices))
@@ -104,7 +104,9 @@ class Target(ABC):
         return self.spelling(name_of)
 
     def text(self, name_of: NameOf) -> str:
-        """Return the text after ``kind:`` where the target is written; :meth:`parse` reads it again."""
+        """Return the text after ``kind:`` where the target is written; ``name_of`` gives the label of a class, and :meth:`parse` reads the
+        text again.
+        """
         raise NotImplementedError(f"a target of kind {self.kind} is not written as one text")
 
     @classmethod
@@ -115,7 +117,9 @@ class Target(ABC):
         raise NotImplementedError(f"a target of kind {cls.kind} is not written as one text")
 
     def output_gradient(self, logits: NamedLogits) -> Tensor:
-        """Return the gradient (B, C) of :meth:`value`, with which a backward pass begins; found by autograd unless a kind overrides it."""
+        """Return the gradient (B, C) of :meth:`value` with respect to ``logits``, with which a backward pass begins; found by autograd
+        unless a kind overrides it.
+        """
         with torch.enable_grad():
             leaf = logits.logits.detach().requires_grad_()
             (gradient,) = torch.autograd.grad(self.value(replace(logits, logits=leaf)).sum(), leaf)
@@ -130,11 +134,11 @@ class Target(ABC):
         return self.value(logits)
 
     def probability(self, logits: NamedLogits) -> Tensor | None:
-        """Return the probability (B,) of the class that the target is about; None if there is none."""
+        """Return the probability (B,) of the class that the target is about, from ``logits``; None if there is none."""
         return None
 
     def index(self, logits: NamedLogits) -> Tensor | None:
-        """Return the index (B,) of the class that the target is about; None if it is no single class."""
+        """Return the index (B,) of the class that the target is about, for each sample of ``logits``; None if it is no single class."""
         return None
 
     def check(self, logits: NamedLogits) -> None:  # noqa: B027  most kinds have nothing to refuse
