@@ -76,7 +76,9 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command of ``vitrine``; return its exit code, see :func:`run`."""
+    """Run one command of ``vitrine``, whose command-line ``arguments`` are those of the process by default; return its exit code, see
+    :func:`run`.
+    """
     return run(build_parser(), arguments)
 
 
@@ -111,7 +113,7 @@ def run(parser: argparse.ArgumentParser, arguments: Sequence[str] | None) -> int
 
 
 def refuse(problem: Exception) -> int:
-    """Print an error in one line on stderr; return the exit code 2."""
+    """Print the error ``problem`` in one line on stderr; return the exit code 2."""
     print("vitrine:", " ".join(str(problem).split()), file=sys.stderr)
     return 2
 

@@ -29,7 +29,9 @@ class OneLineFormatter(logging.Formatter):
         return "\n    ".join(map(escape_control, lines)) + (f" {request}" if request else "")
 
     def formatException(self, ei: object) -> str:  # noqa: N802
-        """Format a traceback, indented and with control characters escaped: its last line may contain what a client sent."""
+        """Format the traceback of the exception ``ei`` (as ``sys.exc_info()``), indented and with control characters escaped: its last line
+        may contain what a client sent.
+        """
         return "\n".join(f"    {escape_control(line)}" for line in super().formatException(ei).splitlines())  # type: ignore[arg-type]
 
 

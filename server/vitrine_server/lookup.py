@@ -42,7 +42,9 @@ def check_theirs(explanation_id: str, visitor: Visitor, services: Services) -> N
 
 
 async def read_runs(visitor: Visitor, services: Services) -> tuple[list[RunReport], list[str]]:
-    """Read the runs as :func:`run_reports` does, in one of the threads that make answers."""
+    """Return the reports of the runs that the ``visitor`` may see, and problems, as :func:`run_reports` does, read in one of the threads
+    that make answers.
+    """
     return await services.kept.in_thread(lambda: run_reports(visitor, services))
 
 

@@ -154,7 +154,7 @@ class _Reports:
         self._read: dict[Path, tuple[str, dict[str, Any]]] = {}
 
     def read(self, path: Path) -> tuple[str, dict[str, Any]]:
-        """Return the version of a file and the report in it. Raises OSError or ValueError if it cannot be read."""
+        """Return the version of the file ``path`` and the report in it. Raises OSError or ValueError if it cannot be read."""
         state = path.stat()
         version = f"{path} {state.st_mtime_ns} {state.st_size}"
         with self._lock:

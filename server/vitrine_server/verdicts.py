@@ -103,7 +103,7 @@ class Ranking(Record):
 
 
 def verdict_in_words(ranking: MethodRanking) -> Ranking:
-    """Return the verdict of a run as data for a sentence.
+    """Return the verdict of a run, from its ``ranking`` of methods, as data for a sentence.
 
     ``trust`` has the first different methods that beat a random map, ``tied`` how many tie with the best, ``by_chance`` those no better
     than a random map, and ``worse`` those worse than one.

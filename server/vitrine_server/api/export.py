@@ -110,7 +110,7 @@ def summary(explanation_id: ExplanationId, services: Use) -> DocumentResponse:
 
 
 def _digest(data: bytes) -> str:
-    """Return a short digest of the bytes of an input; different inputs have different ones."""
+    """Return a short digest, 16 hexadecimal digits, of the bytes ``data`` of an input; different inputs have different ones."""
     return hashlib.sha256(data).hexdigest()[:16]
 
 
@@ -142,7 +142,9 @@ def tensors(explanation_id: ExplanationId, services: Use, request: Request) -> R
 
 
 def _answer_cached(request: Request, data: bytes, media: str) -> Response:
-    """Answer with a file that a browser may cache, but must revalidate each time, so that a deleted file is not shown again."""
+    """Answer the ``request`` with a file, the bytes ``data`` of the media type ``media``, that a browser may cache but must revalidate each
+    time, so that a deleted file is not shown again.
+    """
     headers = {"Cache-Control": "private, no-cache", "ETag": f'"{_digest(data)}"'}
     if request.headers.get("if-none-match") == headers["ETag"]:
         return Response(status_code=304, headers=headers)
@@ -178,7 +180,7 @@ def map_picture(
 
 
 def _numbers(kind: MapFormat) -> Callable[..., Response]:
-    """Make the call that answers with a map as a file of this format."""
+    """Return the API call that answers with a map as a file of the format ``kind``."""
 
     def map_numbers(explanation_id: ExplanationId, spec: str, services: Use, target: str | None = None, at: _At = "patches") -> Response:
         """Return the scores of one map as a file, float32: (rows, columns) of patches, or one a token; with ``at=pixels``
@@ -208,7 +210,9 @@ def map_json(explanation_id: ExplanationId, spec: str, services: Use, target: st
 
 
 def _pixels(explanation_id: str, entry: dict[str, Any], services: Services) -> bytes:
-    """Return a map by pixel as a NumPy file. Raises Problem 404 for a method that has none: it is never interpolated from patches."""
+    """Return the map by pixel of ``entry``, a map in the JSON of an explanation, as the bytes of a NumPy file. Raises Problem 404 for a
+    method that has none: it is never interpolated from patches.
+    """
     data = stored_file(explanation_id, pixels_name(entry["method"], entry["target"]), services) if "pixels" in entry else None
     if data is None:
         detail = f"{entry['method']} has one score for each patch and no map of the pixels."

@@ -196,8 +196,8 @@ def _check_bases(place: Path, services: Services, *, may_read: bool) -> None:
 
 
 def _adapters_of(path: Path) -> Iterator[Path]:
-    """Yield the configuration files of adapters that may be read with a model: for a file, the one next to it; for a folder, those in it
-    and in folders that it links to, each folder once.
+    """Yield the configuration files of adapters that may be read with the model at ``path``: for a file, the one next to it; for a folder,
+    those in it and in folders that it links to, each folder once.
     """
     if not path.is_dir():
         adapter_config = path.parent / ADAPTER_CONFIG

@@ -72,7 +72,7 @@ Selected = Annotated[Selection, Depends(_selection)]
 
 
 def _runs(services: Services, visitor: Visitor) -> list[RunReport]:
-    """Return all runs except trials."""
+    """Return the reports of all runs that the ``visitor`` may see, except trials, which have few inputs."""
     runs, _ = run_reports(visitor, services)
     return [run for run in runs if run.report["inputs"] >= MIN_INPUTS]
 

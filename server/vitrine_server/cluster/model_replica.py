@@ -64,7 +64,7 @@ class ModelReplica:
     # --- models ------------------------------------------------------------------------------------------------------------
 
     async def bring(self, name: str) -> ModelEntry:
-        """Load a model unless it is loaded, and return its entry. Raises the Problem with which it failed to load."""
+        """Load the model ``name`` unless it is loaded, and return its entry. Raises the Problem with which it failed to load."""
         self._unwanted.discard(name)
         entry = self._registry.ask(name, self.worker.load, trusted=True, open_options=open_options_of(name, self._settings))
         async for _ in entry.feed.follow():
@@ -142,8 +142,8 @@ class ModelReplica:
                 self._queue(takeable[explanation_id])
 
     def _claim(self, job: Job) -> bool:
-        """Claim an explanation in the store when its turn on the device begins first. Return False if another process has claimed it, or if
-        it was begun so often that it counts as failed.
+        """Claim the explanation of ``job`` in the store, when its turn on the device begins first; return True if that succeeds. Return
+        False if another process has claimed it, or if it was begun so often that it counts as failed.
         """
         if self._ended.is_set():
             return False
@@ -161,7 +161,7 @@ class ModelReplica:
         return False
 
     def _fail(self, document: dict[str, Any]) -> None:
-        """Store a claimed explanation as failed."""
+        """Store the claimed explanation ``document`` as failed: it was interrupted."""
         with suppress(Problem):  # a store that is away: the claim ends, and the next process tries again
             self._store.save({**document, "state": "failed", "problem": interrupted().to_json()})
 

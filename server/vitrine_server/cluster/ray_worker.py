@@ -79,7 +79,9 @@ class RayWorker:
     # --- explanations ------------------------------------------------------------------------------------------------------
 
     def submit(self, job: Job) -> None:
-        """Store an explanation and send it to a replica. Raises Problem 429 if too many wait in the whole cluster."""
+        """Store the explanation of ``job`` and send it to a replica. Raises Problem 429 if too many wait in the whole cluster, 503 while
+        the server stops.
+        """
         if self.stopping:
             raise interrupted()
         waiting, now = self._store.waiting(), datetime.now(UTC)
@@ -172,7 +174,7 @@ class RayWorker:
     # --- models and studies ------------------------------------------------------------------------------------------------
 
     def load(self, entry: ModelEntry) -> None:
-        """Start to load a model in a replica."""
+        """Start to load the model of ``entry`` in a replica; returns at once."""
         self._begin(self._load, entry)
 
     async def _load(self, entry: ModelEntry) -> None:

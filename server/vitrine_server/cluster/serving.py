@@ -101,7 +101,9 @@ def application(settings: Settings, make_model_host: MakeModelHost = own_model_h
 
         @serve.multiplexed(max_num_models_per_replica=settings.replica_models)  # type: ignore[untyped-decorator]
         async def model(self, name: str) -> _Loaded:
-            """Load a model; if there are too many, Ray Serve drops the one that was unused for longest."""
+            """Load the model ``name`` and return a reference to it; if there are too many, Ray Serve drops the one that was unused for
+            longest.
+            """
             await self.bring(name)
             return _Loaded(self, name)
 

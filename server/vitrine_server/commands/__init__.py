@@ -28,7 +28,7 @@ class Parser(argparse.ArgumentParser):
         self._negative_number_matcher = re.compile(r"^-\d")
 
     def error(self, message: str) -> NoReturn:
-        """Print the error and exit with code 2."""
+        """Print the error ``message`` on stderr and exit with code 2."""
         self.exit(2, f"vitrine: {message} ({self.prog} --help says more)\n")
 
 

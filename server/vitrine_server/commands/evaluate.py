@@ -116,7 +116,7 @@ def add(commands: Commands) -> None:
 
 
 def add_protocol(parser: argparse._ActionsContainer) -> None:
-    """Add the options that determine how to measure, such as ``--target`` and ``--how``."""
+    """Add the options that determine how to measure, such as ``--target`` and ``--how``, to ``parser``."""
     parser.add_argument(
         "--target",
         choices=("predicted", "second", "gold", "each", "together", "contrast"),
@@ -206,7 +206,7 @@ def apply_experiment(args: argparse.Namespace) -> argparse.Namespace:
 
 
 def _engine(args: argparse.Namespace) -> RunEngine:
-    """Return the engine that measures inputs, as ``--engine`` says."""
+    """Return the engine that measures inputs, as ``--engine`` in the arguments ``args`` says."""
     if args.engine == "local":
         from explainers.evaluation.run_engines import local
 
@@ -218,13 +218,13 @@ def _engine(args: argparse.Namespace) -> RunEngine:
 
 
 def unread_in_words(paths: tuple[str, ...]) -> str:
-    """Return a sentence about the files in the folder of a data set that were not read, naming the first of them."""
+    """Return a sentence on ``paths``, the files in the folder of a data set that were not read: their number, and the first of them."""
     shown = ", ".join(paths[:MOST_FILES_NAMED]) + (", ..." if len(paths) > MOST_FILES_NAMED else "")
     return f"{len(paths)} file{'' if len(paths) == 1 else 's'} in the folder of the data set not read: {shown}"
 
 
 def command(args: argparse.Namespace) -> str:
-    """Return the command that repeats the run, without the folders of this machine."""
+    """Return the command line that repeats the run of the parsed arguments ``args``, without the folders of this machine."""
     words = ["vitrine", "evaluate"]
     for name in ("model", "dataset", "split", "methods", "metrics", "controls", "limit", *PROTOCOL, "seed", "long_texts"):
         value = getattr(args, name)

@@ -30,8 +30,8 @@ class Experiment(argparse.Action):
 
 
 def read_options(path: Path) -> dict[str, Any]:
-    """Read the options of an experiment file. Its key ``extends`` names another file in the same folder, whose options come first: lists
-    are continued, other values replaced.
+    """Return the options in the experiment file ``path``. Its key ``extends`` names another file in the same folder, whose options come
+    first: lists are continued, other values replaced.
 
     Raises ExperimentError if a file cannot be read, extends itself, or contains the option ``experiment``.
     """
@@ -59,7 +59,7 @@ def are_both_lists(first: object, second: object) -> bool:
 
 
 def to_arguments(name: str, value: Any) -> list[str]:
-    """Convert an option to the words of a command line; a false one to none."""
+    """Convert the option ``name`` with its ``value`` to the words of a command line; a false one to none."""
     if isinstance(value, bool):
         return [f"--{name}"] if value else []
     return [f"--{name}", *(map(str, value) if isinstance(value, list) else [str(value)])]

@@ -103,7 +103,7 @@ def add_question(parser: argparse.ArgumentParser, takes_texts: bool = True) -> N
 
 
 def _add_texts(parser: argparse.ArgumentParser) -> None:
-    """Add the options for texts and molecules in place of an image."""
+    """Add the options for texts and molecules in place of an image to ``parser``."""
     text = parser.add_mutually_exclusive_group()
     text.add_argument(
         "--text", help="a text instead of an image; together with an image, the question for a model that writes about pictures"
@@ -203,7 +203,7 @@ def picture_prompt(args: argparse.Namespace) -> Input:
 
 
 def crop_box(text: str) -> tuple[int, int, int, int]:
-    """Parse the value of ``--crop``, "x0,y0,x1,y1", to four whole numbers."""
+    """Parse ``text``, the value of ``--crop``, "x0,y0,x1,y1", to four whole numbers. Raises ArgumentTypeError for another text."""
     parts = text.split(",")
     if len(parts) != 4 or not all(part.strip().isdecimal() for part in parts):
         raise argparse.ArgumentTypeError(
@@ -214,7 +214,7 @@ def crop_box(text: str) -> tuple[int, int, int, int]:
 
 
 def grey_window(text: str) -> tuple[float, float]:
-    """Parse the value of ``--window``, "level,width", to two numbers."""
+    """Parse ``text``, the value of ``--window``, "level,width", to two numbers. Raises ArgumentTypeError for another text."""
     try:
         level, width = map(float, text.split(","))
     except ValueError:
@@ -231,7 +231,9 @@ def picture(image: Path, box: tuple[int, int, int, int] | None, window: tuple[fl
 
 
 def read_text(args: argparse.Namespace) -> str:
-    """Read the text of ``--text-file``, or of standard input for "-"."""
+    """Return the text of the file that ``--text-file`` in the arguments ``args`` names, or of standard input for "-". Raises CommandError
+    if it cannot be read.
+    """
     if args.text_file != "-":
         return read_text_file(Path(args.text_file))
     try:
@@ -330,7 +332,9 @@ def as_json(result: Explanation, files: dict[tuple[str, str], list[str]]) -> dic
 
 
 def table(result: Explanation) -> str:
-    """Format an explanation as text: the model's answer, one row for each map, and a sentence on what the maps have in common."""
+    """Format the explanation ``result`` as text: the model's answer, one row for each map, and a sentence on what the
+    maps have in common.
+    """
     from explainers import agreement_sentence
 
     top, is_value = result.top(5), result.output == "regression"
@@ -384,7 +388,7 @@ def strongest_patch(attribution: Attribution, frames: int | None = None) -> str:
 
 
 def strongest_words(attribution: Attribution) -> str:
-    """Return the words of a map with the largest scores by magnitude as text, with their signs."""
+    """Return the words of the map ``attribution`` with the largest scores by magnitude as text, with their signs."""
     words = sorted(attribution.words(), key=lambda word: -abs(word.score))[:STRONGEST_WORDS]
     signs = ["" if not attribution.signed else "+" if word.score > 0 else "-" for word in words]
     named = " ".join(f"{sign}{word.text}" for sign, word in zip(signs, words, strict=True))

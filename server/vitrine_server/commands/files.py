@@ -26,7 +26,9 @@ class Outcome(Protocol):
 
 
 def print_and_save(args: argparse.Namespace, outcome: Outcome) -> None:
-    """Print what a command has computed, with ``--json`` as JSON, and save it to the file of ``--out``."""
+    """Print ``outcome``, what a command has computed, as JSON if the arguments ``args`` have ``--json``, and save it to the file of
+    ``--out``, if any.
+    """
     print(json.dumps(outcome.to_json(), ensure_ascii=False) if args.json else outcome)
     if args.out is not None:
         outcome.save(args.out)
@@ -49,7 +51,7 @@ def check_out_file(path: Path | None, endings: Sequence[str]) -> None:
 
 
 def check_out_folder(path: Path | None) -> None:
-    """Raise CommandError if the folder of ``--out`` can neither be used nor made, or cannot be written to."""
+    """Raise CommandError if ``path``, the folder of ``--out``, can neither be used nor made, or cannot be written to; None passes."""
     if path is None:
         return
     nearest = next(parent for parent in (path, *path.absolute().parents) if parent.exists())
@@ -65,7 +67,7 @@ def _check_writable(path: Path, place: Path) -> None:
 
 
 def read_text_file(path: Path) -> str:
-    """Read a text file in UTF-8. Raises CommandError if that fails."""
+    """Return the text of the file ``path``, in UTF-8. Raises CommandError if it cannot be read."""
     try:
         return path.read_text("utf-8")
     except FileNotFoundError:

@@ -43,7 +43,9 @@ def run(args: argparse.Namespace) -> None:
 
 
 def table(document: dict[str, Any]) -> str:
-    """Format the agreement of each metric with the truth as a text table, by kind of input and by world."""
+    """Format the agreement of each metric with the truth, from the JSON ``document`` of a comparison, as a text table, by kind of input and
+    by world.
+    """
     from explainers.evaluation.known_truth.truth_in_words import KINDS, agreement_in_words
 
     kinds = [kind for kind in KINDS if any(world["kind"] == kind for world in document["worlds"])]
@@ -57,7 +59,9 @@ def table(document: dict[str, Any]) -> str:
 
 
 def control_table(document: dict[str, Any]) -> str:
-    """Format as a text table where each metric ranks the truth itself and its inverse in each world; "" if no world has controls."""
+    """Format as a text table, from the JSON ``document`` of a comparison, where each metric ranks the truth itself and its inverse in each
+    world; "" if no world has controls.
+    """
     from explainers.evaluation.known_truth.truth_in_words import place_in_words
 
     worlds = [world["name"] for world in document["worlds"] if world["controls"]]

@@ -56,7 +56,7 @@ class MapsBar(Bar):
         super().__init__(0)
 
     def on_prediction(self, explanation: Explanation) -> None:
-        """Show the targets, and set the total number of maps."""
+        """Show the targets of ``explanation``, and set the bar's total to its number of maps."""
         self.bar.total = len(explanation.methods) * len(explanation.targets)
         self.bar.set_description(", ".join(target.label for target in explanation.targets)[:40])
 

@@ -108,13 +108,13 @@ def run(args: argparse.Namespace) -> None:
 
 
 def tables_of(reproduction: Reproduction) -> list[Any]:
-    """Return the table as measured here, then the table as printed in the paper if its figures are known."""
+    """Return the table of ``reproduction`` as measured here, then the table as printed in the paper if its figures are known."""
     return [table for table in (reproduction.table, reproduction.published) if table is not None]
 
 
 def write_tables(reproduction: Reproduction, folder: Path) -> None:
-    """Write the tables as HTML, Markdown, LaTeX and CSV, and the curves, if any, as SVG; ``table.csv`` has the measured figures,
-    ``printed.csv`` those of the paper.
+    """Write the tables of ``reproduction`` into ``folder`` as HTML, Markdown, LaTeX and CSV, and the curves, if any, as SVG; ``table.csv``
+    has the measured figures, ``printed.csv`` those of the paper.
     """
     from explainers.evaluation.tables.writing import to_csv, to_html, to_latex, to_markdown
 

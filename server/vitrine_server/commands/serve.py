@@ -66,7 +66,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _say(text: str, settings: Settings) -> None:
-    """Print a message to the terminal, or write it to the log if the log is JSON that programs read."""
+    """Print the message ``text`` to the terminal, or write it to the log if the log that ``settings`` name is JSON that programs read."""
     if settings.log_format == "json":
         set_up_log(settings.log_level, settings.log_format)
         log.info(text)
@@ -84,14 +84,16 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def address(listener: socket.socket) -> str:
-    """Return the URL at which a browser finds the server; an address of all interfaces is shown as 127.0.0.1 or ::1."""
+    """Return the URL at which a browser finds the server that listens on the socket ``listener``; an address of all interfaces is shown as
+    127.0.0.1 or ::1.
+    """
     host, port = listener.getsockname()[:2]
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # nosec B104  # it is compared with, not listened on
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def make_server(settings: Settings) -> WebServer:
-    """Make the application inside uvicorn, which prints its address once it answers."""
+    """Return the application with these ``settings`` inside uvicorn, which prints its address once it answers."""
     from vitrine_server.jobs.host.processes import prepare_processes
 
     prepare_processes()  # they import what models need while this one imports what the pages need

@@ -39,7 +39,9 @@ def _settings(args: argparse.Namespace) -> Settings:
 
 
 def _home(args: argparse.Namespace) -> Path:
-    """Return the folder with the store in it. Raises CommandError if the store is in PostgreSQL."""
+    """Return the folder with the store in it, for the command-line arguments ``args``. Raises CommandError if the store
+    is in PostgreSQL.
+    """
     settings = _settings(args)
     if settings.database:
         copied = f"pg_dump and pg_restore copy it, and visitors.key in {settings.home} is copied by hand"

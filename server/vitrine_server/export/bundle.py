@@ -103,7 +103,9 @@ class _Pipe(io.RawIOBase):
 
 
 def _input(document: Document, stored: Mapping[str, bytes]) -> str:
-    """Return text for the bundle's description: what input was explained, and which files contain it."""
+    """Return text for the bundle's description: what input was explained in ``document``, the JSON of an explanation, and which of the
+    ``stored`` files contain it.
+    """
     source = document["input"]
     if "picture" in source:
         about = _input({"input": source["picture"]}, stored)

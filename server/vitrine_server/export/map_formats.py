@@ -31,6 +31,6 @@ MAP_FORMATS = (MapFormat("npy", "application/octet-stream", "the scores of each 
 
 
 def scores_of(entry: Mapping[str, Any]) -> NDArray[Any]:
-    """Return the scores of one map as float32: (rows, columns) of patches, or one a token."""
+    """Return the scores of one map, ``entry`` in the JSON of an explanation, as float32: (rows, columns) of patches, or one a token."""
     scores = np.asarray(entry["scores"], dtype=np.float32)
     return scores.reshape(entry["grid"]) if entry.get("grid") else scores

@@ -102,18 +102,20 @@ def curl_lines(document: Document, server: str, picture: str | None = None) -> s
 
 
 def _options(document: Document) -> list[tuple[str, Any]]:
-    """Return the options of ``explain`` that differ from the defaults."""
+    """Return the options of ``explain`` in the explanation ``document`` that differ from the defaults, as (name, value)."""
     return [(name, document[name]) for name in ExplainOptions.model_fields if name in document]
 
 
 def _has_prompts(document: Document) -> bool:
-    """Return whether prompts were explained, judging by the top answers: a contrast of two prompts does not say so itself."""
+    """Return whether prompts were explained in ``document``, the JSON of an explanation, judging by the top answers: a contrast of two
+    prompts does not say so itself.
+    """
     return any(answer.get("prompt") is not None for answer in document["top"])
 
 
 def _model_line(document: Mapping[str, Any]) -> str:
-    """Return the line of Python that loads the model; a visitor's own model has a name on this server only, so its line has a
-    gap to fill.
+    """Return the line of Python that loads the model of the explanation ``document``; a visitor's own model has a name on this server only,
+    so its line has a gap to fill.
     """
     name, digest = document["model"], document["weights_digest"][:12]
     if name.startswith("own/"):
@@ -135,8 +137,8 @@ def _text_source(source: Mapping[str, Any]) -> str:
 
 
 def _python_target(document: Document) -> tuple[str, set[str]]:
-    """Return the targets as Python code, and the modules to import for it. A class is named by its index, as two classes may
-    share a label.
+    """Return the targets of the explanation ``document`` as Python code, and the modules to import for it. A class is named by its index,
+    as two classes may share a label.
     """
     several = [target_from_json(target, None if _has_prompts(document) else ()) for target in document["targets"]]
     return python_code(several[0] if len(several) == 1 else several)

@@ -49,6 +49,6 @@ class Access:
 
 
 def token_needed(detail: str = "This server is open to those who have its token") -> Problem:
-    """Make the Problem 401 for a request without the server's token."""
+    """Return the Problem 401 for a request without the server's token, with the sentence ``detail``."""
     send = "Ask whoever runs it for the token; programs send it as Authorization: Bearer <token>."
     return Problem(401, "token-needed", detail, send=send, headers={"WWW-Authenticate": "Bearer"})

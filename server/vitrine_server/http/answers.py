@@ -14,5 +14,5 @@ class DocumentResponse(JSONResponse):
     """
 
     def render(self, content: Any) -> bytes:
-        """Encode the document as JSON."""
+        """Encode ``content``, the document of the answer, as bytes of JSON."""
         return to_json(content)

@@ -199,7 +199,9 @@ async def _read_urlencoded(request: Request, fields: int) -> FormData:
 
 
 async def _read_multipart(request: Request, settings: Settings, boundary: bytes, fields: int) -> FormData:
-    """Read a multipart form, its texts with one character for each byte: the parser would guess at texts that are not UTF-8."""
+    """Return the multipart form in ``request``, of at most ``fields`` fields between lines of ``boundary``. Its texts have one character
+    for each byte: the parser would guess at texts that are not UTF-8. Raises a Problem for a form that is broken or too large.
+    """
     if not _BOUNDARY.fullmatch(boundary):
         raise _broken("its Content-Type names no boundary" if not boundary else "its boundary is not one of RFC 2046")
     too_large = False

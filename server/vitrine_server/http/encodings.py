@@ -12,7 +12,9 @@ _WEIGHT = re.compile(r"q=(0(?:\.[0-9]{0,3})?|1(?:\.0{0,3})?)", re.IGNORECASE)
 
 
 def takes_gzip(headers: Headers) -> bool:
-    """Return whether a client accepts gzip: ``Accept-Encoding`` names it, or else any encoding by ``*``, with a weight above 0."""
+    """Return whether a client that sent these ``headers`` accepts gzip: ``Accept-Encoding`` names it, or else any encoding by ``*``, with a
+    weight above 0.
+    """
     weights: dict[str, float] = {}
     for part in ",".join(headers.getlist(_NAME)).split(","):
         name, *parameters = (piece.strip() for piece in part.split(";"))

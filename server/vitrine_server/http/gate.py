@@ -92,7 +92,9 @@ class Gate:
         await self._app(scope, receive, answer)
 
     def _check_access(self, scope: Scope, headers: Headers, cookies: dict[str, str], path: str, address: str) -> None:
-        """Raise Problem 401 for a request without the token, or without the user that a proxy must name."""
+        """Raise Problem 401 for a request to ``path`` without the token in its ``headers`` or ``cookies``, or without the user that a proxy
+        must name.
+        """
         if (self._access is None and not self._settings.user_header) or path in _OPEN or path.startswith("/static/"):
             return
         if scope["vitrine.user"] is not None:

@@ -53,7 +53,9 @@ def check_name(scope: Scope, settings: Settings) -> None:
 
 
 def check_origin(scope: Scope, settings: Settings) -> None:
-    """Raise Problem 403 for a request sent by a page of another site."""
+    """Raise Problem 403 for a request that a page of another site sent, judging by its headers in ``scope`` and by the host names in
+    ``settings``.
+    """
     headers = Headers(scope=scope)
     hosts, origins = headers.getlist("host"), headers.getlist("origin")
     if headers.get("sec-fetch-site") == "cross-site" or not all(_is_same(origin.lower(), hosts, settings) for origin in origins):
@@ -122,10 +124,10 @@ def is_forwarded(headers: Headers) -> bool:
 
 
 def is_local(scope: Scope, settings: Settings) -> bool:
-    """Return whether the client is on this machine.
+    """Return whether the client of the request in ``scope`` is on this machine.
 
-    This holds if the connection comes from it, no header tells of a proxy, ``Host`` is a name of it, and the server listens for this
-    machine only.
+    This holds if the connection comes from it, no header tells of a proxy, ``Host`` is a name of it, and the server, by its ``settings``,
+    listens for this machine only.
     """
     headers = Headers(scope=scope)
     hosts = headers.getlist("host")
@@ -135,14 +137,14 @@ def is_local(scope: Scope, settings: Settings) -> bool:
 
 
 def is_for_this_machine_alone(settings: Settings) -> bool:
-    """Return whether the server listens on an address that only this machine reaches; a proxy on the machine may still pass on requests of
-    others.
+    """Return whether the server, by its ``settings``, listens on an address that only this machine reaches; a proxy on the machine may
+    still pass on requests of others.
     """
     return is_loopback(settings.host.lower().strip("[]"))
 
 
 def is_reached_by_others(settings: Settings) -> bool:
-    """Return whether the server listens for other machines, or has a public name, such as that of a reverse proxy."""
+    """Return whether the server, by its ``settings``, listens for other machines, or has a public name, such as that of a reverse proxy."""
     names = (settings.host, *map(_without_port, settings.allowed_hosts))
     return not all(is_loopback(name.lower()) for name in names)
 

@@ -13,6 +13,6 @@ def scope_below(scope: Scope, prefix: str) -> Scope:
 
 
 def path_within(scope: Scope) -> str:
-    """Return the path of a request without the prefix, for comparison with the server's routes."""
+    """Return the path of the request in ``scope`` without the prefix, for comparison with the server's routes."""
     path: str = scope["path"]
     return path.removeprefix(scope.get("app_root_path", scope["root_path"]))  # a mounted application has a root path of its own

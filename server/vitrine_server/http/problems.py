@@ -64,7 +64,7 @@ def _rebuild(status: int, slug: str, detail: str, send: str | None, headers: dic
 
 
 def from_json(document: Mapping[str, Any]) -> Problem:
-    """Read a problem from the JSON that ``to_json`` wrote."""
+    """Return the problem in ``document``, the JSON that ``to_json`` wrote."""
     slug = str(document["type"]).rpartition(":")[2]
     return Problem(int(document["status"]), slug, str(document["detail"]), send=document.get("send"))
 
@@ -84,7 +84,9 @@ def suggestion(word: str, known: Iterable[str]) -> str:
 
 
 def _wants_page(request: Request) -> bool:
-    """Return whether a browser asks for a page, rather than a program for an answer of the API."""
+    """Return whether the ``request`` comes from a browser that asks for a page, rather than from a program that asks for an answer of the
+    API.
+    """
     elsewhere = path_within(request.scope).startswith(("/api/", "/static/"))
     is_page = request.method == "GET" or path_within(request.scope) == LOGIN
     return is_page and not elsewhere and "text/html" in request.headers.get("accept", "")
@@ -138,7 +140,9 @@ def unforeseen(error: Exception, what: str, slug: str, *, send: str | None = Non
 
 
 def out_of_memory(detail: str, send: str) -> Problem:
-    """Make the Problem 503 for memory that ran out, of the GPU or of the machine."""
+    """Return the Problem 503 for memory that ran out, of the GPU or of the machine, with the sentences ``detail`` and ``send`` (what to
+    do).
+    """
     return Problem(503, "out-of-memory", detail, send=send)
 
 

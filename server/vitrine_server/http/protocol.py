@@ -54,7 +54,7 @@ class BoundedProtocol(HttpToolsProtocol):
     _patience: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin a connection as uvicorn does, and start the time limit for its first head."""
+        """Begin the connection ``transport`` as uvicorn does, and start the time limit for its first head."""
         super().connection_made(cast(asyncio.Transport, _QuietTransport(transport)))
         self._await(self.head_seconds)
 

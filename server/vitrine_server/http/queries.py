@@ -14,7 +14,7 @@ from vitrine_server.http.problems import Problem, suggestion
 
 
 def refuse_unknown_parameters(request: Request) -> None:
-    """Raise Problem 422 for a query parameter that the API call lacks; the addresses of pages take any."""
+    """Raise Problem 422 if ``request`` has a query parameter that the API call lacks; the addresses of pages take any."""
     route = request.scope.get("route")
     if not isinstance(route, APIRoute) or not route.path.startswith("/api/"):
         return
@@ -25,7 +25,7 @@ def refuse_unknown_parameters(request: Request) -> None:
 
 
 def _query_parameters(dependant: Dependant) -> Iterator[str]:
-    """Yield the query parameters of a call and of its dependencies."""
+    """Yield the names of the query parameters of a call, ``dependant``, and of its dependencies."""
     yield from (parameter.alias for parameter in dependant.query_params)
     for other in dependant.dependencies:
         yield from _query_parameters(other)
@@ -41,7 +41,7 @@ def _what_to_send(name: str, known: list[str], route: APIRoute) -> str:
 
 
 def form_of(route: APIRoute) -> dict[str, FieldInfo]:
-    """Return the form fields of a call by the names under which they are sent; empty if it takes no form."""
+    """Return the form fields of the API call ``route`` by the names under which they are sent; empty if it takes no form."""
     body = route.body_field
     if body is None or not isinstance(body.field_info, params.Form):
         return {}

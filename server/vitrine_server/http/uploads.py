@@ -35,8 +35,8 @@ def _too_large(settings: Settings) -> Problem:
 
 
 def open_picture(data: bytes, settings: Settings) -> Image.Image:
-    """Decode the first frame of an image file, or a slice of DICOM, upright: as RGB with transparency on white, or as greys of more than 8
-    bits.
+    """Decode the first frame of an image file, or a slice of DICOM, the bytes ``data``, upright: as RGB with transparency on white, or as
+    greys of more than 8 bits.
 
     Raises Problem 413 over the byte or pixel limit, 415 for another format, 422 for a file that cannot be decoded.
     """
@@ -56,7 +56,7 @@ def open_picture(data: bytes, settings: Settings) -> Image.Image:
 
 
 def open_clip(data: bytes, settings: Settings) -> list[Image.Image]:
-    """Decode the frames of an animation, or of several packed pictures, as RGB images of one size.
+    """Decode the frames of an animation, or of several packed pictures, the bytes ``data``, as RGB images of one size.
 
     Raises Problem 422 for a single picture and for frames of several sizes, 413 if all frames together exceed the pixel limit, and the
     Problems of :func:`open_picture`.
@@ -107,7 +107,7 @@ def _check_pixels_of_clip(count: int, settings: Settings) -> None:
 
 
 def is_packed(data: bytes) -> bool:
-    """Return whether an upload is several pictures packed in one file by :func:`pack_files`."""
+    """Return whether the upload ``data`` is several pictures packed in one file by :func:`pack_files`."""
     return data.startswith(_ZIP_HEAD)
 
 
@@ -121,7 +121,9 @@ def pack_files(files: Sequence[bytes]) -> bytes:
 
 
 def _unpack(data: bytes, settings: Settings) -> list[bytes]:
-    """Return the files of a zip in the order of their names. Raises Problem 413 over the limits, 422 for a zip that cannot be read."""
+    """Return the files of the zip ``data`` in the order of their names. Raises Problem 413 over the limits in ``settings``, 422 for a zip
+    that cannot be read or holds no pictures.
+    """
     frames = limits(settings)["frames"]
     bounds = ZipBounds(frames.most, settings.max_upload_bytes, frames.problem, lambda: _too_large(settings), SEND_CLIP)
     packed, _ = unpack_zip(data, bounds, lambda place: True)
@@ -132,7 +134,7 @@ def _unpack(data: bytes, settings: Settings) -> list[bytes]:
 
 
 def _open_upload(data: bytes, settings: Settings) -> Image.Image:
-    """Open an image file and read only its header. Raises the Problems of :func:`open_picture`."""
+    """Open the image file ``data`` and read only its header. Raises the Problems of :func:`open_picture`."""
     if len(data) > settings.max_upload_bytes:
         raise _too_large(settings)
     if not data:

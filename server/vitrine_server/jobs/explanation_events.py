@@ -32,7 +32,7 @@ def end_event(document: Mapping[str, Any]) -> Event:
 
 
 def events_so_far(document: Mapping[str, Any]) -> list[Event]:
-    """List all events of an explanation up to its present state, in the order in which its maps were made."""
+    """List all events of the explanation ``document`` (JSON) up to its present state, in the order in which its maps were made."""
     events = [event(0, "queued", {"position": 0})]
     if "targets" in document:
         events.append(started_event(document))

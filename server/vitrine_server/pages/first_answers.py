@@ -39,7 +39,9 @@ def first_answers(path: str, query: Mapping[str, str], services: Services) -> li
 
 
 def _first_sample(kind: str, query: Mapping[str, str], services: Services) -> SampleInput | None:
-    """Return the sample that a page begins with: the one named in its address, else the first one of its model."""
+    """Return the sample of this ``kind`` of input that a page begins with: the one named in the ``query`` of its address, else the first
+    one of its model. None if there is none.
+    """
     samples = [sample for sample in services.samples.values() if sample.entry["kind"] == kind]
     named = next((sample for sample in samples if sample.id == query.get("sample")), None)
     if named is not None:

@@ -60,7 +60,7 @@ def legend(formula: tuple[str, ...]) -> list[tuple[Markup, str]]:
 
 
 def about(name: str) -> dict[str, Any]:
-    """Return the formula, legend and texts about a method as its page shows them; empty if nothing was written about it."""
+    """Return the formula, legend and texts about the method ``name`` as its page shows them; empty if nothing was written about it."""
     entry = METHODS[name].about
     if entry is None:
         return {}

@@ -46,8 +46,8 @@ def _text(text: str) -> str:
 
 
 def _crop(sent: Any) -> Any:
-    """Parse "x0,y0,x1,y1" to four integers; a blank text to None, the model's own choice. The box is compared with the image when that is
-    decoded.
+    """Parse ``sent``, "x0,y0,x1,y1", to four integers; a blank text to None, the model's own choice. The box is compared with the image
+    when that is decoded.
     """
     if not isinstance(sent, str) or not sent.strip():
         return None if isinstance(sent, str) else sent
@@ -59,8 +59,8 @@ def _crop(sent: Any) -> Any:
 
 
 def _window(sent: Any) -> Any:
-    """Parse "level,width" to two numbers; a blank text to None, the values of the file. It is checked that the picture has greys when that
-    is decoded.
+    """Parse ``sent``, "level,width", to two numbers; a blank text to None, the values of the file. It is checked that the picture has greys
+    when that is decoded.
     """
     if not isinstance(sent, str) or not sent.strip():
         return None if isinstance(sent, str) else sent
@@ -241,6 +241,8 @@ class Question(QuestionFields):
 
 
 def question_of(text: str, image: bytes | None, reference: bytes | None = None) -> Question:
-    """Read a question from the JSON of ``to_json``, and add its image and the reference picture to it."""
+    """Return the :class:`Question` in the JSON ``text`` that ``to_json`` wrote, with the bytes of its ``image`` and of the ``reference``
+    picture added.
+    """
     question = Question.model_validate_json(text)
     return question.model_copy(update={"image": image, "reference": reference})

@@ -152,7 +152,7 @@ def _is_sound(table: str, row: dict[str, Any]) -> bool:
 
 
 def _open_existing(path: Path) -> sqlite3.Connection:
-    """Open an existing SQLite file and return the connection; no new file is created."""
+    """Open the existing SQLite file ``path`` and return the connection; no new file is created."""
     return sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", uri=True)
 
 

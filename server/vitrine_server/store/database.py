@@ -149,7 +149,9 @@ class SqliteDatabase:
             raise DamagedStoreError(verdict)
 
     def _put_aside(self, error: Exception) -> None:
-        """Rename a damaged file, or one that is no database, together with SQLite's files for it, so that a new one can be created."""
+        """Rename a damaged file, or one that is no database, together with SQLite's files for it, so that a new one can be created;
+        ``error`` is the cause, for the log.
+        """
         self.file.close()
         self._mark.unlink(missing_ok=True)
         mark = datetime.now(UTC).strftime("damaged-%Y%m%d-%H%M%S")
@@ -300,7 +302,9 @@ class PostgresDatabase:
             raise StoreError(f"the database of VITRINE_DATABASE cannot be opened ({_first_line(error)}); see that it runs") from error
 
     def _hold(self, is_shared: bool) -> None:
-        """Take a lock that keeps other servers from this database as long as this one runs. Raises StoreError if another one has it."""
+        """Take a lock that keeps other servers from this database as long as this one runs; with ``is_shared``, only servers that do not
+        share it. Raises StoreError if another one has it.
+        """
         self._owner = self._engine.connect().execution_options(isolation_level="AUTOCOMMIT")
         lock = func.pg_try_advisory_lock_shared if is_shared else func.pg_try_advisory_lock
         if not self._owner.execute(select(lock(_OWNER))).scalar_one():
@@ -371,7 +375,7 @@ def _is_damage(error: BaseException) -> bool:
 
 
 def _make_private(home: Path) -> None:
-    """Remove the permissions of other users from the folder, unless it is shared by everybody, as /tmp is."""
+    """Remove the permissions of other users from the folder ``home``, unless it is shared by everybody, as /tmp is."""
     mode = home.stat().st_mode
     if mode & 0o077 and not mode & stat.S_ISVTX:
         try:

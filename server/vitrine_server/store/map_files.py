@@ -12,14 +12,16 @@ from explainers.methods import METHODS
 
 
 def npy(values: NDArray[Any]) -> bytes:
-    """Encode an array as a NumPy file."""
+    """Encode the array ``values`` as the bytes of a NumPy file."""
     buffer = io.BytesIO()
     np.save(buffer, values)
     return buffer.getvalue()
 
 
 def pixels_name(method: str, target: str) -> str:
-    """Return the name under which a map by pixel, a NumPy file (height, width), is stored with its explanation."""
+    """Return the name under which the map by pixel of a ``method`` and a ``target``, a NumPy file (height, width), is stored with its
+    explanation.
+    """
     return f"pixels of {method} for {target}"
 
 

@@ -82,7 +82,8 @@ class SharedStore(Store):
             db.execute(_RELEASE, {"me": self.name})
 
     def save(self, document: Mapping[str, Any], images: Mapping[str, bytes] | None = None, key: str | None = None) -> None:
-        """Save an explanation as :meth:`Store.save` does, if this process has claimed it; otherwise do nothing.
+        """Save the explanation ``document`` with its ``images`` as :meth:`Store.save` does, if this process has claimed it; otherwise do
+        nothing.
 
         Its title in the store is kept, since visitors rename explanations there.
         """

@@ -96,7 +96,7 @@ class Store:
 
     @contextmanager
     def _faults(self, *, writes: bool) -> Iterator[None]:
-        """Turn a fault of the database inside this context into a Problem, and remember it."""
+        """Turn a fault of the database inside this context into a Problem, and remember it; ``writes`` says whether the context writes."""
         try:
             yield
         except StoreFault as fault:
@@ -173,7 +173,9 @@ class Store:
                 self.database.give_back()
 
     def _forget_old(self, db: Connection, newest: int) -> int:
-        """Delete the explanations that are over the limits; return how many."""
+        """Delete the explanations that are over the limits on number, age and size; ``newest`` is the number of the newest explanation.
+        Return how many were deleted.
+        """
         count = _forget(db, _BEYOND, {"last": newest - self._keep})
         before = (datetime.now(UTC) - self._keep_age).isoformat(timespec="milliseconds") if self._keep_age else ""
         number = -1
@@ -330,7 +332,9 @@ def open_store(settings: Settings, is_shared: bool = False) -> Store:
 
 
 def _forget(db: Connection, which: ReturningDelete[Any], values: Mapping[str, Any]) -> int:
-    """Delete these explanations with their files, and uploads that no other explanation uses; return how many explanations were deleted."""
+    """Delete the explanations that the statement ``which`` selects with ``values``, with their files, and uploads that no other explanation
+    uses; return how many explanations were deleted.
+    """
     uploads = db.execute(which, values).scalars().all()
     for digest in set(uploads) - {None}:
         db.execute(_FORGET_UPLOAD, {"digest": digest})
@@ -338,7 +342,7 @@ def _forget(db: Connection, which: ReturningDelete[Any], values: Mapping[str, An
 
 
 def visitor_of_row(row: Sequence[str]) -> Visitor:
-    """Make the visitor of an explanation from its owner, turn and address; stores of before schema 6 have the owner only."""
+    """Return the visitor of an explanation, from its ``row`` of owner, turn and address; stores of before schema 6 have the owner only."""
     owner, turn, address = row
     return Visitor(owner, turn or owner, address)
 

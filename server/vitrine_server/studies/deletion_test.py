@@ -90,8 +90,8 @@ def _windows(subject: Subject, text: str) -> Windows:
 
 
 def read_for(document: Mapping[str, Any], label: str) -> Mapping[str, Any]:
-    """Return the input, as JSON, whose tokens were scored for a target: the prompt, if the words of prompts were explained,
-    else the input.
+    """Return the input, as JSON, whose tokens were scored in the explanation ``document`` for the target with this ``label``: the prompt,
+    if the words of prompts were explained, else the input.
     """
     prompts: Sequence[Mapping[str, Any]] = document.get("prompts", ())
     return next((prompt for prompt in prompts if prompt["prompt"] == label), document["input"])
@@ -108,8 +108,8 @@ def _removable(document: Mapping[str, Any], label: str) -> list[int]:
 
 
 def maps_of(document: Mapping[str, Any], target: str, specs: Iterable[str] | None) -> dict[str, Tensor]:
-    """Return spec -> scores (N,) of the map for ``target``, of all methods or of ``specs``. Raises Problem 422 for a method
-    without a map.
+    """Return spec -> scores (N,) of the removable tokens, from the maps of ``target`` in the JSON ``document`` of an explanation. ``specs``
+    names the methods with their settings; None takes all. Raises Problem 422 for a method without a map.
     """
     indices = _removable(document, target)
     maps = {entry["method"]: torch.tensor(entry["scores"])[indices] for entry in document["maps"] if entry["target"] == target}

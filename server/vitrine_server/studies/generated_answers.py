@@ -65,5 +65,5 @@ def answer_table(subject: Subject, wanted: AnswerTableRequest) -> dict[str, Any]
 
 
 def _prompt_with_answer(subject: Subject) -> Prepared:
-    """Return the stored input of the model: the prompt followed by the answer that the model wrote."""
+    """Return the stored input of ``subject``, the explanation under study: the prompt followed by the answer that the model wrote."""
     return Prepared(subject.tensors, (input_from_json(subject.document["input"]),), ((),))

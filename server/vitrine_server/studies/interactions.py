@@ -144,7 +144,7 @@ def alike(subject: Subject, wanted: AlikeRequest, other: PastInput) -> dict[str,
 
 
 def _input(document: Mapping[str, Any], subject: Subject) -> Any:
-    """Return the input of an explanation in the form that ``input_interaction`` takes."""
+    """Return the input of the explanation ``document`` in the form that ``input_interaction`` takes; ``subject`` has its tensors."""
     source = document["input"]
     if source["kind"] == "image":
         return {"pixel_values": subject.tensors["pixel_values"]}

@@ -56,13 +56,13 @@ class Subject:
             raise Cancelled
 
     def before_pass(self, done: int, total: int) -> None:
-        """Report progress, and raise Cancelled if nobody waits for the study any more."""
+        """Report that ``done`` of ``total`` passes are done, and raise Cancelled if nobody waits for the study any more."""
         self.tell(done, total)
         self.check()
 
 
 def prompts_of(document: Mapping[str, Any]) -> list[str]:
-    """List the prompts of a CLIP model in the order of its logits."""
+    """List the prompts of a CLIP model in the order of its logits, from ``document``, the JSON of an explanation."""
     return prompts_named([target_from_json(info, None) for info in document["targets"]])
 
 

@@ -55,8 +55,8 @@ def _is_file_or_folder(path: Path) -> bool:
 
 
 def _may_be_opened(member: Path) -> bool:
-    """Return False if a path leads to a device, pipe, socket or a file of the kernel. A path that leads nowhere or cannot be examined
-    returns True: opening it raises an error.
+    """Return False if the path ``member`` leads to a device, pipe, socket or a file of the kernel. A path that leads nowhere or cannot be
+    examined returns True: opening it raises an error.
     """
     try:
         return _is_file_or_folder(member)

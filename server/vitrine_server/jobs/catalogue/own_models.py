@@ -55,7 +55,7 @@ class Upload:
 
 
 def _is_kept(place: PurePosixPath) -> bool:
-    """Return whether a file inside a zip is kept: its suffix is one of a model's files, and it is no zip itself."""
+    """Return whether the file at ``place`` inside a zip is kept: its suffix is one of a model's files, and it is no zip itself."""
     return place.suffix.lower() in KINDS and place.suffix.lower() != ".zip"
 
 

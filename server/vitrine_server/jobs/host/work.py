@@ -20,7 +20,9 @@ Work = Callable[[Any, Callable[[], bool], TellAnswers], dict[str, Any]]
 
 @contextmanager
 def between_passes() -> Iterator[None]:
-    """Restore the state of the random numbers at the end of this context, for work that runs between two passes of other work."""
+    """Restore the state of torch's random number generator on the CPU at the end of this context, for work that runs between two passes of
+    other work.
+    """
     with torch.random.fork_rng(devices=[]):
         yield
 

@@ -143,7 +143,8 @@ class Job:
         return self.document()
 
     def set_answer(self, explanation: dict[str, Any]) -> None:
-        """Add the answer of the model and publish it. A second call (after memory ran out) changes nothing.
+        """Add the model's answer, the JSON ``explanation`` without its maps, and publish it. A second call (after memory ran out) changes
+        nothing.
 
         Raises NotJsonError where the answer holds a value that JSON lacks.
         """
@@ -161,7 +162,9 @@ class Job:
             self._document = document
 
     def add_map(self, found_map: dict[str, Any]) -> None:
-        """Add a map and publish it; a map that is there already is ignored. Raises NotJsonError if it holds a value that JSON lacks."""
+        """Add ``found_map``, a map as JSON, and publish it; a map of the same method and target is ignored. Raises NotJsonError if it holds
+        a value that JSON lacks.
+        """
         with self._lock:
             maps = self._document["maps"]
             if any((known["method"], known["target"]) == (found_map["method"], found_map["target"]) for known in maps):

@@ -112,8 +112,8 @@ class Turn:
         self._since = self._now()
 
     def _refuse_what_cannot_end(self, tokens: int) -> None:
-        """Raise Problem 413, before the first map, if a text is so long that a method, or all of them, would surely exceed the time limit,
-        judging by the times of other texts.
+        """Raise Problem 413, before the first map, if a text of so many ``tokens`` is so long that a method, or all of them, would surely
+        exceed the time limit, judging by the times of other texts.
         """
         job, text = self._job, self._job.question.text
         known = {spec: job.costs[spec] for spec in self._costs.measured(facts_name(job), job.costs)}
@@ -142,7 +142,7 @@ class Turn:
         job.costs = self._costs.of_methods(facts_name(job), order, facts.methods, tokens, facts.blocks, targets, most)
 
     def _note_map(self, made: MadeMap) -> None:
-        """Add a finished map to the job and record its time."""
+        """Add the finished map ``made`` to the job and record its time."""
         job, document = self._job, made.document
         if made.pixels is not None:
             job.images[pixels_name(document["method"], document["target"])] = made.pixels

@@ -21,7 +21,7 @@ class WorkerInterface(Protocol):
     stopping: bool
 
     def submit(self, job: Job) -> None:
-        """Store and queue a new explanation. Raises Problem 429 if too many wait."""
+        """Store and queue the new explanation of ``job``. Raises Problem 429 if too many wait."""
 
     def cancel(self, explanation_id: str) -> bool:
         """Cancel an explanation, now or at its next pass; return False if it has ended or is unknown."""
@@ -32,7 +32,7 @@ class WorkerInterface(Protocol):
         """
 
     def load(self, entry: ModelEntry) -> None:
-        """Begin to load a model; its state in the registry shows the result."""
+        """Begin to load the model of ``entry``; its state in the registry shows the result."""
 
     # --- what comes besides ------------------------------------------------------------------------------------------------
 

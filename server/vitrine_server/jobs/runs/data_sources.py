@@ -49,7 +49,7 @@ class DataSource:
 
 
 def source_from_json(document: Mapping[str, Any]) -> DataSource:
-    """Make a source from the JSON of :meth:`DataSource.to_json`."""
+    """Return the data source in ``document``, the JSON of :meth:`DataSource.to_json`."""
     folder = document["folder"]
     return DataSource(document["name"], document["dataset"], None if folder is None else Path(folder))
 

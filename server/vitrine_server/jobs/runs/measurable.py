@@ -94,7 +94,9 @@ class Measurable:
         return RunChoices(metric_choices(data), option_choices(facts, data), protocol_forms(facts, data, self.most))
 
     def model(self, name: str, visitor: Visitor) -> tuple[ModelEntry, ModelFacts]:
-        """Return a loaded model and its facts. Raises Problem 404 for an unknown one, 409 for one that is not loaded."""
+        """Return the entry and the facts of the loaded model ``name``. Raises Problem 404 for one that is unknown to the ``visitor``, 409
+        for one that is not loaded.
+        """
         entry = self.registry.find(name, visitor)
         if entry.facts is None:
             raise Problem(409, "model-not-loaded", f"The model {name} is not loaded.", send="Load it first, with POST /api/models.")

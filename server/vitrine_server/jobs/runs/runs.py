@@ -108,7 +108,7 @@ class RunController:
         raise Problem(404, "no-run", f"There is no run {run_id[:100]!r}.", send="GET /api/runs lists the runs that were begun here.")
 
     def states_on(self, dataset: str) -> set[str]:
-        """Return the states of all runs on this data set."""
+        """Return the states of all runs on the data set with the id ``dataset``."""
         with self._lock:
             return {run.state for run in self._runs.values() if run.request.dataset == dataset}
 
@@ -137,8 +137,8 @@ class RunController:
         return self._queue(run, entry, source)
 
     def go_on(self, run_id: str, visitor: Visitor) -> RunState:
-        """Queue a stopped or failed run again, to continue after its last input. Raises Problem as :meth:`begin`, and 409 if the weights or
-        the engine have changed since.
+        """Queue the ``visitor``'s stopped or failed run ``run_id`` again, to continue after its last input, and return its state. Raises
+        Problem as :meth:`begin`, and 409 if the weights or the engine have changed since.
         """
         run = self.find(run_id, visitor)
         registry = self.measurable.registry
@@ -162,7 +162,7 @@ class RunController:
                 raise Problem(409, "run-going", f"Your run {run.id} is still running; you can have one at a time.", send=send)
 
     def stop(self, run_id: str, visitor: Visitor) -> None:
-        """Stop a waiting or running run; what it measured is kept. Raises Problem 409 if it is over."""
+        """Stop the ``visitor``'s waiting or running run ``run_id``; what it measured is kept. Raises Problem 409 if it is over."""
         run = self.find(run_id, visitor)
         with self._lock:
             if run.ended is not None or run.study is None:
@@ -172,7 +172,9 @@ class RunController:
         study.cancel()
 
     def remove(self, run_id: str, visitor: Visitor) -> None:
-        """Remove a run, its figures and its data; a run that is not over is stopped first, and removed at its end."""
+        """Remove the ``visitor``'s run ``run_id``, its figures and its data; a run that is not over is stopped first, and removed at its
+        end.
+        """
         run = self.find(run_id, visitor)
         with self._lock:
             run.is_unwanted = True

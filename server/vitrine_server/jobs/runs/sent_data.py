@@ -155,8 +155,8 @@ class SentData:
         return folder
 
     def _check_rows(self, path: Path) -> None:
-        """Raise Problem 413 for a file of too many rows, or of so many commas and brackets that reading it whole would fill the memory:
-        each cell, list and number takes some thirty times its letters.
+        """Raise Problem 413 if the file ``path`` has too many rows, or so many commas and brackets that reading it whole would fill the
+        memory: each cell, list and number takes some thirty times its letters.
         """
         with path.open("rb") as data:
             parts = sum(chunk.count(sign) for chunk in iter(lambda: data.read(_CHUNK_BYTES), b"") for sign in (b",", b"[", b"{"))
@@ -171,7 +171,7 @@ class SentData:
                         raise self._too_many()
 
     def _check(self, source: DataSource) -> None:
-        """Raise a Problem for a data set that cannot be measured; every row of texts is read, of pictures only the sizes."""
+        """Raise a Problem if the data set ``source`` cannot be measured; every row of texts is read, of pictures only the sizes."""
         try:
             data = source.open()
             if len(data) > self._settings.max_run_inputs:
