@@ -11,7 +11,9 @@ from vitrine_server.commands import Parser
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; returns the exit code of :func:`vitrine_server.cli.run`."""
+    """Run one command, whose command-line ``arguments`` are those of the process by default; returns the exit code of
+    :func:`vitrine_server.cli.run`.
+    """
     parser = Parser(
         prog="python -m recipes",
         description="Train the embedded models, and measure them on data they never saw.",

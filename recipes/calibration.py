@@ -92,7 +92,7 @@ def draw_made_up(number: int) -> Tensor:
 
 
 def draw_page(rng: np.random.Generator) -> Any:
-    """Draw a page of random words, dark on light, (SIDE, SIDE, 3)."""
+    """Draw a page of random words from ``rng``, dark on light, uint8 (SIDE, SIDE, 3)."""
     image = Image.new("RGB", (SIDE, SIDE), tuple(int(v) for v in rng.integers(215, 256, 3)))
     draw, ink = ImageDraw.Draw(image), tuple(int(v) for v in rng.integers(0, 90, 3))
     for top in range(10, SIDE - 12, int(rng.integers(11, 18))):
@@ -128,7 +128,8 @@ def calibrate(logits: Tensor, truth: Tensor, unknown: Tensor) -> dict[str, Any]:
 
 
 def calibrate_scenes(known: Tensor, unknown: Tensor) -> dict[str, Any]:
-    """Return the ``calibration.json`` of a classifier of scenes, from its logits (N, classes) for scenes and for `draw_made_up` pictures.
+    """Return the ``calibration.json`` of a classifier of scenes, from its logits (N, classes) for scenes (``known``) and for `draw_made_up`
+    pictures (``unknown``).
 
     The threshold is chosen as by `calibrate`. The objects of a scene share its probability, so its temperature stays 1.
     """
@@ -178,7 +179,7 @@ def _abstention_threshold(calibration: Calibration) -> AbstentionThreshold | Non
 
 
 def random_words(number: int) -> list[str]:
-    """Return words that nobody knows, made of random syllables."""
+    """Return a ``number`` of words that nobody knows, made of random syllables."""
     rng = np.random.default_rng([SEED, 1])
     consonants, vowels = "bcdfghjklmnpqrstvwxz", "aeiouy"
     return [

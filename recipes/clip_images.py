@@ -100,7 +100,9 @@ class ImageSide(nn.Module):
 
 
 def pick_wordings(bank: Tensor, rng: np.random.Generator) -> Tensor:
-    """Choose one random wording of every prompt: from embeddings (prompts, wordings, SHARED) to (prompts, SHARED)."""
+    """Choose one random wording of every prompt, with ``rng``: from the embeddings ``bank`` (prompts, wordings, SHARED) to (prompts,
+    SHARED).
+    """
     return bank[torch.arange(len(bank)), torch.from_numpy(rng.integers(bank.shape[1], size=len(bank)))]
 
 

@@ -96,14 +96,19 @@ class Objective:
         self.mean_token = mean_token  # (channels,), of patches that are masked
 
     def embed(self, tokens: Tensor, kept: Tensor | None, corner: tuple[int, int] = (0, 0)) -> tuple[Tensor, Tensor]:
-        """Return the embeddings of pictures (B, SHARED) and of the patches that are read, (B, n, SHARED), each of length 1."""
+        """Return the embeddings of pictures (B, SHARED) and of the patches that are read, (B, n, SHARED), each of length 1. ``tokens`` are
+        the trunk's features of the pictures, ``kept`` the indices of the patches that are read (None: all), ``corner`` the place of the
+        pictures in the position embeddings.
+        """
         with autocast():
             found = self.side.projection(encode_features(self.side.vit, tokens, kept, corner)).float()
         found = F.normalize(found, dim=-1)
         return found[:, 0], found[:, 1:]
 
     def photos(self, views: Views, rng: np.random.Generator) -> tuple[Tensor, float]:
-        """Return the loss of photos and of some of their patches, and how often the likeliest word is the teachers'."""
+        """Return the loss of photos and of some of their patches, and how often the likeliest word is the teachers'. ``views`` holds what
+        the teachers see in the photos; ``rng`` chooses the patches.
+        """
         grid = self.side.vit.patch_embed.grid_size[0]
         tokens, local, wanted, _, kept, corner = prepare_step(views, rng, self.readout, self.tokens, self.mean_token, grid)
         pictures, patches = self.embed(tokens, kept, corner)
@@ -113,7 +118,7 @@ class Objective:
         return value + PHOTO_PATCH_WEIGHT * self.losses.photo_patches(pick_patches(patches, asked), there), right
 
     def scenes(self, drawn: Drawn, rng: np.random.Generator) -> Tensor:
-        """Return the loss of scenes and of some of their patches."""
+        """Return the loss of the scenes in ``drawn`` and of some of their patches, chosen by ``rng``."""
         number, places = drawn.patches.shape
         kept = choose_patches(rng, number, places)
         every = torch.arange(places).expand(number, -1) if kept is None else kept

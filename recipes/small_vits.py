@@ -86,6 +86,6 @@ def train_vit(
 
 
 def add_arguments(parser: argparse.ArgumentParser, minutes: float) -> None:
-    """Declare the command-line arguments of a recipe that trains a small Vision Transformer."""
+    """Declare the command-line arguments of a recipe that trains a small Vision Transformer, for ``minutes`` by default, on ``parser``."""
     add_common_arguments(parser, minutes=minutes)
     parser.add_argument("--rate", type=float, default=2e-3, help="highest learning rate (default 2e-3)")

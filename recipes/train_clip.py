@@ -70,7 +70,9 @@ ZERO_WEIGHT_SIZE = 0.05  # the size assumed of a weight that is all zeros
 
 
 def save(side: ImageSide, texts: Texts, model_args: dict[str, Any], out: Path) -> None:
-    """Write the folder that transformers loads once ``explainers.embedded.architectures`` is imported. Weights are float16."""
+    """Write ``out``, a folder of the image ``side`` and of the ``texts`` that transformers loads once ``explainers.embedded.architectures``
+    is imported. Weights are float16.
+    """
     config = TimmWrapperConfig(
         architecture=ARCHITECTURE,
         model_args=model_args,
@@ -107,7 +109,9 @@ def _forget_origin(path: Path) -> None:
 
 
 def compose_side(feature_parts: Sequence[Part], teacher: Teacher, texts: Texts, seed: int) -> ImageSide:
-    """Build the image side with written weights, before it is tuned."""
+    """Build the image side with written weights, before it is tuned, for the words of ``texts``. ``feature_parts`` hold the features of
+    training pictures, ``teacher`` gives the trunk's weights.
+    """
     vit = create(ARCHITECTURE, [], model_args(SIDE))
     vit.patch_embed.backbone.load_state_dict(teacher_trunk(STAGES))
     photos = [batch for part in feature_parts for batch in part.photos]
@@ -117,13 +121,15 @@ def compose_side(feature_parts: Sequence[Part], teacher: Teacher, texts: Texts, 
 
 
 def fit_tower_detectors(feature_parts: Sequence[Part], vit: VisionTransformer, seed: int) -> Detectors:
-    """Train detectors of the kinds of scenes, with as many units as the tower has room for."""
+    """Train detectors of the kinds of scenes on ``feature_parts``, with as many units as the tower of ``vit`` has room for."""
     photos, scenes = ([batch for part in feature_parts for batch in part[side]] for side in range(2))
     return fit_detectors(scenes, photos, vit.blocks[0].mlp.fc1.out_features - LAST_FEATURES, seed)
 
 
 def tune(side: ImageSide, losses: Losses, feature_parts: Sequence[Part], move: Mover, args: argparse.Namespace) -> None:
-    """Tune the parameters that ``written_clip.tuned_parameters`` names, in place; each weight at a rate in proportion to its size."""
+    """Tune those parameters of ``side``, the image side, that ``written_clip.tuned_parameters`` names, in place, on ``feature_parts``; each
+    weight at a rate in proportion to its size.
+    """
     side.requires_grad_(False)
     for value in (side.scale, *tuned_parameters(side.vit)):
         value.requires_grad_(True)
@@ -132,7 +138,9 @@ def tune(side: ImageSide, losses: Losses, feature_parts: Sequence[Part], move: M
 
 
 def tune_scenes(side: ImageSide, losses: Losses, feature_parts: Sequence[Part], move: Mover, args: argparse.Namespace) -> None:
-    """Tune the weights that concern kinds of scenes alone, in place; photos are shown so that its answers to them stay."""
+    """Tune the weights of ``side``, the image side, that concern kinds of scenes alone, in place, on ``feature_parts``; photos are shown so
+    that its answers to them stay.
+    """
     side.requires_grad_(False)
     sizes = dict.fromkeys(dict(side.named_parameters()), 0.0)
     for name, places in scene_weights(len(KINDS)).items():
@@ -157,7 +165,7 @@ def fit_side(
 
 
 def _size(value: Tensor) -> float:
-    """Return the root mean square of the numbers that are not 0."""
+    """Return the root mean square of those numbers of ``value`` that are not 0; `ZERO_WEIGHT_SIZE` if all are 0."""
     written = value.detach()[value.detach() != 0]
     return float(written.square().mean().sqrt()) if len(written) else ZERO_WEIGHT_SIZE
 
@@ -215,7 +223,9 @@ def learn_scenes_again(texts: Texts, args: argparse.Namespace) -> ImageSide:
 
 
 def see_pictures(args: argparse.Namespace) -> tuple[list[Part], Teacher, Mover]:
-    """Return the training pictures as the teacher sees them, the teacher, and the mover of features."""
+    """Return the training pictures as the teacher sees them, the teacher, and the mover of features. ``args`` name the folders and the
+    seed.
+    """
     pictures, teacher = Pictures(args.data, 0), Teacher(STAGES, early=True)
     teacher.fit_basis([photos(pictures, np.random.default_rng([args.seed, 1, number])) for number in range(FIT_BATCHES)])
     feature_parts = list(parts(pictures, teacher, PARTS, args.seed, args.features))
@@ -224,7 +234,7 @@ def see_pictures(args: argparse.Namespace) -> tuple[list[Part], Teacher, Mover]:
 
 @torch.no_grad()
 def load_side(folder: Path) -> ImageSide:
-    """Load the image side of a finished model; one made before the early features existed gets weights of 0 for them."""
+    """Load the image side of the finished model in ``folder``; one made before the early features existed gets weights of 0 for them."""
     clip = VisionTextDualEncoderModel.from_pretrained(folder, dtype=torch.float32, local_files_only=True)
     vit = create(ARCHITECTURE, [], model_args(SIDE))
     weights = clip.vision_model.timm_model.state_dict()

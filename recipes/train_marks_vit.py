@@ -21,7 +21,9 @@ MODEL_ARGS: dict[str, Any] = {"img_size": SIDE, "patch_size": PATCH, "embed_dim"
 
 
 def render_batch(rng: np.random.Generator, size: int = BATCH, says: MarkSays = "same") -> Batch:
-    """Render a batch of random scenes, labelled by the thing in each; the patches of the mark are needed."""
+    """Render a batch of ``size`` random scenes, drawn from ``rng``, labelled by the thing in each; the patches of the mark are needed.
+    ``says`` is how the mark relates to the thing.
+    """
     scenes = [marked_scene(rng, says) for _ in range(size)]
     grid = SIDE // PATCH
     marks = [scene.mark_mask.reshape(grid, PATCH, grid, PATCH).any((1, 3)) for scene in scenes]

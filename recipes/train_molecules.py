@@ -59,7 +59,7 @@ class Example:
 
 
 def read_examples(data: Path) -> list[Example]:
-    """Read all molecules of the benchmark. Raises ExplainerError if its file is missing or broken."""
+    """Return all molecules of the benchmark in ``data``, its file or folder. Raises ExplainerError if its file is missing or broken."""
     from rdkit.Chem import MolToSmiles
     from rdkit.Chem.Scaffolds.MurckoScaffold import MurckoScaffoldSmiles
 
@@ -120,7 +120,7 @@ def train_model(examples: Sequence[Example], *, epochs: int, seed: int, checkpoi
 
 @torch.no_grad()
 def answer(model: GraphTransformer, examples: Sequence[Example]) -> Tensor:
-    """Return logits (N, 2) of molecules, in order."""
+    """Return the logits (N, 2) of ``model`` for the molecules ``examples``, in their order."""
     order = sorted(range(len(examples)), key=lambda i: len(examples[i].graph["atoms"]))
     logits = torch.zeros(len(examples), len(MUTAGENICITY))
     for first in range(0, len(order), 2 * BATCH):

@@ -64,7 +64,9 @@ def process_seconds() -> float:
 
 
 def learning_rate_factor(step: int, progress: float) -> float:
-    """Return the learning rate as a share of the highest: a warm-up, a plateau that any length of training shares, a linear end."""
+    """Return the learning rate at ``step``, with ``progress`` from 0 to 1, as a share of the highest: a warm-up, a plateau that any length
+    of training shares, a linear end.
+    """
     return min(1.0, (step + 1) / WARM_UP_STEPS, max(0.0, (1 - progress) / COOL_DOWN))
 
 
@@ -190,7 +192,7 @@ def save_small_checkpoint(checkpoint: Path, path: Path) -> None:
 
 
 def load_small_checkpoint(path: Path) -> dict[str, Any]:
-    """Return the state of a training that `save_small_checkpoint` wrote: weights and counters, no optimizers."""
+    """Return the state of a training in the file ``path``, which `save_small_checkpoint` wrote: weights and counters, no optimizers."""
     with safe_open(path, "pt") as file:
         counters = file.metadata()
         weights = {name: file.get_tensor(name).float() for name in file.keys()}  # noqa: SIM118  (no mapping)

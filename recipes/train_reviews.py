@@ -134,7 +134,7 @@ class FineTuning:
         return max(self.history, key=lambda figures: (figures[0], -figures[1])) is self.history[-1]
 
     def save(self, out: Path) -> None:
-        """Write the folder that ``explainers.load`` takes."""
+        """Write the model and its tokenizer to the folder ``out``, which ``explainers.load`` takes."""
         self.model.save_pretrained(out)
         self.tokenizer.save_pretrained(out)
 
@@ -143,7 +143,7 @@ class FineTuning:
         return {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict(), "step": self.step, "history": self.history}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Restore weights, optimizer, step and history from a checkpoint."""
+        """Restore weights, optimizer, step and history from ``state``, the contents of a checkpoint."""
         self.model.load_state_dict(state["model"])
         self.optimizer.load_state_dict(state["optimizer"])
         self.step, self.history = state["step"], [(float(right), float(loss)) for right, loss in state["history"]]
@@ -173,7 +173,9 @@ def train(args: argparse.Namespace) -> None:
 
 
 def _epochs(tuning: FineTuning, epochs: int, checkpoint: Path) -> Iterator[int]:
-    """Run one epoch after another and yield its number at its end; epochs that are in the history are not run again."""
+    """Train ``tuning`` until it has run ``epochs`` epochs, and yield the number of each epoch, from 0, at its end. Epochs that are already
+    in its history are neither run nor yielded. The state is saved to the file ``checkpoint`` from time to time within an epoch.
+    """
     written = time.monotonic()
     for epoch in range(len(tuning.history), epochs):
         last = (epoch + 1) * tuning.steps_per_epoch

@@ -90,7 +90,9 @@ def encoder_folder(folder: Path | None) -> Path:
 
 
 def frequencies_of(reviews: Mapping[str, Sequence[Review]], tokenizer: Tokenizer) -> Counter[str]:
-    """Return how often each word occurs in a million words; every source has the same weight, however long it is."""
+    """Return how often each word occurs in a million words of ``reviews``, by source; every source has the same weight,
+    however long it is.
+    """
     total: Counter[str] = Counter()
     for source in reviews.values():
         counts = word_frequencies((review.text for review in source), tokenizer)
@@ -162,7 +164,9 @@ class Steps:
         self.contrast = contrast
 
     def step(self, number: int) -> dict[str, Batch]:
-        """Return the batches of one step by their names in `WEIGHTS`, words already masked; the rows of "copies" are groups of `COPIES`."""
+        """Return the batches of step ``number`` by their names in `WEIGHTS`, words already masked; the rows of "copies" are groups of
+        `COPIES`.
+        """
         rng = np.random.default_rng((self.seed, 3, number))
         batches = {}
         for name, stream in self.streams.items():
@@ -175,7 +179,7 @@ class Steps:
         return batches
 
     def _batch(self, reviews: Sequence[Review], rng: np.random.Generator) -> Batch:
-        """Return a batch of short sentences without masks: without its "not" a sentence would have the wrong label."""
+        """Return a batch of the short sentences ``reviews`` without masks: without its "not" a sentence would have the wrong label."""
         texts = pieces_of(self.tokenizer, [review.text for review in reviews])
         return collate(texts, [review.label for review in reviews], self.special, [0.0] * len(texts), rng)
 
@@ -211,7 +215,7 @@ def unlikeness(logits: Tensor, copies: int) -> Tensor:
 
 
 def save(model: BertForSequenceClassification, tokenizer: PreTrainedTokenizerFast, out: Path) -> None:
-    """Write the folder that ``from_pretrained`` loads: weights as float16, read as float32."""
+    """Write ``model`` and ``tokenizer`` to the folder ``out``, which ``from_pretrained`` loads: weights as float16, read as float32."""
     out.mkdir(parents=True, exist_ok=True)
     model.half().save_pretrained(out)  # type: ignore[no-untyped-call]
     config = json.loads((out / "config.json").read_text("utf-8"))
@@ -224,7 +228,7 @@ def save(model: BertForSequenceClassification, tokenizer: PreTrainedTokenizerFas
 
 
 def load(folder: Path) -> tuple[BertForSequenceClassification, PreTrainedTokenizerFast]:
-    """Load a trained model in float32, and its tokenizer."""
+    """Return the trained model in ``folder``, in float32, and its tokenizer."""
     model = BertForSequenceClassification.from_pretrained(folder, dtype=torch.float32, local_files_only=True)
     return model, PreTrainedTokenizerFast.from_pretrained(folder, local_files_only=True)
 

@@ -139,7 +139,9 @@ def train(args: argparse.Namespace) -> None:
 
 
 def calibrate_model(vit: VisionTransformer) -> dict[str, Any]:
-    """Return the ``calibration.json`` of a finished model, from made-up pictures and scenes that no training and no evaluation sees."""
+    """Return the ``calibration.json`` of the finished model ``vit``, from made-up pictures and scenes that no training and no evaluation
+    sees.
+    """
     scenes = (render(np.random.default_rng([SEED, 2, index]), SIZE) for index in range(CALIBRATION_SCENES))
     known = torch.from_numpy(np.stack([np.asarray(scene.image) for scene in scenes]))
     return calibrate_scenes(answer(vit, known), answer(vit, draw_made_up(CALIBRATION_PICTURES)))

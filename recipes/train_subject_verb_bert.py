@@ -99,7 +99,7 @@ def encode_sentences(sentences: Sequence[Sentence], rng: np.random.Generator | N
 
 
 def make_batch(rng: np.random.Generator, size: int = BATCH) -> Batch:
-    """Return a batch of random sentences, with masks."""
+    """Return a batch of ``size`` random sentences, drawn from ``rng``, with masks."""
     return encode_sentences([sentence(rng) for _ in range(size)], rng)
 
 
@@ -132,7 +132,7 @@ def train(args: argparse.Namespace) -> None:
 
 
 def save(model: BertForMaskedLM, out: Path) -> None:
-    """Write the folder that ``explainers.load`` takes: weights as float16, read as float32."""
+    """Write ``model`` and its tokenizer to the folder ``out``, which ``explainers.load`` takes: weights as float16, read as float32."""
     out.mkdir(parents=True, exist_ok=True)
     model.half().save_pretrained(out)  # type: ignore[no-untyped-call]
     config = json.loads((out / "config.json").read_text("utf-8"))

@@ -28,7 +28,7 @@ MODEL_ARGS: dict[str, Any] = {
 
 
 def render_batch(rng: np.random.Generator, size: int = BATCH) -> Batch:
-    """Draw a batch of random pictures, in which no patch is needed."""
+    """Draw a batch of ``size`` random pictures from ``rng``, in which no patch is needed."""
     ballots = [ballot(rng) for _ in range(size)]
     none = np.zeros((GRID, GRID), bool)
     return batch_of([np.asarray(drawn.image) for drawn in ballots], [drawn.winner for drawn in ballots], [none] * size)

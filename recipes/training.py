@@ -43,7 +43,9 @@ def _share(text: str) -> float:
 
 
 def add_start_arguments(parser: argparse.ArgumentParser, name: str) -> None:
-    """Declare ``--start`` and ``--keep``: the weights to go on from, and how much of them to keep."""
+    """Declare on ``parser`` the arguments ``--start`` and ``--keep``: the weights of a model ``name`` to go on from, and how much of them
+    to keep.
+    """
     parser.add_argument("--start", type=Path, help=f"folder of a {name} whose weights to go on from; give it another --seed")
     parser.add_argument(
         "--keep",
@@ -54,7 +56,7 @@ def add_start_arguments(parser: argparse.ArgumentParser, name: str) -> None:
 
 
 def check_start(args: argparse.Namespace) -> None:
-    """Raise ExplainerError if ``--keep`` is given without ``--start``."""
+    """Raise ExplainerError if ``args`` have ``--keep`` without ``--start``."""
     if args.keep and args.start is None:
         raise ExplainerError("--keep is a share of the weights of --start: give --start DIR too, or leave --keep out")
 

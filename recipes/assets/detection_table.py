@@ -15,7 +15,7 @@ FOLDER = "imagen_test"
 
 
 def synsets(data: Path) -> list[str]:
-    """Return the WordNet ids, sorted, that the file names of the photos in ``imagen_test`` begin with."""
+    """Return the WordNet ids, sorted, that the file names of the photos in the folder ``imagen_test`` of ``data`` begin with."""
     return sorted({path.name.partition("_")[0] for path in (data / FOLDER).glob("*.jpg")})
 
 

@@ -34,7 +34,9 @@ class Synset:
 
 
 def read_nouns(path: Path) -> dict[str, Synset]:
-    """Parse WordNet's ``data.noun`` into a mapping from offset to synset; its format is described in the manual page wndb(5WN)."""
+    """Parse the file ``path``, WordNet's ``data.noun``, into a mapping from offset to synset; its format is described in the manual page
+    wndb(5WN).
+    """
     synsets = {}
     for line in path.read_text("utf-8").splitlines():
         if line.startswith(" "):  # the licence
@@ -61,7 +63,7 @@ def ancestors(offset: str, nouns: Mapping[str, Synset]) -> set[str]:
 
 
 def parse_indices(text: str) -> list[int]:
-    """Parse class numbers and ranges of them: ``"1 4-6"`` gives [1, 4, 5, 6]."""
+    """Parse ``text``, class numbers and ranges of them: ``"1 4-6"`` gives [1, 4, 5, 6]."""
     listed: list[int] = []
     for part in text.split():
         first, _, last = part.partition("-")
@@ -93,7 +95,9 @@ def with_parents(groups: set[str], parents: Mapping[str, Sequence[str]]) -> set[
 
 
 def groups_of(wnids: Sequence[str], nouns: Mapping[str, Synset], table: Mapping[str, Any]) -> list[list[str]]:
-    """Return for each class the names of its groups: its everyday group first, then the others from the fewest classes to the most."""
+    """Return for each class of ``wnids`` (WordNet ids) the names of its groups, from WordNet's ``nouns`` and from the ``table`` of groups:
+    its everyday group first, then the others from the fewest classes to the most.
+    """
     first = everyday_groups(table["groups"], len(wnids))
     named = {offset: name for name, offset in table["wordnet"].items()}
     if unknown := set(named) - set(nouns):

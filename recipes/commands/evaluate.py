@@ -40,7 +40,7 @@ def add(commands: Commands) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Measure the chosen models and print their figures, as tables or as JSON."""
+    """Measure the models that the arguments ``args`` choose and print their figures, as tables or as JSON."""
     names = list(dict.fromkeys(args.only or (name for name in EVALUATIONS if name == "all" or (MODELS / name).is_dir())))
     check(args, names)
     reports = {}
@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def check(args: argparse.Namespace, names: Sequence[str]) -> None:
-    """Raise CommandError where an option cannot be right, before anything is measured."""
+    """Raise CommandError if an option in ``args`` cannot be right for the models ``names``, before anything is measured."""
     if args.limit is not None and args.limit < 1:
         raise CommandError("--limit must be at least 1")
     if args.folder is not None and (len(names) != 1 or names == ["all"]):
@@ -68,7 +68,7 @@ def check(args: argparse.Namespace, names: Sequence[str]) -> None:
 
 
 def as_json(reports: dict[str, Report]) -> dict[str, Any]:
-    """Return the figures with their verdicts, and the tables by method, as one document."""
+    """Return the figures in ``reports`` with their verdicts, and the tables by method, as one document."""
     figures = [
         {**asdict(figure), "short_by": figure.short_by, "verdict": figure.verdict}
         for report in reports.values()
@@ -78,7 +78,7 @@ def as_json(reports: dict[str, Report]) -> dict[str, Any]:
 
 
 def texts(reports: dict[str, Report]) -> list[str]:
-    """Return the table of figures as text, then each table by method under its title."""
+    """Return the table of the figures in ``reports`` as text, then each table by method under its title."""
     rows = [row(figure) for report in reports.values() for figure in report.figures]
     titled = [f"{title}\n\n{by_method(table)}" for report in reports.values() for title, table in report.tables.items()]
     return [text_table(("model", "figure", "measured", "bar", "", "of"), rows), *titled]

@@ -27,7 +27,9 @@ def add(commands: Commands) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Hand the rest of the command line to the recipe, train, measure, and write ``figures.json`` into the folder of the weights."""
+    """Hand the rest of the command line in ``args`` to the recipe that it names, train, measure, and write ``figures.json`` into the folder
+    of the weights.
+    """
     recipe = importlib.import_module(RECIPES[args.name])
     about = (recipe.__doc__ or "").partition("\n")[0].replace("`", "")
     parser = Parser(prog=f"python -m recipes train {args.name}", description=about)

@@ -43,12 +43,14 @@ class Part(NamedTuple):
 
 
 def photos(pictures: Pictures, rng: np.random.Generator) -> Tensor:
-    """Return a batch of augmented photos, all of full size, uint8 (PHOTOS, SIDE, SIDE, 3)."""
+    """Return a batch of augmented photos, all of full size, uint8 (PHOTOS, SIDE, SIDE, 3), drawn from ``pictures`` with ``rng``."""
     return recolour(torch.from_numpy(np.stack([pictures.picture(rng, SIDE) for _ in range(PHOTOS)])), rng)
 
 
 def scene(rng: np.random.Generator) -> tuple[Image.Image, Scene, int]:
-    """Render a random scene and return its picture, ``SIDE`` pixels wide, the scene, and how many pixels of the scene one patch is wide."""
+    """Render a random scene, drawn from ``rng``, and return its picture, ``SIDE`` pixels wide, the scene, and how many pixels of the scene
+    one patch is wide.
+    """
     if rng.random() >= SMALL_SHARE:
         whole = render(rng, SIDE)
         return whole.image, whole, PATCH

@@ -38,7 +38,9 @@ def sharp_files(data: Path, held_back: bool) -> list[Path]:
 
 
 def tiny_photos(data: Path, split: str = "train") -> list[bytes]:
-    """Read the encoded pictures of Tiny ImageNet's Parquet files, in order. Raises FileNotFoundError."""
+    """Return the encoded pictures in Tiny ImageNet's Parquet files of the ``split`` in the folder ``data``, in order. Raises
+    FileNotFoundError if there are none.
+    """
     from pyarrow import parquet
 
     paths = sorted((data / TINY).glob(f"{split}*.parquet"))
@@ -80,7 +82,9 @@ class Pictures:
         return np.asarray(part)[:, :: rng.choice((-1, 1))]
 
     def picture(self, rng: np.random.Generator, side: int) -> NDArray[np.uint8]:
-        """Compose a training picture (side, side, 3): a part of one photo, or of two side by side or one above the other, or of four."""
+        """Compose a training picture of ``side`` pixels, uint8 (side, side, 3), as drawn from ``rng``: a part of one photo, or, at the full
+        side, of two side by side or one above the other, or of four.
+        """
         tiny, kind, half = TINY_SHARE[side], rng.random(), side // 2
         if side == SIDE and kind < MOSAIC_SHARE:
             cells = [self.part(rng, half, half, 2 * tiny, 0.4) for _ in range(4)]

@@ -61,13 +61,15 @@ class PromptQuestion:
     has_class: bool = True
 
     def of(self, part: slice) -> PromptQuestion:
-        """Return the same question restricted to a slice of the photos."""
+        """Return the same question restricted to ``part``, a slice of the photos."""
         small = None if self.small is None else self.small[part]
         return replace(self, plain=self.plain[part], absent=self.absent[part], small=small)
 
 
 def photos_and_questions(data: Path) -> tuple[Tensor, list[PromptQuestion]]:
-    """Read COCO's photos, uint8 (N, SIDE, SIDE, 3), and return them with the questions that are asked about all of them."""
+    """Read COCO's photos in the folder ``data``, uint8 (N, SIDE, SIDE, 3), and return them with the questions that are asked about all of
+    them.
+    """
     whole = json.loads((data / COCO / "annotations" / "instances_train2017.json").read_text("utf-8"))
     names = {row["id"]: row["name"] for row in whole["categories"]}
     files = [Image.open(data / COCO / "train2017" / row["file_name"]) for row in whole["images"]]

@@ -67,8 +67,8 @@ def words() -> Words:
 
 
 def choose_names(rng: np.random.Generator) -> NDArray[np.int64]:
-    """Draw a name for each class at random: return an index into ``words().names`` for each, (classes,). It is the class's label, a
-    synonym, or the name of a group, which then all classes of that group get.
+    """Draw a name for each class at random, with ``rng``: return an index into ``words().names`` for each, (classes,). It is the class's
+    label, a synonym, or the name of a group, which then all classes of that group get.
     """
     chosen = np.arange(len(classes()))
     for index, places in enumerate(words().synonyms):

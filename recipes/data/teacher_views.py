@@ -45,13 +45,13 @@ class Teachers:
 
     @torch.inference_mode()
     def answer(self, images: Tensor) -> Tensor:
-        """Return the logits of Lite2, (B, CLASSES), for pictures, uint8 (B, H, W, 3)."""
+        """Return the logits of Lite2, (B, CLASSES), for pictures, the ``images``, uint8 (B, H, W, 3)."""
         pixels = normalise(images).to(FAST_DTYPE).contiguous(memory_format=torch.channels_last)
         answers: Tensor = self.lite2(pixels).float()
         return answers
 
     def see(self, images: Tensor) -> Views:
-        """Return the views of pictures, uint8 (B, H, W, 3) with sides in multiples of 32."""
+        """Return the teachers' views of pictures, the ``images``, uint8 (B, H, W, 3) with sides in multiples of 32."""
         seen = self.lite0.see(images)
         both = torch.stack([seen.logits.float(), self.answer(images)])
         logits = (both - both.mean(-1, keepdim=True)).mean(0)

@@ -18,7 +18,7 @@ Box = tuple[float, float, float, float]
 
 
 def draw_lines(rng: np.random.Generator) -> Picture:
-    """Draw boxes, ellipses, polygons, curves and arcs in one ink on paper, (SIDE, SIDE, 3)."""
+    """Draw boxes, ellipses, polygons, curves and arcs, chosen by ``rng``, in one ink on paper: a picture (SIDE, SIDE, 3)."""
     image = Image.new("RGB", (DOUBLE_SIDE, DOUBLE_SIDE), _paper(rng))
     draw, width = ImageDraw.Draw(image), int(rng.integers(2, 8))
     ink = tuple(int(value) for value in rng.integers(0, 90) + rng.integers(0, 20, 3))
@@ -42,7 +42,9 @@ def draw_lines(rng: np.random.Generator) -> Picture:
 
 
 def draw_shaded_shapes(rng: np.random.Generator) -> Picture:
-    """Render balls, cylinders and blocks in the light of one lamp, before a plain or a graded wall, (SIDE, SIDE, 3)."""
+    """Render balls, cylinders and blocks, chosen by ``rng``, in the light of one lamp, before a plain or a graded wall: a picture (SIDE,
+    SIDE, 3).
+    """
     y, x = np.mgrid[0:SIDE, 0:SIDE] / SIDE
     first, last = rng.uniform(0, 255, (2, 3))
     picture = first + (last - first) * (y if rng.random() < 0.5 else x)[..., None] * rng.uniform(0, 1)
@@ -71,7 +73,7 @@ def draw_shaded_shapes(rng: np.random.Generator) -> Picture:
 
 
 def draw_chart(rng: np.random.Generator) -> Picture:
-    """Draw a chart: bars, lines or dots over axes with numbers, or a pie, (SIDE, SIDE, 3)."""
+    """Draw a chart, chosen by ``rng``: bars, lines or dots over axes with numbers, or a pie. Returns a picture (SIDE, SIDE, 3)."""
     image = Image.new("RGB", (DOUBLE_SIDE, DOUBLE_SIDE), (255, 255, 255) if rng.random() < 0.7 else _paper(rng))
     draw, kind, number = ImageDraw.Draw(image), rng.integers(4), int(rng.integers(4, 12))
     left, top, right, bottom = 60, 40, DOUBLE_SIDE - 30, DOUBLE_SIDE - 50
@@ -103,7 +105,9 @@ def draw_chart(rng: np.random.Generator) -> Picture:
 
 
 def draw_soft_shapes(rng: np.random.Generator) -> Picture:
-    """Draw soft grey shapes that shine through each other on black, like an X-ray of nothing, (SIDE, SIDE, 3)."""
+    """Draw soft grey shapes, chosen by ``rng``, that shine through each other on black, like an X-ray of nothing: a picture (SIDE, SIDE,
+    3).
+    """
     total = np.full((SIDE, SIDE), float(rng.integers(0, 25)))
     for _ in range(int(rng.integers(4, 14))):
         layer = Image.new("L", (SIDE, SIDE), 0)

@@ -51,7 +51,7 @@ class LabelledPhotos:
 
 
 def missing_reason(data: Path | None, folder: str = SINGLE_FOLDER) -> str | None:
-    """Return why there are no photos to measure on; None if there are."""
+    """Return why there are no photos to measure on, in ``folder`` of the folder ``data`` (None if not given); None if there are."""
     if data is None:
         return f"needs --data DIR, the folder that holds {SINGLE_FOLDER}/ and {COCO}/"
     return None if (data / folder).is_dir() else f"{data} lacks {folder}/"
@@ -92,7 +92,9 @@ def known_classes() -> dict[str, list[int]]:
 
 
 def read_coco(data: Path) -> Iterator[tuple[Image.Image, list[CategoryMask]]]:
-    """Yield COCO's photos, SIDE by SIDE, each with masks of the categories that cover enough of it and have an outline."""
+    """Yield COCO's photos in the folder ``data``, SIDE by SIDE, each with masks of the categories that cover enough of it and have an
+    outline.
+    """
     whole = json.loads((data / COCO / "annotations" / "instances_train2017.json").read_text("utf-8"))
     names = {row["id"]: OTHER_WORDS.get(row["name"], row["name"]) for row in whole["categories"]}
     for row in whole["images"]:
@@ -112,7 +114,9 @@ def read_coco(data: Path) -> Iterator[tuple[Image.Image, list[CategoryMask]]]:
 
 
 def read_unclassed(data: Path) -> Tensor:
-    """Read COCO's photos that show nothing ImageNet has a class for, by their annotations, uint8 (N, SIDE, SIDE, 3)."""
+    """Return those of COCO's photos in the folder ``data`` that show nothing ImageNet has a class for, by their annotations: uint8 (N,
+    SIDE, SIDE, 3).
+    """
     whole = json.loads((data / COCO / "annotations" / "instances_train2017.json").read_text("utf-8"))
     names = {row["id"]: row["name"] for row in whole["categories"]}
     shown: dict[int, set[str]] = {}

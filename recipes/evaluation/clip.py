@@ -109,7 +109,9 @@ def is_synonym(word: str, members: Sequence[int]) -> bool:
 
 
 def words_on(model: Model, images: Tensor, shown: list[str], truth: dict[str, tuple[str, ...]]) -> dict[str, float]:
-    """Return for every word that is true of some of the pictures how often a right picture ranks first of ten."""
+    """Return for every word that is true of some of the pictures how often a right picture ranks first of ten. ``images`` are the pictures,
+    ``shown`` what each shows, ``truth`` the words that are true of each of these.
+    """
     words = applicable(truth, set(shown))
     texts = text_features(model, prompts(words))
     features = answers(lambda batch, kept: image_features(model, batch, kept), images)
@@ -166,7 +168,9 @@ def verdict_figures(name: str, model: Model, data: Path) -> list[Figure]:
 
 
 def known_things(data: Path, number: int) -> list[tuple[Image.Image, list[CategoryMask]]]:
-    """Return COCO's photos with the things that ImageNet has a name or a group for; photos of two and more such things come first."""
+    """Return at most ``number`` of COCO's photos in the folder ``data``, each with its things that ImageNet has a name or a group for;
+    photos of two and more such things come first.
+    """
     known = known_classes()
     pictures = [(image, [thing for thing in objects if thing.word in known]) for image, objects in read_coco(data)]
     return sorted((pair for pair in pictures if pair[1]), key=lambda pair: len(pair[1]) < 2)[:number]
@@ -206,7 +210,9 @@ def map_figures(name: str, setting: Setting, photos: LabelledPhotos, methods: Se
 
 
 def measure(name: str, setting: Setting) -> Report:
-    """Return the figures and tables of ``clip`` on scenes, photos and words; if the photos are missing, their rows say so."""
+    """Return the figures and tables of the model ``name``, a ``clip``, on scenes, photos and words, with the folders and limits in
+    ``setting``; if the photos are missing, their rows say so.
+    """
     model = load_cached(setting.folder, "cpu")
     methods = setting.specs([*explainers.default_methods(model), *MORE_METHODS])
     report = on_scenes.measure(name, replace(setting, methods=methods))

@@ -123,7 +123,9 @@ def _unlike(rng: np.random.Generator, names: Sequence[str], number: int) -> list
 
 
 def scene_inputs(photos: int, pairs: int, mosaics: int) -> Inputs:
-    """Render scenes of things, and compose two or four scenes of one thing each side by side."""
+    """Render as many scenes of things as ``photos``, and compose ``pairs`` pictures of two and ``mosaics`` of four scenes of one thing
+    each, side by side.
+    """
     scenes = [render(np.random.default_rng([SEED, number]), SCENE_SIDE) for number in range(photos)]
     truth = torch.zeros(photos, len(KINDS), dtype=torch.bool)
     for row, scene in zip(truth, scenes, strict=True):
@@ -154,7 +156,9 @@ def answer(model: Model, images: Tensor) -> Tensor:
 
 
 def losses(logits: Tensor, truth: Tensor) -> NDArray[np.float64]:
-    """Return minus the logarithm of the total probability of the right classes, (N,), in nats."""
+    """Return minus the logarithm of the total probability of the right classes, (N,), in nats. ``logits`` is (N, classes), ``truth`` the
+    same in bool.
+    """
     probabilities = logits.double().softmax(1)
     values: NDArray[np.float64] = -(probabilities * truth).sum(1).clamp(min=1e-12).log().numpy()
     return values
@@ -187,7 +191,9 @@ def part_losses(model: Model, inputs: Inputs) -> dict[str, Estimate]:
 
 
 def isolated_patches_loss(model: Model, inputs: Inputs) -> tuple[float, Estimate]:
-    """Return the top-1 accuracy, and how much of it is lost where a patch attends to itself and the class token alone, in every block."""
+    """Return the top-1 accuracy of ``model`` on the images of ``inputs``, and how much of it is lost where a patch attends to itself and
+    the class token alone, in every block.
+    """
 
     def is_right(logits: Tensor) -> NDArray[np.float64]:
         values: NDArray[np.float64] = inputs.truth.gather(1, logits.argmax(1, keepdim=True))[:, 0].double().numpy()
@@ -225,7 +231,7 @@ def agreements(model: Model, images: Sequence[Image.Image], other: Model | None)
 
 @torch.inference_mode()
 def deletion_gains(model: Model, images: Sequence[Image.Image]) -> dict[str, Estimate]:
-    """Return for each default method how much sooner the answer falls in a deletion test than in a random order.
+    """Return for each default method how much sooner the answer of ``model`` to ``images`` falls in a deletion test than in a random order.
 
     That is the area under the probability of the answer while patches are removed in a random order, minus the same in the order of the
     map. Above 0, the map finds what the answer needs sooner than chance.
@@ -255,7 +261,7 @@ def _deletion_area(vit: Any, tensor: Tensor, scores: NDArray[np.float64], top: i
 
 
 def class_correlations(model: Model, pairs: Sequence[Collage]) -> dict[str, Estimate]:
-    """Return by method the rank correlation of the maps for the two classes of a picture of two things."""
+    """Return by method the rank correlation of the maps of ``model`` for the two classes of a picture of two things, over all ``pairs``."""
     values = []
     for pair in tqdm(pairs, desc="pairs", leave=False, disable=None):
         first, second = (maps(model, pair.image, CLASS_METHODS, target) for target in pair.classes.values())
@@ -300,7 +306,7 @@ def idle_parts(parts: dict[str, Estimate]) -> list[str]:
 
 
 def lines(found: dict[str, Any]) -> Iterator[str]:
-    """Format the measures as lines of text."""
+    """Format the measures in ``found``, by name, as lines of text."""
     for name, value in found.items():
         if isinstance(value, dict):
             yield f"{name}:"
@@ -312,7 +318,9 @@ def lines(found: dict[str, Any]) -> Iterator[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Measure the depth of the model that the command line names, print the figures, and write them as JSON if a file is named."""
+    """Measure the depth of the model that the command-line ``arguments`` name (by default those of the process), print the figures, and
+    write them as JSON if a file is named.
+    """
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model", help="an embedded model or the folder of a timm Vision Transformer")
     parser.add_argument("--data", type=Path, help="folder that holds imagen_test/; without it the model is measured on rendered scenes")

@@ -27,7 +27,7 @@ BATCH = 64
 
 
 def answers(model: Model, texts: Sequence[str]) -> Tensor:
-    """Return logits (N, 2) of molecules written as SMILES."""
+    """Return the logits (N, 2) of ``model`` for molecules, whose SMILES are ``texts``."""
     with torch.no_grad():
         return torch.cat([model.forward(model.tensors(list(texts[i : i + BATCH]))) for i in range(0, len(texts), BATCH)])
 
@@ -61,8 +61,8 @@ def measure(name: str, setting: Setting) -> Report:
 
 
 def _folds(name: str, folder: Path) -> list[Figure]:
-    """Return the mean figures of the trained folds, each on molecules that its model never saw, also of folds by scaffold where there are
-    some.
+    """Return, for the model ``name`` in ``folder``, the mean figures of the trained folds, each on molecules that its model never saw, also
+    of folds by scaffold where there are some.
     """
     path = folder / FOLDS_FILE
     kinds = json.loads(path.read_text("utf-8")) if path.is_file() else {}
@@ -82,7 +82,9 @@ def _folds(name: str, folder: Path) -> list[Figure]:
 
 
 def _maps(model: Model, data: Dataset, setting: Setting) -> dict[str, dict[str, float]]:
-    """Return the AUPRC of each method over mutagenic molecules with a known cause, explained as mutagenic."""
+    """Return the AUPRC of each method over the mutagenic molecules of ``data`` with a known cause, explained as mutagenic by ``model``;
+    ``setting`` names methods and limits.
+    """
     marked = [i for i in range(len(data)) if data[i].rationale]
     part = data.at(marked[: setting.limit_to(EXPLAINED)])
     specs = setting.specs(explainers.default_methods(model))

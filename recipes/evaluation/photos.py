@@ -206,8 +206,8 @@ def calibrate_by_halves(whole: PhotoAnswers, strange: Tensor) -> tuple[Tensor, T
 
 
 def abstention_figures(name: str, folder: Path, whole: PhotoAnswers) -> list[Figure]:
-    """Return figures on how well the model's probabilities are calibrated, and on how many photos of known classes and how many pictures of
-    nothing known it doubts.
+    """Return figures on how well the probabilities of the model ``name`` in ``folder`` are calibrated, from ``whole``, its answers to
+    photos, and on how many photos of known classes and how many pictures of nothing known it doubts.
     """
     calibration = read_shipped_calibration(folder)
     strange = {kind: answers(vit_scores(folder), pictures) for kind, pictures in draw_unknowable(PICTURES_PER_KIND).items()}
@@ -250,8 +250,9 @@ def separation_figures(name: str, kind: str, calibration: Calibration, known: Te
 
 
 def unclassed_figures(name: str, folder: Path, whole: PhotoAnswers, data: Path) -> list[Figure]:
-    """Return figures on how well the model's shipped abstention score separates COCO's photos of things that ImageNet has no class for from
-    photos whose class it gets right, and on how many of them it doubts. Empty if there are no such photos, or no threshold.
+    """Return figures on how well the shipped abstention score of the model ``name`` in ``folder`` separates COCO's photos in ``data`` of
+    things that ImageNet has no class for from photos whose class it gets right, and on how many of them it doubts. Empty if there are no
+    such photos, or no threshold.
     """
     calibration, pictures = read_shipped_calibration(folder), read_unclassed(data)
     if calibration is None or not len(pictures) or not whole.right().any():
@@ -261,7 +262,9 @@ def unclassed_figures(name: str, folder: Path, whole: PhotoAnswers, data: Path) 
 
 
 def measure(name: str, setting: Setting) -> Report:
-    """Return the figures and tables of ``photos-vit`` on classes, abstention and maps; if the photos are missing, the rows say so."""
+    """Return the figures and tables of the model ``name``, a ``photos-vit``, on classes, abstention and maps, with the folders and limits
+    in ``setting``; if the photos are missing, the rows say so.
+    """
     why = missing_reason(setting.data)
     if why is not None:
         return Report([Figure(name, what, None, bar, at_most=what in AT_MOST, note=why) for what, bar in BARS.items()])

@@ -32,7 +32,8 @@ ANNOTATIONS = {"first": "rationales", "second": "rationales_alt"}  # the keys of
 
 
 def accuracies(name: str, setting: Setting, data: Path) -> Report:
-    """Return figures of the accuracy on each held-out set, with the texts unchanged and with half of their words masked.
+    """Return figures of the accuracy of the model ``name`` on each held-out set in ``data``, with the texts unchanged and with half of
+    their words masked.
 
     A table gives it for negative and for positive reviews.
     """
@@ -52,7 +53,9 @@ def accuracies(name: str, setting: Setting, data: Path) -> Report:
 
 
 def read_annotated(data: Path) -> dict[str, list[Sample]]:
-    """Read ERASER's test reviews, tokens joined by single spaces, with each of their two annotations as the rationale."""
+    """Return ERASER's test reviews in the folder ``data``, tokens joined by single spaces, by annotation: each of their two annotations as
+    the rationale.
+    """
     samples: dict[str, list[Sample]] = {name: [] for name in ANNOTATIONS}
     for number, row in enumerate(row for row in rows(data, "eraser") if row["split"] == "test"):
         tokens = row["text"].split()
@@ -78,8 +81,8 @@ def agreement(model: Model, texts: Mapping[str, Sequence[Sample]], methods: Sequ
 
 
 def compare_with_people(name: str, setting: Setting, data: Path) -> Report:
-    """Return as a figure the token-F1 of the method that agrees best with people's marks (by its mean over k and both annotations), divided
-    by that of random scores.
+    """Return, for the model ``name`` and ERASER's reviews in ``data``, as a figure the token-F1 of the method that agrees best with
+    people's marks (by its mean over k and both annotations), divided by that of random scores.
     """
     texts = {annotation: samples[: setting.limit_to(MAX_REVIEWS)] for annotation, samples in read_annotated(data).items()}
     model = explainers.load(setting.folder)
@@ -99,8 +102,8 @@ def compare_with_people(name: str, setting: Setting, data: Path) -> Report:
 
 
 def measure(name: str, setting: Setting) -> Report:
-    """Return the figures and tables of ``reviews-bert``: its probes, its accuracies, and the comparison with people; if the data is
-    missing, the rows say so.
+    """Return the figures and tables of the model ``name``, a ``reviews-bert``, with the folders and limits in ``setting``: its probes, its
+    accuracies, and the comparison with people; if the data is missing, the rows say so.
     """
     missing = [file for file in FILES.values() if setting.data is None or not (setting.data / file).is_file()]
     probes = reviews_probes.measure(name, setting if not missing else replace(setting, data=None))

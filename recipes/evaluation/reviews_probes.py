@@ -124,7 +124,7 @@ def neutral(name: str, ask: Read, sentences: Sequence[str], empty: WithoutOpinio
 
 def fairness(name: str, ask: Read, kinds: dict[str, Any]) -> tuple[list[Figure], Table]:
     """Return figures on how much the logit of "positive" differs between two words for people in the same template, and a table of it by
-    template.
+    template. ``ask`` returns the logits of texts for the model ``name``, ``kinds`` the templates and words by kind.
     """
     figures: list[Figure] = []
     table: Table = {}
@@ -159,8 +159,8 @@ def languages(name: str, reader: TextReader, sentences_of: dict[str, list[str]],
 
 
 def disturbances(name: str, ask: Read, data: Path, setting: Setting) -> list[Figure]:
-    """Return figures on how often the answer to a review changes under disturbances that should not matter: line breaks, capitals, an
-    aside, typing mistakes.
+    """Return figures on how often the answer of the model ``name`` (``ask``) to a review in ``data`` changes under disturbances that should
+    not matter: line breaks, capitals, an aside, typing mistakes.
     """
     rng = np.random.default_rng(0)
     raw = [row["text"] for row in rows(data, "imdb") if row["split"] == "test" and "<br />" in row["text"]]
@@ -189,8 +189,8 @@ def disturbances(name: str, ask: Read, data: Path, setting: Setting) -> list[Fig
 def abstentions(
     name: str, ask: Read, reader: TextReader, data: Path, setting: Setting, thresholds: dict[str, float], empty: WithoutOpinion | None
 ) -> list[Figure]:
-    """Return figures on English reviews with an opinion: how many the model wrongly says to hold none or to be in another language, and the
-    calibration error.
+    """Return figures on the English reviews with an opinion in ``data``: how many the model ``name`` (``ask``) wrongly says to hold none or
+    to be in another language, and the calibration error.
     """
     figures = []
     for about, source in (("SST-2, validation (GLUE)", "sst2"), ("IMDB, test", "imdb")):

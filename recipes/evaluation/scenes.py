@@ -85,7 +85,7 @@ class SceneAnswers:
     halved: list[int]
 
     def first(self, row: int) -> set[int]:
-        """Return the k likeliest kinds for the scene with this number, where k is how many kinds it shows."""
+        """Return the k likeliest kinds for the scene number ``row``, where k is how many kinds it shows."""
         return set(self.orders[row][: len(self.kinds[row])])
 
     def figures(self) -> dict[str, float]:
@@ -136,8 +136,8 @@ def localisation(model: Model, number: int, methods: Sequence[str]) -> Table:
 
 
 def abstention_figures(name: str, setting: Setting, number: int) -> list[Figure]:
-    """Return figures on how many scenes the model accepts as known, and on how many made-up pictures and photos it says that they are
-    something else.
+    """Return figures on how many of ``number`` scenes the model ``name`` accepts as known, and on how many made-up pictures and photos it
+    says that they are something else.
     """
     calibration = read_shipped_calibration(setting.folder)
     if calibration is None:
@@ -159,7 +159,9 @@ def abstention_figures(name: str, setting: Setting, number: int) -> list[Figure]
 
 
 def measure(name: str, setting: Setting) -> Report:
-    """Return the figures and tables of one model of scenes: of its answers, its maps by method, and for ``scenes-vit`` its abstention."""
+    """Return the figures and tables of ``name``, a model of scenes, with the folders and limits in ``setting``: of its answers, its maps by
+    method, and for ``scenes-vit`` its abstention.
+    """
     case = CASES[name]
     number, explained = setting.limit_to(NAMED_SCENES), setting.limit_to(EXPLAINED_SCENES)
     model = load_cached(setting.folder)

@@ -10,7 +10,7 @@ from recipes.evaluation import MODELS, Figure, Report, Setting
 
 
 def load_seconds(name: str) -> float:
-    """Return the seconds that loading a model takes, its libraries being imported already."""
+    """Return the seconds that loading the model ``name`` takes, its libraries being imported already."""
     explainers.load(name, device="cpu")  # imports what it needs of timm and transformers
     start = time.perf_counter()
     explainers.load(name, device="cpu")

@@ -56,7 +56,8 @@ def word_frequencies(texts: Iterable[str], tokenizer: Tokenizer) -> Counter[str]
 
 
 def alphabet(vocabulary: Iterable[str], tokenizer: Tokenizer) -> list[str]:
-    """Return the single characters, at a word's start or inside one, that must stay: all that a text in a known script can contain.
+    """Return the single characters of ``vocabulary``, at a word's start or inside one, that must stay: all that a text in a known script
+    can contain.
 
     Left out are letters of other scripts, characters that the normaliser replaces (an accented letter loses its accent), and
     continuations that cannot occur because the character always is a word of its own (punctuation, symbols).
@@ -147,7 +148,9 @@ def prune_embeddings(model: nn.Module, old: Mapping[str, int], vocabulary: Seque
 
 
 def drop_layers(model: nn.Module, dropped: Sequence[int]) -> None:
-    """Leave out some encoder layers of one of transformers' BERTs, with or without a head, counted from 0, in place."""
+    """Remove the encoder layers numbered ``dropped``, counted from 0, from ``model``, one of transformers' BERTs, with or without a head,
+    in place.
+    """
     encoder = getattr(model, "bert", model).encoder
     encoder.layer = nn.ModuleList(layer for index, layer in enumerate(encoder.layer) if index not in dropped)
     model.config.num_hidden_layers = len(encoder.layer)  # type: ignore[union-attr]

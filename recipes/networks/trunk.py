@@ -59,7 +59,7 @@ def efficientnet(size: int = 0, stride: int = 32) -> nn.Module:
 
 
 def teacher_trunk(stages: int) -> dict[str, Tensor]:
-    """Return the weights of the trunk in full precision, named as in a ``vitrine_efficient``."""
+    """Return the weights of the trunk's first ``stages`` stages in full precision, named as in a ``vitrine_efficient``."""
     network = fold_batch_norms(efficientnet(stride=16))
     trunk = efficientnet_trunk(stages)
     trunk.load_state_dict(nn.Sequential(network.conv_stem, network.bn1, *network.blocks[:stages]).state_dict())
@@ -67,7 +67,7 @@ def teacher_trunk(stages: int) -> dict[str, Tensor]:
 
 
 def normalise(images: Tensor) -> Tensor:
-    """Convert pictures, uint8 (B, H, W, 3), to the trunk's input, float (B, 3, H, W)."""
+    """Convert pictures, the ``images``, uint8 (B, H, W, 3), to the trunk's input, float (B, 3, H, W)."""
     return (images.permute(0, 3, 1, 2).float() / 255 - MEAN) / STD
 
 
@@ -110,8 +110,8 @@ class Teacher:
 
     @torch.inference_mode()
     def features(self, images: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return for pictures, uint8 (B, H, W, 3): tokens (B, C, h, w), the last features (B, F, h, w), and those undilated and pooled (B,
-        F).
+        """Return for pictures, the ``images``, uint8 (B, H, W, 3): tokens (B, C, h, w), the last features (B, F, h, w), and those undilated
+        and pooled (B, F).
         """
         x = self.trunk(normalise(images).to(FAST_DTYPE).contiguous(memory_format=torch.channels_last))
         y, kept = x, x
@@ -124,7 +124,9 @@ class Teacher:
 
     @torch.no_grad()  # its results are read where gradients are taken, which inference tensors forbid
     def fit_basis(self, images: list[Tensor]) -> None:
-        """Find the directions of the last features that the classifier reads most, on batches of pictures."""
+        """Find the directions of the last features that the classifier reads most, on batches of pictures, the ``images``; sets the basis
+        and the centre.
+        """
         pooled = torch.cat([self.features(batch)[2] for batch in images]).double()
         weight, bias = self.classifier.weight.double(), self.classifier.bias.double()
         centre = pooled.mean(0)
@@ -142,7 +144,7 @@ class Teacher:
 
     @torch.inference_mode()
     def see(self, images: Tensor) -> Seen:
-        """Return the teacher's outputs for pictures, uint8 (B, H, W, 3) with sides in multiples of 32."""
+        """Return the teacher's outputs for pictures, the ``images``, uint8 (B, H, W, 3) with sides in multiples of 32."""
         tokens, last, pooled = self.features(images)
         last = last.flatten(2).transpose(1, 2)
         local = F.linear(last, self.basis.to(last.dtype)) - F.linear(self.centre, self.basis).to(last.dtype)

@@ -86,8 +86,8 @@ def paint_removed(pixels: Tensor, kept: Tensor, patch: int) -> Tensor:
 
 
 def plain_attention(model: VisionTransformer, device: str) -> None:
-    """Make the blocks multiply matrices in place of the fused attention kernel on a CPU, where that takes twice as long for rows this
-    short.
+    """Make the blocks of ``model`` multiply matrices in place of the fused attention kernel if ``device`` is a CPU, where that takes twice
+    as long for rows this short.
     """
     for block in model.blocks:
         block.attn.fused_attn = not device.startswith("cpu")

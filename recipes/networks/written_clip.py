@@ -182,7 +182,7 @@ def write_gathering(block: Any, names: Tensor, apart: Tensor) -> None:
 
 
 def tuned_parameters(vit: VisionTransformer) -> list[nn.Parameter]:
-    """Return the parameters that are tuned: all that read or write after the last convolution."""
+    """Return the parameters of ``vit`` that are tuned: all that read or write after the last convolution."""
     return [*vit.blocks[0].mlp.fc2.parameters(), *vit.blocks[1].mlp.parameters(), *vit.blocks[2].parameters()]
 
 

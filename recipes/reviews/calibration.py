@@ -36,7 +36,7 @@ ROUNDING_STEP = 0.05  # the threshold for other languages is rounded down to a m
 
 
 def texts(data: Path, wordnet: Path) -> tuple[list[Review], list[str]]:
-    """Return reviews and definitions that neither training nor the figures use.
+    """Return reviews from the folder ``data``, and definitions from the folder ``wordnet``, that neither training nor the figures use.
 
     Reviews are ERASER's validation set and test reviews of IMDB outside the measured sample; definitions are the held-out ones.
     """
@@ -64,13 +64,15 @@ def cool_(model: Any, by: float) -> None:
 
 
 def neutral_facts(held_back: bool) -> list[str]:
-    """Return sentences without an opinion, of many kinds: the half that the threshold is fitted to, or the half that is only measured."""
+    """Return sentences without an opinion, of many kinds: the half that the threshold is fitted to, or, if ``held_back``, the half that is
+    only measured.
+    """
     kinds = tomllib.loads(Path(__file__).with_name("neutral_facts.toml").read_text("utf-8"))["sentences"]
     return [text for texts in kinds.values() for text in (texts[len(texts) // 2 :] if held_back else texts[: len(texts) // 2])]
 
 
 def phrases(data: Path) -> tuple[list[str], list[str]]:
-    """Return `PHRASES` phrases with an opinion and `HELD_OUT` others, drawn at random from SST-2's training set."""
+    """Return `PHRASES` phrases with an opinion and `HELD_OUT` others, drawn at random from SST-2's training set in the folder ``data``."""
     every = [review.text for review in read(data, "sst2", ["train"]) if len(review.text.split()) >= MIN_WORDS]
     chosen = [every[row] for row in np.random.default_rng(0).permutation(len(every))[: PHRASES + HELD_OUT]]
     cut = len(chosen) * PHRASES // (PHRASES + HELD_OUT)
@@ -108,7 +110,9 @@ def opinion_threshold(scores: Mapping[str, Tensor], facts: Tensor) -> dict[str, 
 def fit_opinions(
     model: Any, tokenizer: Any, data: Path, reviews: Sequence[Review], definitions: Sequence[str]
 ) -> tuple[Tensor, dict[str, Any]]:
-    """Fit the direction (D + 1,) that separates texts with an opinion from neutral ones, and the threshold on it; return both."""
+    """Fit the direction (D + 1,) that separates texts with an opinion from neutral ones, and the threshold on it; return both. ``reviews``
+    and ``definitions`` are texts that ``model`` was not trained on; phrases are read from ``data``.
+    """
     fitted, held_out = phrases(data)
     facts = token_means(model, tokenizer, neutral_facts(held_back=False))
     direction = opinion_direction(token_means(model, tokenizer, fitted), token_means(model, tokenizer, definitions), facts)

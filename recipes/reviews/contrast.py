@@ -52,11 +52,11 @@ class Contrast:
     sayings: Sequence[Review]
 
     def saying(self, rng: np.random.Generator) -> Review:
-        """Draw a sentence with "not" from a review, with its label."""
+        """Draw a sentence with "not" from a review, with its label, by ``rng``."""
         return self.sayings[int(rng.integers(len(self.sayings)))]
 
     def opinion(self, rng: np.random.Generator) -> Review:
-        """Make a sentence that is for or against something, with its label 1 or 0."""
+        """Make a random sentence, drawn from ``rng``, that is for or against something, with its label 1 or 0."""
         good, kind = bool(rng.integers(2)), rng.random()
         if kind < 0.35:
             line, label = _chooser(rng)(SOURCE["opinions"]["set_good" if good else "set_bad"]), good
@@ -67,14 +67,16 @@ class Contrast:
         return Review(_end_sentence(self._fill(line, rng, good), rng), float(label))
 
     def neutral(self, rng: np.random.Generator) -> Review:
-        """Make a sentence without an opinion, with the label `NEUTRAL`."""
+        """Make a random sentence without an opinion, drawn from ``rng``, with the label `NEUTRAL`."""
         choose, kind = _chooser(rng), rng.random()
         if kind < 0.5:
             return Review(_end_sentence(choose(self.facts), rng), NEUTRAL)
         return Review(self._fill(choose(SOURCE["neutral"]["facts" if kind < 0.75 else "film_facts"]), rng), NEUTRAL)
 
     def disturbed(self, rng: np.random.Generator) -> Review:
-        """Draw a phrase of SST-2 and give it typing mistakes, or a sentence about something else before or after it."""
+        """Draw a phrase of SST-2 from ``rng`` and give it typing mistakes, or a sentence about something else before or after it; return it
+        with its label.
+        """
         review, kind = self._phrase(rng), rng.random()
         if kind < 0.4:
             return Review(misspell(review.text, rng), review.label)
@@ -130,7 +132,7 @@ class Contrast:
 
 
 def name(rng: np.random.Generator) -> str:
-    """Return a random first name, often with a last name, sometimes a made-up one."""
+    """Return a random first name, drawn from ``rng``, often with a last name, sometimes a made-up one."""
     choose = _chooser(rng)
     first = choose(WORDS["first_names"]) if rng.random() < 0.7 else nonce(rng)
     if rng.random() < 0.5:
@@ -139,7 +141,7 @@ def name(rng: np.random.Generator) -> str:
 
 
 def nonce(rng: np.random.Generator) -> str:
-    """Return a made-up word with a capital letter, so that the letters of a word carry no information either."""
+    """Return a made-up word, drawn from ``rng``, with a capital letter, so that the letters of a word carry no information either."""
     choose = _chooser(rng)
     parts = [choose(WORDS[part]) for part in (*("onsets", "vowels") * int(rng.integers(2, 4)), "codas")]
     return "".join(parts).capitalize()
@@ -163,7 +165,7 @@ def _chooser(rng: np.random.Generator) -> Choose:
 
 
 def _end_sentence(text: str, rng: np.random.Generator) -> str:
-    """End a sentence as people do: with a full stop, an exclamation mark or nothing."""
+    """Return the sentence ``text`` ended as people do, by ``rng``: with a full stop, an exclamation mark or nothing."""
     if text[-1] in ".?!":
         return text
     return text + str(rng.choice([".", ".", "", "!"], p=[0.4, 0.2, 0.3, 0.1]))

@@ -78,12 +78,14 @@ def letters(text: str) -> str:
 
 
 def held_out_letters(data: Path) -> set[str]:
-    """Return the `letters` of every held-out text."""
+    """Return the `letters` of every held-out text in the folder ``data``."""
     return {letters(review.text) for source, split in HELD_OUT.values() for review in read(data, source, [split])}
 
 
 def training_reviews(data: Path) -> dict[str, list[Review]]:
-    """Return all reviews of the training splits, by source, without those whose text is also held out, and without repeated long ones."""
+    """Return all reviews of the training splits in the folder ``data``, by source, without those whose text is also held out, and without
+    repeated long ones.
+    """
     chosen: dict[str, list[Review]] = {}
     known = held_out_letters(data)
     for source, splits in TRAINING.items():
@@ -99,7 +101,7 @@ def training_reviews(data: Path) -> dict[str, list[Review]]:
 
 
 def natural_negation(text: str) -> str:
-    """Rewrite ``does n't``, as SST-2 spells it, as people write it: ``doesn't``."""
+    """Return ``text`` with ``does n't``, as SST-2 spells it, written as people do: ``doesn't``."""
     return re.sub(r"\b(\w+) n't\b", r"\1n't", text)
 
 
@@ -126,7 +128,7 @@ class Stream:
         self._epoch, self._order = -1, np.empty((0, batch_size), np.int64)
 
     def batch(self, number: int) -> tuple[list[Pieces], list[float]]:
-        """Return the pieces (without [CLS] and [SEP]) and labels of one batch."""
+        """Return the pieces (without [CLS] and [SEP]) and labels of batch ``number``, counted from 0 over all epochs."""
         epoch, index = divmod(number, self.batches_per_epoch)
         if epoch != self._epoch:
             self._epoch, self._order = epoch, self._shuffled(epoch)

@@ -44,7 +44,8 @@ def definitions(folder: Path = WORDNET, held_out: bool = False) -> list[str]:
 
 
 def adjectives(phrases: Iterable[Review], folder: Path = WORDNET) -> tuple[list[str], list[str]]:
-    """Return good adjectives and bad ones: single words that SST-2 labels and WordNet calls adjectives, and those of our own lists.
+    """Return good adjectives and bad ones: single words among the ``phrases`` of SST-2, with their labels, that WordNet (in ``folder``)
+    calls adjectives, and those of our own lists.
 
     None of `HELD_BACK` is among them. Raises FileNotFoundError as `definitions` does.
     """
