@@ -158,7 +158,9 @@ def lessons(texts: Texts, seed: int, first: int) -> Iterator[Lesson]:
 
 
 def teach_words(texts: Texts, steps: int, seed: int, checkpoint: Path, resume: bool = False) -> Texts:
-    """Train a copy of the text side for ``steps`` steps to tell which classes words stand for, and return it; ``texts`` is not changed."""
+    """Train a copy of the text side ``texts`` for ``steps`` steps to tell which classes words stand for, and return it; ``texts`` is not
+    changed.
+    """
     pupil = texts._replace(tower=copy.deepcopy(texts.tower))
     names = texts.names()[: len(classes())]
     last = f"encoder.layer.{len(pupil.tower.encoder.layer) - 1}."

@@ -129,7 +129,9 @@ class Objective:
         return value + SCENE_PATCH_WEIGHT * self.losses.scene_patches(pick_patches(patches, asked), shown, rng)
 
     def __call__(self, batch: Batch, progress: float, step: int) -> tuple[Tensor, float]:
-        """Return the loss of a step, and how often the likeliest word of a photo is the teachers'."""
+        """Return the loss of step number ``step`` on ``batch``, photos and scenes, and how often the likeliest word of a photo is the
+        teachers'.
+        """
         rng = np.random.default_rng([self.seed, 7, step])
         value, right = self.photos(batch[0], rng)
         return value + self.scenes(batch[1], rng), right

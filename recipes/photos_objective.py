@@ -103,7 +103,9 @@ def divergence(logits: Tensor, wanted: Tensor) -> Tensor:
 
 
 def choose_patches(rng: np.random.Generator, number: int, places: int) -> Tensor | None:
-    """Choose at random the patches that a step keeps of ``number`` pictures, indices (number, n); None keeps all."""
+    """Choose at random, by ``rng``, the patches, of ``places`` in each picture, that a step keeps of ``number`` pictures, indices (number,
+    n); None keeps all.
+    """
     share = float(rng.choice(KEPT_SHARES))
     if share == 1:
         return None

@@ -156,7 +156,7 @@ def tune_scenes(side: ImageSide, losses: Losses, feature_parts: Sequence[Part], 
 def fit_side(
     side: ImageSide, losses: Losses, batches: Callable[[int], Iterator[Step]], sizes: Mapping[str, float], args: argparse.Namespace
 ) -> None:
-    """Train the parameters that need gradients, in place, at rates in proportion to ``sizes``."""
+    """Train the parameters of ``side`` that need gradients, in place, on ``batches``, at rates in proportion to ``sizes``."""
 
     def loss(step: Step, progress: float, number: int) -> tuple[Tensor, float]:
         return losses(step, np.random.default_rng([args.seed, 7, number]))

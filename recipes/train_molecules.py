@@ -75,7 +75,9 @@ def read_examples(data: Path) -> list[Example]:
 
 
 def batches(examples: Sequence[Example], seed: int, first: int) -> Iterator[tuple[dict[str, Tensor], Tensor]]:
-    """Yield batches of molecules of about one size, from number ``first`` on, in epochs that each have another order."""
+    """Yield batches of molecules of about one size from ``examples``, without end, from number ``first`` on, in epochs that each have
+    another order.
+    """
     each = -(-len(examples) // BATCH)
     sizes = np.array([len(example.graph["atoms"]) for example in examples])
     number = first
@@ -90,7 +92,8 @@ def batches(examples: Sequence[Example], seed: int, first: int) -> Iterator[tupl
 
 
 def train_model(examples: Sequence[Example], *, epochs: int, seed: int, checkpoint: Path, resume: bool) -> GraphTransformer:
-    """Train a new model for ``epochs`` epochs on the molecules and return it."""
+    """Train a new model for ``epochs`` epochs on the molecules ``examples`` and return it; it goes on from ``checkpoint`` with ``resume``.
+    """
     torch.manual_seed(seed)
     model = GraphTransformer(**SHAPE, dropout=DROPOUT)
     steps = epochs * -(-len(examples) // BATCH)
@@ -141,12 +144,16 @@ def figures(logits: Tensor, labels: Tensor) -> dict[str, float | None]:
 
 
 def fold_file(out: Path, kind: str, fold: int) -> Path:
-    """Return the path of the file with a fold's weights and its logits for the molecules that it never saw."""
+    """Return the path of the file, in the folder ``out``, with the weights of fold number ``fold`` of this ``kind`` and its logits for the
+    molecules that it never saw.
+    """
     return out / "folds" / f"{kind}-{fold}.safetensors"
 
 
 def run_fold(examples: Sequence[Example], kind: str, fold: int, args: argparse.Namespace) -> dict[str, Tensor]:
-    """Train a model without one fold, and return its weights and its ``logits`` for that fold; read from its file where that exists."""
+    """Train a model on ``examples`` without fold number ``fold`` of this ``kind`` ("random" or by scaffold), and return its weights and its
+    ``logits`` for that fold; read from its file where that exists.
+    """
     file = fold_file(args.out, kind, fold)
     if not (args.resume and file.is_file()):
         groups = [example.fold if kind == "random" else example.scaffold_fold for example in examples]

@@ -151,7 +151,9 @@ def see(pictures: Pictures, teachers: Teachers, rng: np.random.Generator) -> Vie
 
 
 def prepare_basis(teachers: Teachers, pictures: Pictures, seed: int, path: Path) -> None:
-    """Fit the directions of the teacher's last features, or read those that the stored views were made with."""
+    """Set the directions of the last features of ``teachers``, in place: fit them on ``pictures`` and write them to the file ``path``, or
+    read from it those that the stored views were made with.
+    """
     names = ("basis", "centre", "readout", "bias")
     if path.exists():
         for name, value in torch.load(path, weights_only=True).items():

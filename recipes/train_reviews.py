@@ -67,7 +67,9 @@ def pretrained_folder(name: str) -> Path:
 
 
 def answers(model: Any, tokenizer: Any, reviews: Sequence[Review]) -> tuple[Tensor, Tensor]:
-    """Return the logits (B, 2) of reviews, cut to their first tokens where too long, and the indices (B,) of their classes."""
+    """Return the logits (B, 2) of ``model`` for ``reviews``, cut to their first tokens where too long, and the indices (B,) of their
+    classes.
+    """
     encoded = tokenizer([review.text for review in reviews], truncation=True, padding=True, return_tensors="pt")
     return model(**encoded.to(model.device)).logits, torch.tensor([review.label for review in reviews], device=model.device)
 

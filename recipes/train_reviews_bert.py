@@ -105,7 +105,9 @@ def frequencies_of(reviews: Mapping[str, Sequence[Review]], tokenizer: Tokenizer
 def new_model(
     encoder: Path, reviews: Mapping[str, Sequence[Review]], vocabulary_size: int
 ) -> tuple[BertForSequenceClassification, PreTrainedTokenizerFast]:
-    """Build the untrained classifier on the pruned encoder, and its tokenizer."""
+    """Build the untrained classifier on the encoder in the folder ``encoder``, and its tokenizer; the vocabulary is pruned to
+    ``vocabulary_size`` pieces, by how often they occur in ``reviews``. Return both.
+    """
     tokenizer = skip_line_breaks(isolate_symbols(Tokenizer.from_file(str(encoder / "tokenizer.json"))))
     numbers = tokenizer.get_vocab()
     pieces = sorted(numbers, key=numbers.__getitem__)

@@ -130,7 +130,9 @@ def check_memory(
 
 
 def _bytes_of_a_row(model: Model, tensors: Mapping[str, Tensor], propagated: bool) -> float:
-    """Estimate the bytes that one more row takes, in a recording or (``propagated``) in a forward decomposition."""
+    """Estimate the bytes that one more row of ``tensors`` takes in ``model``, in a recording or (``propagated``) in a forward
+    decomposition.
+    """
     kept = measure_one(model, tensors)
     if not propagated:
         return OVERHEAD_FACTOR * kept

@@ -239,7 +239,9 @@ def _is_exact(rec: Recorder, value: Tensor, inside: Inside) -> bool:
 
 
 def _has_its_gradient(rec: Recorder, value: Tensor, inside: Inside) -> bool:
-    """Return whether a function's output has the same gradient as what was recorded inside it, for a random signal."""
+    """Return whether ``value``, a function's output, has the same gradient as what was recorded ``inside`` the function, for a random
+    signal.
+    """
     function = getattr(type(value.grad_fn), "_forward_cls", None)
     generator = torch.Generator().manual_seed(0)
     signal = torch.randn(value.shape, generator=generator, dtype=torch.float32).to(value)

@@ -136,9 +136,9 @@ def split_linear(
     inputs: splits.Inputs = "both",
     product: Tensor | None = None,
 ) -> Tensor:
-    """Return the relevance at the input of a linear map, divided as by :func:`explainers.autograd.relevance.split_linear`, with its
-    estimated rounding error. The sums have terms of one sign, so nothing cancels: the errors of a row spread over the inputs as relevance
-    does, and add up as independent ones do.
+    """Return the relevance at the input ``x`` of a linear map with this ``weight``, from the ``relevance`` of its output, divided as by
+    :func:`explainers.autograd.relevance.split_linear`, with its estimated rounding error. The sums have terms of one sign, so nothing
+    cancels: the errors of a row spread over the inputs as relevance does, and add up as independent ones do.
     """
     out = splits.split_linear(x, weight, value_of(relevance), forward, backward, inputs, product)
     if not isinstance(relevance, RelevanceWithError):
@@ -149,8 +149,8 @@ def split_linear(
 def split_image_linear(
     pixels: Tensor, weight: Tensor, relevance: Tensor, forward: BilinearMap, backward: BilinearMap, inside: Tensor | None = None
 ) -> Tensor:
-    """Return the relevance at the pixels, divided as by :func:`explainers.autograd.relevance.split_image_linear`, with its estimated
-    rounding error.
+    """Return the relevance at the ``pixels`` that a linear map with this ``weight`` reads, from the ``relevance`` of its output, divided as
+    by :func:`explainers.autograd.relevance.split_image_linear`, with its estimated rounding error.
     """
     if not isinstance(relevance, RelevanceWithError):
         return splits.split_image_linear(pixels, weight, relevance, forward, backward, inside)
@@ -271,8 +271,9 @@ def split_linear_attention(
 
 
 def split_pool(x: Tensor, relevance: Tensor, forward: Callable[[Tensor], Tensor], backward: Callable[[Tensor], Tensor]) -> Tensor:
-    """Return the relevance at the numbers that are pooled, divided as by :func:`explainers.autograd.relevance.split_pool`, with its
-    estimated rounding error. The terms have one sign, unless rounding decides which.
+    """Return the relevance at the numbers ``x`` that are pooled, from the ``relevance`` of the result, divided as by
+    :func:`explainers.autograd.relevance.split_pool`, with its estimated rounding error. The terms have one sign, unless rounding decides
+    which.
     """
     if not isinstance(relevance, RelevanceWithError):
         return splits.split_pool(x, relevance, forward, backward)

@@ -164,7 +164,9 @@ class Folder:
         return rows
 
     def table(self, path: Path, columns: tuple[str, ...], delimiter: str = ",") -> Iterator[dict[str, str]]:
-        """Yield the rows of a table with a heading that has these ``columns``, each as a dict."""
+        """Yield the rows of the table in the file ``path``, whose cells are parted by ``delimiter``, with a heading that has these
+        ``columns``, each as a dict.
+        """
         rest_key = "what is beyond the columns"
         reader = csv.DictReader(
             io.StringIO(self.text(path), newline=""),

@@ -18,8 +18,8 @@ def synset_folders(folder: Path) -> list[str]:
 
 
 def photos_of_synsets(data: Folder, folder: Path, wnids: Sequence[str]) -> tuple[list[Path], tuple[str, ...]]:
-    """Return the pictures in the folders of synsets, and the names of other files in and next to these folders. Raises ExplainerError if
-    there is no picture.
+    """Return the pictures in the folders in ``data`` that are named after the synsets ``wnids``, and the names of other files in and next
+    to these folders. Raises ExplainerError if there is no picture.
     """
     if not wnids:
         raise data.error_for(folder, "it has no folder named as a synset, such as n01440764")

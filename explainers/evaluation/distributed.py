@@ -165,7 +165,9 @@ def _cpus(kind: str) -> int:
 
 
 def _free_memory(ray: Any, kind: str, count: int) -> int | None:
-    """Return the free memory of a worker's device in bytes: of the first available GPU, or of this machine, shared by ``count`` workers."""
+    """Return the free memory of a worker's device, of this ``kind`` ("cuda" or "cpu"), in bytes: of the first available GPU, or of this
+    machine, shared by ``count`` workers.
+    """
     if kind == "cuda":
         ask = ray.remote(num_cpus=1, num_gpus=1)(free_memory)
         memory: int | None = ray.get(ask.remote(torch.device(kind)))

@@ -17,8 +17,8 @@ from explainers.records.result import Attribution
 
 
 def explained_mask(sample: Sample, objects: Sequence[AnnotatedObject], record: ImageInput) -> tuple[Tensor, Tensor] | None:
-    """Return two masks, bool (1, height, width), as the model saw the picture: of the given objects together, and of the labelled area.
-    None if no pixel of the objects is visible.
+    """Return two masks, bool (1, height, width), of the picture of ``sample`` as the model saw it (``record``): of the given objects
+    together, and of the labelled area. None if no pixel of the objects is visible.
     """
     if sample.image is None or not objects:
         return None
@@ -28,7 +28,9 @@ def explained_mask(sample: Sample, objects: Sequence[AnnotatedObject], record: I
 
 
 def other_masks(sample: Sample, objects: Sequence[AnnotatedObject], record: ImageInput) -> Tensor | None:
-    """Return the masks, bool (1, K, height, width), of all other objects of the picture; None if none of them is visible."""
+    """Return the masks, bool (1, K, height, width), of all other objects in the picture of ``sample``, as the model saw it (``record``);
+    None if none of them is visible.
+    """
     masks = [_crop_mask(obj.mask, record) for obj in sample.objects if obj not in objects]
     visible_masks = [torch.from_numpy(mask) for mask in masks if mask.any()]
     return torch.stack(visible_masks)[None] if visible_masks else None

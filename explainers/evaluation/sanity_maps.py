@@ -59,13 +59,17 @@ def shuffle_layers(model: Model, seed: int) -> Iterator[Iterator[int]]:
 
 
 def randomised_scores(model: Model, tensors: Mapping[str, Tensor], target: TargetLike, specs: Sequence[str], seed: int) -> Tensor:
-    """Return the scores (M, L, N) of one input by M methods (``specs``) while the weights of one more layer at a time are shuffled."""
+    """Return the scores (M, L, N) of one input, ``tensors``, by M methods (``specs``) for ``target``, while the weights of one more of the
+    L layers of ``model`` at a time are shuffled; ``seed`` is that of the shuffles.
+    """
     with shuffle_layers(model, seed) as steps:
         return torch.stack([_scores(model, without_prompts(tensors), target, specs, seed) for _ in steps], 1)
 
 
 def all_random_scores(model: Model, tensors: Mapping[str, Tensor], target: TargetLike, specs: Sequence[str], seed: int) -> Tensor:
-    """Return the scores (M, N) of one input by M methods (``specs``) after the weights of all layers were shuffled."""
+    """Return the scores (M, N) of one input, ``tensors``, by M methods (``specs``) for ``target``, after the weights of all layers of
+    ``model`` were shuffled; ``seed`` is that of the shuffles.
+    """
     with shuffle_layers(model, seed) as steps:
         for _ in steps:
             pass
@@ -73,8 +77,8 @@ def all_random_scores(model: Model, tensors: Mapping[str, Tensor], target: Targe
 
 
 def disturbed_scores(model: Model, tensors: Mapping[str, Tensor], target: TargetLike, specs: Sequence[str], seed: int) -> Tensor:
-    """Return the scores (M, K, N) by M methods (``specs``) of K copies of one picture with random noise added to its pixels, of at most
-    `DISTURBANCE_SHARE` of the range of the pixels.
+    """Return the scores (M, K, N) by M methods (``specs``) for ``target`` of K copies of one picture in ``tensors`` with random noise added
+    to its pixels, of at most `DISTURBANCE_SHARE` of the range of the pixels.
     """
     pixels = tensors["pixel_values"]
     reach = DISTURBANCE_SHARE * (pixels.amax() - pixels.amin())

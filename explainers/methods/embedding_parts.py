@@ -128,8 +128,8 @@ class EmbeddingParts:
         return weight, bias, normed
 
     def _read_attention(self, recording: Recording, block: int, place: int, x: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-        """Return the vector that each token sends to the classification token through each head of a block (B, H, N, d), and the linear map
-        of these vectors into the residual stream: weight (D, H, d) and bias (D,).
+        """Return the vector that each token of ``recording`` sends to the classification token, at ``place``, through each head of block
+        ``block`` (B, H, N, d), and the linear map of these vectors into the residual stream: weight (D, H, d) and bias (D,).
         """
         parts, projection = recording.parts[block], recording.structure.output_projections[block]
         mid = recording.mid_residuals[block]

@@ -106,8 +106,9 @@ def _text_reader(module: nn.Module, passed: Any, picture_token: int | None) -> T
 
 
 def _size(module: nn.Module, library: lib.Library, recipe: AnyPreprocessing | None) -> tuple[int, int] | None:
-    """Return (height, width) of the images with which trial passes of a module are made. If the model takes any proportions it is a square;
-    for a model of clips it is the size of the strip of frames.
+    """Return (height, width) of the images with which trial passes of ``module`` are made, from its preparation ``recipe`` and from what it
+    declares; None if unknown. If the model takes any proportions it is a square; for a model of clips it is the size of the strip of
+    frames.
     """
     declared = lib.image_size(module, library)
     size = declared if recipe is None else recipe.size or declared or recipe.resize
@@ -126,7 +127,9 @@ def _words_of_own(module: nn.Module, tokenizer: Any) -> int:
 
 
 def _sample(module: nn.Module, reads_images: bool, size: tuple[int, int] | None, reader: TextReader | None) -> dict[str, Tensor]:
-    """Return the tensors with which trial passes are made: two random images, or two short texts of ordinary tokens, or both."""
+    """Return the tensors with which trial passes of ``module`` are made: two random images of ``size`` (height, width), or two short texts
+    of ordinary tokens that ``reader`` makes, or both. Raises ExplainerError if the size is needed and unknown.
+    """
     generator = torch.Generator().manual_seed(0)
     tensors: dict[str, Tensor] = {}
     if reads_images:

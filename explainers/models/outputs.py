@@ -224,8 +224,8 @@ def yes_and_no(forward: Forward) -> Forward:
 
 
 def notes_on_outputs(logits: Tensor, output: Output, head_activation: HeadActivation) -> list[str]:
-    """Return notes for people on the logits (C,) of an answer, if they are not what the model itself returns, or only look like
-    probabilities.
+    """Return notes for people on the ``logits`` (C,) of an answer, if they are not what the model itself returns, or only look like
+    probabilities; none otherwise. ``output`` is the kind of the model's output, ``head_activation`` the activation at its end.
     """
     if head_activation.kind is not None and output == "regression":
         return [

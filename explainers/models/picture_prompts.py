@@ -167,7 +167,9 @@ def picture_reader(
 
 
 def prepare_picture_prompts(module: nn.Module, reader: PicturePromptReader, inputs: Any, chat: bool = False) -> Prepared:
-    """Prepare one picture with its prompt, or their tensors, as the input of a model."""
+    """Return one picture with its prompt, or their tensors (``inputs``), prepared by ``reader`` as the input of ``module``. Raises
+    ExplainerError for several inputs or another kind.
+    """
     if isinstance(inputs, Mapping):
         prepared = reader.read_tensors(inputs)
     else:

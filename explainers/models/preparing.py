@@ -116,7 +116,9 @@ def _place_note(record: ImageInput) -> tuple[str, ...]:
 
 
 def prepare_clips(clip: ClipShape, module: nn.Module, recipe: AnyPreprocessing | None, notes: tuple[str, ...], inputs: Any) -> Prepared:
-    """Prepare a batch of clips, each as a strip of frames; a list is several clips."""
+    """Return the clips ``inputs`` as a batch for ``module``, each as a strip of frames; a list is several clips. ``clip`` is the shape that
+    the model takes. Raises ExplainerError for another number of frames.
+    """
     if isinstance(inputs, Mapping):
         pixels = inputs.get("pixel_values")
         if isinstance(pixels, Tensor) and pixels.dim() == 5:
@@ -142,7 +144,7 @@ def _image_tensors(module: nn.Module, tensors: Mapping[str, Tensor]) -> Prepared
 
 
 def prepare_texts(module: nn.Module, reader: TextReader, takes_positions: bool, inputs: Input) -> Prepared:
-    """Return a batch of texts, padded to one length.
+    """Return the texts ``inputs``, tokenized by ``reader``, as a batch for ``module``, padded to one length.
 
     With ``takes_positions`` the positions of words are sent, counted from the first word. Models that read the last word need them, as a
     tokenizer may put padding first and the model would count from there.
@@ -169,7 +171,7 @@ def prepare_texts(module: nn.Module, reader: TextReader, takes_positions: bool, 
 
 
 def prepare_windows(module: nn.Module, reader: TextReader, takes_positions: bool, text: str) -> Windows | None:
-    """Prepare a text that is too long for the model in overlapping windows; None for one that fits."""
+    """Return ``text`` in overlapping windows for ``module``, if it is too long for the model; None if it fits."""
     windows = windows_of(reader, text, device_of(module))
     return windows if windows is None or not takes_positions else replace(windows, prepared=_with_positions(windows.prepared))
 
@@ -194,7 +196,9 @@ def sample_molecule(module: nn.Module, reader: MoleculeReader) -> dict[str, Tens
 
 
 def prepare_of_molecules(module: nn.Module, reader: MoleculeReader, special: int, inputs: Any) -> Prepared:
-    """Return a batch of molecules: SMILES, files, RDKit's own, or tensors; ``special`` tokens of the model stand before their atoms."""
+    """Return the molecules ``inputs`` (SMILES, files, RDKit's own, or tensors) as a batch for ``module``, read by ``reader``; ``special``
+    tokens of the model stand before their atoms.
+    """
     if isinstance(inputs, Mapping):
         tensors = move_tensors(inputs, module)
         if not tensors or len({len(tensor) for tensor in tensors.values()}) > 1:

@@ -55,8 +55,8 @@ def _over_image(record: ImageInput, attribution: DrawableMap, size: int, at: At)
 
 
 def _under_picture(record: PicturePromptInput, attribution: DrawableMap, words: Image.Image) -> Image.Image:
-    """Draw the map of the picture above that of the prompt's words, each on its own scale, because the many patches have small scores
-    each.
+    """Draw the map ``attribution`` of the picture in ``record`` above the image ``words``, the map of its prompt's words, each on its own
+    scale, because the many patches have small scores each.
     """
     scores = record.on_picture(attribution.scores).numpy()
     shown = None if record.picture is None else record.picture.pixels

@@ -115,7 +115,8 @@ def groups_of(wnids: Sequence[str], nouns: Mapping[str, Synset], table: Mapping[
 
 
 def label_entries(wnids: Sequence[str], nouns: Mapping[str, Synset], table: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return one entry of ``imagenet.json`` for each class: label, group, groups, synonyms and wnid.
+    """Return one entry of ``imagenet.json`` for each class of ``wnids``, from WordNet's ``nouns`` and the corrections in ``table``: label,
+    group, groups, synonyms and wnid.
 
     Raises ValueError if two classes have the same label.
     """

@@ -123,8 +123,8 @@ def way_back(
 
 
 def explain_all(name: str, inputs: Any, target: str | None, content: bool, *, slow: bool) -> dict[str, Any]:
-    """Explain one input by every method that the model can run: return the explained class, and for each spec the encoded scores of patches
-    or words.
+    """Explain one input, ``inputs``, by every method that the model ``name`` can run (slow ones only with ``slow``): return the explained
+    class, by default the model's answer, and for each spec the encoded scores of patches or words.
     """
     model = explainers.load(name)
     maps: dict[str, str] = {}

@@ -46,7 +46,9 @@ def place(kind: str, x: float, y: float, length: float, angle: float = 0.0, *, v
 def compose(
     background: str, first: str, second: str, *placements: Placement, seed: int = TOP_TO_BOTTOM_SEED, grain: float = 0.0
 ) -> Composition:
-    """Return a composition of objects over a background of two colours, written ``rrggbb``."""
+    """Return a composition of objects, at ``placements``, over a ``background`` of two colours, ``first`` and ``second``, written
+    ``rrggbb``.
+    """
     colours = tuple(tuple(bytes.fromhex(colour)) for colour in (first, second))
     return Composition(background, seed, placements, colours, grain)  # type: ignore[arg-type]
 

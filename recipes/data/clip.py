@@ -69,7 +69,9 @@ def draw_scenes(teacher: Teacher, seed: list[int]) -> Drawn:
 
 
 def parts(pictures: Pictures, teacher: Teacher, number: int, seed: int, folder: Path | None = None) -> Iterator[Part]:
-    """Yield the first ``number`` parts of the training data; with ``folder`` parts stored there are read, and new ones are stored."""
+    """Yield the first ``number`` parts of the training data, ``pictures`` and scenes as ``teacher`` sees them; with ``folder`` parts stored
+    there are read, and new ones are stored.
+    """
     for place in range(number):
         path = None if folder is None else folder / f"part-{seed}-{place}.pt"
         if path is not None and path.is_file():

@@ -101,7 +101,9 @@ class Pictures:
 
 
 def recolour(images: Tensor, rng: np.random.Generator) -> Tensor:
-    """Recolour half of a batch of pictures, uint8 (B, H, W, 3), and paint random patches of a few of them grey."""
+    """Recolour half of a batch of pictures, the ``images``, uint8 (B, H, W, 3), drawn by ``rng``, and paint random patches of a few of them
+    grey.
+    """
     number, grid = len(images), (images.shape[1] // PATCH, images.shape[2] // PATCH)
 
     def between(low: float, high: float, *more: int) -> Tensor:

@@ -143,8 +143,8 @@ def localise(model: Model, pictures: Sequence[tuple[Image.Image, list[CategoryMa
 
 
 def verdict_figures(name: str, model: Model, data: Path) -> list[Figure]:
-    """Return figures on how often a prompt is answered "found" and "not found", for things that are plainly in COCO's photos in ``data``
-    and for things that are not.
+    """Return figures on how often ``model`` (in the table: ``name``) answers a prompt with "found" and "not found", for things that are
+    plainly in COCO's photos in ``data`` and for things that are not.
     """
     photos, asked = photos_and_questions(data)
     answered = patch_cosines(model, photos, asked)

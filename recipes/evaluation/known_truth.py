@@ -50,7 +50,7 @@ def _marks(name: str, setting: Setting) -> list[Figure]:
 
 
 def _replace_signs(made: Ballot, rng: np.random.Generator, places: np.ndarray) -> np.ndarray:
-    """Return the picture with new random signs where ``places`` is true; every other pixel stays."""
+    """Return the picture of ``made`` with new random signs, drawn from ``rng``, where ``places`` is true; every other pixel stays."""
     new = np.asarray(draw_signs(rng.integers(4, size=GRID * GRID), rng))
     return np.where(places.repeat(PATCH, 0).repeat(PATCH, 1)[..., None], new, np.asarray(made.image))
 
@@ -81,8 +81,8 @@ def _votes(name: str, setting: Setting) -> list[Figure]:
 
 
 def _verbs(name: str, setting: Setting) -> list[Figure]:
-    """Return figures on how often the model finds the verb form that agrees with the subject likelier than the other form, by how many
-    nouns between subject and verb have the other number.
+    """Return figures on how often the model ``name``, in the folder of ``setting``, finds the verb form that agrees with the subject
+    likelier than the other form, by how many nouns between subject and verb have the other number.
     """
     model, number = load_model(setting.folder, "cpu"), setting.limit_to(SENTENCES)
     figures = []

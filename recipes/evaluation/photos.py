@@ -65,8 +65,8 @@ Score = Callable[[Tensor, Tensor | None], Tensor]  # pictures uint8 (B, H, W, 3)
 
 @torch.inference_mode()
 def answers(score: Score, images: Tensor, kept: Tensor | None = None, batch: int = BATCH) -> Tensor:
-    """Return a model's answers (N, names) to pictures, uint8 (N, H, W, 3), of which only the patches ``kept`` (N, n) are read where
-    given.
+    """Return a model's answers (N, names), by its function ``score``, to pictures, the ``images``, uint8 (N, H, W, 3), of which only the
+    patches ``kept`` (N, n) are read where given.
     """
     parts = images.split(batch)
     read = [None] * len(parts) if kept is None else kept.split(batch)
@@ -109,7 +109,9 @@ class PhotoAnswers:
 
 
 def worst(named: PhotoAnswers, photos: LabelledPhotos, labels: Sequence[str], number: int) -> Table:
-    """Return the ``number`` synsets that are most often missed, and the class that each is most often mistaken for."""
+    """Return the ``number`` synsets of ``photos`` that the answers ``named`` most often miss, and the class, of ``labels``, that each is
+    most often mistaken for.
+    """
     rows: list[tuple[str, dict[str, float]]] = []
     first, right = named.logits.argmax(1), named.right()
     for word in sorted(set(photos.words)):
@@ -156,8 +158,9 @@ def right_photos(folder: Path, data: Path, number: int) -> Dataset:
 
 
 def named_figures(name: str, folder: Path, photos: LabelledPhotos) -> tuple[list[Figure], PhotoAnswers]:
-    """Return figures on how often the class of a photo is right (from the whole photo, from half of its patches, without the Transformer
-    blocks, and compared with the networks that the model learned from), and the model's answers to the whole photos.
+    """Return figures on how often the model ``name`` in ``folder`` gets the class of ``photos`` right (from the whole photo, from half of
+    its patches, without the Transformer blocks, and compared with the networks that the model learned from), and the model's answers to the
+    whole photos.
     """
     truth = photos.truth()
     whole = PhotoAnswers(answers(vit_scores(folder), photos.images), truth)

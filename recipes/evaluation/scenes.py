@@ -117,7 +117,9 @@ class SceneAnswers:
 
 
 def ask_kinds(score: Score, number: int, patches: int = PATCHES, batch: int = BATCH) -> SceneAnswers:
-    """Ask a model for the kinds in fresh scenes, whole and with a random half of their patches removed."""
+    """Ask a model, by its function ``score``, for the kinds in a ``number`` of fresh scenes, whole and with a random half of their patches
+    removed; return its answers.
+    """
     scenes = list(fresh_scenes(number))
     images = torch.from_numpy(np.stack([np.asarray(scene.image) for scene in scenes]))
     whole = answers(score, images, batch=batch).argsort(1, descending=True)

@@ -16,7 +16,7 @@ from recipes.networks.vits import encode
 
 @torch.inference_mode()
 def text_features(model: Model, prompts: Sequence[str], batch: int = 100) -> Tensor:
-    """Return the embeddings of prompts, (prompts, width), length 1."""
+    """Return the embeddings by ``model`` of the ``prompts``, (prompts, width), length 1."""
     assert model.prompt_inputs is not None
     features = []
     for start in range(0, len(prompts), batch):
@@ -27,8 +27,8 @@ def text_features(model: Model, prompts: Sequence[str], batch: int = 100) -> Ten
 
 @torch.inference_mode()
 def image_features(model: Model, images: Tensor, kept: Tensor | None = None) -> Tensor:
-    """Return the embeddings (B, width), length 1, of square pictures of any size, uint8 (B, H, W, 3), from the patches ``kept`` (B, n)
-    alone where given.
+    """Return the embeddings by ``model`` (B, width), length 1, of square pictures of any size, the ``images``, uint8 (B, H, W, 3), from the
+    patches ``kept`` (B, n) alone where given.
     """
     module: Any = model.module
     pixels = torch.cat([model.prepare_input(Image.fromarray(image)).tensors["pixel_values"] for image in images.numpy()])

@@ -30,7 +30,7 @@ def tensors(images: Tensor, device: str) -> Tensor:
 
 @torch.inference_mode()
 def answer(model: VisionTransformer, images: Tensor, batch: int = 32) -> Tensor:
-    """Return the logits (N, classes) of a finished model for pictures, uint8 (N, H, W, 3), on the CPU."""
+    """Return the logits (N, classes) of a finished ``model`` for pictures, the ``images``, uint8 (N, H, W, 3), on the CPU."""
     model.to("cpu").eval()
     return torch.cat([model(pixels(model, batch_images)) for batch_images in images.split(batch)])
 
@@ -99,7 +99,7 @@ def to_half(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def create(architecture: str, labels: Sequence[str], model_args: dict[str, Any]) -> VisionTransformer:
-    """Build an untrained classifier over ``labels``."""
+    """Build an untrained classifier over ``labels``: timm's ``architecture`` with the arguments ``model_args``."""
     model = timm.create_model(architecture, num_classes=len(labels), **model_args)
     assert isinstance(model, VisionTransformer)
     return model

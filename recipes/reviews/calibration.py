@@ -128,7 +128,8 @@ def fit_opinions(
 def calibrate_(
     model: Any, tokenizer: Any, data: Path, reviews: Sequence[Review], neutral: Sequence[str]
 ) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """Divide the temperature out of the model, and fit the thresholds of its abstentions.
+    """Divide the temperature out of ``model``, in place, and fit the thresholds of its abstentions, on ``reviews`` with an opinion and
+    ``neutral`` texts without one.
 
     Returns the contents of ``calibration.json`` and of ``calibration.safetensors``.
     """

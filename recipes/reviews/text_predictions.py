@@ -23,7 +23,7 @@ def answers(model: Any, tokenizer: Any, texts: Sequence[str], masked: float = 0.
 
 
 def token_means(model: Any, tokenizer: Any, texts: Sequence[str]) -> Tensor:
-    """Return the mean of each text's tokens in the last layer, (N, width), in order."""
+    """Return the mean of the tokens of each of ``texts`` in the last layer of ``model``, (N, width), in order."""
 
     def mean(batch: dict[str, Tensor]) -> Tensor:
         mask = batch["attention_mask"][..., None].float()
@@ -57,7 +57,9 @@ def _run_in_batches(
 
 
 def predictions(model: Any, tokenizer: Any, reviews: Sequence[Review], masked: float = 0.0, seed: int = SEED) -> list[int]:
-    """Return the index of the class that the model gives each review, in order."""
+    """Return the index of the class that ``model`` gives each of ``reviews``, in order; the share ``masked`` of their words is masked
+    first.
+    """
     chosen: list[int] = answers(model, tokenizer, [review.text for review in reviews], masked, seed).argmax(1).tolist()
     return chosen
 

@@ -72,7 +72,7 @@ def find_document(explanation_id: str, services: Services) -> dict[str, Any]:
 
 
 def stored_file(explanation_id: str, name: str, services: Services) -> bytes | None:
-    """Return a file that is stored with the explanation (``input.png``, ``original.jpg``, the tensors), or None."""
+    """Return the bytes of the file ``name`` that is stored with the explanation (``input.png``, ``original.jpg``, the tensors), or None."""
     job = services.worker.find(explanation_id)
     return (job.images.get(name) if job is not None else None) or services.store.file(explanation_id, name)
 

@@ -31,7 +31,9 @@ class Verdict:
 
 
 def verdicts(specs: Iterable[str], rankings: Mapping[str, MethodRanking], runs: Iterable[RunReport]) -> list[Verdict]:
-    """Return a verdict for each of ``specs`` that was measured: its level on each model, and whether its map survives random weights."""
+    """Return a verdict for each of ``specs`` that was measured in ``runs``: its level on each model, from that model's ranking in
+    ``rankings``, and whether its map survives random weights.
+    """
     runs = list(runs)
     sentences: list[Verdict] = []
     for spec in specs:

@@ -121,7 +121,8 @@ def _draw_distinct(masses: Tensor, count: int, generator: torch.Generator) -> tu
 
 
 def split_budget(first: int, second: int, budget: int) -> tuple[int, int]:
-    """Return how many coalitions of the players of either side are asked, whose product is at most ``budget``.
+    """Return how many coalitions of the players of either side are asked, whose product is at most ``budget``; ``first`` and ``second`` are
+    the numbers of players of the sides.
 
     The side with fewer players gets max(4, sqrt(budget) times the ratio of their numbers), never more than there are.
     """
@@ -132,8 +133,8 @@ def split_budget(first: int, second: int, budget: int) -> tuple[int, int]:
 
 
 def products(first: Tensor, second: Tensor) -> Tensor:
-    """Join every coalition of one side (K, n) with every one of the other side (L, m); return all pairs as coalitions of both, (K L, n +
-    m).
+    """Join every coalition of the ``first`` side (K, n) with every one of the ``second`` side (L, m); return all pairs as coalitions of
+    both, (K L, n + m).
     """
     return torch.cat([first.repeat_interleave(len(second), 0), second.repeat(len(first), 1)], 1)
 

@@ -110,8 +110,8 @@ def over_tokens(nodes: Nodes, block: Block) -> list[Node]:
 
 
 def attention_of(nodes: Nodes, block: Block, users: Users) -> Attention | None:
-    """Return the attention over the tokens of a block: the last softmax whose weights multiply values, else the last one; None if there is
-    none.
+    """Return the attention over the tokens of ``block``, a block of a recorded pass (``nodes``): the last softmax whose weights multiply
+    values, else the last one; None if there is none. ``users`` lists the nodes that read each node.
     """
     candidates = [Attention(softmax, product_with_values(softmax, users)) for softmax in over_tokens(nodes, block)]
     return next((attention for attention in reversed(candidates) if attention.product is not None), candidates[-1] if candidates else None)

@@ -33,8 +33,8 @@ class AttentionKind:
 
 
 def _is_over_channels(attention: Attention, x: Tensor, gradient: Gradient) -> bool:
-    """Return whether attention runs over channels: one value depends on all tokens, and one place along the last dimension on one token
-    alone.
+    """Return whether ``attention`` in a block with the input tokens ``x`` runs over channels: one value depends on all tokens, and one
+    place along the last dimension on one token alone.
 
     The shape of the weights does not tell if a head has as many channels as there are tokens.
     """

@@ -91,7 +91,7 @@ def family_of(spec: str) -> str:
 
 
 def table_over_runs(runs: Sequence[NamedReport], selection: Selection | None = None, title: str = "Methods over runs") -> Table:
-    """Return the table of the selected figures of some runs.
+    """Return a table, with this ``title``, of the figures of ``runs`` that ``selection`` names (by default all).
 
     If only methods are rows, they are sorted best first, and the last columns hold their mean ranks over models and data sets. Raises
     ExplainerError for a name that no run has, with similar names, and NothingSelected if no value is left.
@@ -266,8 +266,8 @@ def _best_first(columns: Sequence[MeasuredColumn], specs: Collection[str]) -> li
 def _rank_columns(
     columns: Sequence[MeasuredColumn], specs: list[str], levels: int
 ) -> tuple[list[Column], list[dict[str, Cell]], list[str]]:
-    """For each metric that was measured on several pairs of model and data set, return a column of mean ranks with its cells by method; and
-    notes.
+    """For each metric in ``columns`` that was measured on several pairs of model and data set, return a column of mean ranks of the methods
+    ``specs``, with its cells by method; and notes.
     """
     heads, cells, notes = list[Column](), list[dict[str, Cell]](), list[str]()
     for metric in dict.fromkeys(column.metric for column in columns if _is_ranked(column)):

@@ -260,8 +260,8 @@ def scores_of_search(trace: Trace, sample: int, segments: Tensor, ranking: Seque
 
 
 def _forgotten(trace: Trace, pictures: _Pictures, pixels: Tensor) -> tuple[Tensor, float]:
-    """Blur the picture until the probability of the answer is below 1 %; return the blurred picture and that probability. If it is never
-    below, the least blurred picture of the search is returned.
+    """Blur the picture ``pixels`` more and more until the probability of the answer is below 1 %; return the blurred picture and that
+    probability. If it is never below, the least blurred picture of the search is returned.
     """
     first: tuple[Tensor, float] | None = None
     for side in range(BLUR, max(BLUR, min(pixels.shape[-2:])) + 1, WIDER):

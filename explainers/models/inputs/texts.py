@@ -295,8 +295,8 @@ def special_ids(source: Any) -> frozenset[int]:
 
 
 def token_limit(tokenizer: Any, config: Any, module: torch.nn.Module) -> int | None:
-    """Return the largest number of tokens that the model takes: the tokenizer's limit, or the rows of the position table that are
-    reachable.
+    """Return the largest number of tokens that the model ``module`` takes, None if unknown: the tokenizer's limit, or the rows of the
+    position table that are reachable.
     """
     limits = []
     if tokenizer is not None and tokenizer.model_max_length < _UNLIMITED:

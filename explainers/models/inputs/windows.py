@@ -18,7 +18,8 @@ OVERLAP = 4  # neighbours share at least a quarter of what a window takes, so th
 
 
 def windows_of(reader: TextReader, text: str, device: torch.device) -> Windows | None:
-    """Return the windows of a text that the model cannot take whole; None for a text that it can, and if there is no tokenizer or no limit.
+    """Return the windows of ``text`` as ``reader`` tokenizes it, on ``device``, if the model cannot take it whole; None for a text that it
+    can, and if there is no tokenizer or no limit.
 
     There are as few windows as an overlap of a quarter allows, evenly spread over the text and cut between words, so that neighbours
     share somewhat less than a quarter where long words stand at their ends.

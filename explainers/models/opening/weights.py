@@ -107,8 +107,8 @@ def read_weights(path: Path, key: str | None = None) -> Weights:
 
 
 def weights_in(tree: Any, key: str | None = None, name: str = "the dict") -> Weights:
-    """Find the weights in the contents of a file, or in a dict of tensors. Raises ExplainerError if there are none, or none under
-    ``key``.
+    """Return the weights in ``tree``, the contents of a file or a dict of tensors; ``name`` says in errors what it is. Raises
+    ExplainerError if there are none, or none under ``key``.
     """
     sets = dict(_sets(tree))
     if not sets:
@@ -312,7 +312,7 @@ def _strange_objects(path: Path, problem: Exception) -> list[str]:
 
 
 def _sets(tree: Any, key: str = "", depth: int = 0) -> Iterator[tuple[str, Mapping[str, Tensor]]]:
-    """Yield the sets of weights in nested dicts, each with the path of its keys."""
+    """Yield the sets of weights in ``tree``, nested dicts, each with the path of its keys."""
     if not isinstance(tree, Mapping) or depth > 3:
         return
     tensors = {name: value for name, value in tree.items() if isinstance(name, str) and isinstance(value, Tensor)}

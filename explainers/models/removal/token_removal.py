@@ -113,7 +113,9 @@ def agree(first: Tensor, second: Tensor) -> bool:
 
 
 def fewest_tokens(ask: Callable[[Tensor], Tensor], count: int, special: int) -> int:
-    """Return the smallest number of tokens that must stay: 0 if there are ``special`` ones and the model answers with these alone."""
+    """Return the smallest number of an input's ``count`` tokens that must stay when ``ask`` runs the model without others: 0 if there are
+    ``special`` ones and the model answers with these alone.
+    """
     if not special:
         return 1
     try:

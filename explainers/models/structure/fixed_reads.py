@@ -42,7 +42,7 @@ class FixedReads(TorchFunctionMode):
         return out
 
     def _follow(self, name: str, args: tuple[Any, ...], given: list[Tensor], out: Any) -> bool:
-        """Note the output of a torch call on the followed tokens, and return whether this call can be judged."""
+        """Note ``out``, the output of the torch call ``name`` on the followed tokens, and return whether this call can be judged."""
         if name in _LEAVING:
             return False
         followed = [value for value in given if not value.is_leaf or id(value) in self._tokens]  # weights are leaves too

@@ -231,8 +231,8 @@ class GeneratedAnswer(VocabularyTask):
 
 
 def written_answer(module: Any, tensors: Mapping[str, Tensor], most: int) -> tuple[list[int], bool]:
-    """Let the model write at most ``most`` tokens, always the likeliest; return them without the one that ends the text, and whether it
-    came.
+    """Let the model ``module`` write at most ``most`` tokens after the prompt in ``tensors``, always the likeliest; return their ids
+    without the one that ends the text, and whether it came.
     """
     from transformers import GenerationConfig
 

@@ -125,8 +125,8 @@ def _box(at: str, sides: Sequence[str]) -> tuple[float, float, float, float]:
 
 
 def _pixels_of(box: tuple[float, float, float, float], size: Sequence[int], device: torch.device) -> Tensor:
-    """Return a mask, bool (h, w), of the pixels whose centres lie in the box; it has at least the row and the column of the box's own
-    centre.
+    """Return a mask, bool (h, w), of the pixels of a map of ``size`` (h, w) whose centres lie in the ``box`` (x0, y0, x1, y1 from 0 to 1);
+    it has at least the row and the column of the box's own centre.
     """
     inside = []
     for low, high, count in ((box[1], box[3], size[0]), (box[0], box[2], size[1])):

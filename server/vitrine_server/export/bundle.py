@@ -36,7 +36,9 @@ def map_stems(document: Document) -> list[str]:
 
 
 def picture(document: Document, attribution: Mapping[str, Any], seen: bytes | None, size: int, pixels: NDArray[Any] | None = None) -> bytes:
-    """Render one map, or its scores by pixel (``pixels``), as a PNG file; ``seen`` is the PNG file of the image as the model saw it."""
+    """Render the map ``attribution`` of the explanation ``document``, or its scores by pixel (``pixels``), as the bytes of a PNG file of
+    ``size`` pixels a side; ``seen`` is the PNG file of the image as the model saw it.
+    """
     base = None if seen is None else Image.open(io.BytesIO(seen), formats=("PNG",))
     buffer = io.BytesIO()
     overlay(document, attribution, base, size, pixels).save(buffer, "PNG")

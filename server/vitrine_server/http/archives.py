@@ -95,7 +95,9 @@ class _Bounded:
 def _members(
     archive: zipfile.ZipFile, size: int, bounds: ZipBounds, is_wanted: Callable[[PurePosixPath], bool]
 ) -> tuple[dict[PurePosixPath, zipfile.ZipInfo], list[str]]:
-    """Return the wanted members by their checked paths in order, and the names of the other files."""
+    """Return the members of the zip ``archive`` that ``is_wanted`` chooses, by their checked paths in order, and the names of the other
+    files. Raises the errors of ``bounds`` for too many or too large members.
+    """
     members = archive.infolist()
     if len(members) > bounds.max_members:
         raise bounds.too_many(len(members))

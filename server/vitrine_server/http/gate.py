@@ -111,7 +111,9 @@ class Gate:
     def _visitor(
         self, scope: Scope, headers: Headers, cookies: dict[str, str], address: str, gets_secret: bool
     ) -> tuple[Visitor, str | None]:
-        """Return the visitor of a request, and a new secret if the request carried none and ``gets_secret``, else None."""
+        """Return the visitor of the request in ``scope``, from its ``cookies`` or the client's ``address``, and a new secret if the request
+        carried none and ``gets_secret``, else None.
+        """
         if self._secrets is None:
             return Visitor(turn=address, address=address, is_alone=True), None
         site, user = site_of(address), scope["vitrine.user"]

@@ -337,7 +337,7 @@ def _top(output: TargetOutput, logits: Tensor, labels: Sequence[str]) -> list[di
 
 
 def _removed_indices(subject: Subject, output: TargetOutput, edit: Edit) -> list[int]:
-    """Return the indices, among the scores of a map, of the tokens that an edit removes."""
+    """Return the indices, among the scores of a map for the target ``output``, of the tokens that ``edit`` removes."""
     indices = _removable(subject.document, output.label)
     if edit.fraction is not None:
         assert edit.method is not None

@@ -77,7 +77,9 @@ class _OfGradients(AttentionChoice):
         return of_a, of_b
 
     def linear_attention(self, attention: LinearAttentionOperand, signal: Tensor, linear: LinearChoice) -> Triple:
-        """Return ``part`` of the derivative for the values, and ``part`` squared for queries and keys, as these share the weights' part."""
+        """Return the signals at query, key and value of a linear ``attention``, from the ``signal`` at its output: ``part`` of the
+        derivative for the values, and ``part`` squared for queries and keys, as these share the weights' part.
+        """
         of_query, of_key, of_value = linear.linear_attention(attention, signal, weighs=not self.weights_are_constant)
         inner = self.part**2
         return (
@@ -148,7 +150,7 @@ class Split(AttentionChoice):
     part = 0.5
 
     def softmax(self, weights: Tensor, dim: int, signal: Tensor) -> Tensor:
-        """Return the relevance at the weights unchanged, as that at the logits before their softmax."""
+        """Return ``signal``, the relevance at the ``weights``, unchanged, as that at the logits before their softmax."""
         return signal
 
     def matmul(self, product: MatrixProduct, signal: Tensor) -> Pair:
@@ -169,7 +171,7 @@ class Split(AttentionChoice):
         return 0.25 * of_query, 0.25 * of_key, 0.5 * of_value
 
     def normaliser(self, quotient: NormaliserOperand, signal: Tensor, norm: NormChoice) -> Pair:
-        """Return all of the signal for the dividend, and None for the divisor."""
+        """Return all of the ``signal`` at the ``quotient`` for the dividend, and None for the divisor."""
         return signal, None
 
 

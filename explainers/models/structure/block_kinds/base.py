@@ -203,8 +203,8 @@ class BlockKind(ABC):
         return None if axis is None else term.movedim(axis, 1).reshape(batch, tokens, -1).sum(2)
 
     def by_patch(self, term: Tensor, batch: int, layout: Layout) -> Tensor | None:
-        """Sum a term, whose first axis runs over the patches of all samples, for each patch: (B, patches); None if no block has such a
-        tensor.
+        """Sum ``term``, whose first axis runs over the patches of all ``batch`` samples, for each patch: (B, patches); None if no block has
+        such a tensor.
         """
         return None
 

@@ -86,8 +86,8 @@ class Measurable:
         )
 
     def choices(self, model: str, dataset: str, visitor: Visitor) -> RunChoices:
-        """List the metrics, options and protocols for a run of a model on a data set. Raises Problem if the model cannot
-        be measured on it.
+        """List the metrics, options and protocols for a run of the model named ``model`` on the data set ``dataset``. Raises Problem if the
+        model cannot be measured on it, or is unknown to the ``visitor``.
         """
         _, facts = self.model(model, visitor)
         data = self.catalogue.opened(self.source(dataset, facts))

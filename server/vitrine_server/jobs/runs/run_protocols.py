@@ -36,9 +36,9 @@ class ProtocolForm(Record):
 
 
 def protocol_forms(facts: ModelFacts, data: Dataset, most: int) -> list[ProtocolForm]:
-    """List every protocol for the kind of input of a data set as values of the page's form, one entry for each set of its options, since a
-    run has one. Methods and metrics that the model or the data set does not allow are named with the reason in ``left_out``; an entry
-    without any method or metric left is omitted.
+    """List every protocol for the kind of input of ``data`` and for the model with these ``facts``, as values of the page's form, one entry
+    for each set of its options, since a run has one. Methods and metrics that the model or the data set does not allow are named with the
+    reason in ``left_out``; an entry without any method or metric left is omitted.
     """
     from explainers.evaluation.protocols.protocol import find_protocol, protocol_names
 

@@ -111,7 +111,9 @@ class SentData:
         return digest.hexdigest()[:16]
 
     def _take_in(self, folder: Path, suffix: str, digest: str, title: str) -> DataSource:
-        """Unpack and check the file that has arrived in ``folder``, and move it to its place; return its source."""
+        """Unpack and check the file with this ``suffix`` that has arrived in ``folder``, and move it to its place; return its source, which
+        ``digest`` and ``title`` name.
+        """
         source = DataSource(PREFIX + digest, "texts", folder / f"texts{suffix}", title, is_sent=True)
         if suffix != ".zip":
             self._check_rows(folder / f"texts{suffix}")
