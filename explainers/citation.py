@@ -85,7 +85,7 @@ class Source(Record):
 
 
 def short(authors: str, year: int | None) -> str:
-    """Join authors and year with a comma, as far as they are known."""
+    """Return ``authors`` (a text) and ``year`` joined by a comma, as far as they are known; "" if neither is."""
     return ", ".join(part for part in (authors, str(year or "")) if part)
 
 

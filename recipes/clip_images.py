@@ -42,8 +42,8 @@ MAX_LOG_SCALE = math.log(100)  # largest logarithm of the scale
 
 
 def choose_patches(rng: np.random.Generator, number: int, grid: int) -> tuple[Tensor | None, bool]:
-    """Choose the patches of ``number`` pictures that a step keeps, (number, n) or None for all, and whether they form a rectangle in
-    each.
+    """Choose, by ``rng``, the patches of ``number`` pictures, ``grid`` by ``grid`` in each, that a step keeps; return their indices,
+    (number, n) or None for all, and whether they form a rectangle in each.
     """
     share = rng.choice(KEPT_SHARES)
     if share == 1:

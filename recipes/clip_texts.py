@@ -90,7 +90,7 @@ def new_texts(encoder: Path, vocabulary: int, projection: Tensor | None = None) 
 
 
 def load_texts(folder: Path) -> Texts:
-    """Load the text side of a finished clip from its folder."""
+    """Return the text side of the finished clip in ``folder``."""
     clip = VisionTextDualEncoderModel.from_pretrained(folder, dtype=torch.float32, local_files_only=True)
     tokenizer = PreTrainedTokenizerFast.from_pretrained(folder, local_files_only=True)
     tower, projection = clip.text_model.eval(), clip.text_projection.weight.detach()

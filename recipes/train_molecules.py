@@ -206,7 +206,9 @@ def train(args: argparse.Namespace) -> None:
 
 
 def save(fold: dict[str, Tensor], learned: Sequence[Example], out: Path) -> None:
-    """Write the folder that ``explainers.load`` takes: weights in half precision, and the fingerprints of the molecules learned from."""
+    """Write ``out``, a folder that ``explainers.load`` takes: the weights in ``fold`` in half precision, and the fingerprints of the
+    molecules ``learned`` from.
+    """
     weights = {name: value.half() for name, value in fold.items() if name not in ("logits", "labels")}
     save_file(weights, out / "model.safetensors", {"format": "pt"})
     save_file({"fingerprints": torch.stack([example.fingerprint for example in learned])}, out / FINGERPRINTS_FILE)

@@ -95,7 +95,7 @@ class Comparison(Recording):
         super().__init__(model, tensors, pixels=not model.reads_text, **how)
 
     def run(self, operator: type[Operator], *arguments: Any, role: Role | None = None) -> Tensor:
-        """Apply an operator and note its output, or for a linear map its input."""
+        """Apply ``operator`` to its arguments, note its output, or for a linear map its input, and return the output."""
         out = super().run(operator, *arguments, role=role)
         if operator not in (Add, MatMul, DynamicLinear, LinearAttention, LinearMap):
             return out

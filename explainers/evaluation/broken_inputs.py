@@ -40,7 +40,7 @@ class BrokenInput(ExplainerError):
 
 
 def _without_folder(text: str, folder: Path | None) -> str:
-    """Remove the folder of the data from a message.
+    """Return the message ``text`` without the ``folder`` of the data.
 
     Reports are passed on to others, so they should not show paths of this machine.
     """
@@ -50,7 +50,7 @@ def _without_folder(text: str, folder: Path | None) -> str:
 
 
 def read_sample(data: Dataset, index: int) -> Sample:
-    """Read one input of a data set. Raises BrokenInput if it cannot be read."""
+    """Return input number ``index`` of ``data``, a data set. Raises BrokenInput if it cannot be read."""
     try:
         return data[index]
     except (ExplainerError, OSError) as problem:

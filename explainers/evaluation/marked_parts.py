@@ -37,7 +37,9 @@ def other_masks(sample: Sample, objects: Sequence[AnnotatedObject], record: Imag
 
 
 def _crop_mask(mask: Mask, record: ImageInput) -> Mask:
-    """Crop and resize a mask of the original picture as the picture was for the model; each pixel takes the value of the nearest."""
+    """Return ``mask``, of the original picture, cropped and resized as the picture was for the model, by its ``record``; each pixel takes
+    the value of the nearest.
+    """
     picture = Image.fromarray(mask).crop(record.crop).resize(record.seen, Image.Resampling.NEAREST)
     return np.array(picture)
 

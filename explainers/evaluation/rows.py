@@ -189,7 +189,7 @@ class RowFile:
         write_whole(self.folder / name, gather)
 
     def read(self) -> list[dict[str, Any]]:
-        """Read all rows that are there, in the order of the inputs.
+        """Return all rows in the file, in the order of the inputs.
 
         Their ``scores`` are arrays, which take an eighth of the memory of a list: they are most of a run, and few of them are ever looked
         at.
@@ -197,7 +197,7 @@ class RowFile:
         return self._read(self.folder / ROWS, self.schema)
 
     def read_costs(self) -> list[dict[str, Any]]:
-        """Read the cost of each row's map, in the same order; empty if an earlier version wrote the run."""
+        """Return the cost of each row's map, in the order of the rows; empty if an earlier version wrote the run."""
         path = self.folder / COSTS
         return [] if self.complete and not path.is_file() else self._read(path, _schema_of_costs())
 

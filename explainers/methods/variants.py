@@ -91,7 +91,7 @@ class MethodCounts(Record):
 
 
 def count_methods(variants: Iterable[Variant]) -> MethodCounts:
-    """Count the methods that these variants belong to."""
+    """Return how many methods these ``variants`` belong to, as :class:`MethodCounts`."""
     possible = [variant for variant in variants if variant.reason is None]
     listed = sum(variant.rule is None or variant.rule in METHODS[variant.method_name].rules for variant in possible)
     names = {variant.method_name for variant in possible}

@@ -112,7 +112,7 @@ class Model:
         return f"<Model {self.name}: {self.kind}{classes}, {len(self.blocks)} blocks on {self.device}>"
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Model:
-        """Copy the module, and make a model of the copy whose blocks and other parts are those of the copy."""
+        """Copy the module, and return a model of the copy whose blocks and other parts are those of the copy."""
         return self.rebuild(**copy.deepcopy({"module": self.module, **self.made_with}, memo))
 
     def rebuild(self, **changes: Any) -> Model:

@@ -80,7 +80,7 @@ def _wanted_of(value: object) -> str:
 
 
 def move_tensors(tensors: Mapping[str, Tensor], module: nn.Module) -> dict[str, Tensor]:
-    """Move ``tensors`` to the module's device, and pixel values to its floating-point type."""
+    """Return ``tensors`` moved to the device of ``module``, and pixel values converted to its floating-point type."""
     wrong = [name for name, tensor in tensors.items() if not isinstance(tensor, Tensor)]
     if wrong:
         raise ExplainerError(f"{', '.join(map(str, wrong))}: send torch tensors, such as torch.as_tensor(x)")

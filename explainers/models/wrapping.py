@@ -265,7 +265,7 @@ def _find_text_layout(
 
 
 def _of_other_words(sample: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Make a sample text in which one word is repeated, followed by the last token of the sample's first text."""
+    """Return the tensors of a sample text in which one word is repeated, followed by the last token of the first text in ``sample``."""
     first = {name: tensor[:1] for name, tensor in sample.items()}
     ids = first["input_ids"]
     return {**first, "input_ids": torch.where(ids == ids[:, -1:], ids, ids[:, :1])}

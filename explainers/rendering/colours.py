@@ -98,7 +98,9 @@ def normalise(scores: ArrayLike, ends: Ends, signed: bool) -> NDArray[np.float64
 
 
 def colours(values: NDArray[np.float64], signed: bool) -> NDArray[np.float64]:
-    """Convert normalised values to red, green and blue (0..255) and opacity (0..1), (..., 4). Values near 0 are transparent."""
+    """Convert normalised scores, ``values`` (...), to red, green and blue (0..255) and opacity (0..1), (..., 4). They lie between 0 and 1,
+    or between -1 and 1 if ``signed``; those near 0 are transparent.
+    """
     if not signed:
         return np.concatenate([_along(strength(), values), 0.12 + 0.88 * values[..., None] ** 0.7], -1)
     size = np.abs(values)

@@ -332,8 +332,8 @@ def _pipeline(session: Session, source: Image.Image | str) -> Outcome:
 
 
 def _gradient(session: Session, plain: _Plain) -> Outcome:
-    """Compare the ordinary gradient of a recorded pass, at the pixels or at the embedded tokens, with torch's gradient through the plain
-    module. Return the outcome, and what differs or why nothing was compared.
+    """Compare the ordinary gradient of the recorded pass of ``session``, at the pixels or at the embedded tokens, with torch's gradient
+    through the plain module, in ``plain``. Return the outcome, and what differs or why nothing was compared.
     """
     if plain.gradient is None:
         return "not asked", plain.reason

@@ -38,7 +38,7 @@ PAIRS: tuple[tuple[str, str], ...] = tuple(itertools.combinations(KINDS, 2))
 
 @cache
 def classes() -> list[dict[str, Any]]:
-    """Read ImageNet's classes in the order of the teacher's logits: ``label``, ``synonyms``, ``groups``, ``wnid`` of each."""
+    """Return ImageNet's classes in the order of the teacher's logits: ``label``, ``synonyms``, ``groups``, ``wnid`` of each."""
     rows: list[dict[str, Any]] = json.loads(resources.files("explainers.embedded").joinpath("labels", "imagenet.json").read_text("utf-8"))
     return rows
 
@@ -114,5 +114,5 @@ def scene_truth(scene: Scene) -> Tensor:
 
 
 def split_evenly(true: Tensor) -> Tensor:
-    """Divide a row of truths by their number, so that it sums to 1; all 0 where nothing is true."""
+    """Return ``true``, a row of truths (1 or 0), divided by their number, so that it sums to 1; all 0 where nothing is true."""
     return true / true.sum().clamp(min=1)

@@ -140,7 +140,7 @@ def _curve(rng: np.random.Generator, box: Box) -> list[tuple[float, float]]:
 
 
 def _to_unit_range(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Shift and stretch values so that they run from 0 to 1."""
+    """Return ``values`` shifted and stretched so that they run from 0 to 1."""
     stretched: NDArray[np.float64] = (values - values.min()) / (np.ptp(values) + 1e-9)
     return stretched
 

@@ -58,7 +58,7 @@ def missing_reason(data: Path | None, folder: str = SINGLE_FOLDER) -> str | None
 
 
 def read_photos(data: Path, most: int | None = None) -> LabelledPhotos:
-    """Read the photos of ``imagen_test``, or a random ``most`` of them, always the same."""
+    """Return the photos of ``imagen_test`` in the folder ``data``, with their labels, or a random ``most`` of them, always the same."""
     paths = sorted((data / SINGLE_FOLDER).glob("*.jpg"))
     if most is not None and most < len(paths):
         paths = [paths[i] for i in sorted(np.random.default_rng(SEED).choice(len(paths), most, replace=False))]

@@ -81,7 +81,8 @@ class Inputs:
 
 
 def photo_inputs(model: Model, data: Path, photos: int, pairs: int, mosaics: int) -> Inputs:
-    """Read photos of ``imagen_test``, and compose two or four of them side by side.
+    """Return as inputs ``photos`` photos of ``imagen_test`` in the folder ``data``, ``pairs`` pictures of two photos side by side, and
+    ``mosaics`` of four.
 
     The class of a photo is the likeliest of its right classes by the model's answer to the photo alone. Raises ExplainerError for a
     model of other classes than ImageNet's.

@@ -75,7 +75,7 @@ def answers(score: Score, images: Tensor, kept: Tensor | None = None, batch: int
 
 
 def random_half(number: int, patches: int, seed: int) -> Tensor:
-    """Choose a random half of the patches of each picture, indices (number, patches // 2)."""
+    """Return the indices of a random half of the ``patches`` of each of ``number`` pictures, (number, patches // 2)."""
     return torch.from_numpy(np.random.default_rng(seed).random((number, patches))).argsort(1)[:, : patches // 2]
 
 

@@ -47,7 +47,7 @@ def skip_line_breaks(tokenizer: Tokenizer) -> Tokenizer:
 
 
 def word_frequencies(texts: Iterable[str], tokenizer: Tokenizer) -> Counter[str]:
-    """Count how often each word occurs in the texts, words being what the tokenizer splits into pieces."""
+    """Return how often each word occurs in ``texts``, words being what the ``tokenizer`` splits into pieces."""
     counts: Counter[str] = Counter()
     for text in texts:
         normalised = tokenizer.normalizer.normalize_str(text)

@@ -52,7 +52,9 @@ def load_trained(model: nn.Module, path: Path) -> None:
 
 
 def efficientnet(size: int = 0, stride: int = 32) -> nn.Module:
-    """Load EfficientNet-Lite with ImageNet's weights, ready to answer; with ``stride`` 16 its last stages are dilated."""
+    """Return EfficientNet-Lite of this ``size`` (such as 0) with ImageNet's weights, ready to answer; with ``stride`` 16 its last stages
+    are dilated.
+    """
     model: nn.Module = timm.create_model(f"tf_efficientnet_lite{size}", output_stride=stride).eval()
     load_trained(model, weights_file(size))
     return model

@@ -106,7 +106,7 @@ def create(architecture: str, labels: Sequence[str], model_args: dict[str, Any])
 
 
 def load(folder: Path) -> VisionTransformer:
-    """Load a trained classifier from its folder, ready to answer."""
+    """Return the trained classifier in ``folder``, ready to answer."""
     model = timm.create_model(f"local-dir:{folder}", pretrained=True).eval()
     assert isinstance(model, VisionTransformer)
     return model

@@ -103,7 +103,7 @@ def sample_folders() -> list[Path]:
 
 
 def read_samples(folders: Iterable[Path]) -> dict[str, SampleInput]:
-    """Read the samples in each folder's ``index.json``, in order: id -> sample. Raises ValueError if an id occurs twice."""
+    """Return the samples in the ``index.json`` of each of ``folders``, in order: id -> sample. Raises ValueError if an id occurs twice."""
     samples: dict[str, SampleInput] = {}
     for folder in folders:
         for entry in json.loads((folder / "index.json").read_text(encoding="utf-8"))["samples"]:

@@ -82,8 +82,8 @@ def _neighbour(part: Part, parts: Collection[Part]) -> list[Part]:
 
 
 def measure_parts(losses: PartLosses, parts: Sequence[Part], inputs: int) -> PartsFinding:
-    """Measure how much the loss rises without each of ``parts``, without all attention, without all MLPs and without all parts, as a
-    finding.
+    """Measure how much the loss rises without each of ``parts``, without all attention, without all MLPs and without all parts; return the
+    finding. ``losses`` holds the losses of a model with parts replaced, on a number of ``inputs``.
     """
     rises = {part: losses.rise([part]) for part in parts}
     kinds = {kind: [part for part in parts if part.kind == kind] for kind in ("attention", "mlp")}
@@ -122,7 +122,9 @@ def head_similarities(attention: Tensor) -> float:
 
 
 def measure_heads(attentions: Sequence[Sequence[Tensor]]) -> HeadsFinding:
-    """Measure how alike the heads of each block are, from the attention weights (H, S, S) of every block for each input."""
+    """Measure how alike the heads of each block are, from the attention weights (H, S, S) of every block for each input; return the
+    finding.
+    """
     blocks = []
     for block, of_block in enumerate(zip(*attentions, strict=True)):
         heads = len(of_block[0])
@@ -154,7 +156,7 @@ def isolated_answers(asker: Asker, readers: Callable[[Batch], Tensor | None]) ->
 
 def measure_reading(stays: NDArray[np.bool_], answers: Sequence[Any], unit: str) -> ReadingFinding:
     """Measure in which share of inputs the answer ``stays`` the same when no patch or word reads another; ``answers`` are the intact
-    answers.
+    answers, ``unit`` is what the inputs are called. Returns the finding.
     """
     stay = Estimate.of_share(int(stays.sum()), len(stays))
     chance = max(Counter(answers).values()) / len(answers)
@@ -168,7 +170,9 @@ def median_agreement(maps: NDArray[np.float64]) -> float:
 
 
 def measure_agreement(methods: Sequence[str], medians: Sequence[float]) -> AgreementFinding:
-    """Measure how alike the maps of these methods are, from the median rank correlation of each input."""
+    """Measure how alike the maps of these ``methods`` are, from ``medians``, the median rank correlation for each input; return the
+    finding.
+    """
     correlation = Estimate.of(medians)
     if correlation.count < 2:
         return AgreementFinding("Agreement was not measured: the maps have one score throughout.", tuple(methods))

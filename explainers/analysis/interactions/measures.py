@@ -18,8 +18,8 @@ Value = Callable[[Tensor], Tensor]
 
 
 def extreme_sets(fit: Fit) -> tuple[Tensor, Tensor]:
-    """Find greedily, for each size n to 0, the sets of players for which a fit predicts the smallest and the largest value; each result
-    is bool (n + 1, n).
+    """Find greedily, for each size n to 0, the sets of players for which ``fit`` predicts the smallest and the largest value; return both,
+    each bool (n + 1, n).
     """
     players = len(fit.first)
     sets = torch.cat([_grow(fit, largest=True), _grow(fit, largest=False)])  # (2 n, n, n): start, size less 1, member

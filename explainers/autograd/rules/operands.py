@@ -200,7 +200,7 @@ class LinearMapOperand:
         return self.added if self.bias is None else self.bias
 
     def pull(self, signal: Tensor) -> Tensor:
-        """Multiply the signal by the transposed weight."""
+        """Return ``signal``, at the output of the map, multiplied by the transposed weight: the signal at its input."""
         if self.maps_rows and not self.differentiable:
             return backward_on_nonzero_rows(lambda rows: self.backward(rows, self.weight), signal)
         return self.backward(signal, self.weight)

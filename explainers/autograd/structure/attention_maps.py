@@ -45,7 +45,7 @@ class AttentionMap:
 
 
 def as_recorded(weights: Tensor) -> AttentionMap:
-    """Make the attention map of a recorded tensor of weights (B, H, S, S)."""
+    """Return the :class:`AttentionMap` of ``weights`` (B, H, S, S), a tensor that was recorded as a map already and is read unchanged."""
     return AttentionMap((weights,), lambda values, what: values[0])
 
 
@@ -379,7 +379,7 @@ def _map_of(stage: list[_Part]) -> AttentionMap:
 
 
 def _times_covered(part: _Part) -> Tensor:
-    """Count the queries of each token in each head of a part, (B, H, S)."""
+    """Return how many queries each token has in each head of ``part``, (B, H, S)."""
     counts = torch.zeros(*part.leads.shape, part.tokens + 1, dtype=torch.long, device=part.rows.device)
     counts.scatter_add_(2, part.rows, torch.ones_like(part.rows))
     return counts[..., :-1]

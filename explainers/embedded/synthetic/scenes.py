@@ -127,8 +127,8 @@ def background(name: str, seed: int, size: int, colours: Sequence[Sequence[int]]
 
 
 def compose(rng: np.random.Generator, kinds: Sequence[str] | None = None, count: int | None = None) -> Composition:
-    """Choose a random composition of one object of each of ``kinds``, back to front, or of ``count`` objects of different random kinds.
-    Raises ValueError for an unknown kind and for too many objects.
+    """Return a random composition, drawn from ``rng``, of one object of each of ``kinds``, back to front, or of ``count`` objects of
+    different random kinds. Raises ValueError for an unknown kind and for too many objects.
     """
     if kinds is None:
         if count is None:

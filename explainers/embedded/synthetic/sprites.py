@@ -19,7 +19,7 @@ FONT_SIZE = 109  # the one size the font's bitmaps exist in
 
 @cache
 def kinds() -> dict[str, dict[str, Any]]:
-    """Read the table of kinds (``explainers/embedded/sprites/kinds.toml``), in the order of the models' classes."""
+    """Return the table of kinds in ``explainers/embedded/sprites/kinds.toml``, by name, in the order of the models' classes."""
     return tomllib.loads(resources.files("explainers.embedded").joinpath("sprites/kinds.toml").read_text("utf-8"))
 
 

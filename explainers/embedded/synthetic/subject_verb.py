@@ -27,7 +27,7 @@ RELATIVE_CLAUSE_SHARE = 0.35  # share of the nouns between that stand in a relat
 
 @cache
 def words() -> dict[str, Any]:
-    """Read the lists of words in ``subject_verb.toml``."""
+    """Return the lists of words in ``subject_verb.toml``, by name."""
     return tomllib.loads(resources.files("explainers.embedded").joinpath("synthetic/subject_verb.toml").read_text("utf-8"))
 
 

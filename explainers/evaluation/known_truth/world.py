@@ -100,7 +100,7 @@ class World:
 
 
 def read_world(folder: Path) -> World:
-    """Read the finished run in a folder.
+    """Return the world that the finished run in ``folder`` measured.
 
     Raises ExplainerError where it is not finished, and where it did not measure the truth of its kind.
     """

@@ -19,7 +19,7 @@ _INK = {"#000000": "currentColor"}  # the colour of the page's letters, by day a
 
 
 def draw_molecule(mol: Any) -> Drawing:
-    """Draw one of RDKit's molecules in two dimensions."""
+    """Draw ``mol``, one of RDKit's molecules, in two dimensions; return the drawing."""
     from rdkit.Chem.Draw import rdMolDraw2D
 
     drawer = rdMolDraw2D.MolDraw2DSVG(WIDTH, HEIGHT)

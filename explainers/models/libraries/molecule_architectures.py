@@ -18,7 +18,8 @@ MOLECULE_ARCHITECTURES: dict[str, Build] = {}
 
 
 def add_molecule_architecture(name: str) -> Callable[[_Build], _Build]:
-    """Declare an architecture: a module class, or a function that makes a module, called with the ``model_args`` of a config.json.
+    """Return a decorator that declares an architecture called ``name``: a module class, or a function that makes a module, called with the
+    ``model_args`` of a config.json.
 
     Raises ExplainerError for a name that is taken.
     """

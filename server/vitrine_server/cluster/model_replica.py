@@ -88,7 +88,9 @@ class ModelReplica:
     # --- requests ----------------------------------------------------------------------------------------------------------
 
     async def ask(self, name: str, request: ReplicaRequest) -> AsyncIterator[tuple[str, Any]]:
-        """Answer a request about a model, see :class:`vitrine_server.cluster.replicas.Replicas`."""
+        """Yield the answers to ``request``, about the model ``name``, as (kind, value): see
+        :class:`vitrine_server.cluster.replicas.Replicas`.
+        """
         match request:
             case FactsRequest():
                 yield "done", self._registry.use(await self.bring(name))

@@ -108,7 +108,7 @@ def application(settings: Settings, make_model_host: MakeModelHost = own_model_h
             return _Loaded(self, name)
 
         async def ask_here(self, request: ReplicaRequest) -> AsyncIterator[tuple[str, Any]]:
-            """Answer a request about the model to which the call is addressed, see :meth:`ModelReplica.ask`."""
+            """Yield the answers to ``request`` about the model to which the call is addressed, see :meth:`ModelReplica.ask`."""
             name = serve.get_multiplexed_model_id()
             try:
                 await self.model(name)
@@ -240,7 +240,7 @@ def reason_of(error: Exception) -> str:
 
 
 def _web(settings: Settings) -> FastAPI:
-    """Make the application of a web process, which answers requests, from the settings."""
+    """Return the application of a web process, which answers requests, from the ``settings``."""
     serve = _ray().serve
 
     def open_work(registry: ModelRegistry) -> tuple[SharedStore, RayWorker]:

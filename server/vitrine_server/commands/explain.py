@@ -141,7 +141,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def make_explanation(args: argparse.Namespace) -> tuple[Model, Explanation]:
-    """Open the model and make the explanation that the arguments of :func:`add_question` ask for."""
+    """Return the model and the explanation that the command line ``args``, see :func:`add_question`, asks for."""
     inputs = read_input(args)
     name = args.model or default_model(args.image is not None, args.prompt, args.molecule is not None)
     import explainers  # after the cheap checks: this imports torch
@@ -379,7 +379,9 @@ def map_rows(maps: Sequence[Attribution], frames: int | None = None) -> tuple[Se
 
 
 def strongest_patch(attribution: Attribution, frames: int | None = None) -> str:
-    """Describe the place of the largest score by row and column, counted from 1 at the top left; for a clip by frame, row and column."""
+    """Return a text with the place of the largest score in the map ``attribution``, by row and column, counted from 1 at the top left; for
+    a clip by frame, row and column.
+    """
     assert attribution.patches is not None
     rows, columns = attribution.patches
     row, column = divmod(int(attribution.scores[attribution.content].argmax()), columns)

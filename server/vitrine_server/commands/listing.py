@@ -197,7 +197,7 @@ def facts_of(method: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def about_option(option: dict[str, Any]) -> str:
-    """Describe an option of a method in one line: name, default, meaning, allowed values."""
+    """Return one line on ``option``, an option of a method: name, default, meaning, allowed values."""
     default = "" if option["default"] is None else f"={str(option['default']).lower() if option['kind'] == 'bool' else option['default']}"
     return f"{option['name']}{default}  {option['help']} ({option['allowed']})"
 

@@ -75,7 +75,7 @@ def _say(text: str, settings: Settings) -> None:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Open a listening socket on this host and port. Raises CommandError if the address cannot be used."""
+    """Return a listening socket on this ``host`` and ``port``. Raises CommandError if the address cannot be used."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family, backlog=2048)

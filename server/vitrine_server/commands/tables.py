@@ -93,8 +93,8 @@ def run(args: argparse.Namespace) -> None:
 
 
 def reports_of(folders: Sequence[Path]) -> list[NamedReport]:
-    """Read the reports of the runs in these folders, each once. Raises CommandError for a folder without any, ExplainerError for a damaged
-    one.
+    """Return the reports of the runs in these ``folders``, each once, with names. Raises CommandError for a folder without any,
+    ExplainerError for a damaged one.
     """
     import json
 

@@ -161,5 +161,5 @@ def _without_port(host: str) -> str:
 
 
 def _without_default_port(host: str) -> str:
-    """Remove the default port (80 or 443) from a host."""
+    """Return ``host`` without the default port (80 or 443), if it ends in one."""
     return next((host.removesuffix(port) for port in _USUAL_PORTS if host.endswith(port)), host)

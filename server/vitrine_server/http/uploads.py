@@ -112,7 +112,9 @@ def is_packed(data: bytes) -> bool:
 
 
 def pack_files(files: Sequence[bytes]) -> bytes:
-    """Pack several files into one uncompressed zip, since an explanation keeps one upload; equal files give equal zips."""
+    """Pack several ``files`` into one uncompressed zip, and return its bytes, since an explanation keeps one upload; equal files give equal
+    zips.
+    """
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
         for place, file in enumerate(files):

@@ -74,7 +74,7 @@ class OwnModels:
         shutil.rmtree(self._home, ignore_errors=True)
 
     def begin(self, visitor: Visitor) -> Upload:
-        """Create a new upload for a visitor. Raises Problem 429 if too many uploads are under way."""
+        """Create a new upload for ``visitor`` and return it. Raises Problem 429 if too many uploads are under way."""
         with self._lock:
             for upload in [u for u in self._uploads.values() if not u.is_open and time.monotonic() - u.begun > _OLD]:
                 self._remove(upload)

@@ -55,7 +55,7 @@ def source_from_json(document: Mapping[str, Any]) -> DataSource:
 
 
 def without_paths(problem: ExplainerError, *folders: Path | None) -> ExplainerError:
-    """Remove these folders from the message of an error, since visitors read it over the network."""
+    """Return ``problem`` with these ``folders`` removed from its message, since visitors read it over the network."""
     text = str(problem)
     for folder in folders:
         if folder is not None:
