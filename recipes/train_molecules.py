@@ -92,7 +92,9 @@ def batches(examples: Sequence[Example], seed: int, first: int) -> Iterator[tupl
 
 
 def train_model(examples: Sequence[Example], *, epochs: int, seed: int, checkpoint: Path, resume: bool) -> GraphTransformer:
-    """Train a new model for ``epochs`` epochs on the molecules ``examples`` and return it; it goes on from ``checkpoint`` with ``resume``."""
+    """Train a new model for ``epochs`` epochs on the molecules ``examples`` and return it; it goes on from
+    ``checkpoint`` with ``resume``.
+    """
     torch.manual_seed(seed)
     model = GraphTransformer(**SHAPE, dropout=DROPOUT)
     steps = epochs * -(-len(examples) // BATCH)

@@ -215,7 +215,9 @@ class OwnCode:
     # --- what runs ----------------------------------------------------------------------------------------------------
 
     def run(self, operator: type[Operator], *arguments: Any, role: Role | None = None) -> Tensor:
-        """Apply an operator to its arguments and return its output, as a node on the list."""
+        """Apply ``operator`` to its ``arguments``, append it with its ``role`` as a node to the list of recorded operators, and return the
+        output tensor.
+        """
         is_path, place = tuple(self.active(a) for a in arguments), Place()
         out = replay(operator, arguments, is_path, place, self)
         tensors = [(a, path) for a, path in zip(arguments, is_path, strict=True) if isinstance(a, Tensor)]

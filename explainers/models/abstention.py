@@ -56,7 +56,8 @@ class Evidence:
     calibration  the calibration of the probabilities, with its thresholds
     labels       names of the classes
     text         the text or the prompt that was read; None for other inputs
-    unknown_id   the tokenizer's unknown token; ids the token ids (S,) of ``text``
+    ids          the token ids (S,) of ``text``
+    unknown_id   the id of the tokenizer's unknown token; None if it has none
     cosine       cosine of the embeddings of an image and a prompt
     patch_cosine mean cosine of the prompt with the tenth of the patches that is most like it
     similarity   similarity of a molecule to the nearest one of the training data; None if these are unknown
@@ -133,7 +134,7 @@ def share_unknown(evidence: Evidence) -> float:
 
 
 def strange_words(evidence: Evidence) -> float:
-    """Return how strongly the words of the input suggest another language than English:
+    """Return how strongly the words of the text in ``evidence`` suggest another language than English, from -1 to 1: see
     `explainers.models.inputs.languages.strange_words`.
     """
     return languages.strange_words(_text(evidence))

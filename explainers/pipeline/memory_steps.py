@@ -25,10 +25,12 @@ ExplainPart = Callable[[int, int, bool], None]
 
 
 def explain_in_steps(model: Model, tensors: Mapping[str, Tensor], count: int, explain_part: ExplainPart) -> None:
-    """Call ``explain_part`` for all of ``count`` inputs, in parts that fit into memory, and again for those whose memory ran out.
+    """Explain all of ``count`` inputs of ``model``, the samples of ``tensors``, by calls ``explain_part(first, number, recomputed)`` for
+    parts that fit into memory. Returns None.
 
-    ``tensors`` are those of the inputs. Raises MemoryShortageError, with the bytes that are needed and free, where one input does not
-    fit in any way.
+    ``first`` and ``number`` are the part of the inputs, and ``recomputed`` is true if the activations of the model's blocks shall be
+    computed again on the way back, to save memory. A part whose memory ran out is explained again in smaller parts, at last with
+    ``recomputed``. Raises MemoryShortageError, with the bytes that are needed and free, where one input does not fit in any way.
     """
     recomputed = False
 

@@ -217,7 +217,9 @@ def _is_over_channels(pull: Pull, output: Tensor, labels: Tensor, context: Tenso
 
 
 def _sum_after(nodes: Nodes, product: Product, block: Block) -> Tensor | None:
-    """Return the residual stream after the first sum of two paths in ``block`` that uses the output of ``product``; None if there is none."""
+    """Return the residual stream after the first sum of two paths in ``block`` that uses the output of ``product``;
+    None if there is none.
+    """
     for node in nodes.nodes_in(block):
         is_sum = node.operator is Add and len(node.paths) == 2 and node.shape == block.stream == block.input.shape
         if is_sum and any(each is product.node for each in ancestors([node], [block.start], is_product)):

@@ -77,7 +77,9 @@ class OffsetTokenizer:
     def _places(
         self, ids: Sequence[int], is_special: Sequence[int], texts: tuple[str, str | None]
     ) -> tuple[list[Span], list[int | None], list[int | None]]:
-        """Return, for each token of ``ids``, the characters that it stands for, its word and its text, for one text or a pair, ``texts``."""
+        """Return, for each token of ``ids``, the characters that it stands for, its word and its text, for one text or
+        a pair, ``texts``.
+        """
         pieces = self.slow.convert_ids_to_tokens(ids)
         parts = _parts_of(is_special, texts[1] is not None)
         offsets: list[Span] = [(0, 0)] * len(pieces)

@@ -52,7 +52,9 @@ class Worker(Scheduler):
 
     @property
     def healthy(self) -> bool:
-        """True if every runner makes progress."""
+        """Return True if every runner, a thread that runs models, is alive, and its host either sent a sign of life
+        lately or can be ended.
+        """
         return all(runner.healthy for runner in self.runners)
 
     @property
