@@ -164,7 +164,7 @@ class Folder:
         return rows
 
     def table(self, path: Path, columns: tuple[str, ...], delimiter: str = ",") -> Iterator[dict[str, str]]:
-        """Yield the rows of the table in the file ``path``, whose cells are parted by ``delimiter``, with a heading that has these
+        """Yield the rows of the table in the file ``path``, whose cells are separated by ``delimiter``, with a heading that has these
         ``columns``, each as a dict.
         """
         rest_key = "what is beyond the columns"
