@@ -68,7 +68,9 @@ def plugin_sources() -> list[Path]:
 
 
 def _source(module: str) -> Path | None:
-    """Return the file of a module; None if there is none, which :func:`load_group` reports when it is needed."""
+    """Return the path of the file of the module called ``module``; None if there is none, which :func:`load_group` reports when it is
+    needed.
+    """
     try:
         spec = find_spec(module)
     except ModuleNotFoundError:

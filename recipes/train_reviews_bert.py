@@ -80,7 +80,9 @@ MOST_MASKED = 0.5  # the share of words masked is this times u to the fourth pow
 
 
 def encoder_folder(folder: Path | None) -> Path:
-    """Return the folder of the pretrained encoder: the one given, else the one inside the installed package."""
+    """Return the folder of the pretrained encoder: ``folder``, or if that is None the one inside the installed package. Raises
+    FileNotFoundError if it is not installed.
+    """
     if folder is not None:
         return folder
     package = importlib.util.find_spec(ENCODER_PACKAGE)

@@ -26,7 +26,7 @@ _HUES = ("#8a3ffc", "#007d79", "#b28600", "#d12771", "#0f62fe", "#6f6f6f", "#24a
 
 
 def page_of(report: dict[str, Any], examples: dict[str, Any] | None) -> str:
-    """Return the HTML page of a report, with its examples where it has any."""
+    """Return the HTML page of ``report``, the JSON of a finished run, with its ``examples`` if it has any."""
     plan, metrics = report["plan"], report["metrics"]
     first = rank_methods(report, metrics[0])
     templates = Environment(loader=FileSystemLoader(Path(__file__).parent), autoescape=True, trim_blocks=True, lstrip_blocks=True)

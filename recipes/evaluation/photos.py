@@ -100,7 +100,7 @@ class PhotoAnswers:
     truth: Tensor
 
     def right(self, among: int = 1) -> Tensor:
-        """Return whether a right class is among the likeliest ``among``, bool (N,)."""
+        """Return for each photo whether a right class is among the ``among`` likeliest classes, bool (N,)."""
         return self.truth.gather(1, self.logits.topk(among).indices).any(1)
 
     def share(self, among: int = 1) -> float:

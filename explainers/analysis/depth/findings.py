@@ -76,7 +76,9 @@ class PartLosses:
 
 
 def _neighbour(part: Part, parts: Collection[Part]) -> list[Part]:
-    """Return the part of the same kind in the nearest block, the one before if there is one; an empty list where there is none."""
+    """Return a list with the one of ``parts`` that is of the same kind as ``part`` and in the nearest other block, the one before if there
+    is one; an empty list where there is none.
+    """
     others = [other for other in parts if other.kind == part.kind and other.block != part.block]
     return [min(others, key=lambda other: (abs(other.block - part.block), other.block))] if others else []
 

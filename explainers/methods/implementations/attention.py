@@ -35,8 +35,8 @@ def product(identity: Tensor, matrices: Sequence[Tensor], start_layer: int = 0) 
 
 
 def drop_class_token(trace: Trace, scores: Tensor) -> Tensor:
-    """Return scores (B, S) with 0 at the classification token, as the published code for BERT has it; a word that the head reads keeps its
-    own.
+    """Return the ``scores`` (B, S) of a map with 0 at the classification token, as the published code for BERT has it; a word that the head
+    reads keeps its own.
     """
     token = trace.layout.class_token
     if token is None and trace.row == "class_token":

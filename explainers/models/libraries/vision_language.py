@@ -33,7 +33,8 @@ def refuse_packed_pictures(module: Any) -> None:
 
 
 def picture_tokens_of(module: Any, pixels: Tensor) -> int:
-    """Return the number of text tokens that stand for a picture (1, channels, height, width) in a vision-language model.
+    """Return the number of text tokens that stand for a picture, ``pixels`` (1, channels, height, width), in a vision-language model,
+    ``module``.
 
     Raises ExplainerError if its vision tower takes more than pixels.
     """

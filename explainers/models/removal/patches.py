@@ -175,8 +175,8 @@ def _picker(model: Model, index: Tensor, prefix: int, count: int, after: int) ->
 
 
 def _drops(whole: Tensor, backwards: Callable[[], Tensor], half: Callable[[], Tensor]) -> bool:
-    """Return whether patches may be removed: the answer to tokens in reverse order (``backwards``) equals ``whole``, and ``half`` of the
-    tokens still give an answer.
+    """Return whether patches may be removed from a model's input: its answer to the tokens in reverse order, which ``backwards()`` returns,
+    equals the logits ``whole``, and half of the tokens, in ``half()``, still give an answer.
     """
     try:
         after = backwards()

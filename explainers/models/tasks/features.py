@@ -58,7 +58,9 @@ class Features(Task):
         return cls(module, library) if bare or (hidden and tensor_of(output, "logits") is None) else None
 
     def raw_forward(self, forward: RawForward) -> RawForward:
-        """Return a forward pass that returns the hidden states; timm's models have a method for that."""
+        """Return a forward pass, made of the module's own ``forward``, that returns the hidden states; timm's models have a method for
+        that.
+        """
         if self._embedding is not None:
             return lambda tensors: {**forward(tensors), MASK: tensors.get(MASK, torch.ones_like(tensors["input_ids"]))}
         if self._library != "timm":
@@ -161,7 +163,9 @@ class Features(Task):
         return Place(f"patch:{first},{column}", f"patch in row {first + 1}, column {column + 1}", (token, token), (first, column))
 
     def reading(self, place: Place, task_input: TaskInput) -> Reading:
-        """Return a reading of a place: a cosine with a constant vector, projections, or the features themselves."""
+        """Return a :class:`Reading` of ``place`` for the input ``task_input``, which says how to read the explained numbers from the
+        backbone's output: a cosine with a constant vector, projections, or the features themselves.
+        """
         read_class_token = 0 if self._class_token and self._reads_class_token(task_input.output) else None
         if place.at == "features":
             width = self.pooled_features(task_input.output).shape[-1]

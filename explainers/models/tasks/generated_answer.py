@@ -96,8 +96,8 @@ class GeneratedAnswer(VocabularyTask):
         return replace(prepared, tensors=tensors, inputs=(replace(record, tokens=(*record.tokens, *tokens), answer=text),))
 
     def _read(self, ids: Sequence[int]) -> tuple[str, list[Token]]:
-        """Decode the ids of an answer to its text and its tokens. The characters of a token are those by which it lengthens the text of the
-        tokens before it.
+        """Return the text and the tokens of an answer, decoded from its token ids ``ids``. The characters of a token are those by which it
+        lengthens the text of the tokens before it.
         """
         if self.tokenizer is None:
             written = [str(index) for index in ids]
@@ -185,8 +185,9 @@ class GeneratedAnswer(VocabularyTask):
         return next((known for known in places if known.tokens == place.tokens), place)
 
     def reading(self, place: Place, task_input: TaskInput) -> Reading:
-        """Return how to read the explained numbers at a place: the logits of the vocabulary before one token; for several tokens the sum of
-        their own logits; for ``words`` that sum for each word.
+        """Return a :class:`Reading`, how to read from the model's output the explained numbers at ``place`` in the prompt and answer of
+        ``task_input``: the logits of the vocabulary before one token; for several tokens the sum of their own logits; for ``words`` that
+        sum for each word.
         """
         assert place.tokens is not None
         stop, (first, last) = self._answer(task_input).stop, place.tokens

@@ -85,7 +85,9 @@ class MaskedWord(VocabularyTask):
         return super().find("mask" if at.strip() == "mask#1" else at, task_input, places)
 
     def reading(self, place: Place, task_input: TaskInput) -> Reading:
-        """Return a reading of a place: the logits of the vocabulary at the mask."""
+        """Return a :class:`Reading` of ``place``, a mask in the text ``task_input``, which says how to read the logits of the vocabulary at
+        the mask from the model's output.
+        """
         assert place.tokens is not None
         token = place.tokens[0]
         labels = self.labels(self.logits(task_input.output).shape[-1])

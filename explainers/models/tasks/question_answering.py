@@ -101,7 +101,9 @@ class QuestionAnswering(Task):
         return place
 
     def reading(self, place: Place, task_input: TaskInput) -> Reading:
-        """Return a reading of a place: the logits of the context's tokens, or the sum of the two logits of a span."""
+        """Return a :class:`Reading` of ``place`` in the text ``task_input``, which says how to read the explained numbers from the model's
+        output: the logits of the context's tokens, or the sum of the two logits of a span.
+        """
         record, context = task_input.record, self._context(task_input.record)
         assert isinstance(record, TextInput)
         start, end = (logits[0] for logits in self._ends(task_input.output))

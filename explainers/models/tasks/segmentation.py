@@ -97,7 +97,9 @@ class ImageSegmentation(Task):
         return Place(at, label, box=box, says=says, score=score)
 
     def reading(self, place: Place, task_input: TaskInput) -> Reading:
-        """Return a reading of a place: the mean logits of the pixels of a region."""
+        """Return a :class:`Reading` of ``place``, a region of the picture in ``task_input``, which says how to read the mean logits of the
+        region's pixels from the model's output.
+        """
         logits = logits_in(task_input.output)[0]
         if place.area is not None:
             inside = logits.argmax(0) == list(task_input.labels).index(place.says or "")

@@ -189,7 +189,7 @@ class Task(ABC):
 
     @abstractmethod
     def reading(self, place: Place, task_input: TaskInput) -> Reading:
-        """Return a reading of ``place``: a function from the module's output to the logits there."""
+        """Return a :class:`Reading` of ``place`` in the input ``task_input``: a function from the module's output to the logits there."""
 
 
 #: Every task by its name, in the order in which they are asked whether a module is theirs.
@@ -229,7 +229,7 @@ def task_of(module: nn.Module, library: Library, output: Any, name: str | None =
 
 
 def shapes_of(output: Any) -> str:
-    """Describe the shapes of the tensors in a module's output, in words."""
+    """Return a text with the shapes of the tensors in ``output``, the output of a module."""
     if isinstance(output, Tensor):
         return str(tuple(output.shape))
     named = output.items() if isinstance(output, Mapping) else enumerate(output) if isinstance(output, tuple | list) else ()

@@ -71,7 +71,9 @@ class TokenClassification(Task):
         return next((known for known in places if known.at == place.at), place)
 
     def reading(self, place: Place, task_input: TaskInput) -> Reading:
-        """Return a reading of a place: the logits of a word's first piece; for several words their mean."""
+        """Return a :class:`Reading` of ``place`` in the text ``task_input``, which says how to read the explained logits from the model's
+        output: those of a word's first piece; for several words their mean.
+        """
         assert place.tokens is not None
         assert isinstance(task_input.record, TextInput)
         first, last = place.tokens

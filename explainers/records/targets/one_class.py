@@ -36,7 +36,7 @@ class OneClass(Target):
         return logits.logit(self.name)
 
     def output_gradient(self, logits: NamedLogits) -> Tensor:
-        """Return the gradient (B, C) of the logit: 1 at the class."""
+        """Return the gradient (B, C) of the logit with respect to ``logits``: 1 at the class, 0 elsewhere."""
         return logits.shares(self.name)
 
     def probability(self, logits: NamedLogits) -> Tensor:

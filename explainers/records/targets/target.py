@@ -126,7 +126,9 @@ class Target(ABC):
         return gradient
 
     def account(self, logits: NamedLogits) -> Tensor:
-        """Return the number (B,) that the terms of a full account add up to: the sum of each logit times its output gradient."""
+        """Return, from ``logits``, the number (B,) that the terms of a full account add up to: the sum of each logit times its output
+        gradient.
+        """
         return (self.output_gradient(logits) * logits.logits).sum(-1)
 
     def logit(self, logits: NamedLogits) -> Tensor:
@@ -184,7 +186,7 @@ class ClassSet(Target):
         return (self,)
 
     def value(self, logits: NamedLogits) -> Tensor:
-        """Return the log-sum-exp (B,) of the logits of the classes."""
+        """Return the log-sum-exp (B,) of the logits of the classes, from the ``logits`` of a batch."""
         return logits.logit(self)
 
     def output_gradient(self, logits: NamedLogits) -> Tensor:

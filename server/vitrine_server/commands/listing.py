@@ -118,7 +118,7 @@ def methods_markdown() -> str:
 
 
 def sheets(methods: Sequence[dict[str, Any]]) -> str:
-    """Format everything that is known about each method as text, as wide as the terminal."""
+    """Return everything that is known about each of ``methods`` as text, as wide as the terminal."""
     width = min(TEXT_WIDTH, shutil.get_terminal_size().columns)
     return "\n\n".join("\n".join(sheet(method, width)) for method in methods)
 

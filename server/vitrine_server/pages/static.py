@@ -154,7 +154,9 @@ class _File:
         return gzip.compress(self.content, mtime=0)
 
     def answer(self, media_type: str, is_packed: bool) -> Response:
-        """Make the response to a browser: compressed if ``is_packed`` says that it accepts that, and if it is smaller."""
+        """Return the response that sends this file, of the type ``media_type``, to a browser: compressed if ``is_packed`` says that it
+        accepts that, and if it is smaller.
+        """
         headers = {"Cache-Control": FOREVER}
         content = self.content
         if media_type.startswith("text/") or media_type in _PACKED:

@@ -37,8 +37,8 @@ class Branches(StreamsInColumns):
 
     @classmethod
     def find(cls, call: BlockCall) -> Branches | None:
-        """Read the layout of a block's tokens from one recorded call; None if the block has not several branches. Tokens before the patches
-        are the same in all samples.
+        """Return how a block's tokens lie, as one recorded ``call`` of the block shows; None if it has not several branches. Tokens before
+        the patches are the same in all samples.
         """
         lists = [call.args[0] if call.args else None, call.output]
         if not all(isinstance(value, (tuple, list)) and len(value) > 1 for value in lists):

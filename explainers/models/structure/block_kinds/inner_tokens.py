@@ -44,7 +44,7 @@ class InnerTokens(SeveralStreams):
 
     @classmethod
     def find(cls, call: BlockCall) -> InnerTokens | None:
-        """Read the layout of a block's tokens from one recorded call; None if the block has no tokens inside patches."""
+        """Return how a block's tokens lie, as one recorded ``call`` of the block shows; None if it has no tokens inside patches."""
         shapes, batch = [tensor.shape for tensor in call.inputs[:2]], call.batch
         if len(shapes) < 2 or shapes != [tensor.shape for tensor in call.outputs[:2]] or any(len(shape) != 3 for shape in shapes):
             return None

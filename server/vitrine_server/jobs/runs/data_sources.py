@@ -104,7 +104,9 @@ class DataCatalogue:
         return next((source for source in self.listed() if source.name == name), None) or self.find_sent(name)
 
     def opened(self, source: DataSource) -> Dataset:
-        """Open the data set of a source, or return the one that is open already. Raises ExplainerError if it cannot be read."""
+        """Return the opened data set of ``source``; one that is open already is not opened again. Raises ExplainerError if it cannot be
+        read.
+        """
         with self._lock:
             if source.name not in self._opened:
                 if source.is_sent:  # which come and go
