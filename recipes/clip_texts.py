@@ -98,8 +98,8 @@ def load_texts(folder: Path) -> Texts:
 
 
 def _read_banks(tower: BertModel, tokenizer: PreTrainedTokenizerFast) -> list[Tensor]:
-    """Return the tower's outputs for several prompts with each word for photos, and for several with each kind of object in scenes: two
-    tensors (words, wordings, width).
+    """Return the outputs of ``tower`` for several prompts with each word for photos, and for several with each kind of object in scenes:
+    two tensors (words, wordings, width).
     """
     rng = np.random.default_rng([0, 5])
     banks = []

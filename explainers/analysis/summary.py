@@ -290,8 +290,8 @@ def _mean(rows: Sequence[SummaryRow]) -> Tensor | None:
 
 
 def _stored_rows(path: Path, settings: dict[str, Any]) -> dict[str, SummaryRow]:
-    """Return the rows that a file holds of a summary with these settings; create the file if there is none. A line that was cut off while
-    it was written is dropped.
+    """Return, by the digest of their input, the rows that the file ``path`` holds of a summary with these ``settings``; create the file if
+    there is none. A line that was cut off while it was written is dropped.
     """
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)

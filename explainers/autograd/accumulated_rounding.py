@@ -49,7 +49,7 @@ class AccumulatedRounding:
 
 
 def accumulated_rounding_of(model: Model) -> AccumulatedRounding:
-    """Return the rounding that each sum and matrix product of a model accumulates.
+    """Return the rounding that each sum and matrix product of ``model`` accumulates.
 
     It is measured when first needed and cached as long as the module exists, for each device, dtype and explained side. Needs a device with
     float64.

@@ -39,7 +39,9 @@ def _is_top(answers: Tensor, classes: Tensor) -> Tensor:
 
 
 def _change(answers: Tensor, whole: Tensor, target: Tensor) -> Tensor:
-    """Return the fall of the class's probability from that in the whole input, (B, steps)."""
+    """Return the fall of the probability of the classes ``target`` from the answer to the whole input, ``whole`` (B, C), to each of
+    ``answers`` (B, steps, C): (B, steps).
+    """
     return class_answers(whole, target)[:, None] - class_answers(answers, target)
 
 
@@ -49,7 +51,9 @@ def mean_height(curves: Tensor) -> Tensor:
 
 
 def _log_odds(answers: Tensor, whole: Tensor, target: Tensor) -> Tensor:
-    """Return the mean over steps of the logarithm of the class's probability over that in the whole input, (B,)."""
+    """Return the mean over steps of the logarithm of the probability of the class ``target`` in ``answers`` (B, steps, C) over that in the
+    answer to the whole input, ``whole`` (B, C): (B,).
+    """
     before, after = class_answers(whole, target).clamp(min=SMALLEST), class_answers(answers, target).clamp(min=SMALLEST)
     return (after.log() - before.log()[:, None]).mean(1)
 

@@ -186,8 +186,8 @@ def monotonicity_deletion(deleted: Tensor, target: Tensor) -> Tensor:
 
 
 def _soft(soft: Tensor, whole: Tensor, target: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return three falls of the class's probability from that in the whole input, (B,) each: with elements kept by the map, with elements
-    removed by it, and with all set to zero.
+    """Return three falls of the probability of the class ``target`` from that in the answer ``whole``, (B,) each, from its probabilities
+    ``soft`` (B, 3): with elements kept by the map, with elements removed by it, and with all set to zero.
     """
     before = class_answers(whole, target)[:, None]
     kept, removed, nothing = (before - soft.double()).clamp(min=0).unbind(1)

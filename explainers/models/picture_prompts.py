@@ -48,8 +48,8 @@ class PicturePromptReader:
         return math.prod(self.grid)
 
     def read(self, prompt: PicturePrompt, device: torch.device, chat: bool = False) -> Prepared:
-        """Return the tensors of a picture and its prompt, with the tokenizer's chat template around them if ``chat`` is true. Raises
-        ExplainerError for more than one picture in the text.
+        """Return the tensors and the record of ``prompt``, a picture and its text, on ``device``, with the tokenizer's chat template around
+        them if ``chat`` is true. Raises ExplainerError for more than one picture in the text.
         """
         if self.recipe is None:
             raise ExplainerError("how this model's images are prepared is not known; pass preprocess= to wrap, or send tensors")

@@ -134,7 +134,9 @@ def corners(box: Sequence[float]) -> list[float]:
 
 
 def fill_outlines(size: tuple[int, int], shapes: Sequence[Sequence[float]]) -> NDArray[np.bool_]:
-    """Return which pixels some outlines enclose in a photo of ``size``, (SIDE, SIDE), scaled and cut as `crop_centre` does it."""
+    """Return which pixels the outlines ``shapes`` (x, y, x, y, ...) enclose in a photo of ``size`` (width, height), scaled and cut as
+    `crop_centre` does it: bool (SIDE, SIDE).
+    """
     canvas = Image.new("L", size)
     for shape in shapes:
         ImageDraw.Draw(canvas).polygon(list(shape), fill=255)

@@ -86,8 +86,8 @@ def compose(vit: VisionTransformer, teacher: Teacher, detectors: Detectors, name
 
 
 def spread_names(names: Tensor) -> Tensor:
-    """Return for each name (N, FEATURES) a direction of length 1 near it and far from the other names: (G + SPREAD_RIDGE)^-1 N with G = N
-    N^T.
+    """Return for each name, a row of ``names`` (N, FEATURES), a direction of length 1 near it and far from the other names: (G +
+    SPREAD_RIDGE)^-1 N with G = N N^T.
     """
     return F.normalize(torch.linalg.solve(names @ names.T + SPREAD_RIDGE * torch.eye(len(names)), names), dim=-1)
 

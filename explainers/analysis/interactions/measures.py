@@ -32,8 +32,8 @@ def extreme_sets(fit: Fit) -> tuple[Tensor, Tensor]:
 
 
 def _grow(fit: Fit, *, largest: bool) -> Tensor:
-    """Grow a set of players greedily from each player, by the value that a fit predicts; return bool (n, n, n): for each first player the
-    sets of 1 to n members.
+    """Grow a set of players greedily from each player, by the value that ``fit`` predicts, the ``largest`` or the smallest; return bool (n,
+    n, n): for each first player the sets of 1 to n members.
     """
     players = len(fit.first)
     members = torch.eye(players, dtype=torch.bool)

@@ -96,8 +96,8 @@ def class_attention(nodes: Nodes, is_alone: IsAlone) -> ClassAttention:
 
 
 def _stream_after(nodes: Nodes, block: Block, attention: Attention) -> Tensor | None:
-    """Return the residual stream of a block after an attention: the first sum in which the class token itself is added to the attention's
-    output; None if there is none.
+    """Return the residual stream of ``block``, a block of class attention, after its ``attention``: the first sum in which the class token
+    itself is added to the attention's output; None if there is none.
     """
     token = block.input[:, :1]
     for node in nodes.ran[attention.softmax.place : block.end]:

@@ -166,7 +166,7 @@ def _of_kind(metrics: Sequence[dict[str, Any]], kind: str, worlds: Sequence[str]
 
 def _of_controls(document: dict[str, Any], metrics: Sequence[dict[str, Any]], kind: str) -> list[str]:
     """Return sentences on where the ``metrics`` of a comparison (``document``) rank the controls in worlds of this ``kind`` of input, and
-    on which metrics are in doubt; none if no world has controls.
+    on which metrics are in doubt; an empty list if no world has controls.
     """
     compared = [metric for metric in metrics if metric["controls"]["kinds"].get(kind) is not None]
     alone = sum(world["kind"] == kind and world["marks_alone"] and bool(world["controls"]) for world in document["worlds"])

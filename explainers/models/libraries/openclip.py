@@ -29,7 +29,7 @@ _FIT = {"shortest": "cover", "longest": "contain", "squash": "squash"}
 
 
 def encodes(module: nn.Module) -> bool:
-    """Return whether the module has the interface of open_clip's models, which OpenAI's CLIP had first."""
+    """Return whether ``module`` has the interface of open_clip's models, which OpenAI's CLIP had first."""
     return hasattr(module, "encode_image") and hasattr(module, "encode_text") and hasattr(module, "logit_scale")
 
 
