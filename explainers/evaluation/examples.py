@@ -65,7 +65,9 @@ def _choose_cases(metric: Metric, rows: list[EvaluationRow], methods: list[str])
 
 
 def pack_scores(scores: Sequence[float]) -> str:
-    """Return the ``scores`` of a map encoded as a text in base64: each is divided by the largest magnitude and rounded to one of 127 steps."""
+    """Return the ``scores`` of a map encoded as a text in base64: each is divided by the largest magnitude and rounded
+    to one of 127 steps.
+    """
     values = np.asarray(scores, np.float64)
     largest = np.abs(values).max(initial=0.0)
     steps = np.round(values / largest * _STEPS) if largest > 0 else np.zeros_like(values)

@@ -279,7 +279,9 @@ def _number(value: float) -> float | None:
 
 
 def write_truth(folders: Iterable[Path], out: Path) -> dict[str, Any]:
-    """Read the finished runs in ``folders``, write the comparison of metrics with the truth into the folder ``out`` as JSON, and return it."""
+    """Read the finished runs in ``folders``, write the comparison of metrics with the truth into the folder ``out`` as
+    JSON, and return it.
+    """
     document = agreement_with_truth([read_world(folder) for folder in folders])
     out.mkdir(parents=True, exist_ok=True)
     write_json(out / FILE, document)
