@@ -4,7 +4,7 @@
 import { explanationPath, getJSON } from "../core/api.js";
 import { byId, el, unbroken } from "../core/dom.js";
 import { isMethod } from "../core/registry.js";
-import { targetInWords, spokenAll } from "../core/targets.js";
+import { isFound, targetInWords, spokenAll } from "../core/targets.js";
 import { withTerms } from "../help/terms.js";
 import { namingField } from "./naming.js";
 import { answerLine, askingLine, mainTarget, withoutNumbers } from "./overview.js";
@@ -99,7 +99,7 @@ export class Headline {
     say();
     const { label } = mainTarget(info.targets);
     const maps = received.filter(({ method, target }) => target === label && isMethod(registry.plate(method) ?? {}));
-    if (!isDone || maps.length < 2) return;
+    if (!isDone || maps.length < 2 || !isFound(mainTarget(info.targets))) return;
     const { sentence } = await getJSON(`${explanationPath(id)}/agreement?target=${encodeURIComponent(label)}`).catch(
       () => ({ sentence: "" }), // the maps stand there without it
     );

@@ -27,18 +27,11 @@ import { ToolStates } from "./toolstates.js";
 
 /**
  * @import { Sample } from "../core/schemas.js"
- * @import { ProblemFields, ScoreMap, Started, Subject, Variant, Wish } from "../core/types.js"
+ * @import { ProblemFields, ScoreMap, Started, Subject, Wish } from "../core/types.js"
  * @import { Input } from "../inputs/input.js"
  * @import { PlateSet } from "../plates/plate.js"
  * @import { ModelInfo, PageSteps, Question, TakenQuestion } from "./types.js"
  */
-
-/**
- * The methods of a model, by what was measured for so many prompts.
- * @param {ModelInfo} modelInfo
- * @param {number} count
- */
-const registryFor = ({ registry, together }, count) => (count > 1 && together) || registry;
 
 /** The frame of a page: its question, its answer and its plates. */
 export class Workbench {
@@ -287,10 +280,8 @@ export class Workbench {
     Object.assign(question, { modelInfo, model: modelInfo.model.name });
     await this.page.examine?.(modelInfo, input);
     const inputFields = await input.fields();
-    const registry = registryFor(modelInfo, targets.prompt?.length ?? 0);
+    const { registry } = modelInfo;
     const plates = registry.plates(methods.length ? methods : registry.usual);
-    /** @param {Variant} variant */
-    const comesFirst = (variant) => Boolean(this.page.comesFirst?.(variant, targets));
     const fields = {
       model: question.model,
       ...inputFields,
@@ -299,9 +290,7 @@ export class Workbench {
       at,
       reference,
       methods: methods.filter((spec) => registry.runs(spec)),
-      order: [...plates.filter(comesFirst), ...plates.filter((variant) => !comesFirst(variant))].map(
-        ({ spec }) => spec,
-      ),
+      order: plates.map(({ spec }) => spec),
     };
     await check(/** @type {any} */ (fields));
     return fields;
@@ -346,23 +335,8 @@ export class Workbench {
     this.plateSet.expect(shown, this.registry.isUsual(this.specs));
   }
 
-  /**
-   * Rank methods by what was measured for this number of prompts, and begin with the usual ones of these.
-   * @param {number} count
-   */
-  judge(count) {
-    if (!this.modelInfo) return;
-    const registry = registryFor(this.modelInfo, count);
-    if (registry === this.registry) return;
-    const isUsual = this.registry.isUsual(this.specs);
-    this.registry = registry;
-    this.chooser.setRegistry(registry);
-    this.expect(isUsual ? [] : this.specs);
-  }
-
   /** @param {Pick<Started, "targets" | "input" | "prompts">} info */
   suit(info) {
-    this.judge(info.targets?.length ?? 0); // none while the model has not answered
     const plateSet = this.page.plateSet?.(info) ?? this.plateSet;
     if (plateSet !== this.plateSet) this.moveTo(plateSet);
   }

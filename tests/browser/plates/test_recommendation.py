@@ -30,7 +30,7 @@ def test_somebody_new_finds_which_method_to_look_at_first_and_why(desk: Visit, w
     first = page.locator(".matrix .line:not(.head)").first
     expect(first.locator(".mark")).to_have_text("Recommended")
     expect(lead).to_contain_text(f"Look at {first.locator('h2').inner_text()} first.")
-    listed = desk.get(f"/api/methods?model={document['model']}")["together"]["standing"]
+    listed = desk.get(f"/api/methods?model={document['model']}")["standing"]
     best = listed["ranks"][first.get_attribute("data-row") or ""]
     for share in (best["value"], listed["random"]):
         expect(lead).to_contain_text(percent(share))
