@@ -20,8 +20,8 @@ from vitrine_server.run_reports import CONTROL, RunReport, read_run_reports
 RANKED_BY = ("srg", "own_object")
 #: The result of a method by each ranking metric, in plain words: ``{value}`` is its value in per cent, ``{random}`` that of a random map.
 SAYS = {
-    "srg": "hiding what it marks most lowers the answer by {value} points more than hiding what it marks least (random map: {random})",
-    "own_object": "of two things in a photo, it marks the one in the prompt in {value}\u2009% of cases (random map: {random}\u2009%)",
+    "srg": "the answer broke when what it marks was hidden, and held when the rest was",
+    "own_object": "it marked the one of two things that the prompt names in {value}\u2009% of cases (chance: {random}\u2009%)",
     "ap": "the strongest parts of its map lie on the thing",
 }
 #: For a ranking metric, a second one by which a method must also tie with the best, where the run has it: of two objects, a map that is

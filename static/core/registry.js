@@ -130,9 +130,17 @@ export class Registry {
      */
     this.rankOf = (spec) =>
       standing?.ranks[spec] ? { ...standing, ranks: null, ties, ...standing.ranks[spec] } : null;
-    const pairs = methods.flatMap((method) =>
-      method.pairs.map((pair) => ({ ...method, ...pair, readout: method.name, standing: this.rankOf(pair.spec) })),
-    );
+    const pairs = methods.flatMap((method) => {
+      const lines = method.pairs.map(({ line }) => line);
+      const own = lines.reduce((a, b) => (b.length < a.length ? b : a), lines[0] ?? "");
+      return method.pairs.map((pair) => ({
+        ...method,
+        ...pair,
+        ...(pair.line.startsWith(own) ? { line: own, ruleLine: pair.line.slice(own.length).trim() } : {}),
+        readout: method.name,
+        standing: this.rankOf(pair.spec),
+      }));
+    });
     // stable: else as declared
     pairs.sort(
       (a, b) =>

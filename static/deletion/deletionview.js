@@ -67,14 +67,13 @@ export class DeletionView {
   asking = new Waiting(); // the curves
 
   /**
-   * @param {{workbench: WorkbenchView, tool: Store<any>, over: Element, problem: Element, statusLine: Element,
+   * @param {{workbench: WorkbenchView, tool: Store<any>, problem: Element, statusLine: HTMLElement,
    *   output: Element, isOpen: boolean, close: () => void}} bar
    */
   constructor(bar) {
     const { workbench } = bar;
     this.bar = bar;
     this.workbench = workbench;
-    bar.over.append(this.asking.node);
     // the bar next to the curves tells it to screen readers, when they ask
     this.count = el("span", { "aria-hidden": "true" });
     this.figure = new Curves(byId("curves"), bar.tool, {
@@ -248,6 +247,7 @@ export class DeletionView {
     );
     if (isAsking) this.bar.statusLine.replaceChildren("asking the model… ", this.count);
     else put(this.bar.statusLine, summaries.filter(Boolean).join(" · "));
+    this.bar.statusLine.title = this.bar.statusLine.textContent ?? "";
     this.#showProgress();
   }
 

@@ -56,6 +56,7 @@ const workbench = new Workbench("clip", {
   plateSet({ targets = [], prompts: read }) {
     const plateSet = (read && words) || plateSetFor(targets.length);
     versus.read = targets[0]?.read ?? "logit";
+    regions.draw(read ? [] : targets);
     if (read) words?.setPrompts(read, workbench.view.value.grain);
     if (plateSet instanceof Matrix)
       plateSet.setTargets(
@@ -83,7 +84,10 @@ const workbench = new Workbench("clip", {
     if (!first) return prompts.known();
     const wanted = workbench.address.prompts.length ? workbench.address.prompts : (first.prompts ?? []);
     prompts.set(wanted);
-    if (workbench.side !== "text") workbench.moveTo(plateSetFor(wanted.length), false);
+    if (workbench.side !== "text") {
+      workbench.moveTo(plateSetFor(wanted.length), false);
+      regions.draw(wanted.map((label) => ({ label, logit: 0 }))); // its room is kept
+    }
     if (workbench.plateSet instanceof Matrix)
       workbench.plateSet.setTargets(
         wanted.map((label) => ({ label })),
@@ -106,7 +110,6 @@ const workbench = new Workbench("clip", {
       workbench.plateSet.clear();
       regions.setBase(null);
     }
-    regions.draw(info.prompts ? [] : info.targets);
     byId("plates").classList.toggle("unfound", !info.targets.some(isFound)); // their maps are about nothing
     unsubmitted.look();
     samples.mark(question.input.sample);

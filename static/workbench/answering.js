@@ -26,10 +26,8 @@ const SEEN = 120; // pixels of the first map that are enough to see that it is t
  */
 function scrollToAnswer() {
   if (innerWidth > WIDEST || scrollY > byId("question").offsetTop) return;
-  const [first, bar] = [byId("plates").querySelector(".map-canvas, .reading"), byId("deletion-bar")].map(
-    (node) => node?.getBoundingClientRect().top,
-  );
-  if (first + SEEN > bar) byId("question").scrollIntoView();
+  const first = byId("plates").querySelector(".map-canvas, .reading")?.getBoundingClientRect().top ?? 0;
+  if (first + SEEN > innerHeight) byId("question").scrollIntoView();
 }
 
 /** Follows the explanation that answers the page's question. */
