@@ -42,12 +42,18 @@ export class DeletionBar {
       { type: "button", class: "act plain to-curves", on: { click: () => byId("curves").scrollIntoView() } },
       "See the curves",
     );
+    const end = el(
+      "button",
+      { type: "button", class: "act plain to-curves", "aria-label": "End the test", on: { click: () => this.close() } },
+      "End",
+    );
     byId("deletion-bar").append(
       this.over,
       title,
       segment(removal, "order", "First the", ORDER_NAMES),
       slide,
       see,
+      end,
       workbench.kind === "text" ? this.#editing() : "",
       this.statusLine,
       this.problem,

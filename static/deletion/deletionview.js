@@ -1,7 +1,7 @@
 // The deletion test on the page: every plate loses its own tokens in the order of its map, and says what the model says
 // without them.
 
-import { byId, el, number, percent } from "../core/dom.js";
+import { byId, number, percent } from "../core/dom.js";
 import { showProblem } from "../core/problems.js";
 import { Curves } from "../maps/curves.js";
 import { DeletionFacts, NOT_ASKED, ORDER_NAMES } from "../maps/deletionfacts.js";
@@ -68,17 +68,14 @@ export class DeletionView {
 
   /**
    * @param {{workbench: WorkbenchView, tool: Store<any>, problem: Element, statusLine: HTMLElement,
-   *   output: Element, isOpen: boolean, close: () => void}} bar
+   *   output: Element, isOpen: boolean}} bar
    */
   constructor(bar) {
     const { workbench } = bar;
     this.bar = bar;
     this.workbench = workbench;
-    // the bar next to the curves tells it to screen readers, when they ask
-    this.count = el("span", { "aria-hidden": "true" });
     this.figure = new Curves(byId("curves"), bar.tool, {
       onPick: (spec) => this.#pick(spec),
-      onClose: () => bar.close(),
     });
     workbench.removal.follow(() => this.soon());
     addEventListener("scheme", () => this.soon());
@@ -245,7 +242,7 @@ export class DeletionView {
     const summaries = trials.map(
       (trial) => trial.summaryLine && [this.#modelName(trial), trial.summaryLine].filter(Boolean).join(": "),
     );
-    if (isAsking) this.bar.statusLine.replaceChildren("asking the model… ", this.count);
+    if (isAsking) this.bar.statusLine.replaceChildren("asking the model… ", this.figure.bar);
     else put(this.bar.statusLine, summaries.filter(Boolean).join(" · "));
     this.bar.statusLine.title = this.bar.statusLine.textContent ?? "";
     this.#showProgress();
@@ -254,8 +251,7 @@ export class DeletionView {
   /** Show how many inputs of how many the model has answered, at the curves and in the deletion bar. */
   #showProgress() {
     const now = [...this.#trials.values()].find((trial) => trial.isAsking && trial.progress);
-    const progressLine = this.figure.progress(now?.progress ?? null, now?.inputNoun ?? "");
-    put(this.count, progressLine);
+    this.figure.progress(now?.progress ?? null, now?.inputNoun ?? "");
   }
 
   /**

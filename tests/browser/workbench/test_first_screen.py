@@ -134,9 +134,20 @@ def test_sets_families_and_search_choose_methods(phone: Visit) -> None:
     page = phone.open("/image?model=scenes-vit&methods=random", folded=True)
     listed = phone.get(f"/api/methods?model={phone.document()['model']}")
     page.locator("#choose-methods").click()
-    expect(page.locator(".family legend")).to_have_text(
-        [family["title"] for family in listed["families"] if any(method["family"] == family["name"] for method in listed["methods"])]
-    )
+    able = [method for method in listed["methods"] if any(pair["reason"] is None for pair in method["pairs"])]
+    ranks = {spec: place["rank"] for spec, place in listed["standing"]["ranks"].items()}
+
+    def best(family: str) -> float:
+        found = [ranks.get(pair["spec"], float("inf")) for method in able if method["family"] == family for pair in method["pairs"]]
+        return min(found, default=float("inf"))
+
+    families = [family for family in listed["families"] if any(method["family"] == family["name"] for method in able)]
+    families.sort(key=lambda family: best(family["name"]))
+    expect(page.locator(".family legend")).to_have_text([family["title"] for family in families])
+    for family in page.locator(".family").all():  # the best measured first
+        shown = family.locator("input").evaluate_all("(nodes) => nodes.map((node) => node.dataset.spec)")
+        placed = [ranks.get(spec, float("inf")) for spec in shown]
+        assert placed == sorted(placed)
     for preset in listed["presets"]:
         button = page.locator(f'[data-preset="{preset["name"]}"]')
         button.click()
