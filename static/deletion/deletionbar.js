@@ -40,7 +40,7 @@ export class DeletionBar {
     const see = el(
       "button",
       { type: "button", class: "act plain to-curves", on: { click: () => byId("curves").scrollIntoView() } },
-      "See the curves",
+      "Curves",
     );
     const end = el(
       "button",
@@ -50,12 +50,10 @@ export class DeletionBar {
     byId("deletion-bar").append(
       this.over,
       title,
-      segment(removal, "order", "First the", ORDER_NAMES),
       slide,
-      see,
-      end,
+      // on a phone this lies at the foot of the window while the test is open, so that no map moves
+      el("div", { class: "extra" }, segment(removal, "order", "First the", ORDER_NAMES), this.statusLine, see, end),
       workbench.kind === "text" ? this.#editing() : "",
-      this.statusLine,
       this.problem,
     );
     byId("plates").classList.add("untested"); // nothing is said of a test that nobody began

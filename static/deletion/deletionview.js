@@ -244,7 +244,7 @@ export class DeletionView {
     );
     if (isAsking) this.bar.statusLine.replaceChildren("asking the model… ", this.figure.bar);
     else put(this.bar.statusLine, summaries.filter(Boolean).join(" · "));
-    this.bar.statusLine.title = this.bar.statusLine.textContent ?? "";
+    this.bar.statusLine.title = isAsking ? "" : (this.bar.statusLine.textContent ?? "");
     this.#showProgress();
   }
 
