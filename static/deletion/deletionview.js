@@ -3,13 +3,15 @@
 
 import { byId, number, percent } from "../core/dom.js";
 import { showProblem } from "../core/problems.js";
+import { isMethod } from "../core/registry.js";
 import { Curves } from "../maps/curves.js";
 import { DeletionFacts, NOT_ASKED, ORDER_NAMES } from "../maps/deletionfacts.js";
 import { coverPatches, paperColour, strikeWords } from "../maps/tokenremoval.js";
 import { ordinal } from "../maps/caption.js";
+import { isRecommended } from "../plates/recommendation.js";
 import { Waiting } from "../progress/waiting.js";
 import { plateName } from "../plates/plate.js";
-import { countAt, DeletionTest, valueAt } from "./deletiontest.js";
+import { countAt, DeletionTest, valueAt, verdict } from "./deletiontest.js";
 
 /**
  * @import { Store } from "../core/state.js"
@@ -246,6 +248,10 @@ export class DeletionView {
     else put(this.bar.statusLine, summaries.filter(Boolean).join(" · "));
     this.bar.statusLine.title = isAsking ? "" : (this.bar.statusLine.textContent ?? "");
     this.#showProgress();
+    const { id, done } = this.workbench.subject.value;
+    const answer = isAsking || !done ? undefined : [...(this.#trials.get(id ?? "")?.answers.values() ?? [])][0];
+    const best = this.workbench.plateSet.variants.find(isMethod);
+    this.workbench.headline.judge(answer && best && isRecommended(best) ? verdict(answer.ranking, best) : "");
   }
 
   /** Show how many inputs of how many the model has answered, at the curves and in the deletion bar. */

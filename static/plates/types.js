@@ -24,6 +24,7 @@
  * @property {MapPlate[]} all the plates of maps
  * @property {MapPlate[]} tested those that lose tokens in the deletion test
  * @property {MapPlate[]} everyPlate all, those that are computed from several maps too
+ * @property {Variant[]} variants the methods that it shows
  * @property {(target: string) => any} [baseOf] what the maps of a column lie on
  */
 
@@ -58,6 +59,7 @@
  * @property {(change: {input?: Input, model?: string, targets?: Wish, methods?: string[], at?: string}) =>
  *   Promise<void>} ask
  * @property {(problem: unknown, place: Element) => void} report
+ * @property {{judge: (verdict: string) => void}} headline the sentences over the plates
  */
 
 /**

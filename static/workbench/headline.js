@@ -11,6 +11,7 @@ import { answerLine, askingLine, mainTarget, withoutNumbers } from "./overview.j
 
 /**
  * @import { Model } from "../core/schemas.js"
+ * @import { Store } from "../core/state.js"
  * @import { Started } from "../core/types.js"
  * @import { WorkbenchView } from "../plates/types.js"
  */
@@ -30,8 +31,12 @@ const SHARED = "Somebody shared this with you to read. Give the picture or the t
 /** The heading above the plates. */
 export class Headline {
   #page = document.title; // its name
+  #answer = "";
+  #agreement = "";
+  #verdict = "";
 
-  /** @param {WorkbenchView & {modelInfo: {model: Model} | undefined, sharedId: string | null}} workbench */
+  /** @param {WorkbenchView & {modelInfo: {model: Model} | undefined, sharedId: string | null,
+   *   agreed: Store<{patches: number[]}>}} workbench */
   constructor(workbench) {
     this.workbench = workbench;
     const naming = namingField(
@@ -85,25 +90,45 @@ export class Headline {
     const { info } = subject.value;
     if (!info || !modelInfo || !id) return;
     const { details, calibration } = modelInfo.model;
-    const answer = answerLine(info, { ...details, calibration });
-    /** @param {string} text */
-    const spelled = (text) => unbroken(text).flatMap((part) => (typeof part === "string" ? withTerms(part) : [part]));
-    const say = (agreement = "") =>
-      byId("overview").replaceChildren(
-        ...spelled(answer),
-        ...(agreement
-          ? [" ", el("span", { class: "agreement", title: agreement }, spelled(withoutNumbers(agreement)))]
-          : []),
-      );
+    this.#answer = answerLine(info, { ...details, calibration });
+    this.#agreement = this.#verdict = "";
     byId("overview").title = info.abstention?.detail ?? "";
-    say();
+    this.#render();
+    this.workbench.agreed.set({ patches: [] });
     const { label } = mainTarget(info.targets);
     const maps = received.filter(({ method, target }) => target === label && isMethod(registry.plate(method) ?? {}));
     if (!isDone || maps.length < 2 || !isFound(mainTarget(info.targets))) return;
-    const { sentence } = await getJSON(`${explanationPath(id)}/agreement?target=${encodeURIComponent(label)}`).catch(
-      () => ({ sentence: "" }), // the maps stand there without it
+    const { sentence, outline } = await getJSON(
+      `${explanationPath(id)}/agreement?target=${encodeURIComponent(label)}`,
+    ).catch(() => ({ sentence: "", outline: [] })); // the maps stand there without it
+    if (subject.value.info !== info) return;
+    this.#agreement = sentence;
+    this.#render();
+    this.workbench.agreed.set({ patches: outline });
+  }
+
+  /**
+   * Say what the deletion test on this input found of the recommended map; "" while it found nothing.
+   * @param {string} verdict
+   */
+  judge(verdict) {
+    if (verdict === this.#verdict) return;
+    this.#verdict = verdict;
+    this.#render();
+  }
+
+  /** Show what the model answers, what the maps have in common, and what the deletion test says of them. */
+  #render() {
+    /** @param {string} text */
+    const spelled = (text) => unbroken(text).flatMap((part) => (typeof part === "string" ? withTerms(part) : [part]));
+    const [agreement, verdict] = [this.#agreement, this.#verdict];
+    byId("overview").replaceChildren(
+      ...spelled(this.#answer),
+      ...(agreement
+        ? [" ", el("span", { class: "agreement", title: agreement }, spelled(withoutNumbers(agreement)))]
+        : []),
+      ...(verdict ? [" ", el("span", { class: "tested" }, verdict)] : []),
     );
-    if (subject.value.info === info) say(sentence);
   }
 
   /**

@@ -209,6 +209,7 @@ class Summed(OfExplanation):
     """A result computed from the maps of an explanation, with a sentence."""
 
     sentence: str = Field(description='What the maps have in common, in words; "" where there is nothing to say.')
+    outline: list[int] = Field(description="The patches of a picture that the maps mark most, where most of them agree.")
 
 
 Agreement = schema_of(agreement.Agreement, base=Summed)
