@@ -118,7 +118,9 @@ def sentence_of(
         order_sentence, agreeing_maps = _agreement(titles, rho, len(varied_maps[0].scores))
         agreeing = [varied_maps[i] for i in agreeing_maps]
         is_shown = is_outlined and bool(_agreed(agreeing, grid))
-        parts = [order_sentence, "They mark the outlined part most." if is_shown else "" if is_outlined else _place(agreeing, grid)]
+        subject = "They" if len(agreeing) == len(varied_maps) else f"Those {len(agreeing)}"
+        outline_sentence = f"{subject} mark the outlined part most." if is_shown else ""
+        parts = [order_sentence, outline_sentence if is_outlined else _place(agreeing, grid)]
     return " ".join(part for part in parts if part)
 
 

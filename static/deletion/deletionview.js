@@ -251,7 +251,7 @@ export class DeletionView {
     const { id, done } = this.workbench.subject.value;
     const answer = isAsking || !done ? undefined : [...(this.#trials.get(id ?? "")?.answers.values() ?? [])][0];
     const best = this.workbench.plateSet.variants.find(isMethod);
-    this.workbench.headline.judge(answer && best && isRecommended(best) ? verdict(answer.ranking, best) : "");
+    this.workbench.plateSet.groups.judge(answer && best && isRecommended(best) ? verdict(answer.ranking, best) : "");
   }
 
   /** Show how many inputs of how many the model has answered, at the curves and in the deletion bar. */

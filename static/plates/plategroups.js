@@ -63,6 +63,7 @@ export class PlateGroups {
       el("div", { class: "part" }, el("h2", {}, title), el("span", { class: "quiet" }, says));
     this.mark = el("span", { class: "mark" }, "Recommended"); // over the first plate
     this.lead = el("p", { class: "advice lead" }); // which plate to look at first
+    this.tested = el("span", { class: "tested" }); // whether the deletion test on this input supports that
     this.why = el("p", { class: "advice" }); // and why
     this.advice = el("details", { class: "advice why-first" }, el("summary"), this.why);
     this.rules = el("p", { class: "quiet rules" }); // what holds for all plates of a rule
@@ -121,12 +122,20 @@ export class PlateGroups {
     if (isRecommended(variants[0]))
       (nodes[0].querySelector(".row-caption .standing") ?? nodes[0]).prepend(this.mark, " ");
     const [first, why] = [lead(variants), recommendation(variants)];
-    this.lead.replaceChildren(...(first ? [el("b", {}, first.title), ` ${first.says}`] : []));
+    this.lead.replaceChildren(...(first ? [el("b", {}, first.title), ` ${first.says} `, this.tested] : []));
     this.advice.hidden = !why;
     this.advice.firstElementChild?.replaceChildren(why?.title ?? "");
     this.why.textContent = why?.says ?? "";
     const rules = [...new Set(this.#all.map(({ ruleLine }) => ruleLine).filter(Boolean))];
     this.rules.replaceChildren(...withTerms(rules.join(" ")));
+  }
+
+  /**
+   * Say next to the recommendation what the deletion test on this input found; "" while it found nothing.
+   * @param {string} verdict
+   */
+  judge(verdict) {
+    this.tested.textContent = verdict;
   }
 
   #fold() {

@@ -25,6 +25,7 @@
  * @property {MapPlate[]} tested those that lose tokens in the deletion test
  * @property {MapPlate[]} everyPlate all, those that are computed from several maps too
  * @property {Variant[]} variants the methods that it shows
+ * @property {{judge: (verdict: string) => void}} groups their headings
  * @property {(target: string) => any} [baseOf] what the maps of a column lie on
  */
 
@@ -59,7 +60,6 @@
  * @property {(change: {input?: Input, model?: string, targets?: Wish, methods?: string[], at?: string}) =>
  *   Promise<void>} ask
  * @property {(problem: unknown, place: Element) => void} report
- * @property {{judge: (verdict: string) => void}} headline the sentences over the plates
  */
 
 /**

@@ -33,7 +33,6 @@ export class Headline {
   #page = document.title; // its name
   #answer = "";
   #agreement = "";
-  #verdict = "";
 
   /** @param {WorkbenchView & {modelInfo: {model: Model} | undefined, sharedId: string | null,
    *   agreed: Store<{patches: number[]}>}} workbench */
@@ -91,7 +90,7 @@ export class Headline {
     if (!info || !modelInfo || !id) return;
     const { details, calibration } = modelInfo.model;
     this.#answer = answerLine(info, { ...details, calibration });
-    this.#agreement = this.#verdict = "";
+    this.#agreement = "";
     byId("overview").title = info.abstention?.detail ?? "";
     this.#render();
     this.workbench.agreed.set({ patches: [] });
@@ -107,27 +106,16 @@ export class Headline {
     this.workbench.agreed.set({ patches: outline });
   }
 
-  /**
-   * Say what the deletion test on this input found of the recommended map; "" while it found nothing.
-   * @param {string} verdict
-   */
-  judge(verdict) {
-    if (verdict === this.#verdict) return;
-    this.#verdict = verdict;
-    this.#render();
-  }
-
-  /** Show what the model answers, what the maps have in common, and what the deletion test says of them. */
+  /** Show what the model answers, and what the maps have in common. */
   #render() {
     /** @param {string} text */
     const spelled = (text) => unbroken(text).flatMap((part) => (typeof part === "string" ? withTerms(part) : [part]));
-    const [agreement, verdict] = [this.#agreement, this.#verdict];
+    const agreement = this.#agreement;
     byId("overview").replaceChildren(
       ...spelled(this.#answer),
       ...(agreement
         ? [" ", el("span", { class: "agreement", title: agreement }, spelled(withoutNumbers(agreement)))]
         : []),
-      ...(verdict ? [" ", el("span", { class: "tested" }, verdict)] : []),
     );
   }
 

@@ -159,7 +159,8 @@ def test_the_patches_that_most_maps_mark_are_outlined_in_place_of_rows_and_colum
     assert set(found) <= set(marked)
     assert 2 * base[found].sum() >= base.sum() - base.max()  # half of the evidence, up to a patch
     sentence = sentence_of(titled, grid=GRID, is_outlined=True)
-    assert sentence.endswith("They mark the outlined part most.")
+    assert sentence.endswith("Those 3 mark the outlined part most.")
+    assert sentence_of(titled[:3], grid=GRID, is_outlined=True).endswith("They mark the outlined part most.")
     assert "rows" not in sentence
     assert agreed_patches(titled[:1], GRID) == []
     apart = [TitledMap(title, noise(seed), True) for seed, title in enumerate("ABC")]
