@@ -194,8 +194,8 @@ assert set(MEASURES) == set(SCORES)
 
 
 def abstention(evidence: Evidence, subject: str) -> Abstention | None:
-    """Return why a prompt cannot be read, else the first threshold of its calibration that the answer crosses, as an abstention; None if
-    there is neither.
+    """Return why a prompt cannot be read, else the first threshold of its calibration that the answer crosses, else that nothing of a text
+    was read, as an abstention; None if there is none of these.
 
     ``subject`` is what was read: the text, or a prompt in quotation marks.
     """
@@ -209,7 +209,7 @@ def abstention(evidence: Evidence, subject: str) -> Abstention | None:
             return Abstention(
                 threshold.kind, ABSTENTION_KINDS[threshold.kind], _detail(threshold, value, evidence, subject), value, threshold.value
             )
-    return None
+    return _judge_characters(evidence)
 
 
 def _judge_words(evidence: Evidence, subject: str) -> Abstention | None:
@@ -231,6 +231,17 @@ def _judge_words(evidence: Evidence, subject: str) -> Abstention | None:
         return None
     detail = f"The model was never taught the word “{spelt_out[0]}”, so its map of {subject} may mean nothing."
     return Abstention("unreadable_words", ABSTENTION_KINDS["unreadable_words"], detail, len(spelt_out), 0)
+
+
+def _judge_characters(evidence: Evidence) -> Abstention | None:
+    """Return an abstention for a text of which the tokenizer knows no word; None for any other, and for a prompt."""
+    text = evidence.text
+    if evidence.prompt is not None or evidence.unknown_id is None or not isinstance(text, TextInput) or not text.words:
+        return None
+    if share_unknown(evidence) < 1:
+        return None
+    detail = "The model reads none of these words or signs: they are not in its vocabulary."
+    return Abstention("unreadable_words", ABSTENTION_KINDS["unreadable_words"], detail, 1.0, 1.0)
 
 
 def _detail(threshold: AbstentionThreshold, value: float, evidence: Evidence, subject: str) -> str:

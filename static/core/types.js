@@ -45,13 +45,13 @@
 
 /**
  * The model's answer about an input, once it is there.
- * @typedef {Omit<schemas.StartedData, "expected" | "costs"> &
+ * @typedef {Omit<schemas.StartedData, "expected" | "costs" | "left"> &
  *   Required<Pick<schemas.StartedData, "output" | "input" | "targets" | "top" | "notes">>} Answer
  */
 
 /**
  * The model has answered, and maps of `expected` will follow.
- * @typedef {Answer & Pick<schemas.StartedData, "expected" | "costs">} Started
+ * @typedef {Answer & Pick<schemas.StartedData, "expected" | "costs" | "left">} Started
  */
 
 /**

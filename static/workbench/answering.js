@@ -123,6 +123,8 @@ export class Answering {
   #done(took, question) {
     const { workbench } = this;
     this.mapProgress.end();
+    const { left = [] } = workbench.subject.value.info ?? {};
+    if (left.length) this.mapProgress.offerRest(left.length); // a link to what was stopped
     workbench.plateSet.close();
     workbench.headline.sumUp(true);
     this.#drawn.then(() => question === workbench.shown && workbench.subject.set({ done: true }));

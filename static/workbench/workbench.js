@@ -354,7 +354,8 @@ export class Workbench {
     this.suit(info); // what is there already stays on show, marked stale
     this.received = [];
     this.expect(info.expected);
-    question.methods = this.registry.isUsual(info.expected) ? [] : info.expected;
+    const wanted = [...info.expected, ...(info.left ?? [])]; // of one that was stopped too
+    question.methods = this.registry.isUsual(wanted) ? [] : wanted;
   }
 
   /**

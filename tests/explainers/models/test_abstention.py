@@ -229,6 +229,18 @@ def test_a_text_model_judges_words_and_opinions_one_text_at_a_time() -> None:
     assert neutral.abstention.score == pytest.approx(float(neutral.probabilities[1]))
 
 
+def test_what_is_not_in_the_vocabulary_is_said_and_a_text_of_nothing_else_has_no_answer() -> None:
+    model = calibrated(text_model(), "no_opinion", "neutral_probability", 1.1, below=False)
+    part, whole, plain = explain(model, [f"{TEXT} \u4e00 \u4e01", "\u4e00", TEXT], methods="random")
+    assert "The model cannot read “\u4e00”, “\u4e01”: not in its vocabulary." in part.notes
+    assert part.abstention is None
+    assert whole.abstention is not None
+    assert (whole.abstention.kind, whole.abstention.score) == ("unreadable_words", 1.0)
+    assert not [note for note in plain.notes if "vocabulary" in note]
+    (many,) = explain(model, [" ".join(chr(0x4E00 + i) for i in range(9))], methods="random")
+    assert any(note.endswith("“\u4e04” and 4 more: not in its vocabulary.") for note in many.notes)
+
+
 @pytest.mark.parametrize("side", ["image", "text"])
 def test_a_clip_model_judges_each_prompt(side: Any) -> None:
     model = clip_model()
