@@ -30,8 +30,7 @@ const STEPS = [
 const textOf = (selector) => document.querySelector(selector)?.textContent?.trim() ?? "";
 
 /**
- * What the sentences quote of the answer on the page: the class with its share, the first method and its line, and why
- * it comes first.
+ * What the sentences quote of the answer on the page: the class with its share, and the method that is spoken of.
  * @param {HTMLElement | null} plate that is spoken of
  */
 function quoted(plate) {
@@ -39,8 +38,6 @@ function quoted(plate) {
     answer: textOf("#answer"),
     share: textOf("#classes [aria-pressed=true] .num"),
     method: plate?.querySelector("h2")?.textContent ?? "",
-    line: plate?.querySelector(".plainly p")?.textContent ?? "",
-    why: textOf(".advice.lead"),
   };
 }
 
@@ -99,7 +96,7 @@ function step(i) {
   });
   const last = i === STEPS.length - 1;
   const parts = [
-    el("p", {}, say(text, quoted(shown)).trim()),
+    el("p", {}, say(text, quoted(shown))),
     el("p", { class: "quiet" }, say("step", { i: i + 1, n: STEPS.length })),
   ];
   const forth = last ? button(say("done"), leave, false) : button(say("next"), () => step(i + 1), false);

@@ -17,9 +17,9 @@ export default {
     "This is the picture as the model saw it. The maps explain “{answer}”, to which it gives {share}. Give another picture or choose another class, and all maps are computed again.",
   "plate.title": "A plate",
   "plate.signed":
-    "Each plate is one method's answer: which parts made the model say “{answer}”? {method} shows this: {line} Red speaks for “{answer}”, blue against it. Its rank, its time and its limits open under i.",
+    "Each plate is one method's answer: which parts made the model say “{answer}”? {method} knows two directions: red speaks for “{answer}”, blue against it. Its rank, its time and its limits open under i.",
   "plate.unsigned":
-    "Each plate is one method's answer: which parts made the model say “{answer}”? {method} shows this: {line} It knows only strength: the brighter, the more it counted, for “{answer}” or against it. Its rank, its time and its limits open under i.",
+    "Each plate is one method's answer: which parts made the model say “{answer}”? {method} knows only strength: the brighter, the more it counted, for “{answer}” or against it. Its rank, its time and its limits open under i.",
   "hold.title": "Point and hold",
   "hold.text":
     "Point at a patch, and every plate outlines the same patch and shows its score. A click holds it, so that you can compare. With the keyboard: the arrow keys walk, Home goes to the strongest patch, Escape lets go.",
@@ -27,7 +27,7 @@ export default {
     "Tap a patch, and every plate outlines the same patch and shows its score, so that you can compare. Tap it again to let go.",
   "methods.title": "Choose methods",
   "methods.text":
-    "{why} Here you choose others, as a ready set or by name. A method can have several rules, which say how the signal travels back through the model.",
+    "Here you choose other methods, as a ready set or by name. A method can have several rules, which say how the signal travels back through the model.",
   "test.title": "Your turn",
   "test.bar":
     "Take away what a map marks: does the answer fall? Drag the slider, and every plate loses what its own map marks most. Under each plate stands what is left of “{answer}”. Do not believe a map that does no better than the random baseline.",

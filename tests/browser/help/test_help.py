@@ -219,9 +219,8 @@ def test_the_visit_quotes_the_answer_covers_nothing_it_speaks_of_and_ends_with_a
         page.wait_for_function(APART)
         assert "{" not in card.inner_text()
         if step == 2:
-            plate = page.locator(".plate.visited")
-            for quoted in ("h2", ".plainly p"):
-                expect(card).to_contain_text(plate.locator(quoted).inner_text())
+            expect(card).to_contain_text(page.locator(".plate.visited h2").inner_text())
+            expect(card).to_contain_text(f"made the model say “{target['label']}”?")
         if step < 5:
             card.get_by_role("button", name="Next").click()
     expect(card).to_contain_text("Take away what a map marks: does the answer fall?")
@@ -230,7 +229,7 @@ def test_the_visit_quotes_the_answer_covers_nothing_it_speaks_of_and_ends_with_a
 
 def test_the_visit_explains_red_and_blue_at_a_plate_that_has_them(desk: Visit) -> None:
     for methods, said, unsaid in (
-        ("rollout&methods=fullgrad_plus:libra", "red speaks for the class", "only strength"),
+        ("rollout&methods=fullgrad_plus:libra", "red speaks for “", "only strength"),
         ("rollout&methods=random", "only strength", "red"),
     ):
         page = desk.open(f"/image?model=scenes-vit&methods={methods}")
