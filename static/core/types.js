@@ -71,7 +71,8 @@
 
 /**
  * A method with a rule, as the choice of methods lists it; `place` is its place in the order of the page.
- * @typedef {Method & MethodPair & {readout: string, standing: Standing | null, place: number, ruleLine?: string}} Listed
+ * @typedef {Method & MethodPair &
+ *   {readout: string, standing: Standing | null, place: number, ruleLine?: string}} Listed
  */
 
 /**

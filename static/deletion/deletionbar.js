@@ -1,5 +1,5 @@
-// The deletion bar over the plates of Image, Prompt and Text. One slider for all plates; what it needs is loaded when it is
-// first used.
+// The deletion bar over the plates of Image, Prompt and Text. One slider for all plates; what it needs is loaded when
+// it is first used.
 
 import { segment } from "../core/controls.js";
 import { byId, el, addStyleSheet } from "../core/dom.js";

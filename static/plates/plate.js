@@ -89,7 +89,8 @@ export class Plate {
     this.facts = new Facts(variant, target !== null);
     this.notes = target === null ? new Notes(sameNote(variant, stores.same)) : null; // a row of maps has them once
     this.actions = new PlateActions(variant, mapMenu(this), target === null);
-    this.about = target === null ? new AboutButton(this.name, () => this.node) : null; // a row of maps says it at its left
+    // a row of maps says it at its left
+    this.about = target === null ? new AboutButton(this.name, () => this.node) : null;
     this.deletion = target === null ? null : new DeletionFacts(); // in a row its room is kept, as no words lie there
     const above =
       target === null

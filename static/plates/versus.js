@@ -1,5 +1,5 @@
-// Class against class: methods by classes or prompts, with what each method gives one of them rather than the other, and
-// how alike the two maps are. Of two prompts, a map that already compares them is drawn once.
+// Class against class: methods by classes or prompts, with what each method gives one of them rather than the other,
+// and how alike the two maps are. Of two prompts, a map that already compares them is drawn once.
 
 import { el } from "../core/dom.js";
 import { isRelative } from "../core/registry.js";
@@ -144,8 +144,8 @@ export class Versus extends Matrix {
   }
 
   /**
-   * The row of a method whose maps depend on the other prompts: two prompts have one such map and its negative, so it is
-   * drawn once, as what the first has rather than the second; of more prompts each is drawn rather than the others.
+   * The row of a method whose maps depend on the other prompts: two prompts have one such map and its negative, so it
+   * is drawn once, as what the first has rather than the second; of more prompts each is drawn rather than the others.
    * @param {Variant} variant
    * @param {HTMLElement} line
    */

@@ -166,7 +166,8 @@ class Painting extends MapCanvas {
 }
 
 /**
- * The method whose maps are compared: the one of the address where it can be, else the first that depends on the prompt.
+ * The method whose maps are compared: the one of the address where it can be, else the first that depends on the
+ * prompt.
  * @param {WorkbenchView} workbench
  * @returns {Variant | undefined}
  */
