@@ -14,7 +14,6 @@ from PIL import Image
 
 from explainers.errors import ExplainerError
 from explainers.json_records import HIDDEN, Record, describe
-from explainers.models.companion_files.calibration import DOUBTS
 from explainers.models.inputs.types import ImageInput
 from explainers.records.result import Explanation
 from explainers.rendering.colours import REGIONS
@@ -137,7 +136,7 @@ def _colour(i: int) -> tuple[int, int, int]:
 
 def regions(result: Explanation, method: str, threshold: float = THRESHOLD) -> Regions:
     """Find which explained target of ``result`` wins each patch by the maps of ``method``; see :func:`regions_of`. A prompt that the model
-    did not find, or cannot read, wins none.
+    did not find for sure, or cannot read, wins none.
 
     Raises ExplainerError for a text, for tensors without a picture's size, for a method without a map, for a method whose map is the same
     for every label, and for a label that occurs twice.
@@ -152,7 +151,7 @@ def regions(result: Explanation, method: str, threshold: float = THRESHOLD) -> R
     refuse_without_winner(method, [attribution.target for attribution in maps], maps[0].class_specific)
     scores = np.stack([attribution.scores[attribution.content].double().numpy().reshape(grid) for attribution in maps])
     size = (result.input.width, result.input.height)
-    unfound = {target.label for target in result.targets if target.abstention is not None and target.abstention.kind not in DOUBTS}
+    unfound = {target.label for target in result.targets if target.abstention is not None}
     return regions_of(
         scores,
         [attribution.target for attribution in maps],

@@ -5,7 +5,6 @@ import { slider } from "../core/controls.js";
 import { context2d, el, number, percent, signedNumber } from "../core/dom.js";
 import { isForwardOnly, isRelative } from "../core/registry.js";
 import { onOneUnit } from "../core/stats.js";
-import { isFound } from "../core/targets.js";
 import { regionLinks } from "../export/export.js";
 import { SANS } from "../export/typefaces.js";
 import { MapCanvas, patchName, shownScore } from "../maps/mapcanvas.js";
@@ -36,7 +35,7 @@ export const LETTERS = "ABCDEFGH";
 // everywhere: on COCO128, of the patches of nothing asked for, 91 % are won at 5 %, and 18 % at 40 % (of things, 48 %).
 const USUAL_THRESHOLD = 5;
 const COSINE_THRESHOLD = 40;
-const NEVER = -1e9; // the score with which a prompt that was not found competes
+const NEVER = -1e9; // the score with which a prompt competes that was not found for sure
 /** @type {number} */
 export const NOBODY = -1;
 
@@ -261,7 +260,7 @@ export class Regions {
     );
     const whole = maps.length > 0 && maps.length === targets.length && maps.every((map) => map.grid);
     const lists = whole ? maps.map((map) => onOneUnit(map.scores, map.signed)) : null;
-    const competing = lists?.map((scores, i) => (isFound(targets[i]) ? scores : scores.map(() => NEVER)));
+    const competing = lists?.map((scores, i) => (targets[i].abstention ? scores.map(() => NEVER) : scores));
     const won = competing ? winners(competing, Number(this.workbench.view.value.threshold) / 100) : [];
     this.mapCanvas.paint(competing ?? null, won, maps[0]?.grid, maps[0]?.signed);
     this.#describe(won);
@@ -302,9 +301,7 @@ export class Regions {
       return mark;
     };
     this.legend.replaceChildren(
-      ...this.targets.map((target, i) =>
-        line(swatch(i), target.label, i, isFound(target) ? undefined : target.abstention?.says),
-      ),
+      ...this.targets.map((target, i) => line(swatch(i), target.label, i, target.abstention?.says)),
       line(el("b", { class: "swatch none" }), "none", NOBODY),
     );
   }

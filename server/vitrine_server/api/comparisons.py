@@ -15,7 +15,6 @@ from explainers.analysis.agreement_sentence import agreed_patches, sentence_of, 
 from explainers.analysis.regions import THRESHOLD, Regions, refuse_without_winner, regions_of
 from explainers.errors import ExplainerError
 from explainers.methods.registry import is_control
-from explainers.models.companion_files.calibration import DOUBTS
 from vitrine_server.http.answers import DocumentResponse
 from vitrine_server.http.bodies import BodyRoute
 from vitrine_server.http.openapi import file_of
@@ -70,7 +69,8 @@ def _sum_up(document: dict[str, Any], label: str, maps: dict[str, Tensor]) -> tu
 @router.get("/{id}/regions", response_model=RegionsAnswer)
 def regions(explanation_id: ExplanationId, services: Use, method: _Method = None, threshold: _Threshold = THRESHOLD) -> DocumentResponse:
     """Return which prompt or class of one explanation wins each patch: for each label its share of the patches, and its regions with boxes
-    in pixels of the upright original. A prompt that the model did not find, or cannot read, wins none.
+    in pixels of the upright original. A prompt that the model did not find for sure, or cannot read, wins
+    none.
 
     ``labels[].index`` is the value of a label in ``regions.png``; 0 means that no label wins. ``crop`` is the part of the picture that the
     mask covers.
@@ -112,7 +112,6 @@ def _regions(explanation_id: str, services: Services, method: str | None, thresh
             able = ", ".join(dict.fromkeys(entry["method"] for entry in maps if entry["class_specific"])) or "none"
             raise Problem(422, "no-winner", str(error), send=f"Send a method whose maps depend on the label; there are: {able}.") from None
         size, crop = (source["width"], source["height"]), tuple(source["crop"])
-        judged = ((target["label"], target.get("abstention")) for target in document["targets"])
         return regions_of(
             scores,
             [entry["target"] for entry in attributions],
@@ -121,7 +120,7 @@ def _regions(explanation_id: str, services: Services, method: str | None, thresh
             crop,
             signed=attributions[0]["signed"],
             threshold=threshold,
-            unfound={label for label, abstention in judged if abstention is not None and abstention["kind"] not in DOUBTS},
+            unfound={target["label"] for target in document["targets"] if target.get("abstention") is not None},
         )
     if document["state"] in {"queued", "running"}:
         raise Problem(409, "no-map", "Not all maps of that method are ready yet.", send="Ask again once the explanation is done.")

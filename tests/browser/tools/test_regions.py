@@ -140,26 +140,26 @@ def test_the_recommended_method_is_compared_unless_another_is_chosen(desk: Visit
 
 @pytest.mark.trained
 def test_a_prompt_that_was_not_found_or_cannot_be_read_wins_nothing_and_its_maps_are_pale(desk: Visit) -> None:
-    prompts = ["a cat", "a fridge", "qwertz asdf", "eine Katze"]
+    prompts = ["a cat", "a fridge", "qwertz asdf", "eine Katze", "a dog"]
     asked = "&".join(f"prompt={prompt}" for prompt in prompts)
-    page = desk.open(f"/prompt?sample=photo-cat&grid=patches&methods={SIGNED}&{asked}")
+    page = desk.open(f"/prompt?sample=photo-cat-coffee-prompts&grid=patches&methods={SIGNED}&{asked}")
     document = desk.document()
     kinds = [(target.get("abstention") or {}).get("kind") for target in document["targets"]]
-    assert kinds == [None, "not_in_picture", "unreadable_words", "unreadable_language"]
+    assert kinds == [None, "not_in_picture", "unreadable_words", "unreadable_language", "perhaps_in_picture"]
     scores = lists(document, SIGNED)[0]
     share = float((scores > max(0.0, 0.05 * scores.max())).mean())
     expect(page.locator(".legend li").first).to_have_text(f"Aa cat{percent(share)}")
     for i, target in enumerate(document["targets"][1:], 1):
         expect(page.locator(".legend li").nth(i)).to_have_text(f"{LETTERS[i]}{target['label']}{target['abstention']['says']}")
     regions = desk.get(f"/api/explanations/{document['id']}/regions?method={SIGNED}")
-    assert [label["patches"] for label in regions["labels"]] == [round(share * scores.size), 0, 0, 0]
+    assert [label["patches"] for label in regions["labels"]] == [round(share * scores.size), 0, 0, 0, 0]
     overview = page.locator("#overview")
     expect(overview).to_contain_text("It found “a cat”. It did not find “a fridge”. The model was never taught the word “qwertz”")
     expect(overview).to_contain_text("“eine Katze” is not English")
     pale = page.locator(".line:not(.head) .plate:not(.difference)").evaluate_all(
         "(plates) => plates.map((plate) => Number(getComputedStyle(plate.querySelector('canvas')).opacity))"
     )
-    assert [value < 0.5 for value in pale] == [False, True, True, True]
+    assert [value < 0.5 for value in pale] == [False, True, True, True, False]  # it may be there
 
 
 def test_a_map_that_compares_two_prompts_is_drawn_once(desk: Visit) -> None:
