@@ -99,7 +99,6 @@ def _show_regions(page: Page) -> None:
         ask_more.click()
     page.locator(".sets button").nth(1).click()
     _wait_for_maps(page, before)
-    page.locator(".regions summary").click()
     expect(page.locator(".painting [data-drawn=true]")).to_be_visible()
     page.evaluate("() => { document.activeElement.blur(); document.querySelector('.regions').scrollIntoView(); }")
 

@@ -94,8 +94,11 @@ def sentence_of(
     grid: tuple[int, int] | None = None,
     words: Sequence[tuple[str, Sequence[int]]] = (),
     are_atoms: bool = False,
+    is_outlined: bool = False,
 ) -> str:
     """Return a sentence on what maps of the same tokens have in common, or "" if they have nothing in common.
+
+    ``is_outlined``: a picture next to the sentence shows :func:`agreed_patches`, so the sentence names no rows and columns.
 
     The tokens are the patches of a ``grid`` (rows, columns), ``words``, each with the indices of its pieces, or atoms, which have no names.
     Maps that give every token the same score are left out.
@@ -113,8 +116,39 @@ def sentence_of(
         parts = [words_sentence, order_sentence]
     else:
         order_sentence, agreeing_maps = _agreement(titles, rho, len(varied_maps[0].scores))
-        parts = [order_sentence, _place([varied_maps[i] for i in agreeing_maps], grid)]
+        agreeing = [varied_maps[i] for i in agreeing_maps]
+        is_shown = is_outlined and bool(_agreed(agreeing, grid))
+        subject = "They" if len(agreeing) == len(varied_maps) else f"Those {len(agreeing)}"
+        outline_sentence = f"{subject} mark the outlined part most." if is_shown else ""
+        parts = [order_sentence, outline_sentence if is_outlined else _place(agreeing, grid)]
     return " ".join(part for part in parts if part)
+
+
+def agreed_patches(maps: Sequence[TitledMap], grid: tuple[int, int]) -> list[int]:
+    """Return the indices of the patches of a ``grid`` (rows, columns) that the maps mark most, if most of the maps agree; else none.
+
+    A map marks the fewest patches that hold half of its evidence; a patch counts if at least two thirds of the agreeing maps mark it. None
+    either if these are so many that they are no place.
+    """
+    varied_maps = [titled_map for titled_map in maps if np.ptp(titled_map.scores) > 0]
+    if len(varied_maps) < 2:
+        return []
+    rho = rank_correlations(np.stack([titled_map.scores for titled_map in varied_maps]))
+    _, agreeing_maps = _agreement([titled_map.title for titled_map in varied_maps], rho, len(varied_maps[0].scores))
+    return _agreed([varied_maps[i] for i in agreeing_maps], grid)
+
+
+def _agreed(maps: Sequence[TitledMap], grid: tuple[int, int]) -> list[int]:
+    """Return the patches that at least two thirds of these maps mark; see :func:`agreed_patches`."""
+    if not maps:
+        return []
+    votes = np.zeros(grid[0] * grid[1])
+    for titled_map in maps:
+        evidence = _evidence(titled_map)
+        order = np.argsort(-evidence, kind="stable")
+        votes[order[: int(np.searchsorted(evidence[order].cumsum(), 0.5)) + 1]] += 1
+    patches: list[int] = np.flatnonzero(votes >= _MIN_SHARE_OF_METHODS * len(maps)).tolist()
+    return patches if len(patches) <= MAX_NAMED_AREA_SHARE * len(votes) else []
 
 
 def _agreement(titles: Sequence[str], rho: NDArray[np.float64], count: int) -> tuple[str, list[int]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -135,7 +135,8 @@ def _colour(i: int) -> tuple[int, int, int]:
 
 
 def regions(result: Explanation, method: str, threshold: float = THRESHOLD) -> Regions:
-    """Find which explained target of ``result`` wins each patch by the maps of ``method``; see :func:`regions_of`.
+    """Find which explained target of ``result`` wins each patch by the maps of ``method``; see :func:`regions_of`. A prompt that the model
+    did not find for sure, or cannot read, wins none.
 
     Raises ExplainerError for a text, for tensors without a picture's size, for a method without a map, for a method whose map is the same
     for every label, and for a label that occurs twice.
@@ -150,8 +151,16 @@ def regions(result: Explanation, method: str, threshold: float = THRESHOLD) -> R
     refuse_without_winner(method, [attribution.target for attribution in maps], maps[0].class_specific)
     scores = np.stack([attribution.scores[attribution.content].double().numpy().reshape(grid) for attribution in maps])
     size = (result.input.width, result.input.height)
+    unfound = {target.label for target in result.targets if target.abstention is not None}
     return regions_of(
-        scores, [attribution.target for attribution in maps], method, size, result.input.crop, signed=maps[0].signed, threshold=threshold
+        scores,
+        [attribution.target for attribution in maps],
+        method,
+        size,
+        result.input.crop,
+        signed=maps[0].signed,
+        threshold=threshold,
+        unfound=unfound,
     )
 
 
@@ -178,6 +187,7 @@ def regions_of(
     *,
     signed: bool,
     threshold: float = THRESHOLD,
+    unfound: Collection[str] = (),
 ) -> Regions:
     """Find which label wins each patch: the one with the largest score, if that is above 0 and above ``threshold`` of the largest of all.
 
@@ -188,6 +198,7 @@ def regions_of(
                the sum of their absolute values, as their size means nothing across maps
     size       width and height of the upright original, in whose pixels ``crop`` and the boxes are
     threshold  0 to 1
+    unfound    labels that win no patch, whatever their scores
 
     Raises ExplainerError for a threshold outside of 0 to 1.
     """
@@ -195,7 +206,8 @@ def regions_of(
         raise ExplainerError(f"the threshold is {threshold:g}; it is a share of the largest score, from 0 to 1")
     from scipy import ndimage  # slow to import
 
-    unit = scores if signed else scores / np.maximum(np.abs(scores).sum((1, 2), keepdims=True), np.finfo(float).tiny)
+    unit = scores.copy() if signed else scores / np.maximum(np.abs(scores).sum((1, 2), keepdims=True), np.finfo(float).tiny)
+    unit[[name in unfound for name in labels]] = -np.inf
     best = unit.max(0)
     winners = np.where(best > max(0.0, threshold * float(unit.max())), unit.argmax(0), NOBODY)
     found_regions = []

@@ -19,7 +19,7 @@ from explainers.models.companion_files.calibration import (
     Calibration,
     prominence_of,
 )
-from explainers.models.companion_files.prompt_words import PromptReading
+from explainers.models.companion_files.prompt_words import PromptReading, words_of
 from explainers.models.feature_scores import feature_score
 from explainers.models.inputs import languages
 from explainers.models.inputs.types import TextInput
@@ -195,10 +195,13 @@ assert set(MEASURES) == set(SCORES)
 
 
 def abstention(evidence: Evidence, subject: str) -> Abstention | None:
-    """Return the first threshold of its calibration that the answer crosses, as an abstention; None if it crosses none.
+    """Return why a prompt cannot be read, else the first threshold of its calibration that the answer crosses, else that nothing of a text
+    was read, as an abstention; None if there is none of these.
 
     ``subject`` is what was read: the text, or a prompt in quotation marks.
     """
+    if unread := _judge_words(evidence, subject):
+        return unread
     for threshold in evidence.calibration.thresholds:
         if threshold.prompts is not None and (evidence.prompt is None or evidence.prompt.kind != threshold.prompts):
             continue
@@ -207,7 +210,39 @@ def abstention(evidence: Evidence, subject: str) -> Abstention | None:
             return Abstention(
                 threshold.kind, ABSTENTION_KINDS[threshold.kind], _detail(threshold, value, evidence, subject), value, threshold.value
             )
-    return None
+    return _judge_characters(evidence)
+
+
+def _judge_words(evidence: Evidence, subject: str) -> Abstention | None:
+    """Return an abstention for a prompt in another language, or with a word that is no training word and that the tokenizer has to spell
+    in pieces; None for one that can be read, and where the training words are not known.
+
+    Other untaught words ("towards") are read: the text encoder has a piece for each. The abstention's score is the number of such words.
+    """
+    if evidence.prompt is None or not evidence.prompt.untaught or not isinstance(evidence.text, TextInput):
+        return None
+    untaught = set(evidence.prompt.untaught)
+    words = words_of(evidence.text.text or "")
+    foreign = [word for word in words if word in untaught and languages.is_foreign(word)]
+    if foreign and 2 * sum(word in untaught for word in words) > len(words):
+        detail = f"{subject} is not English, the only language that the model was taught."
+        return Abstention("unreadable_language", ABSTENTION_KINDS["unreadable_language"], detail, len(foreign), 0)
+    spelt_out = [part for word in evidence.text.words if languages.is_spelt_out(word) for part in words_of(word.text) if part in untaught]
+    if not spelt_out:
+        return None
+    detail = f"The model was never taught the word “{spelt_out[0]}”, so its map of {subject} may mean nothing."
+    return Abstention("unreadable_words", ABSTENTION_KINDS["unreadable_words"], detail, len(spelt_out), 0)
+
+
+def _judge_characters(evidence: Evidence) -> Abstention | None:
+    """Return an abstention for a text of which the tokenizer knows no word; None for any other, and for a prompt."""
+    text = evidence.text
+    if evidence.prompt is not None or evidence.unknown_id is None or not isinstance(text, TextInput) or not text.words:
+        return None
+    if share_unknown(evidence) < 1:
+        return None
+    detail = "The model reads none of these words or signs: they are not in its vocabulary."
+    return Abstention("unreadable_words", ABSTENTION_KINDS["unreadable_words"], detail, 1.0, 1.0)
 
 
 def _detail(threshold: AbstentionThreshold, value: float, evidence: Evidence, subject: str) -> str:

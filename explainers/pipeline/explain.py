@@ -49,6 +49,7 @@ from explainers.self_check.opening import model_of
 _PIXELS_OF_CLIPS = "Of a clip, the pixels of each patch are summed over the frames that one token is made of, and not shown one by one."
 #: The types of weights in which rounding shows in maps, with the decimal digits that their numbers have.
 _FEW_DIGITS = {torch.float16: "3", torch.bfloat16: "2"}
+_MOST_UNREAD = 5  # words that a note quotes
 #: Given the specs that are left: the one that comes next, or None where no more is wanted.
 NextMethod = Callable[[list[str]], str | None]
 
@@ -410,6 +411,20 @@ def _check_requests(requests: list[Request], lacks: dict[str, str], session: Ses
                 target.output_gradient(session.answers, request.rule)
 
 
+def _unread_words(session: Session, i: int) -> list[str]:
+    """Return a note on the words and signs of a text that are not in the model's vocabulary, so that it reads the same in place of each."""
+    record, unknown_id = session.prepared.inputs[i], session.model.details.get("unknown_token_id")
+    ids = session.tensors.get("input_ids")
+    if unknown_id is None or ids is None or session.model.kind == "clip" or type(record) is not TextInput:
+        return []
+    unread = dict.fromkeys(word.text for word in record.words if any(int(ids[i, token]) == unknown_id for token in word.tokens))
+    if not unread:
+        return []
+    more = f" and {len(unread) - _MOST_UNREAD} more" if len(unread) > _MOST_UNREAD else ""
+    quoted = ", ".join(f"“{word}”" for word in list(unread)[:_MOST_UNREAD])
+    return [f"The model cannot read {quoted}{more}: not in its vocabulary."]
+
+
 def _make_explanations(session: Session, requests: list[Request], spellings: dict[str, str]) -> list[Explanation]:
     model, labels = session.model, session.labels
     logits = session.answers.float().cpu()
@@ -427,7 +442,13 @@ def _make_explanations(session: Session, requests: list[Request], spellings: dic
             methods=[r.spec for r in requests],
             spellings=spellings,
             versions=versions(),
-            notes=[*_warnings(model), *notes, *notes_of_place(model), *notes_on_outputs(logits[i], model.output, model.head_activation)],
+            notes=[
+                *_warnings(model),
+                *notes,
+                *_unread_words(session, i),
+                *notes_of_place(model),
+                *notes_on_outputs(logits[i], model.output, model.head_activation),
+            ],
             prompted=model.kind == "clip",
             output=model.output,
             task=None if model.task is None else model.task.name,

@@ -20,13 +20,9 @@ from vitrine_server.run_reports import CONTROL, RunReport, read_run_reports
 RANKED_BY = ("srg", "own_object")
 #: The result of a method by each ranking metric, in plain words: ``{value}`` is its value in per cent, ``{random}`` that of a random map.
 SAYS = {
-    "srg": "hiding what it marks most lowers the answer by {value} points more than hiding what it marks least (random map: {random})",
-    "own_object": "of two things in a photo, it marks the one in the prompt in {value}\u2009% of cases (random map: {random}\u2009%)",
+    "srg": "the answer broke when what it marks was hidden, and held when the rest was",
+    "own_object": "it marked the one of two things that the prompt names in {value}\u2009% of cases (chance: {random}\u2009%)",
     "ap": "the strongest parts of its map lie on the thing",
-}
-#: The same results where a model was asked for both things of a picture together.
-SAYS_TOGETHER = {
-    "own_object": "on photos of two things, its two maps told them apart in {value}\u2009% of cases (random map: {random}\u2009%)",
 }
 #: For a ranking metric, a second one by which a method must also tie with the best, where the run has it: of two objects, a map that is
 #: strongest elsewhere may still mark the right one a little more.
@@ -125,16 +121,8 @@ class MethodRanking:
         p = report["apart"][self.metric["name"]][specs.index(first)][specs.index(second)]
         return p is not None and p < level
 
-    @property
-    def is_together(self) -> bool:
-        """True if the run compared each picture with the prompts of only those classes that the data set names for it, instead of the
-        prompts of all classes (CLIP models).
-        """
-        return bool(self.run.report["plan"].get("target") == "together")
-
     def _describe_metric(self, metric: dict[str, Any]) -> RankingMetric:
-        says = {**SAYS, **(SAYS_TOGETHER if self.is_together else {})}
-        return RankingMetric(metric["name"], metric["title"], metric["unit"], metric["direction"], says[metric["name"]])
+        return RankingMetric(metric["name"], metric["title"], metric["unit"], metric["direction"], SAYS[metric["name"]])
 
     def standing(self, model: str | None = None) -> Standing:
         """Return the run, the metrics, the control's values by them, and for each method its rank, value and interval; ``model`` is the
@@ -162,22 +150,19 @@ class MethodRanking:
         return Place(self.ranks[spec], len(self._figures), value, low, high, is_tied, self._second_value(spec))
 
 
-def method_rankings(together: bool = False) -> dict[str, MethodRanking]:
+@cache
+def method_rankings() -> dict[str, MethodRanking]:
     """Return, by model, the ranking from its run with the most methods, then inputs, that has the control and a ranking metric.
 
-    ``together`` takes the runs in which a CLIP model was asked for all things of a picture together, as with several prompts.
+    A run that asked a CLIP model for all things of a picture together is left out: a map that depends on the other prompts does not say
+    how good the map of one prompt is.
     """
-    return _method_rankings(together)
-
-
-@cache
-def _method_rankings(together: bool) -> dict[str, MethodRanking]:
     best: dict[str, MethodRanking] = {}
     for run in sorted(read_run_reports([])[0], key=lambda run: (len(run.report["methods"]), run.report["inputs"])):
         metrics = {metric["name"]: metric for metric in run.report["metrics"]}
         name = next((name for name in RANKED_BY if name in metrics and CONTROL in run.report["results"][name]), None)
-        if name is not None and (ranking := MethodRanking(run, metrics[name])).is_together == together:
-            best[run.report["plan"]["model"]] = ranking
+        if name is not None and run.report["plan"].get("target") != "together":
+            best[run.report["plan"]["model"]] = MethodRanking(run, metrics[name])
     return best
 
 
@@ -185,12 +170,12 @@ def default_specs(ranking: MethodRanking | None, variants: Iterable[Variant]) ->
     """Return the specs that a page shows by default: `MOST_IN_A_PRESET` methods at most, and the controls.
 
     The method with the best rank in each family comes first, then the methods declared as default by their ranks. Only ``variants`` that
-    can run and are not slow count. For several prompts a spec may have options, where it was measured with them.
+    can run and are not slow count, and specs without options.
     """
     able = {variant.spec: variant for variant in variants if variant.reason is None}
     best: dict[str, str] = {}
     known = {} if ranking is None else ranking.ranks
-    ranks = {spec: rank for spec, rank in known.items() if (ranking and ranking.is_together) or not Spec.parse(spec).options}
+    ranks = {spec: rank for spec, rank in known.items() if not Spec.parse(spec).options}
     for spec in sorted(ranks, key=ranks.__getitem__):
         variant = able.get(Spec.parse(spec).variant)
         if variant is not None and not variant.slow:
@@ -199,10 +184,10 @@ def default_specs(ranking: MethodRanking | None, variants: Iterable[Variant]) ->
     methods = sorted((spec for spec in declared if not is_control(spec)), key=lambda spec: ranks.get(spec, len(ranks) + 1))
     chosen = list(dict.fromkeys([*best.values(), *methods]))[:MOST_IN_A_PRESET]
     shown = {*chosen, *(spec for spec in declared if is_control(spec))}
-    return [*(spec for spec in able if spec in shown), *(spec for spec in chosen if spec not in able)]
+    return [spec for spec in able if spec in shown]
 
 
-def ranking_for(kind: str, model: str | None = None, together: bool = False) -> MethodRanking | None:
+def ranking_for(kind: str, model: str | None = None) -> MethodRanking | None:
     """Return the ranking for a model of a ``kind``: from its own run, else from the embedded model of the kind; None if neither exists."""
-    measured = method_rankings(together) or method_rankings()
+    measured = method_rankings()
     return measured.get(model or "") or measured.get(REFERENCE_MODELS[kind])

@@ -13,10 +13,10 @@ from explainers.json_records import INLINE, Record, describe, inline, optional
 from explainers.methods import METHOD_NEEDS, Method, Variant, parse
 from explainers.methods.families import METHOD_FAMILIES, MethodFamily
 from explainers.methods.presets import PRESETS, PresetOfVariants
-from explainers.methods.specs import Option, Spec
+from explainers.methods.specs import Option
 from explainers.methods.variants import MethodCounts, count_methods
 from explainers.records.result import OptionValue
-from vitrine_server.method_ranking import MethodRanking, Standing, default_specs, ranking_for
+from vitrine_server.method_ranking import Standing, default_specs, ranking_for
 
 
 @dataclass(frozen=True)
@@ -72,17 +72,6 @@ class SpecParts(Record):
 
 
 @dataclass(frozen=True)
-class TogetherMethods(Record):
-    """The methods for several prompts of a CLIP model that are explained together: the rank of each in a run, and the specs computed by
-    default.
-    """
-
-    standing: Standing
-    usual: Annotated[list[str], describe("The specs that are computed where a question names none.")]
-    specs: Annotated[list[SpecParts], describe("The parts of those that have options.")]
-
-
-@dataclass(frozen=True)
 class Methods(Record):
     """All methods, their rules, and the measurements and sets that help to choose among them."""
 
@@ -93,7 +82,6 @@ class Methods(Record):
     families: Sequence[MethodFamily]
     presets: Sequence[PresetOfVariants]
     standing: Standing | None
-    together: Annotated[TogetherMethods | None, optional("Of a CLIP model's image side.")]
     specs: Annotated[Sequence[SpecParts] | None, optional("The parts of the specs that were asked about.", keep_empty=True)]
 
 
@@ -107,10 +95,10 @@ def quantities() -> Quantities:
     return Quantities(list(explainers.HEAD_QUANTITIES.values()))
 
 
-def default_methods(model: explainers.Model, together: bool = False) -> list[str]:
-    """List the specs to compute if a question names none; with ``together`` for a question with several prompts."""
+def default_methods(model: explainers.Model) -> list[str]:
+    """List the specs to compute if a question names none."""
     measured = not (model.kind == "clip" and model.reads_text)  # methods were not measured on the words of prompts
-    return default_specs(ranking_for(model.kind, model.name, together) if measured else None, explainers.variants(model))
+    return default_specs(ranking_for(model.kind, model.name) if measured else None, explainers.variants(model))
 
 
 def variants(model: explainers.Model | None) -> list[dict[str, Any]]:
@@ -171,7 +159,6 @@ def _listing(
 ) -> Methods:
     listed = [Variant.from_json(variant) for variant in variants]
     ranking = None if kind is None else ranking_for(kind, model)
-    together = ranking_for(kind, model, together=True) if kind == "clip" else None
     return Methods(
         methods=methods,
         variants=variants,
@@ -180,7 +167,6 @@ def _listing(
         families=list(METHOD_FAMILIES.values()),
         presets=presets(listed),
         standing=None if ranking is None else ranking.standing(model),
-        together=None if together is None else _methods_for_several_prompts(together, model, listed),
         specs=specs,
     )
 
@@ -189,11 +175,6 @@ def presets(variants: Iterable[Variant]) -> list[PresetOfVariants]:
     """List the ready sets of methods, each with those of the ``variants`` that belong to it and can run."""
     listed = list(variants)
     return [preset.among(listed) for preset in PRESETS]
-
-
-def _methods_for_several_prompts(ranking: MethodRanking, model: str | None, variants: list[Variant]) -> TogetherMethods:
-    usual = default_specs(ranking, variants)
-    return TogetherMethods(ranking.standing(model), usual, [spec_parts(spec) for spec in usual if Spec.parse(spec).options])
 
 
 def spec_parts(spec: str) -> SpecParts:

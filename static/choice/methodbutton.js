@@ -33,7 +33,16 @@ export class MethodButton {
       on: { click: () => this.#setOpen(root.hidden !== false) },
     });
     root.hidden = true;
-    root.addEventListener("keydown", (event) => event.key === "Escape" && this.#close());
+    document.addEventListener("keydown", (event) => event.key === "Escape" && !event.defaultPrevented && this.#close());
+    document.addEventListener("pointerdown", ({ target }) => {
+      if (
+        target instanceof Node &&
+        document.contains(target) &&
+        !root.contains(target) &&
+        !this.button.contains(target)
+      )
+        this.#close();
+    });
     this.#count();
   }
 
@@ -77,6 +86,7 @@ export class MethodButton {
     }
     this.root.hidden = false;
     this.button.setAttribute("aria-expanded", "true");
+    this.#panel?.focus();
   }
 
   async #load() {

@@ -10,14 +10,18 @@ import { RuleMatrix } from "./rulematrix.js";
 /** @import { Listed } from "../core/types.js" */
 
 /** @param {Listed} pair */
-/** @param {Listed} pair */
 const isListed = (pair) => pair.rule === null || pair.rules.includes(pair.rule);
+
+/** @param {Listed} pair */
+const rankOf = ({ standing }) => standing?.rank ?? Infinity;
 
 /** The choice of methods. */
 export class MethodPicker {
   #ticked = new Set();
   /** @type {{pair: Listed, node: HTMLElement, box: HTMLInputElement, isShort: boolean}[]} */
-  #items = []; // of every method that is listed
+  #items = []; // of every method that can run
+  /** @type {Listed[]} */
+  #unable = []; // under no rule
 
   /**
    * `onChoose(specs)` is called with the chosen specs.
@@ -38,6 +42,9 @@ export class MethodPicker {
     });
     this.matchCount = el("span", { class: "quiet", role: "status" });
     this.families = el("div", { class: "families" });
+    this.unableTitle = el("summary");
+    this.unableList = el("ul");
+    this.unable = el("details", { class: "unable" }, this.unableTitle, this.unableList);
     this.squares = new RuleMatrix(
       (spec, on) => this.#tick(spec, on),
       (spec) => this.#add(spec),
@@ -65,10 +72,16 @@ export class MethodPicker {
         this.presets,
         find,
         this.families,
+        this.unable,
         this.experts,
         finish,
       ),
     );
+  }
+
+  /** Begin with the search, unless the keyboard is a finger's. */
+  focus() {
+    if (matchMedia("(pointer: fine)").matches) this.search.focus({ preventScroll: true });
   }
 
   /**
@@ -79,9 +92,14 @@ export class MethodPicker {
     this.registry = registry;
     this.presets.replaceChildren(...registry.presets.map((preset) => this.#preset(preset)));
     this.squares.setRegistry(registry);
-    const pairs = [...registry.pairs.values()].filter(isListed);
-    this.#items = pairs.map((pair) => this.#item(pair, pairs));
-    this.families.replaceChildren(...registry.families.flatMap((family) => this.#family(family) ?? []));
+    // the best measured first, and of those that were not measured in the order of the page
+    const pairs = [...registry.pairs.values()].filter(isListed).sort((a, b) => rankOf(a) - rankOf(b) || 0);
+    this.#items = pairs.filter(({ reason }) => !reason).map((pair) => this.#item(pair, pairs));
+    const families = registry.families.toSorted((a, b) => this.#bestOf(a.name) - this.#bestOf(b.name) || 0);
+    this.families.replaceChildren(...families.flatMap((family) => this.#family(family) ?? []));
+    this.#unable = pairs.filter(
+      (pair) => pair.reason && !this.#items.some((item) => item.pair.readout === pair.readout),
+    );
     this.#filter();
     this.#show();
   }
@@ -135,7 +153,6 @@ export class MethodPicker {
   #item(pair, pairs) {
     const box = el("input", {
       type: "checkbox",
-      disabled: Boolean(pair.reason),
       data: { spec: pair.spec },
       on: { change: () => this.#tick(pair.spec, box.checked) },
     });
@@ -143,20 +160,43 @@ export class MethodPicker {
     const rank = pair.standing
       ? el("span", { class: "num", title: `rank by “${pair.standing.metric.title}”` }, pair.standing.rank)
       : null;
-    const by = pair.reason ?? [byLine(pair).trim(), pair.slow && "slow"].filter(Boolean).join(" · ");
+    const by = [byLine(pair).trim(), pair.slow && "slow"].filter(Boolean).join(" · ");
     const node = el(
       "li",
       {},
-      el(
-        "label",
-        { class: pair.reason ? "no" : "", title: pair.reason ?? pair.line },
-        box,
-        el("span", { class: "title" }, pair.title),
-        rank,
-        el("small", {}, by),
-      ),
+      el("label", { title: pair.line }, box, el("span", { class: "title" }, pair.title), rank, el("small", {}, by)),
     );
     return { pair, box, node, isShort: pair === first || !pair.names_rule };
+  }
+
+  /**
+   * The best rank in a family.
+   * @param {string} name
+   */
+  #bestOf(name) {
+    return Math.min(...this.#items.filter(({ pair }) => pair.family === name).map(({ pair }) => rankOf(pair)), 1e9);
+  }
+
+  /**
+   * Show the methods that cannot run, all in one line, by reason.
+   * @param {(pair: Listed) => boolean} matches
+   * @param {boolean} isSearch
+   */
+  #showUnable(matches, isSearch) {
+    /** @type {Map<string, Set<string>>} */
+    const byReason = new Map();
+    for (const pair of this.#unable.filter(matches)) {
+      const reason = String(pair.reason);
+      byReason.set(reason, (byReason.get(reason) ?? new Set()).add(pair.title));
+    }
+    const names = new Set([...byReason.values()].flatMap((titles) => [...titles]));
+    this.unable.hidden = !names.size;
+    this.unable.open = isSearch && names.size > 0;
+    this.unableTitle.textContent = `${count(names.size, "method")} cannot run on this model`;
+    this.unableList.replaceChildren(
+      ...[...byReason].map(([reason, titles]) => el("li", {}, el("b", {}, [...titles].join(", ")), ` ${reason}`)),
+    );
+    return names.size;
   }
 
   /** @param {{name: string, title: string, line: string}} item */
@@ -181,19 +221,22 @@ export class MethodPicker {
     const words = this.search.value.trim().toLowerCase().split(/\s+/).filter(Boolean);
     const titles = new Map(this.registry.families.map(({ name, title }) => [name, title]));
     let matches = 0;
-    for (const { pair, node, isShort } of this.#items) {
+    /** @param {Listed} pair */
+    const isMatch = (pair) => {
       const text = [pair.title, pair.by, pair.year, pair.spec, titles.get(pair.family), pair.line]
         .join(" ")
         .toLowerCase();
-      node.hidden = words.length
-        ? !words.every((word) => text.includes(word))
-        : !isShort && !this.#ticked.has(pair.spec);
+      return words.every((word) => text.includes(word));
+    };
+    for (const { pair, node, isShort } of this.#items) {
+      node.hidden = words.length ? !isMatch(pair) : !isShort && !this.#ticked.has(pair.spec);
       if (!node.hidden) matches++;
     }
     for (const family of this.families.querySelectorAll("fieldset"))
       family.hidden = [...family.querySelectorAll("li")].every((node) => node.hidden);
+    const unable = this.#showUnable(isMatch, words.length > 0);
     this.matchCount.textContent = words.length
-      ? matches
+      ? matches || unable
         ? count(matches, "method")
         : "No method is called that."
       : "";

@@ -5,8 +5,8 @@ import { count } from "./dom.js";
 import { learnRules } from "./rules.js";
 
 /**
- * @import { Methods, SpecParts, TogetherMethods } from "./schemas.js"
- * @import { Listed, Variant } from "./types.js"
+ * @import { Methods, SpecParts } from "./schemas.js"
+ * @import { Listed, Standing, Variant } from "./types.js"
  */
 
 /** The method that is shown where there is room for one map. */
@@ -68,6 +68,13 @@ export const optionsOf = (spec) =>
   Object.entries(parts.get(spec)?.options ?? {}).map(([name, value]) => [name, String(value)]);
 
 /**
+ * Return whether the maps of a spec depend on the other prompts: what they have in common is taken away.
+ * @param {string} spec
+ * @returns {boolean}
+ */
+export const isRelative = (spec) => optionsOf(spec).some(([name, value]) => name === "less" && value === "prompts");
+
+/**
  * The options of a spec, "steps=8" each.
  * @param {string} spec
  * @returns {string[]}
@@ -117,12 +124,23 @@ export class Registry {
     learnRules(rules);
     this.usual = variants.filter((variant) => variant.default && !variant.reason).map((variant) => variant.spec);
     const ties = Object.values(standing?.ranks ?? {}).filter(({ tied }) => tied).length;
-    /** @param {string} spec */
-    const rankOf = (spec) =>
+    /**
+     * The rank of a spec with what it was measured by; null for one that was not measured.
+     * @type {(spec: string) => Standing | null}
+     */
+    this.rankOf = (spec) =>
       standing?.ranks[spec] ? { ...standing, ranks: null, ties, ...standing.ranks[spec] } : null;
-    const pairs = methods.flatMap((method) =>
-      method.pairs.map((pair) => ({ ...method, ...pair, readout: method.name, standing: rankOf(pair.spec) })),
-    );
+    const pairs = methods.flatMap((method) => {
+      const lines = method.pairs.map(({ line }) => line);
+      const own = lines.reduce((a, b) => (b.length < a.length ? b : a), lines[0] ?? "");
+      return method.pairs.map((pair) => ({
+        ...method,
+        ...pair,
+        ...(pair.line.startsWith(own) ? { line: own, ruleLine: pair.line.slice(own.length).trim() } : {}),
+        readout: method.name,
+        standing: this.rankOf(pair.spec),
+      }));
+    });
     // stable: else as declared
     pairs.sort(
       (a, b) =>
@@ -173,14 +191,17 @@ export class Registry {
   }
 
   /**
-   * The variant that a plate shows for a spec, with or without options; null for one that is not known.
+   * The variant that a plate shows for a spec, with or without options; null for one that is not known. With options it
+   * has the rank that was measured with these, if any; a relative map has none, as it depends on the other prompts.
    * @param {string} spec
    * @returns {Variant | null}
    */
   plate(spec) {
     const pair = this.pairOf(spec);
     const options = optionTexts(spec).join("&");
-    return pair ? { ...pair, spec, title: options ? `${pair.title} (${options})` : pair.title } : null;
+    if (!pair || !options) return pair ? { ...pair, spec } : null;
+    const standing = isRelative(spec) ? null : this.rankOf(spec);
+    return { ...pair, spec, standing, title: `${pair.title} (${options})` };
   }
 
   /**
@@ -193,33 +214,5 @@ export class Registry {
     known.sort((a, b) => placeOf(a) - placeOf(b) || specs.indexOf(a.spec) - specs.indexOf(b.spec));
     const first = leaders(known);
     return [...first, ...known.filter((variant) => !first.includes(variant))];
-  }
-}
-
-/**
- * The methods of a CLIP model that is asked for several prompts together: those that the page begins with, and how far
- * each can be trusted, were measured so.
- */
-export class TogetherRegistry extends Registry {
-  /**
-   * `listed` is the answer of GET /api/methods, `together` what was measured for several prompts.
-   * @param {Methods} listed
-   * @param {TogetherMethods} together
-   */
-  constructor(listed, together) {
-    super({ ...listed, standing: together.standing });
-    learnSpecs(together.specs);
-    this.usual = together.usual;
-  }
-
-  /**
-   * The variant that a plate shows for a spec; with options that were measured, it has their rank.
-   * @param {string} spec
-   */
-  plate(spec) {
-    const plate = super.plate(spec);
-    const place = this.standing?.ranks[spec];
-    if (!plate?.standing || !place) return plate;
-    return { ...plate, standing: { ...plate.standing, ...place } };
   }
 }

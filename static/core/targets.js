@@ -53,6 +53,13 @@ export function sureness(target, abstention) {
 }
 
 /**
+ * Return whether the map of a prompt can be read: the model found the prompt, perhaps at least, and can read its words.
+ * @param {{abstention?: Abstention | null}} target
+ * @returns {boolean}
+ */
+export const isFound = ({ abstention }) => !abstention || abstention.kind === "perhaps_in_picture";
+
+/**
  * Several targets in words, for between quotation marks; no longer than a heading may be.
  * @param {{label: string, of?: string, against?: string}[]} targets
  * @returns {string}

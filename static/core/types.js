@@ -45,13 +45,13 @@
 
 /**
  * The model's answer about an input, once it is there.
- * @typedef {Omit<schemas.StartedData, "expected" | "costs"> &
+ * @typedef {Omit<schemas.StartedData, "expected" | "costs" | "left"> &
  *   Required<Pick<schemas.StartedData, "output" | "input" | "targets" | "top" | "notes">>} Answer
  */
 
 /**
  * The model has answered, and maps of `expected` will follow.
- * @typedef {Answer & Pick<schemas.StartedData, "expected" | "costs">} Started
+ * @typedef {Answer & Pick<schemas.StartedData, "expected" | "costs" | "left">} Started
  */
 
 /**
@@ -71,14 +71,15 @@
 
 /**
  * A method with a rule, as the choice of methods lists it; `place` is its place in the order of the page.
- * @typedef {Method & MethodPair & {readout: string, standing: Standing | null, place: number}} Listed
+ * @typedef {Method & MethodPair &
+ *   {readout: string, standing: Standing | null, place: number, ruleLine?: string}} Listed
  */
 
 /**
  * The description of a method on a plate: a method with a rule, and with options where the spec has any. One that the
  * list does not have is known by its map alone. `meaning` names the two ends of a sign, where not against and for.
  * @typedef {Partial<Method & MethodPair> & Pick<MethodPair, "spec" | "title" | "rule"> & Pick<Method, "signed"> &
- *   {readout: string, standing?: Standing | null, place?: number, meaning?: string[]}} Variant
+ *   {readout: string, standing?: Standing | null, place?: number, ruleLine?: string, meaning?: string[]}} Variant
  */
 
 /**

@@ -1,5 +1,5 @@
-// The deletion bar at the foot of Image, Prompt and Text. One slider for all plates; what it needs is loaded when it is
-// first used.
+// The deletion bar over the plates of Image, Prompt and Text. One slider for all plates; what it needs is loaded when
+// it is first used.
 
 import { segment } from "../core/controls.js";
 import { byId, el, addStyleSheet } from "../core/dom.js";
@@ -10,7 +10,7 @@ import { ORDER_NAMES } from "../maps/deletionfacts.js";
  * @import { DeletionView } from "./deletionview.js"
  */
 
-/** The test at the foot of the page. */
+/** The test over the plates; it stays in sight while it is open. */
 export class DeletionBar {
   /** @type {Promise<any> | undefined} */
   #opened;
@@ -34,26 +34,30 @@ export class DeletionBar {
     this.output = el("output", { class: "num", for: "removed" });
     this.statusLine = el("p", { class: "num said", role: "status" });
     this.problem = el("div");
-    this.over = el("div", { class: "over" }); // what is said over the plates, so that nothing moves
+    this.over = el("div", { class: "over" }); // what is said in a corner of the window, so that nothing moves
     const slide = el("div", { class: "removal" }, el("label", { for: "removed" }, "Remove"), this.slider, this.output);
     const title = el("h2", { id: "deletion-bar-title" }, "Deletion test");
     const see = el(
       "button",
       { type: "button", class: "act plain to-curves", on: { click: () => byId("curves").scrollIntoView() } },
-      "See the curves",
+      "Curves",
+    );
+    const end = el(
+      "button",
+      { type: "button", class: "act plain to-curves", "aria-label": "End the test", on: { click: () => this.close() } },
+      "End",
     );
     byId("deletion-bar").append(
       this.over,
       title,
-      segment(removal, "order", "First the", ORDER_NAMES),
       slide,
-      see,
+      // on a phone this lies at the foot of the window while the test is open, so that no map moves
+      el("div", { class: "extra" }, segment(removal, "order", "First the", ORDER_NAMES), this.statusLine, see, end),
       workbench.kind === "text" ? this.#editing() : "",
-      this.statusLine,
       this.problem,
     );
     byId("plates").classList.add("untested"); // nothing is said of a test that nobody began
-    // what has the focus is scrolled to above the deletion bar, see deletion.css
+    // what has the focus is scrolled to below the deletion bar, see deletion.css
     new ResizeObserver(() =>
       document.documentElement.style.setProperty("--deletion-bar", `${byId("deletion-bar").offsetHeight}px`),
     ).observe(byId("deletion-bar"));

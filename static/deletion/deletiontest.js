@@ -3,6 +3,7 @@
 
 import { explanationPath } from "../core/api.js";
 import { count } from "../core/dom.js";
+import { ordinal } from "../maps/caption.js";
 import { readFor } from "../plates/content.js";
 
 /**
@@ -45,6 +46,23 @@ export function valueAt(counts, values, removed) {
   if (counts[right] === removed) return { value: values[right], computed: true };
   const t = (removed - counts[right - 1]) / (counts[right] - counts[right - 1]);
   return { value: values[right - 1] + t * (values[right] - values[right - 1]), computed: false };
+}
+
+/**
+ * Say whether the test on this input supports the recommended method.
+ * @param {{method: string, rank: number, gap?: number | null, control?: boolean | null}[]} ranking
+ * @param {{spec: string, title: string}} best
+ * @returns {string}
+ */
+export function verdict(ranking, { spec, title }) {
+  const rows = ranking.filter(({ control }) => !control);
+  const [row, random] = [rows.find(({ method }) => method === spec), ranking.find(({ control }) => control)];
+  if (!row) return "";
+  if (Number(row.gap) <= Number(random?.gap ?? -Infinity))
+    return `Here a random order did as well as ${title} in the deletion test.`;
+  return row.rank === 1
+    ? `Here the deletion test agrees: ${title} is the best of ${rows.length}.`
+    : `Here the deletion test puts ${title} ${ordinal(row.rank)} of ${rows.length}.`;
 }
 
 /** The deletion test of one explanation. */

@@ -1,15 +1,17 @@
 // The deletion test on the page: every plate loses its own tokens in the order of its map, and says what the model says
 // without them.
 
-import { byId, el, number, percent } from "../core/dom.js";
+import { byId, number, percent } from "../core/dom.js";
 import { showProblem } from "../core/problems.js";
+import { isMethod } from "../core/registry.js";
 import { Curves } from "../maps/curves.js";
 import { DeletionFacts, NOT_ASKED, ORDER_NAMES } from "../maps/deletionfacts.js";
 import { coverPatches, paperColour, strikeWords } from "../maps/tokenremoval.js";
 import { ordinal } from "../maps/caption.js";
+import { isRecommended } from "../plates/recommendation.js";
 import { Waiting } from "../progress/waiting.js";
 import { plateName } from "../plates/plate.js";
-import { countAt, DeletionTest, valueAt } from "./deletiontest.js";
+import { countAt, DeletionTest, valueAt, verdict } from "./deletiontest.js";
 
 /**
  * @import { Store } from "../core/state.js"
@@ -67,19 +69,15 @@ export class DeletionView {
   asking = new Waiting(); // the curves
 
   /**
-   * @param {{workbench: WorkbenchView, tool: Store<any>, over: Element, problem: Element, statusLine: Element,
-   *   output: Element, isOpen: boolean, close: () => void}} bar
+   * @param {{workbench: WorkbenchView, tool: Store<any>, problem: Element, statusLine: HTMLElement,
+   *   output: Element, isOpen: boolean}} bar
    */
   constructor(bar) {
     const { workbench } = bar;
     this.bar = bar;
     this.workbench = workbench;
-    bar.over.append(this.asking.node);
-    // the bar next to the curves tells it to screen readers, when they ask
-    this.count = el("span", { "aria-hidden": "true" });
     this.figure = new Curves(byId("curves"), bar.tool, {
       onPick: (spec) => this.#pick(spec),
-      onClose: () => bar.close(),
     });
     workbench.removal.follow(() => this.soon());
     addEventListener("scheme", () => this.soon());
@@ -246,16 +244,20 @@ export class DeletionView {
     const summaries = trials.map(
       (trial) => trial.summaryLine && [this.#modelName(trial), trial.summaryLine].filter(Boolean).join(": "),
     );
-    if (isAsking) this.bar.statusLine.replaceChildren("asking the model… ", this.count);
+    if (isAsking) this.bar.statusLine.replaceChildren("asking the model… ", this.figure.bar);
     else put(this.bar.statusLine, summaries.filter(Boolean).join(" · "));
+    this.bar.statusLine.title = isAsking ? "" : (this.bar.statusLine.textContent ?? "");
     this.#showProgress();
+    const { id, done } = this.workbench.subject.value;
+    const answer = isAsking || !done ? undefined : [...(this.#trials.get(id ?? "")?.answers.values() ?? [])][0];
+    const best = this.workbench.plateSet.variants.find(isMethod);
+    this.workbench.plateSet.groups.judge(answer && best && isRecommended(best) ? verdict(answer.ranking, best) : "");
   }
 
   /** Show how many inputs of how many the model has answered, at the curves and in the deletion bar. */
   #showProgress() {
     const now = [...this.#trials.values()].find((trial) => trial.isAsking && trial.progress);
-    const progressLine = this.figure.progress(now?.progress ?? null, now?.inputNoun ?? "");
-    put(this.count, progressLine);
+    this.figure.progress(now?.progress ?? null, now?.inputNoun ?? "");
   }
 
   /**

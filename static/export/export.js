@@ -139,7 +139,8 @@ function embedCode({ id, specs }) {
 /**
  * The menu of the whole figure, and a line that says what was done.
  * @param {{id: string | null, specs: string[], plateSet: {root: HTMLElement, everyPlate: MapPlate[]},
- *   view: Store<View>, deletionBar: any}} workbench
+ *   view: Store<View>, deletionBar: any,
+ *   page: {exports?: () => {text: string, href: string, download: string}[]}}} workbench
  * @returns {HTMLElement[]}
  */
 export function figureMenu(workbench) {
@@ -212,9 +213,7 @@ export function figureMenu(workbench) {
           { text: "PNG of the whole figure", run: draw("png") },
           { text: "SVG of the whole figure", run: draw("svg") },
           ...(curves() ? [...["png", "svg"].map(curvesAs), curvesAsCsv()] : []),
-          ...(workbench.view.value.regions
-            ? regionLinks(workbench.id, workbench.view.value.regions, workbench.view.value.threshold)
-            : []),
+          ...(workbench.page.exports?.() ?? []),
           { text: "Bundle (zip): input, numbers, pictures", href: `${explanationPath(workbench.id)}/bundle.zip` },
           { text: "JSON, everything", href: explanationPath(workbench.id), download: `${stem(workbench.id)}.json` },
           { text: "Copy as Python", run: code("python", "Python lines") },

@@ -23,20 +23,24 @@ const STEPS = [
   ],
   ["hold.title", [[".plate .map-canvas", HAS_FINGER ? "hold.finger" : "hold.text"]]],
   ["methods.title", [["#choose-methods", "methods.text"]]],
-  [
-    "test.title",
-    [
-      ["#deletion-bar", "test.bar"],
-      ['.plate[data-spec="random"]', "test.random"],
-      ["#plates", "test.choose"],
-    ],
-  ],
+  ["test.title", [["#deletion-bar", "test.bar"]]],
 ];
 
-// it lies at the foot of the window: the card stands over it, however high it is
-const deletionBar = document.getElementById("deletion-bar");
-if (deletionBar)
-  new ResizeObserver(() => card && (card.style.bottom = `${deletionBar.offsetHeight + 16}px`)).observe(deletionBar);
+/** @param {string} selector */
+const textOf = (selector) => document.querySelector(selector)?.textContent?.trim() ?? "";
+
+/**
+ * What the sentences quote of the answer on the page: the class with its share, and the method that is spoken of.
+ * @param {HTMLElement | null} plate that is spoken of
+ */
+function quoted(plate) {
+  return {
+    answer: textOf("#answer"),
+    share: textOf("#classes [aria-pressed=true] .num"),
+    method: plate?.querySelector("h2")?.textContent ?? "",
+  };
+}
+
 /** @type {HTMLElement | null} */
 let card = null;
 /** @type {HTMLElement | null} */
@@ -74,7 +78,6 @@ function put(title, parts, buttons) {
   );
   card.addEventListener("keydown", (event) => event.key === "Escape" && leave());
   document.querySelector(".skip")?.after(card);
-  if (deletionBar) card.style.bottom = `${deletionBar.offsetHeight + 16}px`;
   card.focus();
 }
 
@@ -86,14 +89,16 @@ function step(i) {
     places.find(([where]) => document.querySelector(where)?.checkVisibility()) ?? places[places.length - 1];
   shown = document.querySelector(selector);
   shown?.classList.add("visited");
-  const isInSight = shown === deletionBar; // at the foot of the window, under the card
-  if (!isInSight)
-    shown?.scrollIntoView({
-      block: innerWidth > 760 ? "center" : "start",
-      behavior: matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth",
-    });
+  // to the top of the window: the card lies at its foot
+  shown?.scrollIntoView({
+    block: "start",
+    behavior: matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth",
+  });
   const last = i === STEPS.length - 1;
-  const parts = [el("p", {}, say(text)), el("p", { class: "quiet" }, say("step", { i: i + 1, n: STEPS.length }))];
+  const parts = [
+    el("p", {}, say(text, quoted(shown))),
+    el("p", { class: "quiet" }, say("step", { i: i + 1, n: STEPS.length })),
+  ];
   const forth = last ? button(say("done"), leave, false) : button(say("next"), () => step(i + 1), false);
   put(say(title), parts, [
     forth,

@@ -2,8 +2,8 @@
 
 import { explanationPath, loadImage } from "../core/api.js";
 import { segment } from "../core/controls.js";
-import { el } from "../core/dom.js";
-import { seenPicture, seenSize, sheetOf } from "../maps/patches.js";
+import { el, svg } from "../core/dom.js";
+import { outlineOf, seenPicture, seenSize, sheetOf } from "../maps/patches.js";
 import { followPointer, outline, patchName } from "../maps/mapcanvas.js";
 import { greyBase } from "../maps/heatmap.js";
 import { Input } from "./input.js";
@@ -57,9 +57,9 @@ export class PictureView {
 
   /**
    * @param {HTMLElement} root
-   * @param {{focus: Store<Focus>, view: Store<View>}} stores
+   * @param {{focus: Store<Focus>, view: Store<View>, agreed: Store<{patches: number[]}>}} stores
    */
-  constructor(root, { focus, view }) {
+  constructor(root, { focus, view, agreed }) {
     this.focus = focus;
     this.view = view;
     this.id = null;
@@ -70,7 +70,9 @@ export class PictureView {
     this.contacts = null; // of a clip
     this.image = el("img", { alt: "" });
     this.patch = el("div", { class: "patch", hidden: true });
-    this.region = el("div", { class: "region" }, this.patch);
+    this.agreed = svg("path", { "vector-effect": "non-scaling-stroke" }); // around what most maps mark most
+    this.agreement = svg("svg", { class: "agreed", preserveAspectRatio: "none", "aria-hidden": "true" }, this.agreed);
+    this.region = el("div", { class: "region" }, this.agreement, this.patch);
     this.sheet = el("div", { class: "sheet", hidden: true }, this.image, this.region);
     this.text = el("span");
     this.lens = new Lens({ focus, view });
@@ -93,6 +95,7 @@ export class PictureView {
       () => this.contacts,
     );
     focus.follow(() => this.#mark());
+    agreed.follow(({ patches }) => this.#outline(patches));
     view.follow((now, before) => now.shown !== before.shown && this.#draw());
   }
 
@@ -237,6 +240,16 @@ export class PictureView {
     this.sheet.hidden = false;
     this.sheet.style.width = aspect >= 1 ? "100%" : `${100 * aspect}%`;
     this.sheet.style.aspectRatio = String(aspect);
+  }
+
+  /**
+   * Draw a line around patches; a clip has its frames side by side, and none.
+   * @param {number[]} patches
+   */
+  #outline(patches) {
+    const [rows, columns] = this.grid ?? [];
+    this.agreement.setAttribute("viewBox", `0 0 ${columns ?? 1} ${rows ?? 1}`);
+    this.agreed.setAttribute("d", this.grid && !this.contacts ? outlineOf(patches, columns ?? 1) : "");
   }
 
   #mark() {

@@ -292,6 +292,40 @@ export class Facts {
   }
 }
 
+/** The button of a plate that shows and hides what else is known of its map: rank, time and notes. */
+export class AboutButton {
+  /**
+   * @param {string} name of the plate
+   * @param {() => HTMLElement} plate
+   */
+  constructor(name, plate) {
+    this.node = el(
+      "button",
+      {
+        type: "button",
+        class: "about",
+        "aria-expanded": "false",
+        "aria-label": `${name}: rank, time and notes`,
+        title: "Rank, time and notes",
+        on: {
+          click: () => this.node.setAttribute("aria-expanded", String(plate().classList.toggle("labelled"))),
+        },
+      },
+      "i",
+    );
+  }
+
+  /**
+   * Mark the button where something is wrong with the map.
+   * @param {boolean} isWarned
+   */
+  warn(isWarned) {
+    this.node.textContent = isWarned ? "!" : "i";
+    this.node.classList.toggle("warned", isWarned);
+    this.node.title = isWarned ? "A warning, with rank and time" : "Rank, time and notes";
+  }
+}
+
 /** The actions of a plate: its exports, its options, and its paper. `menu` is the menu of its export. */
 export class PlateActions {
   /** @type {string | null} */

@@ -32,41 +32,29 @@ export class Curves {
 
   /**
    * `tool` is a store of {target, picked}: whose curves are shown, and which method is singled out; `onPick(spec)` is
-   * told that too. `onClose()` is called when nobody wants to see them any more.
+   * told that too.
    * @param {HTMLElement} root
    * @param {Store<{[name: string]: any}>} tool
-   * @param {{onPick?: (spec: string | null) => void, onClose: () => void}} callbacks
+   * @param {{onPick?: (spec: string | null) => void}} callbacks
    */
-  constructor(root, tool, { onPick, onClose }) {
+  constructor(root, tool, { onPick }) {
     this.root = root;
     this.tool = tool;
     this.onPick = onPick;
-    const close = el(
-      "button",
-      { type: "button", class: "act plain", "aria-label": "End the test", on: { click: onClose } },
-      "Close",
-    );
     this.select = el("select", {
       "aria-label": "Curves of",
       on: { change: () => tool.set({ target: this.select.value }) },
     });
     this.body = el("div", { class: "figure" });
     this.bar = el(
-      "div",
-      { class: "asked", role: "progressbar", "aria-label": "Deletion test", "aria-valuemin": 0 },
+      "span",
+      { class: "asked", role: "progressbar", "aria-label": "Deletion test", "aria-valuemin": 0, "aria-live": "off" },
       el("span", { class: "num" }, "\u00a0"),
       el("i"),
     );
     this.bar.hidden = true;
     this.root.append(
-      el(
-        "div",
-        { class: "over" },
-        el("h2", {}, "What the model says as more is removed"),
-        this.select,
-        this.bar,
-        close,
-      ),
+      el("div", { class: "over" }, el("h2", {}, "What the model says as more is removed"), this.select),
       this.body,
       el("p", { class: "quiet" }, HOW),
     );
@@ -91,15 +79,14 @@ export class Curves {
   }
 
   /**
-   * Show how many of the inputs are answered, and return it in words: {asked, total}, null while nothing is asked;
-   * `inputNoun` says what they are.
+   * Show in `bar` how many of the inputs are answered: {asked, total}, null while nothing is asked; `inputNoun` says
+   * what they are.
    * @param {{asked: number, total: number} | null} progress
    * @param {string} inputNoun
-   * @returns {string}
    */
   progress(progress, inputNoun) {
     this.bar.hidden = !progress;
-    if (!progress) return "";
+    if (!progress) return;
     const [asked, total] = [progress.asked, progress.total].map(whole);
     const sentence = `asked ${asked} of ${total} ${inputNoun}`;
     const [text, done] = /** @type {Iterable<HTMLElement>} */ (this.bar.children);
@@ -111,7 +98,6 @@ export class Curves {
       ["text", sentence],
     ])
       this.bar.setAttribute(`aria-value${name}`, String(value));
-    return sentence;
   }
 
   /**

@@ -72,3 +72,25 @@ export function layOverPatch({ style }, i, { rows, columns, place }) {
   style.width = `${100 / columns}%`;
   style.height = `${100 / rows}%`;
 }
+
+/**
+ * The path of the line around some patches of a grid, one unit a patch: the sides that have no such patch behind them.
+ * @param {number[]} patches
+ * @param {number} columns
+ * @returns {string}
+ */
+export function outlineOf(patches, columns) {
+  const inside = new Set(patches);
+  return patches
+    .flatMap((patch) => {
+      const [x, y] = [patch % columns, Math.floor(patch / columns)];
+      return [
+        !inside.has(patch - columns) && `M${x} ${y}h1`,
+        !inside.has(patch + columns) && `M${x} ${y + 1}h1`,
+        !(x > 0 && inside.has(patch - 1)) && `M${x} ${y}v1`,
+        !(x < columns - 1 && inside.has(patch + 1)) && `M${x + 1} ${y}v1`,
+      ];
+    })
+    .filter(Boolean)
+    .join("");
+}

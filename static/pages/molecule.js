@@ -21,6 +21,7 @@ const field = byId("smiles");
 const file = byId("file");
 /** @type {string | null} */
 let submitted = null; // what was sent last: it is asked before the answer begins
+let isAsked = false; // a molecule of the person's own, until its answer begins
 let isWritten = false; // since a molecule was last filled in or asked about: nothing may take its place
 /** @type {Started | null} */
 let started = null;
@@ -52,11 +53,7 @@ function showMolecule(molecule) {
     for (const plate of workbench.plateSet.everyPlate) /** @type {any} */ (plate).outline?.(new Set(atoms));
   };
   byId("groups").replaceChildren(
-    el(
-      "p",
-      { class: "quiet" },
-      groups.length ? "Known causes in it:" : "This molecule has none of the eight known causes.",
-    ),
+    el("p", { class: "quiet" }, groups.length ? "Known causes in it:" : "It has none of the eight known causes."),
     ...groups.map(({ name, atoms }) =>
       el(
         "button",
@@ -106,6 +103,7 @@ function openSample(sample, labels = null, isOwn = true) {
 /** @param {string} text */
 function explain(text) {
   isWritten = false;
+  isAsked = true;
   submitted = text;
   page.explain(new Input({ text }), null);
 }
@@ -121,8 +119,12 @@ const pageSteps = {
     workbench.plateSet.setBase({ text: sample.text ?? "", units: [] });
     openSample(sample, workbench.address.targets, false);
   },
+  // the answer of the molecule before would stand beside one that has none
+  refused: () => byId("main").classList.toggle("refused", isAsked),
   started(info, job, isNew) {
     started = info;
+    isAsked = false;
+    byId("main").classList.remove("refused");
     const { text, molecule } = /** @type {TextInput} */ (info.input);
     fill(text ?? ""); // of a drawing the SMILES
     if (submitted !== null) submitted = field.value;

@@ -6,7 +6,7 @@ import { sameKindOfTarget, readChoice } from "../choice/targetoptions.js";
 import { getBlob } from "../core/api.js";
 import { mapControls, more } from "../core/controls.js";
 import { byId, el, number, percent, say, addStyleSheet } from "../core/dom.js";
-import { isForwardOnly } from "../core/registry.js";
+import { isFound } from "../core/targets.js";
 import { Input } from "../inputs/input.js";
 import { acceptPictures } from "../inputs/pictures.js";
 import { Prompts } from "../inputs/prompts.js";
@@ -15,7 +15,7 @@ import { windowFields } from "../inputs/greywindow.js";
 import { partButton, PictureView } from "../inputs/pictureview.js";
 import { Plate, PlateSet } from "../plates/plate.js";
 import { Versus } from "../plates/versus.js";
-import { RegionsFold } from "../tools/regionsfold.js";
+import { Regions } from "../tools/regions.js";
 import { Unsubmitted } from "../workbench/unsubmitted.js";
 import { Workbench } from "../workbench/workbench.js";
 import { cosineOf, findsPrompts } from "../workbench/overview.js";
@@ -56,24 +56,25 @@ const workbench = new Workbench("clip", {
   plateSet({ targets = [], prompts: read }) {
     const plateSet = (read && words) || plateSetFor(targets.length);
     versus.read = targets[0]?.read ?? "logit";
+    regions.draw(read ? [] : targets);
     if (read) words?.setPrompts(read, workbench.view.value.grain);
     if (plateSet instanceof Matrix)
       plateSet.setTargets(
         targets,
         targets.map((target) => targetLine(target, targets.length)),
+        targets.map((target) => !isFound(target)),
       );
     return plateSet;
   },
   giving: (input, model) => picture.await(input, model),
   stored: (id) => picture.fetch(id),
-  // who looks at the regions of several prompts sees them before any map that goes back through the model
-  comesFirst: (variant, { prompt }) => regions.node.open && (prompt?.length ?? 0) > 1 && isForwardOnly(variant),
   refused() {
     picture.restore();
     prompts.known();
     side.select.value = workbench.side;
     read.select.value = targetOptions.read ?? "logit";
   },
+  exports: () => regions.links(),
   ready() {
     samples.show(workbench.samples);
   },
@@ -83,8 +84,10 @@ const workbench = new Workbench("clip", {
     if (!first) return prompts.known();
     const wanted = workbench.address.prompts.length ? workbench.address.prompts : (first.prompts ?? []);
     prompts.set(wanted);
-    workbench.judge(wanted.length);
-    if (workbench.side !== "text") workbench.moveTo(plateSetFor(wanted.length), false);
+    if (workbench.side !== "text") {
+      workbench.moveTo(plateSetFor(wanted.length), false);
+      regions.draw(wanted.map((label) => ({ label, logit: 0 }))); // its room is kept
+    }
     if (workbench.plateSet instanceof Matrix)
       workbench.plateSet.setTargets(
         wanted.map((label) => ({ label })),
@@ -107,8 +110,7 @@ const workbench = new Workbench("clip", {
       workbench.plateSet.clear();
       regions.setBase(null);
     }
-    regions.node.hidden = Boolean(info.prompts) || info.targets.length < 2; // one prompt wins everywhere
-    regions.show(info.prompts ? [] : info.targets);
+    byId("plates").classList.toggle("unfound", !info.targets.some(isFound)); // their maps are about nothing
     unsubmitted.look();
     samples.mark(question.input.sample);
     prompts.offer(workbench.samples.find((sample) => sample.id === question.input.sample)?.sets);
@@ -169,7 +171,7 @@ const [askMore, box] = more(
 askMore.classList.add("ask-more");
 prompts.add.after(askMore);
 byId("prompts").append(box);
-const regions = new RegionsFold(workbench);
+const regions = new Regions(workbench);
 byId("plates").before(regions.node);
 
 /**

@@ -24,6 +24,8 @@ const SAME = "This method gives the same map for every prompt.";
 export class Matrix extends PlateSet {
   /** @type {string[]} */
   targets = [];
+  /** @type {boolean[]} */
+  unfound = []; // of each target, whether its maps are about nothing
   notes = new Map(); // spec -> what is wrong with the maps of its row
 
   /**
@@ -37,11 +39,14 @@ export class Matrix extends PlateSet {
   }
 
   /**
-   * Set the columns: {label} of each class or prompt, with the model's answer in `targetLines`.
+   * Set the columns: {label} of each class or prompt, with the model's answer in `targetLines`. The maps of columns that
+   * are `unfound`, in the same order, are drawn pale.
    * @param {{label: string}[]} targets
    * @param {string[]} [targetLines]
+   * @param {boolean[]} [unfound]
    */
-  setTargets(targets, targetLines) {
+  setTargets(targets, targetLines, unfound = []) {
+    this.unfound = unfound;
     const labels = targets.map((target) => target.label);
     this.targetLines = targetLines;
     this.targets = labels;
@@ -116,6 +121,7 @@ export class Matrix extends PlateSet {
         const name = key(variant.spec, target);
         const plate = before.get(name) ?? this.makePlate(variant, this.storesOf(target), target);
         if (!before.has(name)) plate.setBase(this.baseOf(target));
+        plate.node.classList.toggle("unfound", Boolean(this.unfound[this.targets.indexOf(target)]));
         this.plates.set(name, plate);
       }
     }
@@ -139,7 +145,7 @@ export class Matrix extends PlateSet {
     return this.targets.map((target, i) =>
       el(
         "div",
-        {},
+        { class: this.unfound[i] ? "unfound" : "" },
         el("span", { class: "name" }, target),
         el("span", { class: "num" }, withTerms(this.targetLines?.[i] ?? "\u00a0")),
       ),

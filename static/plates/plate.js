@@ -7,6 +7,7 @@ import { mapMenu } from "../export/export.js";
 import { DeletionFacts } from "../maps/deletionfacts.js";
 import { MapCanvas } from "../maps/mapcanvas.js";
 import {
+  AboutButton,
   byLine,
   Facts,
   heading,
@@ -88,6 +89,8 @@ export class Plate {
     this.facts = new Facts(variant, target !== null);
     this.notes = target === null ? new Notes(sameNote(variant, stores.same)) : null; // a row of maps has them once
     this.actions = new PlateActions(variant, mapMenu(this), target === null);
+    // a row of maps says it at its left
+    this.about = target === null ? new AboutButton(this.name, () => this.node) : null;
     this.deletion = target === null ? null : new DeletionFacts(); // in a row its room is kept, as no words lie there
     const above =
       target === null
@@ -111,7 +114,7 @@ export class Plate {
       this.deletion?.node,
       this.actions.node,
     );
-    this.scale.node.append(enlarge(this, this.mapCanvas.node));
+    this.scale.node.append(el("div", { class: "buttons" }, this.about?.node, enlarge(this, this.mapCanvas.node)));
     this.show(null);
   }
 
@@ -170,7 +173,9 @@ export class Plate {
     this.facts.show(map);
     this.level.show(map);
     this.actions.id = (map && id) ?? null;
-    this.notes?.show(map ? warnings([map]) : []);
+    const warned = map ? warnings([map]) : [];
+    this.notes?.show(warned);
+    this.about?.warn(warned.length > 0);
     if (!map) this.scale.show(null);
     this.state = map ? "done" : "waiting";
   }

@@ -3,6 +3,7 @@
 
 import { el } from "../core/dom.js";
 import { countMethods, isMethod, leaders } from "../core/registry.js";
+import { withTerms } from "../help/terms.js";
 import { isRecommended, lead, recommendation } from "./recommendation.js";
 
 /**
@@ -37,6 +38,8 @@ export class PlateGroups {
   #folding = []; // what is shown or not
   /** @type {Variant[]} */
   #rest = []; // the methods that it holds
+  /** @type {Variant[]} */
+  #all = [];
 
   /**
    * `view` stores whether the rest is shown, where it may be folded at all.
@@ -58,11 +61,14 @@ export class PlateGroups {
      */
     const head = (title, says) =>
       el("div", { class: "part" }, el("h2", {}, title), el("span", { class: "quiet" }, says));
-    this.mark = el("span", { class: "mark" }, "Recommended"); // on the first plate
+    this.mark = el("span", { class: "mark" }, "Recommended"); // over the first plate
     this.lead = el("p", { class: "advice lead" }); // which plate to look at first
-    this.advice = el("p", { class: "advice" }); // and why
+    this.tested = el("span", { class: "tested" }); // whether the deletion test on this input supports that
+    this.why = el("p", { class: "advice" }); // and why
+    this.advice = el("details", { class: "advice why-first" }, el("summary"), this.why);
+    this.rules = el("p", { class: "quiet rules" }); // what holds for all plates of a rule
     this.similarity = el("div", { class: "map-similarity" }); // filled where all maps are there: see MapSimilarity
-    this.guide = el("div", { class: "guide" }, this.advice, this.similarity);
+    this.guide = el("div", { class: "guide" }, this.similarity, this.advice, this.rules);
     /** @type {{[group: string]: HTMLElement}} */
     this.heads = {
       more: head("More methods", ""),
@@ -99,6 +105,7 @@ export class PlateGroups {
     const first = best.map(mark("best"));
     this.#folding = [...part("more", more), ...part("classic", classic), ...part("control", control)];
     this.#rest = [...more, ...classic, ...control];
+    this.#all = variants;
     this.#fold();
     this.#advise(best, first);
     return [this.lead, ...first, this.guide, ...(this.#rest.length ? [this.bar] : []), ...this.#folding];
@@ -112,12 +119,23 @@ export class PlateGroups {
   #advise(variants, nodes) {
     this.mark.remove();
     nodes.forEach((node, i) => node.classList.toggle("recommended", i === 0 && isRecommended(variants[0])));
-    if (isRecommended(variants[0])) nodes[0].querySelector(".standing")?.prepend(this.mark, " ");
+    if (isRecommended(variants[0]))
+      (nodes[0].querySelector(".row-caption .standing") ?? nodes[0]).prepend(this.mark, " ");
     const [first, why] = [lead(variants), recommendation(variants)];
-    this.lead.replaceChildren(
-      ...(first ? [el("b", {}, first.title), ` ${first.says} `, el("span", { class: "quiet" }, first.more)] : []),
-    );
-    this.advice.replaceChildren(...(why ? [el("b", {}, why.title), ` ${why.says}`] : []));
+    this.lead.replaceChildren(...(first ? [el("b", {}, first.title), ` ${first.says} `, this.tested] : []));
+    this.advice.hidden = !why;
+    this.advice.firstElementChild?.replaceChildren(why?.title ?? "");
+    this.why.textContent = why?.says ?? "";
+    const rules = [...new Set(this.#all.map(({ ruleLine }) => ruleLine).filter(Boolean))];
+    this.rules.replaceChildren(...withTerms(rules.join(" ")));
+  }
+
+  /**
+   * Say next to the recommendation what the deletion test on this input found; "" while it found nothing.
+   * @param {string} verdict
+   */
+  judge(verdict) {
+    this.tested.textContent = verdict;
   }
 
   #fold() {

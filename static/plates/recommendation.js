@@ -80,24 +80,22 @@ function reason(standing) {
  * @param {number | null} random
  */
 const filled = (says, value, random) =>
-  `${says[0].toUpperCase()}${says.slice(1)}`
-    .replace("{value}", number(100 * value))
-    .replace("{random}", random === null ? "–" : number(100 * random));
+  says.replace("{value}", number(100 * value)).replace("{random}", random === null ? "–" : number(100 * random));
 
 /**
- * The heading above the first plates: {title, says, more} with the recommended method, what was measured of it, and on
- * how much; null where none is recommended.
+ * The heading above the first plates: {title, says} with the recommended method, and on how much what was measured of
+ * it; null where none is recommended.
  * @param {Variant[]} first the plates that come first, in their order
- * @returns {{title: string, says: string, more: string} | null}
+ * @returns {{title: string, says: string} | null}
  */
 export function lead(first) {
   const [best] = first.filter(isMethod);
   if (!best?.standing || !isRecommended(best)) return null;
-  const { metric, ties, value, random, inputs } = best.standing;
+  const { metric, ties, of, value, random, inputs } = best.standing;
+  const others = ties > 1 ? ` ${count(ties - 1, "other method")} may be as good.` : ` It is the best of ${of} methods.`;
   return {
     title: `Look at ${best.title} first.`,
-    says: `${filled(metric.says, value, random)}.`,
-    more: `Measured with this model on ${inputs}${ties > 1 ? `; ${count(ties - 1, "other method")} may be as good` : ""}.`,
+    says: `On ${inputs}, ${filled(metric.says, value, random)}.${others}`,
   };
 }
 

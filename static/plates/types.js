@@ -24,6 +24,8 @@
  * @property {MapPlate[]} all the plates of maps
  * @property {MapPlate[]} tested those that lose tokens in the deletion test
  * @property {MapPlate[]} everyPlate all, those that are computed from several maps too
+ * @property {Variant[]} variants the methods that it shows
+ * @property {{judge: (verdict: string) => void}} groups their headings
  * @property {(target: string) => any} [baseOf] what the maps of a column lie on
  */
 

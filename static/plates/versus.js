@@ -1,7 +1,8 @@
-// Class against class: methods by classes or prompts, with what each method gives one of them above the other, and how
-// alike the two maps are.
+// Class against class: methods by classes or prompts, with what each method gives one of them rather than the other,
+// and how alike the two maps are. Of two prompts, a map that already compares them is drawn once.
 
 import { el } from "../core/dom.js";
+import { isRelative } from "../core/registry.js";
 import { correlation, onOneUnit, SAME_FROM, unitName } from "../core/stats.js";
 import { term, withTerms } from "../help/terms.js";
 import { Matrix } from "./matrix.js";
@@ -46,7 +47,7 @@ export function difference(a, b, content = null) {
     scores,
     signed: true,
     notes: [],
-    target: `${a.target} \u2212 ${b.target}`,
+    target: `${a.target} rather than ${b.target}`,
     range: [shown.reduce((x, y) => Math.min(x, y), Infinity), shown.reduce((x, y) => Math.max(x, y), -Infinity)],
     // of an unsigned map a word has its largest piece
     unitScore: (unit) => unitScore(left, unit, signed) - unitScore(right, unit, signed),
@@ -72,22 +73,15 @@ export class Versus extends Matrix {
      * @param {string} name
      */
     const pick = (at, name) => el("select", { "aria-label": name, on: { change: () => this.#pick(at) } });
-    this.picks = [pick(0, "Difference: this one"), pick(1, "minus this one")];
+    this.picks = [pick(0, "Last column: this one"), pick(1, "rather than this one")];
     this.head = el("span", { class: "name" });
     this.strip = el(
       "div",
       { class: "pairing" },
-      el("span", {}, "Difference"),
+      el("span", {}, "Last column"),
       this.picks[0],
-      el("span", { "aria-hidden": "true" }, "\u2212"),
+      el("span", { "aria-hidden": "true" }, "rather than"),
       this.picks[1],
-      el(
-        "span",
-        { class: "quiet" },
-        "The last column is the ",
-        term("difference"),
-        ": the first map minus the second.",
-      ),
     );
     this.view.follow((now, before) => now.pair !== before.pair && this.#turn());
   }
@@ -126,12 +120,12 @@ export class Versus extends Matrix {
       select.replaceChildren(...this.targets.map((target, i) => el("option", { value: i }, target)));
     this.#showPair();
     super.lay();
-    if (this.isPaired) this.root.prepend(this.strip);
+    if (this.targets.length > 2) this.root.prepend(this.strip); // of two there is one pair
   }
 
   /** @returns {HTMLElement[]} */
   heads() {
-    const unit = el("span", { class: "num" }, "what the first has more of");
+    const unit = el("span", { class: "num" }, term("difference"), " of the two maps");
     return [...super.heads(), ...(this.isPaired ? [el("div", {}, this.head, unit)] : [])];
   }
 
@@ -142,9 +136,28 @@ export class Versus extends Matrix {
   row(variant) {
     const line = super.row(variant);
     if (!this.isPaired) return line;
+    if (isRelative(variant.spec)) return this.#relativeRow(variant, line);
     const badge = this.badges.get(variant.spec);
     line.querySelector(".row-caption .num")?.after(badge);
     line.append(this.differences.get(variant.spec).node);
+    return line;
+  }
+
+  /**
+   * The row of a method whose maps depend on the other prompts: two prompts have one such map and its negative, so it
+   * is drawn once, as what the first has rather than the second; of more prompts each is drawn rather than the others.
+   * @param {Variant} variant
+   * @param {HTMLElement} line
+   */
+  #relativeRow(variant, line) {
+    if (this.targets.length > 2) {
+      const says = "Each map: this prompt rather than the others.";
+      line.querySelector(".row-caption")?.append(el("p", { class: "quiet" }, says));
+      return line;
+    }
+    for (const target of this.targets) this.at(variant.spec, target)?.node.remove();
+    const says = "This method compares the two prompts: its only map is the last one.";
+    line.append(el("p", { class: "quiet compares" }, says), this.differences.get(variant.spec).node);
     return line;
   }
 
@@ -160,9 +173,13 @@ export class Versus extends Matrix {
     return this.pair.map((i) => this.targets[i]);
   }
 
+  #title() {
+    return this.#names().join(" rather than ");
+  }
+
   /** @param {Variant} variant */
   #make(variant) {
-    const name = this.#names().join(" \u2212 ");
+    const name = this.#title();
     const differenceVariant = {
       ...variant,
       signed: true,
@@ -222,6 +239,6 @@ export class Versus extends Matrix {
 
   #showPair() {
     this.pair.forEach((place, i) => (this.picks[i].value = String(place)));
-    this.head.textContent = this.isPaired ? this.#names().join(" \u2212 ") : "";
+    this.head.textContent = this.isPaired ? this.#title() : "";
   }
 }

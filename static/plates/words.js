@@ -8,6 +8,7 @@ import { ValueTag, ranksByStrength, rankName } from "../maps/valuetag.js";
 import {
   byLine,
   Facts,
+  AboutButton,
   heading,
   Notes,
   plainLine,
@@ -234,7 +235,8 @@ export class WordPlate {
       this.actions.node,
     );
     this.node = el("article", { class: "plate", data: { spec: variant.spec } }, head, this.reading, foot);
-    this.scale.node.append(enlarge(this, this.reading));
+    this.about = target === null ? new AboutButton(variant.title, () => this.node) : null;
+    this.scale.node.append(el("div", { class: "buttons" }, this.about?.node, enlarge(this, this.reading)));
     this.#listen();
     this.show(null);
   }
@@ -316,7 +318,9 @@ export class WordPlate {
     this.picture?.show(map);
     this.facts.show(map);
     this.actions.id = (map && id) ?? null;
-    this.notes?.show(map ? warnings([map]) : []);
+    const warned = map ? warnings([map]) : [];
+    this.notes?.show(warned);
+    this.about?.warn(warned.length > 0);
     if (!map) this.scale.show(null);
     this.#score();
     this.state = map ? "done" : "waiting";

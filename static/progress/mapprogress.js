@@ -109,7 +109,24 @@ export class MapProgress {
     this.isStopping = false;
     this.seen.disconnect();
     if (!wasStopped) return this.line.end();
-    const text = `Stopped: ${done.length} of ${count(this.variants.filter(isMethod).length, "method")}`;
+    this.#stopped(done.length, this.variants.filter(isMethod).length);
+  }
+
+  /**
+   * Show that the explanation was stopped, and offer the methods that it lacks.
+   * @param {number} left
+   */
+  offerRest(left) {
+    const made = this.variants.filter(isMethod).length;
+    this.#stopped(made, made + left);
+  }
+
+  /**
+   * @param {number} made
+   * @param {number} all
+   */
+  #stopped(made, all) {
+    const text = `Stopped: ${made} of ${count(all, "method")}`;
     this.line.begin(
       () => text,
       "Go on",

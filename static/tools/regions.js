@@ -3,13 +3,12 @@
 
 import { slider } from "../core/controls.js";
 import { context2d, el, number, percent, signedNumber } from "../core/dom.js";
-import { FEATURED_METHOD, isForwardOnly, optionsOf } from "../core/registry.js";
+import { isForwardOnly, isRelative } from "../core/registry.js";
 import { onOneUnit } from "../core/stats.js";
 import { regionLinks } from "../export/export.js";
 import { SANS } from "../export/typefaces.js";
 import { MapCanvas, patchName, shownScore } from "../maps/mapcanvas.js";
 import { drawnScores } from "../maps/heatmap.js";
-import { measuredLine } from "../plates/recommendation.js";
 
 /**
  * @import { Target } from "../core/schemas.js"
@@ -32,12 +31,11 @@ export const COLOURS = [
 ];
 const COVER = 0.62; // of the paint over the picture
 export const LETTERS = "ABCDEFGH";
-const FORWARD_ONLY =
-  "The cosine of each patch with each prompt, from forward passes alone. It is quick, but not a share of the model's score.";
 // What a patch needs of the largest score, in percent, unless somebody moves it. Cosines are above zero almost
 // everywhere: on COCO128, of the patches of nothing asked for, 91 % are won at 5 %, and 18 % at 40 % (of things, 48 %).
 const USUAL_THRESHOLD = 5;
 const COSINE_THRESHOLD = 40;
+const NEVER = -1e9; // the score with which a prompt competes that was not found for sure
 /** @type {number} */
 export const NOBODY = -1;
 
@@ -80,7 +78,8 @@ class Painting extends MapCanvas {
   won = [];
 
   /**
-   * `lists` are the scores of each prompt, `won` the place of each patch's winner; null where maps are missing.
+   * `lists` are the scores with which each prompt competes, `won` the place of each patch's winner; null where maps are
+   * missing. Where nobody wins, the largest score is shown.
    * @param {number[][] | null} lists
    * @param {number[]} won
    * @param {Grid | undefined} grid
@@ -90,7 +89,7 @@ class Painting extends MapCanvas {
     this.lists = lists;
     this.won = won;
     this.signed = signed;
-    this.setMap(lists && { scores: won.map((at, i) => lists[at === NOBODY ? 0 : at][i]), grid, signed });
+    this.setMap(lists && { scores: won.map((_, i) => Math.max(...lists.map((scores) => scores[i]))), grid, signed });
     this.draw();
     this.mark(this.focus.value);
   }
@@ -165,40 +164,52 @@ class Painting extends MapCanvas {
   }
 }
 
-/** The picture painted by the prompts that win its patches. */
+/**
+ * The method whose maps are compared: the one of the address where it can be, else the first that depends on the
+ * prompt.
+ * @param {WorkbenchView} workbench
+ * @returns {Variant | undefined}
+ */
+const comparedVariant = (workbench) => {
+  const able = comparableVariants(workbench);
+  return able.find(({ spec }) => spec === workbench.view.value.regions) ?? able[0];
+};
+
+/** @param {WorkbenchView} workbench */
+const comparableVariants = ({ specs, registry }) =>
+  specs
+    .flatMap((spec) => registry.plate(spec) ?? [])
+    .filter((variant) => variant.class_specific && !isRelative(variant.spec));
+
+/** The first picture of several prompts: which of them wins where. */
 export class Regions {
-  /**
-   * `root` is where it is drawn; `workbench` has the stores, the maps and the methods on show.
-   * @param {HTMLElement} root
-   * @param {WorkbenchView} workbench
-   */
-  constructor(root, workbench) {
+  /** @param {WorkbenchView} workbench it has the stores, the maps and the methods on show */
+  constructor(workbench) {
     this.workbench = workbench;
     /** @type {Target[]} */
     this.targets = [];
     const { focus, view } = workbench;
     this.mapCanvas = new Painting({ name: "Which prompt wins each patch", focus, view, onRead: () => {} });
-    this.method = el("select", {
-      id: "regions-method",
-      on: { change: () => this.choose(this.method.value) },
-    });
-    this.trust = el("p", { class: "quiet" }); // what kind of maps are compared, and how good they were measured to be
+    this.method = el("select", { id: "regions-method", on: { change: () => this.#choose(this.method.value) } });
     this.legend = el("ul", { class: "legend", "aria-label": "Share of the picture that each prompt wins" });
     this.reading = el("p", { class: "quiet num", role: "status", "aria-live": "polite" });
     this.take = el("p", { class: "take" });
     const threshold = slider(view, "threshold", "None below", { max: 50, step: 1 });
     threshold.title = "A patch belongs to no prompt if its score is below this share of the largest score";
-    this.side = el(
-      "div",
-      { class: "side waiting" },
-      el("div", { class: "pick" }, el("label", { for: "regions-method" }, "By the maps of"), this.method),
-      this.trust,
-      threshold,
-      this.legend,
-      this.reading,
-      this.take,
+    this.node = el(
+      "section",
+      { class: "regions painting", "aria-labelledby": "regions-title", hidden: true },
+      this.mapCanvas.node,
+      el(
+        "div",
+        { class: "side" },
+        el("h2", { id: "regions-title" }, "Which prompt wins where"),
+        this.legend,
+        el("div", { class: "choices" }, el("label", { class: "choice" }, "By", this.method), threshold),
+        this.reading,
+        this.take,
+      ),
     );
-    root.replaceChildren(el("div", { class: "painting" }, this.mapCanvas.node, this.side));
     view.follow(
       (now, before) =>
         (now.regions !== before.regions || now.threshold !== before.threshold || now.grid !== before.grid) &&
@@ -219,61 +230,28 @@ export class Regions {
   }
 
   /**
-   * The spec whose maps are compared: the one of the address where it can be, else one whose maps are there first.
-   * @returns {string | undefined}
-   */
-  get spec() {
-    return this.#chosen()?.spec;
-  }
-
-  /**
    * Compare the maps of this method, with the threshold for its kind unless another was set.
    * @param {string} spec
    */
-  choose(spec) {
+  #choose(spec) {
     const { view } = this.workbench;
-    const variant = this.#able().find((other) => other.spec === spec);
+    const variant = comparableVariants(this.workbench).find((other) => other.spec === spec);
     const isUntouched = [USUAL_THRESHOLD, COSINE_THRESHOLD].includes(Number(view.value.threshold));
     const threshold = variant && isForwardOnly(variant) ? COSINE_THRESHOLD : USUAL_THRESHOLD;
     view.set(isUntouched ? { regions: spec, threshold } : { regions: spec });
   }
 
-  /** @returns {Variant | undefined} */
-  #chosen() {
-    const able = this.#able();
-    const { regions } = this.workbench.view.value;
-    return (
-      able.find(({ spec }) => spec === regions) ??
-      // whole cosines, as the threshold is
-      able.find((variant) => isForwardOnly(variant) && !optionsOf(variant.spec).length) ??
-      able.find(({ spec }) => spec === FEATURED_METHOD) ??
-      able[0]
-    );
-  }
-
-  #able() {
-    return this.workbench.specs
-      .flatMap((spec) => this.workbench.registry.plate(spec) ?? [])
-      .filter((variant) => variant.class_specific);
-  }
-
   /**
-   * Draw what is there; `targets` are the prompts, where they are new.
+   * Draw what is there; `targets` are the prompts, where they are new. A prompt alone has nothing to win against.
    * @param {Target[]} [targets]
    */
   draw(targets = this.targets) {
     this.targets = targets;
-    this.side.classList.toggle("waiting", !targets.length);
-    const variant = this.#chosen();
-    const spec = variant?.spec;
-    this.trust.replaceChildren(
-      ...(variant && isForwardOnly(variant) ? [FORWARD_ONLY, " "] : []),
-      ...(variant
-        ? [measuredLine(variant), " ", el("a", { href: `/methods/${variant.readout}` }, "How far to trust it")]
-        : []),
-    );
+    this.node.hidden = targets.length < 2;
+    if (this.node.hidden) return;
+    const spec = comparedVariant(this.workbench)?.spec;
     this.method.replaceChildren(
-      ...this.#able().map((variant) =>
+      ...comparableVariants(this.workbench).map((variant) =>
         el("option", { value: variant.spec, selected: variant.spec === spec }, variant.title),
       ),
     );
@@ -282,13 +260,19 @@ export class Regions {
     );
     const whole = maps.length > 0 && maps.length === targets.length && maps.every((map) => map.grid);
     const lists = whole ? maps.map((map) => onOneUnit(map.scores, map.signed)) : null;
-    const won = lists ? winners(lists, Number(this.workbench.view.value.threshold) / 100) : [];
-    this.mapCanvas.paint(lists, won, maps[0]?.grid, maps[0]?.signed);
+    const competing = lists?.map((scores, i) => (targets[i].abstention ? scores.map(() => NEVER) : scores));
+    const won = competing ? winners(competing, Number(this.workbench.view.value.threshold) / 100) : [];
+    this.mapCanvas.paint(competing ?? null, won, maps[0]?.grid, maps[0]?.signed);
     this.#describe(won);
     this.#read();
-    const links =
-      whole && spec ? regionLinks(String(this.workbench.id), spec, this.workbench.view.value.threshold) : [];
-    this.take.replaceChildren(...links.map(({ text, href, download }) => el("a", { href, download }, text)));
+    this.take.replaceChildren(...this.links().map(({ text, href, download }) => el("a", { href, download }, text)));
+  }
+
+  /** The files of what is drawn: boxes and mask. */
+  links() {
+    const { view, id } = this.workbench;
+    const spec = comparedVariant(this.workbench)?.spec;
+    return this.mapCanvas.lists && spec && !this.node.hidden ? regionLinks(String(id), spec, view.value.threshold) : [];
   }
 
   /** @param {number[]} won */
@@ -297,16 +281,17 @@ export class Regions {
      * @param {HTMLElement} mark
      * @param {string} name
      * @param {number} at
+     * @param {string} [says] in place of its share
      */
-    const line = (mark, name, at) => {
+    const line = (mark, name, at, says) => {
       const mine = won.filter((wonBy) => wonBy === at).length;
       const share = won.length ? percent(mine / won.length) : "–";
       return el(
         "li",
-        { title: won.length ? `${mine} of ${won.length} patches` : "" },
+        { title: won.length ? `${mine} of ${won.length} patches` : "", class: says ? "unfound" : "" },
         mark,
         el("span", {}, name),
-        el("span", { class: "num" }, share),
+        el("span", { class: "num" }, says ?? share),
       );
     };
     /** @param {number} i */
@@ -316,17 +301,18 @@ export class Regions {
       return mark;
     };
     this.legend.replaceChildren(
-      ...this.targets.map((target, i) => line(swatch(i), target.label, i)),
+      ...this.targets.map((target, i) => line(swatch(i), target.label, i, target.abstention?.says)),
       line(el("b", { class: "swatch none" }), "none", NOBODY),
     );
   }
 
-  /** Describe the scores of all maps at the patch in focus, largest first. */
+  /** Describe the scores of the maps of found prompts at the patch in focus, largest first. */
   #read() {
     const { at } = this.workbench.focus.value;
     const { lists, map } = this.mapCanvas;
     if (!lists || !map || at < 0 || at >= this.mapCanvas.won.length) return void (this.reading.textContent = "\u00a0");
-    const order = lists.map((scores, i) => [scores[at], i]).sort((a, b) => b[0] - a[0]);
+    const order = lists.map((scores, i) => [scores[at], i]).filter(([score]) => score !== NEVER);
+    order.sort((a, b) => b[0] - a[0]);
     const scoreTexts = order.map(([score, i]) => `${LETTERS[i]} ${(map.signed ? signedNumber : number)(score)}`);
     this.reading.textContent = `${patchName(at, map.grid)}: ${scoreTexts.join(", ")}`;
   }

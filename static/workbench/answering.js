@@ -26,10 +26,8 @@ const SEEN = 120; // pixels of the first map that are enough to see that it is t
  */
 function scrollToAnswer() {
   if (innerWidth > WIDEST || scrollY > byId("question").offsetTop) return;
-  const [first, bar] = [byId("plates").querySelector(".map-canvas, .reading"), byId("deletion-bar")].map(
-    (node) => node?.getBoundingClientRect().top,
-  );
-  if (first + SEEN > bar) byId("question").scrollIntoView();
+  const first = byId("plates").querySelector(".map-canvas, .reading")?.getBoundingClientRect().top ?? 0;
+  if (first + SEEN > innerHeight) byId("question").scrollIntoView();
 }
 
 /** Follows the explanation that answers the page's question. */
@@ -125,6 +123,8 @@ export class Answering {
   #done(took, question) {
     const { workbench } = this;
     this.mapProgress.end();
+    const { left = [] } = workbench.subject.value.info ?? {};
+    if (left.length) this.mapProgress.offerRest(left.length); // a link to what was stopped
     workbench.plateSet.close();
     workbench.headline.sumUp(true);
     this.#drawn.then(() => question === workbench.shown && workbench.subject.set({ done: true }));

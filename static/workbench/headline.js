@@ -4,13 +4,14 @@
 import { explanationPath, getJSON } from "../core/api.js";
 import { byId, el, unbroken } from "../core/dom.js";
 import { isMethod } from "../core/registry.js";
-import { targetInWords, spokenAll } from "../core/targets.js";
+import { isFound, targetInWords, spokenAll } from "../core/targets.js";
 import { withTerms } from "../help/terms.js";
 import { namingField } from "./naming.js";
 import { answerLine, askingLine, mainTarget, withoutNumbers } from "./overview.js";
 
 /**
  * @import { Model } from "../core/schemas.js"
+ * @import { Store } from "../core/state.js"
  * @import { Started } from "../core/types.js"
  * @import { WorkbenchView } from "../plates/types.js"
  */
@@ -30,8 +31,11 @@ const SHARED = "Somebody shared this with you to read. Give the picture or the t
 /** The heading above the plates. */
 export class Headline {
   #page = document.title; // its name
+  #answer = "";
+  #agreement = "";
 
-  /** @param {WorkbenchView & {modelInfo: {model: Model} | undefined, sharedId: string | null}} workbench */
+  /** @param {WorkbenchView & {modelInfo: {model: Model} | undefined, sharedId: string | null,
+   *   agreed: Store<{patches: number[]}>}} workbench */
   constructor(workbench) {
     this.workbench = workbench;
     const naming = namingField(
@@ -85,25 +89,34 @@ export class Headline {
     const { info } = subject.value;
     if (!info || !modelInfo || !id) return;
     const { details, calibration } = modelInfo.model;
-    const answer = answerLine(info, { ...details, calibration });
-    /** @param {string} text */
-    const spelled = (text) => unbroken(text).flatMap((part) => (typeof part === "string" ? withTerms(part) : [part]));
-    const say = (agreement = "") =>
-      byId("overview").replaceChildren(
-        ...spelled(answer),
-        ...(agreement
-          ? [" ", el("span", { class: "agreement", title: agreement }, spelled(withoutNumbers(agreement)))]
-          : []),
-      );
+    this.#answer = answerLine(info, { ...details, calibration });
+    this.#agreement = "";
     byId("overview").title = info.abstention?.detail ?? "";
-    say();
+    this.#render();
+    this.workbench.agreed.set({ patches: [] });
     const { label } = mainTarget(info.targets);
     const maps = received.filter(({ method, target }) => target === label && isMethod(registry.plate(method) ?? {}));
-    if (!isDone || maps.length < 2) return;
-    const { sentence } = await getJSON(`${explanationPath(id)}/agreement?target=${encodeURIComponent(label)}`).catch(
-      () => ({ sentence: "" }), // the maps stand there without it
+    if (!isDone || maps.length < 2 || !isFound(mainTarget(info.targets))) return;
+    const { sentence, outline } = await getJSON(
+      `${explanationPath(id)}/agreement?target=${encodeURIComponent(label)}`,
+    ).catch(() => ({ sentence: "", outline: [] })); // the maps stand there without it
+    if (subject.value.info !== info) return;
+    this.#agreement = sentence;
+    this.#render();
+    this.workbench.agreed.set({ patches: outline });
+  }
+
+  /** Show what the model answers, and what the maps have in common. */
+  #render() {
+    /** @param {string} text */
+    const spelled = (text) => unbroken(text).flatMap((part) => (typeof part === "string" ? withTerms(part) : [part]));
+    const agreement = this.#agreement;
+    byId("overview").replaceChildren(
+      ...spelled(this.#answer),
+      ...(agreement
+        ? [" ", el("span", { class: "agreement", title: agreement }, spelled(withoutNumbers(agreement)))]
+        : []),
     );
-    if (subject.value.info === info) say(sentence);
   }
 
   /**

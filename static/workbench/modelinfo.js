@@ -2,7 +2,7 @@
 
 import { getJSON, methodsPath, modelPath } from "../core/api.js";
 import { most } from "../core/limits.js";
-import { learnSpecs, Registry, TogetherRegistry } from "../core/registry.js";
+import { learnSpecs, Registry } from "../core/registry.js";
 
 /** @import { Methods, ModelDetail } from "../core/schemas.js" */
 
@@ -11,14 +11,12 @@ import { learnSpecs, Registry, TogetherRegistry } from "../core/registry.js";
  * @param {string} name
  * @param {string} [side] whose tokens get the scores, "image" or "text"
  * @param {string[]} [specs]
- * @returns {Promise<{registry: Registry, together: Registry | null, detail: ModelDetail}>} `together` for several
- *   prompts, where those were measured
+ * @returns {Promise<{registry: Registry, detail: ModelDetail}>}
  */
 export async function fetchModelInfo(name, side, specs = []) {
   /** @type {[Methods, ModelDetail]} */
   const [listed, detail] = await Promise.all([getJSON(methodsPath(name, side)), getJSON(modelPath(name))]);
   const registry = new Registry(listed);
-  const together = listed.together ? new TogetherRegistry(listed, listed.together) : null;
   const unknown = specs
     .filter((spec) => !registry.pairOf(spec) && spec.length <= most("name"))
     .slice(0, most("methods"));
@@ -26,5 +24,5 @@ export async function fetchModelInfo(name, side, specs = []) {
     const query = new URLSearchParams(unknown.map((spec) => ["spec", spec]));
     learnSpecs((await getJSON(`/api/methods?${query}`)).specs);
   }
-  return { registry, together, detail };
+  return { registry, detail };
 }

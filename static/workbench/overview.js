@@ -30,6 +30,13 @@ function list(names, most) {
 }
 
 /**
+ * Names of which none, or none for sure, is meant: with "or".
+ * @param {string[]} names
+ */
+const alternatives = (names) =>
+  names.length > 1 ? `${names.slice(0, -1).join(", ")} or ${names.at(-1)}` : names.join("");
+
+/**
  * Return whether an abstention is a doubt next to the answer, and does not replace it.
  * @param {Abstention} abstention
  */
@@ -163,8 +170,13 @@ function aloneLine(target, details) {
 function promptLine(targets, details) {
   const isFinding = findsPrompts(details);
   if (targets.length === 1 && !targets[0].abstention && !isFinding) return aloneLine(targets[0], details);
-  const unsure = targets.filter(({ abstention }) => abstention);
   const found = targets.filter(({ abstention }) => !abstention);
+  /** @param {(kind: string) => boolean} holds */
+  const judged = (holds) => targets.filter(({ abstention }) => abstention && holds(abstention.kind));
+  /** @param {Target[]} some */
+  const named = (some) => alternatives(some.map((target) => quoted(targetInWords(target))));
+  const [unfound, perhaps] = ["not_in_picture", "perhaps_in_picture"].map((kind) => judged((other) => other === kind));
+  const others = judged((kind) => !["not_in_picture", "perhaps_in_picture"].includes(kind));
   const [best] = [...found].sort((a, b) => likelihood(b) - likelihood(a));
   const names = found.map((target) => quoted(targetInWords(target)));
   return [
@@ -173,8 +185,9 @@ function promptLine(targets, details) {
       `It found ${found.length > QUOTED ? `${found.length} of these` : list(names, QUOTED)}.`,
     found.length > (isFinding ? 1 : 0) &&
       `${quoted(targetInWords(best))} fits the whole picture best: share ${percent(likelihood(best))}.`,
-    !found.length && targets.length > 1 && "None of these was found for sure.",
-    ...unsure.map((target) => `${quoted(targetInWords(target))}: ${target.abstention?.says}.`),
+    perhaps.length && `It is not sure of ${named(perhaps)}.`,
+    unfound.length && `It did not find ${named(unfound)}.`,
+    ...others.flatMap(({ abstention }) => (abstention ? [inWords(abstention)] : [])),
   ]
     .filter(Boolean)
     .join(" ");

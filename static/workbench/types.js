@@ -4,14 +4,14 @@
 /**
  * @import { Registry } from "../core/registry.js"
  * @import { Calibration, Map, Model, ModelDetail, ModelDetails, Sample } from "../core/schemas.js"
- * @import { Explanation, Started, Variant, Wish } from "../core/types.js"
+ * @import { Explanation, Started, Wish } from "../core/types.js"
  * @import { Input } from "../inputs/input.js"
  * @import { PlateSet } from "../plates/plate.js"
  */
 
 /**
  * The server's information on a loaded model, and on its methods for one side.
- * @typedef {{model: Model, side: string, registry: Registry, together: Registry | null,
+ * @typedef {{model: Model, side: string, registry: Registry,
  *   detail: ModelDetail}} ModelInfo
  */
 
@@ -51,7 +51,7 @@
  *   model needs more than this input
  * @property {(input: Input, title: string) => void} [giving] another input is asked about, by the model of that title
  * @property {(id: string) => void} [stored] the server has the answer, of this explanation, from before
- * @property {(variant: Variant, targets: Wish) => boolean} [comesFirst] whether its maps are wanted before all others
+ * @property {() => {text: string, href: string, download: string}[]} [exports] files of this page alone
  * @property {() => void} [refused] what was asked for last is not explained, all stays as it was
  * @property {(info: Pick<Started, "targets" | "input" | "prompts">) => PlateSet} [plateSet] for an explanation, where the page has several
  * @property {(info: Started, question: TakenQuestion, isNew: boolean) => unknown} started

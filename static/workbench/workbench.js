@@ -27,18 +27,11 @@ import { ToolStates } from "./toolstates.js";
 
 /**
  * @import { Sample } from "../core/schemas.js"
- * @import { ProblemFields, ScoreMap, Started, Subject, Variant, Wish } from "../core/types.js"
+ * @import { ProblemFields, ScoreMap, Started, Subject, Wish } from "../core/types.js"
  * @import { Input } from "../inputs/input.js"
  * @import { PlateSet } from "../plates/plate.js"
  * @import { ModelInfo, PageSteps, Question, TakenQuestion } from "./types.js"
  */
-
-/**
- * The methods of a model, by what was measured for so many prompts.
- * @param {ModelInfo} modelInfo
- * @param {number} count
- */
-const registryFor = ({ registry, together }, count) => (count > 1 && together) || registry;
 
 /** The frame of a page: its question, its answer and its plates. */
 export class Workbench {
@@ -94,6 +87,7 @@ export class Workbench {
     this.view = new Store(address.view);
     this.focus = new Store({ at: address.focus, locked: address.focus >= 0 });
     this.subject = new Store(NOTHING); // the explanation on show; `info` is what the model said
+    this.agreed = new Store({ patches: /** @type {number[]} */ ([]) }); // those that most maps mark most
     this.compared = new Store(NOTHING); // that of another model, shown with it: see Compare
     this.removal = new Store({ order: address.view.order, removed: address.view.removed }); // by the deletion bar
     this.toolStates = new ToolStates(() => this.write()); // what is open, and how it stands
@@ -287,10 +281,8 @@ export class Workbench {
     Object.assign(question, { modelInfo, model: modelInfo.model.name });
     await this.page.examine?.(modelInfo, input);
     const inputFields = await input.fields();
-    const registry = registryFor(modelInfo, targets.prompt?.length ?? 0);
+    const { registry } = modelInfo;
     const plates = registry.plates(methods.length ? methods : registry.usual);
-    /** @param {Variant} variant */
-    const comesFirst = (variant) => Boolean(this.page.comesFirst?.(variant, targets));
     const fields = {
       model: question.model,
       ...inputFields,
@@ -299,9 +291,7 @@ export class Workbench {
       at,
       reference,
       methods: methods.filter((spec) => registry.runs(spec)),
-      order: [...plates.filter(comesFirst), ...plates.filter((variant) => !comesFirst(variant))].map(
-        ({ spec }) => spec,
-      ),
+      order: plates.map(({ spec }) => spec),
     };
     await check(/** @type {any} */ (fields));
     return fields;
@@ -346,23 +336,8 @@ export class Workbench {
     this.plateSet.expect(shown, this.registry.isUsual(this.specs));
   }
 
-  /**
-   * Rank methods by what was measured for this number of prompts, and begin with the usual ones of these.
-   * @param {number} count
-   */
-  judge(count) {
-    if (!this.modelInfo) return;
-    const registry = registryFor(this.modelInfo, count);
-    if (registry === this.registry) return;
-    const isUsual = this.registry.isUsual(this.specs);
-    this.registry = registry;
-    this.chooser.setRegistry(registry);
-    this.expect(isUsual ? [] : this.specs);
-  }
-
   /** @param {Pick<Started, "targets" | "input" | "prompts">} info */
   suit(info) {
-    this.judge(info.targets?.length ?? 0); // none while the model has not answered
     const plateSet = this.page.plateSet?.(info) ?? this.plateSet;
     if (plateSet !== this.plateSet) this.moveTo(plateSet);
   }
@@ -379,7 +354,8 @@ export class Workbench {
     this.suit(info); // what is there already stays on show, marked stale
     this.received = [];
     this.expect(info.expected);
-    question.methods = this.registry.isUsual(info.expected) ? [] : info.expected;
+    const wanted = [...info.expected, ...(info.left ?? [])]; // of one that was stopped too
+    question.methods = this.registry.isUsual(wanted) ? [] : wanted;
   }
 
   /**

@@ -45,11 +45,13 @@ class PromptReading:
     kind         what it asks for
     strangest    its word that is least similar to the model's training words; empty if all words are among these
     familiarity  the largest cosine of that word's embedding with the embedding of a training word; 1 if all words are training words
+    untaught     all its words that are neither training words nor their plurals, in small letters
     """
 
     kind: PromptKind
     strangest: str
     familiarity: float
+    untaught: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -90,7 +92,7 @@ class PromptWords:
         embeddings = F.normalize(embed([TEMPLATE.format(word) for word in strange]).float().cpu(), dim=-1)
         nearest = (embeddings @ self.embeddings.T).amax(1)
         least = int(nearest.argmin())
-        return PromptReading(kind, strange[least], float(nearest[least]))
+        return PromptReading(kind, strange[least], float(nearest[least]), tuple(strange))
 
 
 def words_of(text: str) -> list[str]:

@@ -59,6 +59,17 @@ def _latin(plain: str) -> bool:
     return all(letter.isascii() for letter in plain if letter.isalpha())
 
 
+def is_foreign(word: str) -> bool:
+    """Return whether a word is in another script than English, or one of the small words of `OTHERS`."""
+    plain = _simplify(word)
+    return plain in OTHERS or not _latin(plain)
+
+
+def is_spelt_out(word: Word) -> bool:
+    """Return whether a tokenizer has no piece of its own for each part of a word, so that it spells a part in smaller pieces."""
+    return _spelt_out(word, _simplify(word.text))
+
+
 def _spelt_out(word: Word, plain: str) -> bool:
     """Return whether the word is in another script, or the tokenizer cuts it into more pieces than its parts and the signs between them."""
     parts = [part for part in re.split(r"\W+", plain) if part]

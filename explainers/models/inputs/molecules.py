@@ -25,6 +25,8 @@ MoleculeReader = Callable[[Sequence[Any]], Mapping[str, Tensor]]
 MOST_ATOMS = 128  # hydrogens that no letter of the SMILES stands for are not counted
 MOST_HYDROGENS = 4 * MOST_ATOMS  # that are written out
 MOST_CHARACTERS = 100_000  # of SMILES, or of a file
+#: The number of bonds in RDKit's message on an impossible atom.
+_BONDS = re.compile(r"# \d+ \w+, (\d+),")
 FILE_ENDINGS = (".mol", ".sdf", ".smi")
 _ATOM = r"\[[^\[\]\s]*\]|Cl|Br|[BCNOPSFIbcnops*]"
 _HYDROGEN = re.compile(r"\[\d*H[^A-Za-z]*\]")
@@ -177,9 +179,29 @@ def _sanitise(mol: Any, what: str, spans: Sequence[tuple[int, int]] | None) -> N
             problem = problems[0]
             atoms = problem.GetAtomIndices() if hasattr(problem, "GetAtomIndices") else (problem.GetAtomIdx(),)
             place = "" if spans is None else f", at character {spans[atoms[0]][0] + 1}"
-            says = problem.Message().split("\n")[0].rstrip(".")
-            raise ExplainerError(f"{what} is no possible molecule{place}: {says[0].lower()}{says[1:]}; mend that atom or its bonds")
+            raise ExplainerError(f"{what} is no possible molecule{place}: {_explain_problem(mol, problem, atoms)}")
         Chem.SanitizeMol(mol)
+
+
+def _explain_problem(mol: Any, problem: Any, atoms: Sequence[int]) -> str:
+    """Say in plain words what RDKit finds impossible in a molecule, and what to change."""
+    from rdkit import Chem
+
+    atom = mol.GetAtomWithIdx(atoms[0])
+    named = f"atom {atoms[0] + 1} ({atom.GetSymbol()})"
+    kind = problem.GetType()
+    if kind == "AtomValenceException" and (bonds := _BONDS.search(problem.Message())):
+        table = Chem.GetPeriodicTable()
+        most = max(table.GetValenceList(atom.GetAtomicNum()))
+        charged = atom.GetFormalCharge() != 0 or most < 0
+        limit = "too many for its charge" if charged else f"{table.GetElementName(atom.GetAtomicNum()).lower()} can have {most}"
+        return f"{named} has {bonds[1]} bonds, a double one counted twice; {limit}; take a bond away"
+    if kind == "AtomKekulizeException":
+        return f"{named} is written small, as part of an aromatic ring, but lies in none; write it large"
+    if kind == "KekulizeException":
+        return f"the aromatic ring at {named} leaves no place for its double bonds; add a missing H, as in c1cc[nH]c1, or write = bonds"
+    says = problem.Message().split("\n")[0].rstrip(".")
+    return f"{says[0].lower()}{says[1:]}; change that atom or its bonds"
 
 
 def _atoms_of(smiles: str) -> list[tuple[int, int]]:

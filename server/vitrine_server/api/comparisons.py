@@ -11,7 +11,7 @@ from fastapi.responses import Response
 from torch import Tensor
 
 from explainers.analysis.agreement import agreement_of
-from explainers.analysis.agreement_sentence import sentence_of, title_map, words_of
+from explainers.analysis.agreement_sentence import agreed_patches, sentence_of, title_map, words_of
 from explainers.analysis.regions import THRESHOLD, Regions, refuse_without_winner, regions_of
 from explainers.errors import ExplainerError
 from explainers.methods.registry import is_control
@@ -38,36 +38,39 @@ def agreement(explanation_id: ExplanationId, services: Use, target: str | None =
 
     ``target`` is a label, by default the first. ``methods`` are ordered so that similar ones are neighbours; ``correlations`` has rows and
     columns in that order, null for a map with the same score everywhere. ``sentence`` says in words what the maps have in common, without
-    the control; "" if there is nothing to say.
+    the control; "" if there is nothing to say. ``outline`` has the patches of a picture that most maps mark most, where most maps agree.
     """
     document = find_document(explanation_id, services)
     label = str(find_target(document, target)["label"])
     maps = maps_of(document, label, None) if document["maps"] else {}
     if not maps:
         raise Problem(409, "no-map", f"There is no map for {label!r} yet.", send="Ask again when the first maps are finished.")
-    return DocumentResponse({"id": explanation_id, **agreement_of(maps, label).to_json(), "sentence": _sentence(document, label, maps)})
+    sentence, outline = _sum_up(document, label, maps)
+    return DocumentResponse({"id": explanation_id, **agreement_of(maps, label).to_json(), "sentence": sentence, "outline": outline})
 
 
-def _sentence(document: dict[str, Any], label: str, maps: dict[str, Tensor]) -> str:
-    """Return a sentence on what the maps for a label have in common, using the titles that the page shows; "" if the control is the only
-    map.
+def _sum_up(document: dict[str, Any], label: str, maps: dict[str, Tensor]) -> tuple[str, list[int]]:
+    """Return a sentence on what the maps for a label have in common, using the titles that the page shows, and the patches of a picture
+    that they mark most; "" and none if the control is the only map.
     """
     entries = [entry for entry in document["maps"] if entry["target"] == label and not is_control(entry["readout"])]
     if not entries:
-        return ""
+        return "", []
     shown = [title_map(entry["title"], entry["method"], maps[entry["method"]], entry["signed"]) for entry in entries]
     if (grid := entries[0].get("grid")) is not None:
-        return sentence_of(shown, grid=(grid[0], grid[1]))
+        places = (grid[0], grid[1])
+        return sentence_of(shown, grid=places, is_outlined=True), agreed_patches(shown, places)
     read = read_for(document, label)
     if "molecule" in read:
-        return sentence_of(shown, are_atoms=True)
-    return sentence_of(shown, words=words_of(read["tokens"], read["words"]))
+        return sentence_of(shown, are_atoms=True), []
+    return sentence_of(shown, words=words_of(read["tokens"], read["words"])), []
 
 
 @router.get("/{id}/regions", response_model=RegionsAnswer)
 def regions(explanation_id: ExplanationId, services: Use, method: _Method = None, threshold: _Threshold = THRESHOLD) -> DocumentResponse:
     """Return which prompt or class of one explanation wins each patch: for each label its share of the patches, and its regions with boxes
-    in pixels of the upright original.
+    in pixels of the upright original. A prompt that the model did not find for sure, or cannot read, wins
+    none.
 
     ``labels[].index`` is the value of a label in ``regions.png``; 0 means that no label wins. ``crop`` is the part of the picture that the
     mask covers.
@@ -110,7 +113,14 @@ def _regions(explanation_id: str, services: Services, method: str | None, thresh
             raise Problem(422, "no-winner", str(error), send=f"Send a method whose maps depend on the label; there are: {able}.") from None
         size, crop = (source["width"], source["height"]), tuple(source["crop"])
         return regions_of(
-            scores, [entry["target"] for entry in attributions], method, size, crop, signed=attributions[0]["signed"], threshold=threshold
+            scores,
+            [entry["target"] for entry in attributions],
+            method,
+            size,
+            crop,
+            signed=attributions[0]["signed"],
+            threshold=threshold,
+            unfound={target["label"] for target in document["targets"] if target.get("abstention") is not None},
         )
     if document["state"] in {"queued", "running"}:
         raise Problem(409, "no-map", "Not all maps of that method are ready yet.", send="Ask again once the explanation is done.")

@@ -123,8 +123,8 @@ async def methods(
     """List the methods with their options and, for every rule, whether the pair makes sense and why not; and the variants (a method with
     one of its own rules) in the order of the pages. With ``model`` also which cannot run for it and why, and the bounds of its options;
     ``side`` is the side of a CLIP model whose tokens get the scores. Without ``model`` also ``counts``, the numbers of methods. To help
-    with choosing: the ``families`` of methods, ``presets`` (sets to start with), and ``standing``, the rank of each in a run that ships;
-    for a CLIP model ``together`` is the same for several prompts. ``specs`` has the parts of each ``spec`` that is valid.
+    with choosing: the ``families`` of methods, ``presets`` (sets to start with), and ``standing``, the rank of each in a run that ships.
+    ``specs`` has the parts of each ``spec`` that is valid.
     """
     specs = None if spec is None else read_specs(spec, services.settings)
     parts = None if specs is None else _parts(specs)

@@ -16,7 +16,8 @@ def started_event(document: Mapping[str, Any], costs: Mapping[str, float] | None
     """
     known = {name: document[name] for name in Answer.model_fields if name in document}
     seconds = {} if costs is None else {"costs": {spec: round(cost, 3) for spec, cost in costs.items()}}
-    return event(1, "started", {**known, "expected": document["methods"], **seconds})
+    left = {"left": document["left"]} if "left" in document else {}
+    return event(1, "started", {**known, "expected": document["methods"], **seconds, **left})
 
 
 def map_event(entry: Mapping[str, Any], index: int) -> Event:

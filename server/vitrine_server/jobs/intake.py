@@ -178,7 +178,7 @@ def plan(question: Question, facts: ModelFacts) -> ExplanationPlan:
             detail = "The words of a prompt are explained for its own logit alone."
             raise _bad("wrong-target", detail, "Leave against and read out, or ask for side=image.")
         facts = facts.text_side
-    methods = list(question.methods or (facts.methods_together if len(question.prompts) > 1 else facts.default_methods))
+    methods = list(question.methods or facts.default_methods)
     notes = [] if question.note is None else [question.note]
     for spec in methods:
         check_method(spec, facts)

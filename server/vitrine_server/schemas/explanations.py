@@ -44,6 +44,7 @@ class Stored(Titled, ExplainOptions):
     created: str = absent("ISO 8601, UTC; with the model left out where what was stored is damaged.")
     maps: list[Attribution] = Field(description="While it is made, those that are there.")
     made: list[int] = absent("The place of each map in the order in which they were made, where that is another.")
+    left: list[str] = absent("Where it was stopped, the methods that were asked for and not made.")
     seconds: float = absent("How long the model worked.")
     problem: ProblemDocument = absent("Why it failed.")
     shared: bool = absent("true for somebody else's explanation: its link lets others read it.")
@@ -54,6 +55,7 @@ class Started(Titled):
 
     expected: list[str] = Field(description="The specs of the maps that will follow.")
     costs: dict[str, float] = absent("While they are made: about how many seconds each takes.")
+    left: list[str] = absent("Where it was stopped, the methods that were asked for and not made.")
 
 
 #: Keys of an explanation that are not the model's answer.
@@ -209,6 +211,7 @@ class Summed(OfExplanation):
     """A result computed from the maps of an explanation, with a sentence."""
 
     sentence: str = Field(description='What the maps have in common, in words; "" where there is nothing to say.')
+    outline: list[int] = Field(description="The patches of a picture that the maps mark most, where most of them agree.")
 
 
 Agreement = schema_of(agreement.Agreement, base=Summed)

@@ -13,12 +13,12 @@ export default {
   done: "Fertig",
   "input.title": "Ihr Bild",
   "input.text":
-    "So hat das Modell das Bild gesehen. Daneben steht, was es darin erkennt und wie sicher es ist. Laden Sie ein anderes Bild oder wählen Sie eine andere Klasse, dann werden alle Karten neu berechnet.",
+    "So hat das Modell das Bild gesehen. Die Karten erklären „{answer}“, dem es {share} gibt. Laden Sie ein anderes Bild oder wählen Sie eine andere Klasse, dann werden alle Karten neu berechnet.",
   "plate.title": "Eine Tafel",
   "plate.signed":
-    "Eine Tafel ist die Antwort einer Methode auf eine Frage: Welche Teile des Bildes haben das Modell zu seiner Antwort gebracht? Diese Methode kennt zwei Richtungen: Rot spricht für die Klasse, Blau gegen sie. Unter ihrem Namen steht, wie sie in Tests abgeschnitten hat; der Name führt zu ihrer Seite.",
+    "Jede Tafel ist die Antwort einer Methode: Welche Teile haben das Modell zu „{answer}“ gebracht? {method} kennt zwei Richtungen: Rot spricht für „{answer}“, Blau dagegen. Rang, Zeit und Grenzen öffnen sich unter i.",
   "plate.unsigned":
-    "Eine Tafel ist die Antwort einer Methode auf eine Frage: Welche Teile des Bildes haben das Modell zu seiner Antwort gebracht? Diese Methode kennt nur die Stärke: Je heller eine Stelle, desto mehr hat sie gezählt, ob für die Klasse oder gegen sie. Unter ihrem Namen steht, wie sie in Tests abgeschnitten hat; der Name führt zu ihrer Seite.",
+    "Jede Tafel ist die Antwort einer Methode: Welche Teile haben das Modell zu „{answer}“ gebracht? {method} kennt nur die Stärke: Je heller, desto mehr zählte die Stelle, ob für „{answer}“ oder dagegen. Rang, Zeit und Grenzen öffnen sich unter i.",
   "hold.title": "Zeigen und festhalten",
   "hold.text":
     "Zeigen Sie auf ein Feld: Alle Tafeln umranden dasselbe Feld und nennen seinen Wert. Ein Klick hält es fest, damit Sie in Ruhe vergleichen können. Mit der Tastatur: Die Pfeiltasten führen von Feld zu Feld, Pos1 springt zum stärksten, Esc lässt los.",
@@ -26,12 +26,8 @@ export default {
     "Tippen Sie auf ein Feld: Alle Tafeln umranden dasselbe Feld und nennen seinen Wert, damit Sie vergleichen können. Tippen Sie noch einmal darauf, um es loszulassen.",
   "methods.title": "Methoden wählen",
   "methods.text":
-    "Vorne stehen die Methoden, die in Tests am besten waren. Hier wählen Sie andere aus: eine fertige Zusammenstellung oder einzelne nach ihrem Namen. Dieselbe Methode lässt sich mit verschiedenen Regeln anwenden; eine Regel legt fest, wie das Signal durch das Modell zurückläuft.",
-  "test.title": "Der Deletion-Test",
+    "Hier wählen Sie andere Methoden aus: eine fertige Zusammenstellung oder einzelne nach ihrem Namen. Dieselbe Methode lässt sich mit verschiedenen Regeln anwenden; eine Regel legt fest, wie das Signal durch das Modell zurückläuft.",
+  "test.title": "Jetzt Sie",
   "test.bar":
-    "Die Methoden widersprechen einander, also stellen Sie sie auf die Probe. Ziehen Sie am Regler, und jede Tafel verliert, was ihre eigene Karte für das Wichtigste hält: Je besser die Karte, desto eher ändert das Modell seine Antwort. Einer Karte, die nicht besser ist als der Zufall, sollten Sie nicht glauben.",
-  "test.random":
-    "Die Methoden widersprechen einander, also glauben Sie einer Karte nicht nur, weil sie gut aussieht. Diese Tafel weiß nichts: Sie ist reiner Zufall. Eine Karte, die sich von ihr nicht unterscheiden lässt, sagt nichts aus.",
-  "test.choose":
-    "Die Methoden widersprechen einander, also glauben Sie einer Karte nicht nur, weil sie gut aussieht. Wählen Sie auch „Random“, den reinen Zufall: Eine Karte, die sich davon nicht unterscheiden lässt, sagt nichts aus.",
+    "Nehmen Sie weg, was eine Karte markiert: Fällt die Antwort? Ziehen Sie am Regler, und jede Tafel verliert, was ihre eigene Karte am stärksten markiert. Unter jeder Tafel steht, was von „{answer}“ übrig bleibt. Glauben Sie keiner Karte, die nicht besser ist als der Zufall.",
 };

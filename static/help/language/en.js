@@ -14,12 +14,12 @@ export default {
   done: "Done",
   "input.title": "Your picture",
   "input.text":
-    "This is the picture as the model saw it. Next to it are the model's answer and how sure it is. Give another picture or choose another class, and all maps are computed again.",
+    "This is the picture as the model saw it. The maps explain “{answer}”, to which it gives {share}. Give another picture or choose another class, and all maps are computed again.",
   "plate.title": "A plate",
   "plate.signed":
-    "A plate is the answer of one method to one question: which parts of the picture made the model say this? This method knows two directions: red speaks for the class, blue against it. Its result in tests is under its name, which links to its page.",
+    "Each plate is one method's answer: which parts made the model say “{answer}”? {method} knows two directions: red speaks for “{answer}”, blue against it. Its rank, its time and its limits open under i.",
   "plate.unsigned":
-    "A plate is the answer of one method to one question: which parts of the picture made the model say this? This method knows only strength: the brighter a place, the more it counted, for the class or against it. Its result in tests is under its name, which links to its page.",
+    "Each plate is one method's answer: which parts made the model say “{answer}”? {method} knows only strength: the brighter, the more it counted, for “{answer}” or against it. Its rank, its time and its limits open under i.",
   "hold.title": "Point and hold",
   "hold.text":
     "Point at a patch, and every plate outlines the same patch and shows its score. A click holds it, so that you can compare. With the keyboard: the arrow keys walk, Home goes to the strongest patch, Escape lets go.",
@@ -27,12 +27,8 @@ export default {
     "Tap a patch, and every plate outlines the same patch and shows its score, so that you can compare. Tap it again to let go.",
   "methods.title": "Choose methods",
   "methods.text":
-    "The methods that did best in tests come first. Here you choose others, as a ready set or by name. A method can have several rules, which say how the signal travels back through the model.",
-  "test.title": "The deletion test",
+    "Here you choose other methods, as a ready set or by name. A method can have several rules, which say how the signal travels back through the model.",
+  "test.title": "Your turn",
   "test.bar":
-    "Methods disagree, so put them to the test. Drag the slider, and every plate loses what its own map calls most relevant. The better the map, the sooner the model changes its mind. Do not believe a map that does no better than the random baseline.",
-  "test.random":
-    "Methods disagree, so do not believe a map because it looks good. This plate is random. A map that looks no better says nothing.",
-  "test.choose":
-    "Methods disagree, so do not believe a map because it looks good. Choose the method Random too. A map that looks no better says nothing.",
+    "Take away what a map marks: does the answer fall? Drag the slider, and every plate loses what its own map marks most. Under each plate stands what is left of “{answer}”. Do not believe a map that does no better than the random baseline.",
 };

@@ -214,3 +214,11 @@ def test_the_history_on_a_phone(phone: Visit) -> None:
     phone.open("/history", maps=False)
     expect(phone.page.locator(".record")).to_have_count(1)
     assert phone.page.evaluate("() => document.documentElement.scrollWidth") == 390
+
+
+@pytest.mark.trained
+def test_what_the_model_says_in_place_of_a_share_fits_a_phone(phone: Visit) -> None:
+    phone.open("/prompt?methods=random&prompt=eine Katze")
+    page = phone.open("/history", maps=False)
+    expect(page.locator(".record .num").first).to_have_text("“a language I don't read”")
+    assert page.evaluate("() => document.documentElement.scrollWidth") == 390

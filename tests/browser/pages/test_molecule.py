@@ -88,12 +88,16 @@ def test_smiles_are_typed_a_drawing_is_chosen_and_what_is_wrong_is_said(desk: Vi
     desk.page.locator("#smiles").fill("CC(C)(C)(C)C")
     desk.page.get_by_role("button", name="Explain this molecule").click()
     expect(desk.page.locator(".problem").first).to_contain_text("no possible molecule, at character 2")
+    expect(desk.page.locator(".problem").first).to_contain_text("atom 2 (C) has 5 bonds")
+    for gone in ("#overview", "#classes", ".plate", "#drawing svg"):  # of the molecule before
+        expect(desk.page.locator(gone).first).to_be_hidden()
     desk.complaints.clear()
     file = tmp_path / "aniline.mol"
     file.write_text(Chem.MolToMolBlock(Chem.MolFromSmiles("Nc1ccccc1")), "utf-8")
     desk.page.locator("#file").set_input_files(file)
     desk.next_maps(before)
     expect(desk.page.locator("#smiles")).to_have_value("Nc1ccccc1")
+    expect(desk.page.locator(".plate").first).to_be_visible()
     check_atoms(desk, desk.document())
 
 

@@ -23,7 +23,7 @@ def check_matrix(desk: Visit, document: dict[str, Any]) -> None:
     """
     prompts = [target["label"] for target in document["targets"]]
     if len(prompts) > 1:
-        expect(desk.page.locator(".matrix .head .name")).to_have_text([*prompts, f"{prompts[0]} \u2212 {prompts[1]}"])
+        expect(desk.page.locator(".matrix .head .name")).to_have_text([*prompts, f"{prompts[0]} rather than {prompts[1]}"])
     fields = desk.page.get_by_role("textbox", name="Prompt")
     assert [field.input_value() for field in fields.all()] == prompts
     for i, target in enumerate(document["targets"]):
@@ -84,7 +84,8 @@ def test_prompts_are_added_and_removed(desk: Visit) -> None:
     expect(desk.page.locator("main")).not_to_contain_text(percent(1))  # a share of one prompt says nothing
     # there is no spoon in the picture, and the model has a line for that
     assert third["targets"][0]["abstention"]["kind"] == "not_in_picture"
-    expect(desk.page.locator("#overview")).to_contain_text("“a photo of a spoon”: not found in this picture.")
+    expect(desk.page.locator("#overview")).to_contain_text("It did not find “a photo of a spoon”.")
+    expect(desk.page.locator("#plates")).to_have_class(re.compile("unfound"))  # its maps are pale
     details = desk.get(f"/api/models/{third['model']}")["details"]
     cosine = shown(third["targets"][0]["logit"] / details["logit_scale"])
     said = f"“a photo of a spoon” and the picture have a cosine of {cosine}. Add a second prompt to see whether that is much."

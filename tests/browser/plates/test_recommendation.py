@@ -4,45 +4,80 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import FloatRect, Page, expect
 
 from tests.browser.support.number_format import percent
 from tests.browser.support.visit import Visit
 
+SIZES = {1440: 900, 390: 844}
+
+
+def box_of(page: Page, where: str) -> FloatRect:
+    box = page.locator(where).first.bounding_box()
+    assert box is not None, where
+    return box
+
 
 @pytest.mark.trained
-@pytest.mark.parametrize("width", [1440, 390])
-def test_somebody_new_finds_which_method_to_look_at_first_and_why(desk: Visit, width: int) -> None:
-    """On the first screen, without a press: what was found, which map to look at first, what was measured of it, and that map."""
-    desk.page.set_viewport_size({"width": width, "height": 900 if width > 390 else 844})
+@pytest.mark.parametrize("width", SIZES)
+@pytest.mark.parametrize("path", ["/image", "/prompt", "/prompt?sample=photo-cat-prompts", "/text"])
+def test_the_first_map_is_whole_on_the_first_screen(desk: Visit, path: str, width: int) -> None:
+    """Without a press: the maps of the first row on a desktop, the first of them on a phone."""
+    height = SIZES[width]
+    desk.page.set_viewport_size({"width": width, "height": height})
+    page = desk.open(path, folded=True)
+    assert page.evaluate("() => [scrollY, document.documentElement.scrollWidth]") == [0, width]
+    expect(page.locator("#results-problem [role=alert]")).to_have_count(0)
+    where = ".regions .map-canvas" if path == "/prompt" else ".recommended :is(.map-canvas, .reading)"
+    first = box_of(page, where)
+    assert first["y"] >= 0
+    assert first["y"] + first["height"] <= height
+    if width == 1440:
+        assert first["y"] < 420
+        assert first["width"] >= 260
+        for map_canvas in page.locator(".plate[data-group=best] :is(.map-canvas)").all():
+            box = map_canvas.bounding_box()
+            assert box is not None
+            assert (box["y"], box["width"]) == (first["y"], first["width"])
+
+
+@pytest.mark.trained
+def test_somebody_new_finds_which_method_to_look_at_first_and_why(desk: Visit) -> None:
     page = desk.open("/prompt", folded=True)
     document = desk.document()
-    bar = page.locator(".deletion-bar").bounding_box()
-    assert bar is not None
-
-    def height_in_sight(where: str) -> float:
-        box = page.locator(where).first.bounding_box()
-        assert box is not None
-        return min(box["y"] + box["height"], bar["y"]) - max(box["y"], 0)
-
-    assert page.evaluate("() => scrollY") == 0
     lead = page.locator(".advice.lead")
     first = page.locator(".matrix .line:not(.head)").first
     expect(first.locator(".mark")).to_have_text("Recommended")
     expect(lead).to_contain_text(f"Look at {first.locator('h2').inner_text()} first.")
-    listed = desk.get(f"/api/methods?model={document['model']}")["together"]["standing"]
+    listed = desk.get(f"/api/methods?model={document['model']}")["standing"]
     best = listed["ranks"][first.get_attribute("data-row") or ""]
     for share in (best["value"], listed["random"]):
         expect(lead).to_contain_text(percent(share))
-    box = lead.bounding_box()
-    assert box is not None
-    assert height_in_sight(".advice.lead") == box["height"]
-    assert height_in_sight("#picture img") > 80
-    assert height_in_sight(".matrix .map-canvas") > 120
+    expect(page.locator("#regions-method")).to_have_value(first.get_attribute("data-row") or "")  # the first picture is of its maps
     assert [target.get("abstention") for target in document["targets"]] == [None, None]
     expect(page.locator("#overview")).to_contain_text("It found “a photo of a cat” and “a photo of a cup of coffee”.")
     for line in page.locator("#prompts .likeness").all_inner_texts():
         assert line.startswith("found · ")  # a small share of a thing that is there reads as if it were not
+
+
+def test_a_plate_has_a_name_a_legend_and_one_line_and_the_rest_on_press(desk: Visit) -> None:
+    spec = "rollout"
+    page = desk.open(f"/image?methods={spec}&methods=fullgrad_plus:libra", folded=True)
+    plate = desk.plate(spec)
+    for seen in ("h2", ".ramp", ".meaning", ".plainly"):
+        expect(plate.locator(seen)).to_be_visible()
+    hidden = (".standing", ".facts:not(.after)", ".note", ".take", ".ends")
+    for rest in hidden:
+        expect(plate.locator(rest)).to_be_hidden()
+    button = plate.get_by_role("button", name="rank, time and notes")
+    button.press("Enter")
+    expect(button).to_have_attribute("aria-expanded", "true")
+    for rest in hidden:
+        expect(plate.locator(rest)).to_be_visible()
+    expect(desk.plate("fullgrad_plus:libra").locator(".facts:not(.after)")).to_be_hidden()
+    button.press("Enter")
+    expect(plate.locator(".note")).to_be_hidden()
+    expect(page.locator(".rules")).to_contain_text("Libra: ")  # said once for all plates
 
 
 def test_under_the_first_plates_stand_the_pairs_of_the_page_and_a_press_lays_them_over_each_other(desk: Visit) -> None:
@@ -69,8 +104,8 @@ def test_under_the_first_plates_stand_the_pairs_of_the_page_and_a_press_lays_the
                 "(all) => all.map((one) => new Set(one.getContext('2d').getImageData(0, 0, 96, 96).data).size > 2)"
             )
         )
-    expect(page.locator(".plate").first.locator(".standing .mark")).to_have_text("Recommended")
-    expect(page.locator(".standing .mark")).to_have_count(1)
+    expect(page.locator(".plate").first.locator(".mark")).to_have_text("Recommended")
+    expect(page.locator(".plate .mark")).to_have_count(1)
     lines.last.click()
     expect(page.locator("#drawer-swipe")).to_have_attribute("open", "")
     chosen = {page.locator(f"#swipe-{name}").input_value() for name in ("first", "second")}

@@ -69,7 +69,7 @@ def test_two_classes_of_an_image(desk: Visit) -> None:
     set_beside(desk, b)
     document = desk.document()
     assert [target["label"] for target in document["targets"]] == [a, b]
-    expect(desk.page.locator(".matrix .head .name")).to_have_text([a, b, f"{a} {MINUS} {b}"])
+    expect(desk.page.locator(".matrix .head .name")).to_have_text([a, b, f"{a} rather than {b}"])
     methods = len({attribution["method"] for attribution in document["maps"]})
     expect(desk.page.locator("#status")).to_have_text(f"{methods} methods in {shown(document['seconds'], 2)} s")
     for attribution in document["maps"]:
@@ -125,14 +125,14 @@ def test_a_link_opens_the_matrix_and_the_pair_again(desk: Visit) -> None:
     set_beside(desk, labels[2])
     document = desk.document()
     assert [target["label"] for target in document["targets"]] == labels
-    desk.page.get_by_label("Difference: this one").select_option(label=labels[2])
-    desk.page.get_by_label("minus this one").select_option(label=labels[0])
+    desk.page.get_by_label("Last column: this one").select_option(label=labels[2])
+    desk.page.get_by_label("rather than this one").select_option(label=labels[0])
     assert desk.query["pair"] == ["2-0"]
     check_badges(desk, document, labels[2], labels[0])
     desk.page.reload()
     desk.maps()
     assert desk.id == document["id"]
-    expect(desk.page.locator(".matrix .head .name")).to_have_text([*labels, f"{labels[2]} {MINUS} {labels[0]}"])
+    expect(desk.page.locator(".matrix .head .name")).to_have_text([*labels, f"{labels[2]} rather than {labels[0]}"])
     check_badges(desk, document, labels[2], labels[0])
     # one class alone is on the plain set of plates again
     desk.page.locator("#classes li button", has_text=labels[1]).click()

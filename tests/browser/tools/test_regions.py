@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
+from urllib.parse import quote
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from tests.browser.support.visit import Visit
 
 SIGNED, UNSIGNED = "fullgrad_plus:libra", "generic_attention"
 FEW = f"methods=raw_attention&methods={SIGNED}&methods={UNSIGNED}"
-PROMPTS = ["a photo of a zebra", "a photo of an elephant", "a photo of a horse"]
+PROMPTS = ["a photo of a strawberry", "a photo of a banana", "a photo of an apple"]
 ASKED = "&".join(f"prompt={prompt}" for prompt in PROMPTS)
 LETTERS = "ABCDEFGH"
 # The colour in the middle of the left edge of each patch, where no letter stands.
@@ -30,17 +31,6 @@ PAINTED = """
     return [...context.getImageData(Math.round(x), Math.round(y), 1, 1).data].slice(0, 3);
   });
 }
-"""
-
-
-# Notes in which order the maps of each question are wanted.
-ORDERS = """
-window.orders = [];
-const send = window.fetch;
-window.fetch = (address, options = {}) => {
-  if (options.body instanceof FormData) window.orders.push(options.body.getAll("order"));
-  return send(address, options);
-};
 """
 
 
@@ -87,14 +77,12 @@ def check_regions(desk: Visit, winners: NDArray[np.int64]) -> None:
 
 @pytest.mark.trained
 def test_every_patch_is_won_by_the_prompt_with_the_largest_score(desk: Visit) -> None:
-    desk.open(f"/prompt?grid=patches&{FEW}&{ASKED}")
-    expect(desk.page.locator(".painting")).to_have_count(0)  # nothing is drawn before it is opened
-    desk.page.get_by_text("which prompt wins where").click()
+    desk.open(f"/prompt?sample=fruit-prompts&grid=patches&{FEW}&{ASKED}")
     expect(desk.page.locator(".painting [data-drawn=true]")).to_be_visible()
     document = desk.document()
     assert [target["label"] for target in document["targets"]] == PROMPTS
-    assert desk.query["regions"] == [SIGNED]
-    methods = desk.page.get_by_label("By the maps of")
+    methods = desk.page.locator("#regions-method")
+    expect(methods).to_have_value(SIGNED)
     specific = {attribution["method"] for attribution in document["maps"] if attribution["class_specific"]}
     assert set(methods.locator("option").evaluate_all("(nodes) => nodes.map((node) => node.value)")) == specific
     winners = check_shares(desk, document, SIGNED, 0.05)
@@ -135,26 +123,63 @@ def test_every_patch_is_won_by_the_prompt_with_the_largest_score(desk: Visit) ->
     assert moved < 0.01, what
 
 
-def test_the_regions_of_forward_passes_alone_come_first(desk: Visit) -> None:
-    """Where they are open, what compares patches with prompts is asked for before all other maps, and painted unless another is chosen."""
+def test_the_recommended_method_is_compared_unless_another_is_chosen(desk: Visit) -> None:
     better = "xgradcam_plus"  # its plates come before those of MaskCLIP
-    desk.page.add_init_script(ORDERS)
-    desk.open(f"/prompt?methods={better}&methods=maskclip&{ASKED}")
-    desk.page.get_by_text("which prompt wins where").click()
+    desk.open(f"/prompt?methods=maskclip&methods={better}&{ASKED}")
     painting = desk.page.locator(".painting")
-    expect(painting.get_by_label("By the maps of")).to_have_value("maskclip")
-    expect(painting).to_contain_text("cosine of each patch with each prompt")
+    method, none = painting.locator("#regions-method"), painting.get_by_label("None below")
+    expect(method).to_have_value(better)
+    check_shares(desk, desk.document(), better, 0.05)
+    method.select_option("maskclip")
+    expect(none).to_have_value("40")  # cosines are above zero almost everywhere
     assert desk.query["regions"] == ["maskclip"]
-    expect(painting.get_by_label("None below")).to_have_value("40")
-    check_shares(desk, desk.document(), "maskclip", 0.4)  # cosines are above zero almost everywhere
-    before = desk.id
-    desk.page.get_by_role("textbox", name="Prompt").last.fill("a photo of a spoon")
-    desk.page.get_by_role("button", name="Look for these").click()
-    desk.next_maps(before)
-    assert desk.page.evaluate("() => orders") == [[better, "maskclip"], ["maskclip", better]]
-    painting.get_by_label("By the maps of").select_option(better)
-    check_shares(desk, desk.document(), better, 0.05, [*PROMPTS[:2], "a photo of a spoon"])
-    expect(painting).not_to_contain_text("cosine of each patch with each prompt")
+    check_shares(desk, desk.document(), "maskclip", 0.4)
+    method.select_option(better)
+    expect(none).to_have_value("5")
+
+
+@pytest.mark.trained
+def test_a_prompt_that_was_not_found_or_cannot_be_read_wins_nothing_and_its_maps_are_pale(desk: Visit) -> None:
+    prompts = ["a cat", "a fridge", "qwertz asdf", "eine Katze", "a dog"]
+    asked = "&".join(f"prompt={prompt}" for prompt in prompts)
+    page = desk.open(f"/prompt?sample=photo-cat-coffee-prompts&grid=patches&methods={SIGNED}&{asked}")
+    document = desk.document()
+    kinds = [(target.get("abstention") or {}).get("kind") for target in document["targets"]]
+    assert kinds == [None, "not_in_picture", "unreadable_words", "unreadable_language", "perhaps_in_picture"]
+    scores = lists(document, SIGNED)[0]
+    share = float((scores > max(0.0, 0.05 * scores.max())).mean())
+    expect(page.locator(".legend li").first).to_have_text(f"Aa cat{percent(share)}")
+    for i, target in enumerate(document["targets"][1:], 1):
+        expect(page.locator(".legend li").nth(i)).to_have_text(f"{LETTERS[i]}{target['label']}{target['abstention']['says']}")
+    regions = desk.get(f"/api/explanations/{document['id']}/regions?method={SIGNED}")
+    assert [label["patches"] for label in regions["labels"]] == [round(share * scores.size), 0, 0, 0, 0]
+    overview = page.locator("#overview")
+    expect(overview).to_contain_text("It found “a cat”. It is not sure of “a dog”. It did not find “a fridge”. The model was never taught")
+    expect(overview).to_contain_text("“eine Katze” is not English")
+    pale = page.locator(".line:not(.head) .plate:not(.difference)").evaluate_all(
+        "(plates) => plates.map((plate) => Number(getComputedStyle(plate.querySelector('canvas')).opacity))"
+    )
+    assert [value < 0.5 for value in pale] == [False, True, True, True, False]  # it may be there
+
+
+def test_a_map_that_compares_two_prompts_is_drawn_once(desk: Visit) -> None:
+    spec = "maskclip?less=prompts"
+    a, b = PROMPTS[:2]
+    page = desk.open(f"/prompt?methods={quote(spec)}&methods=maskclip&prompt={a}&prompt={b}")
+    row = page.locator(f'.line[data-row="{spec}"]')
+    expect(row.locator(".plate")).to_have_count(1)
+    expect(row.locator(".badge")).to_have_count(0)
+    expect(page.locator(".matrix .head .name").last).to_have_text(f"{a} rather than {b}")
+    expect(page.locator('.line[data-row="maskclip"] .plate')).to_have_count(3)
+    expect(row.locator(".standing")).to_have_text("not measured")
+    options = page.locator("#regions-method option").evaluate_all("(all) => all.map((one) => one.value)")
+    assert options == ["maskclip"]
+    page.locator(f'.line[data-row="{spec}"] .map-canvas').focus()
+    page.keyboard.press("Home")
+    patch = int(desk.query["focus"][0])
+    first, second = lists(desk.document(), spec)
+    assert patch == int(np.argmax(np.abs(first - second)))
+    expect(row.locator(".value")).to_have_text(shown_score(first[patch] - second[patch], True))
 
 
 def test_lines_that_are_pasted_are_prompts_and_a_ready_set_is_taken(desk: Visit) -> None:

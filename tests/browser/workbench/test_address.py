@@ -132,13 +132,12 @@ def beside(page: Page) -> None:
         page.wait_for_function(
             "(before) => location.href !== before && / in /.test(document.getElementById('status').textContent)", arg=before
         )
-    page.get_by_label("Difference: this one").select_option("2")
+    page.get_by_label("Last column: this one").select_option("2")
 
 
 def painted(page: Page) -> None:
-    page.locator(".regions summary").click()
     expect(page.locator(".painting [data-drawn=true]")).to_be_visible()
-    page.get_by_label("By the maps of").select_option("gradcam_plus")
+    page.locator("#regions-method").select_option("gradcam_plus")
     page.get_by_label("None below").fill("20")
 
 

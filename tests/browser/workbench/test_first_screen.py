@@ -45,8 +45,15 @@ def test_the_best_measured_of_each_family_come_first_and_the_classics_last_and_n
     for spec in specs:  # of all that were measured, not only of those on the page
         assert ranks[spec] == min(rank for other, rank in ranks.items() if family[other] == family[spec])
     for spec in specs:
-        line = next(pair["line"] for method in listed["methods"] for pair in method["pairs"] if pair["spec"] == spec)
-        expect(desk.plate(spec).locator(".plainly p")).to_have_text(line)
+        lines = {
+            pair["spec"]: pair["line"]
+            for method in listed["methods"]
+            if method["name"] == spec.partition(":")[0]
+            for pair in method["pairs"]
+        }
+        own = min(lines.values(), key=len)  # what the rule changes of it is said once, under the plates
+        expect(desk.plate(spec).locator(".plainly p")).to_have_text(own)
+        expect(page.locator(".rules")).to_contain_text(lines[spec].removeprefix(own).strip())
         standing = desk.plate(spec).locator(".standing")
         measured = listed["standing"]["measured"]
         ranked = listed["standing"]["ranks"][spec]
@@ -127,9 +134,20 @@ def test_sets_families_and_search_choose_methods(phone: Visit) -> None:
     page = phone.open("/image?model=scenes-vit&methods=random", folded=True)
     listed = phone.get(f"/api/methods?model={phone.document()['model']}")
     page.locator("#choose-methods").click()
-    expect(page.locator(".family legend")).to_have_text(
-        [family["title"] for family in listed["families"] if any(method["family"] == family["name"] for method in listed["methods"])]
-    )
+    able = [method for method in listed["methods"] if any(pair["reason"] is None for pair in method["pairs"])]
+    ranks = {spec: place["rank"] for spec, place in listed["standing"]["ranks"].items()}
+
+    def best(family: str) -> float:
+        found = [ranks.get(pair["spec"], float("inf")) for method in able if method["family"] == family for pair in method["pairs"]]
+        return min(found, default=float("inf"))
+
+    families = [family for family in listed["families"] if any(method["family"] == family["name"] for method in able)]
+    families.sort(key=lambda family: best(family["name"]))
+    expect(page.locator(".family legend")).to_have_text([family["title"] for family in families])
+    for family in page.locator(".family").all():  # the best measured first
+        shown = family.locator("input").evaluate_all("(nodes) => nodes.map((node) => node.dataset.spec)")
+        placed = [ranks.get(spec, float("inf")) for spec in shown]
+        assert placed == sorted(placed)
     for preset in listed["presets"]:
         button = page.locator(f'[data-preset="{preset["name"]}"]')
         button.click()

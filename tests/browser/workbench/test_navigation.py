@@ -235,3 +235,12 @@ def test_the_same_question_after_a_reload_gives_the_same_numbers(desk: Visit) ->
     assert same[0] == same[1]
     query = parse_qs(urlsplit(page.url).query)
     assert query["id"] == [third["id"]]
+
+
+@pytest.mark.parametrize("path", ["/image?methods=random", "/methods", "/leaderboard"])
+def test_on_a_phone_the_entry_of_the_page_is_in_sight(phone: Visit, path: str) -> None:
+    page = phone.open(path, maps=path.startswith("/image"))
+    entry = page.locator("header nav [aria-current]").bounding_box()
+    assert entry is not None
+    assert entry["x"] >= 0
+    assert entry["x"] + entry["width"] <= 390

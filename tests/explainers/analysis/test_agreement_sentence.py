@@ -13,7 +13,7 @@ from PIL import Image
 from scipy.stats import spearmanr
 
 import explainers
-from explainers.analysis.agreement_sentence import TitledMap, sentence_of, title_map
+from explainers.analysis.agreement_sentence import TitledMap, agreed_patches, sentence_of, title_map
 from explainers.errors import ExplainerError
 
 GRID = (14, 14)
@@ -145,3 +145,26 @@ def test_of_an_explanation_by_the_names_of_the_plates() -> None:
     film = "A brave, astonishing and astonishing film."
     text = explainers.explain(explainers.load("reviews-bert"), film)
     assert explainers.agreement_sentence(text).count("“astonishing”") == 1
+
+
+def test_the_patches_that_most_maps_mark_are_outlined_in_place_of_rows_and_columns() -> None:
+    spot = np.zeros(GRID)
+    spot[4:7, 9:12] = 1
+    marked = np.flatnonzero(spot).tolist()
+    base = (spot + 0.001 * np.linspace(0, 1, 196).reshape(GRID)).flatten()
+    other = -base
+    maps = {"A": base, "B": 3 * base, "C": base + 0.001, "D": other}
+    titled = [TitledMap(title, scores, True) for title, scores in maps.items()]
+    found = agreed_patches(titled, GRID)
+    assert set(found) <= set(marked)
+    assert 2 * base[found].sum() >= base.sum() - base.max()  # half of the evidence, up to a patch
+    sentence = sentence_of(titled, grid=GRID, is_outlined=True)
+    assert sentence.endswith("Those 3 mark the outlined part most.")
+    assert sentence_of(titled[:3], grid=GRID, is_outlined=True).endswith("They mark the outlined part most.")
+    assert "rows" not in sentence
+    assert agreed_patches(titled[:1], GRID) == []
+    apart = [TitledMap(title, noise(seed), True) for seed, title in enumerate("ABC")]
+    assert agreed_patches(apart, GRID) == []
+    assert "outlined" not in sentence_of(apart, grid=GRID, is_outlined=True)
+    wide = [TitledMap(title, np.abs(noise(5)) + 1 + 0.001 * noise(seed), True) for seed, title in enumerate("ABC")]
+    assert agreed_patches(wide, GRID) == []  # half of it lies nearly everywhere

@@ -38,6 +38,16 @@ def test_by_hand() -> None:
     assert told["none"] == {"index": 0, "patches": 6, "share": 0.5}
 
 
+def test_a_label_that_was_not_found_wins_nothing() -> None:
+    before = SCORES.copy()
+    found = regions_of(SCORES, LABELS, "m", (100, 100), CROP, signed=True, unfound={"a dog"})
+    assert found.winners.tolist() == [[0, NOBODY, NOBODY, 0], [0, NOBODY, NOBODY, NOBODY], [NOBODY, NOBODY, NOBODY, 0]]
+    assert {one.label for one in found.regions} == {"a cat"}
+    neither = regions_of(SCORES, LABELS, "m", (100, 100), CROP, signed=False, unfound=set(LABELS))
+    assert (neither.winners == NOBODY).all()
+    np.testing.assert_array_equal(SCORES, before)  # what was given is not changed
+
+
 def test_the_mask_has_the_pixels_of_the_crop() -> None:
     mask = regions_of(SCORES, LABELS, "m", (100, 100), CROP, signed=True).mask()
     assert (mask.mode, mask.size) == ("P", (40, 60))

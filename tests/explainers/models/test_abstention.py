@@ -139,6 +139,30 @@ def test_a_line_for_a_kind_of_prompts_is_about_these_alone() -> None:
 
 
 @pytest.mark.parametrize(
+    ("words", "untaught", "kind"),
+    [
+        ((("a", 1), ("cat", 1)), (), None),
+        ((("qwertz", 3),), ("qwertz",), "unreadable_words"),
+        ((("a", 1), ("smartphone", 1)), ("smartphone",), None),  # the tokenizer has a piece for it
+        ((("a", 1), ("close-up", 3)), ("close-up",), None),  # "close", "-", "up"
+        ((("eine", 2), ("Katze", 2)), ("eine", "katze"), "unreadable_language"),
+        ((("un", 1), ("chat", 2)), ("un", "chat"), "unreadable_language"),
+        ((("\u732b", 1),), ("\u732b",), "unreadable_language"),
+        ((("a", 1), ("film", 1), ("con", 1), ("artist", 1)), ("con",), None),  # one foreign word among English ones
+        ((("a", 1), ("red", 1), ("wug", 2)), ("wug",), "unreadable_words"),
+    ],
+)
+def test_a_prompt_of_untaught_words_is_not_read(words: tuple[tuple[str, int], ...], untaught: tuple[str, ...], kind: str | None) -> None:
+    reading = PromptReading("thing", untaught[0] if untaught else "", 0.5, untaught)
+    found = abstention(evidence(prompt=reading, text=text(*words)), "“it”")
+    assert (found and found.kind) == kind
+    if kind == "unreadable_words":
+        assert found is not None
+        assert found.detail == f"The model was never taught the word “{untaught[-1]}”, so its map of “it” may mean nothing."
+    assert abstention(evidence(text=text(*words)), "“it”") is None  # the training words are not known
+
+
+@pytest.mark.parametrize(
     ("kind", "stays"), [("something_else", True), ("perhaps_in_picture", True), ("no_opinion", False), ("not_in_picture", False)]
 )
 def test_a_doubt_stands_beside_the_answer_and_the_others_in_its_place(kind: str, stays: bool) -> None:
@@ -203,6 +227,18 @@ def test_a_text_model_judges_words_and_opinions_one_text_at_a_time() -> None:
     neutral = explain(calibrated(model, "no_opinion", "neutral_probability", 0.0, below=False), TEXT, methods="random")
     assert neutral.abstention is not None
     assert neutral.abstention.score == pytest.approx(float(neutral.probabilities[1]))
+
+
+def test_what_is_not_in_the_vocabulary_is_said_and_a_text_of_nothing_else_has_no_answer() -> None:
+    model = calibrated(text_model(), "no_opinion", "neutral_probability", 1.1, below=False)
+    part, whole, plain = explain(model, [f"{TEXT} \u4e00 \u4e01", "\u4e00", TEXT], methods="random")
+    assert "The model cannot read “\u4e00”, “\u4e01”: not in its vocabulary." in part.notes
+    assert part.abstention is None
+    assert whole.abstention is not None
+    assert (whole.abstention.kind, whole.abstention.score) == ("unreadable_words", 1.0)
+    assert not [note for note in plain.notes if "vocabulary" in note]
+    (many,) = explain(model, [" ".join(chr(0x4E00 + i) for i in range(9))], methods="random")
+    assert any(note.endswith("“\u4e04” and 4 more: not in its vocabulary.") for note in many.notes)
 
 
 @pytest.mark.parametrize("side", ["image", "text"])

@@ -18,3 +18,27 @@ def test_the_first_four_are_one_a_family_the_best_of_all_in_front() -> None:
     plates = [variant(3), variant(1), variant(9, "attention"), variant(2), variant(7, "relevance"), variant(None, "control")]
     plates = [each | {"place": place} for place, each in enumerate(plates)]
     assert compute(LEADERS, plates) == ["gradients1", "relevance7", "attention9", "gradients2"]
+
+
+def test_what_a_rule_changes_is_told_apart_from_what_a_method_shows() -> None:
+    pairs = [{"spec": spec, "line": line} for spec, line in (("a:b", "What it adds. B: halves."), ("a", "What it adds."), ("a:c", "Else."))]
+    lines = """async (pairs) => {
+      const { Registry } = await script('core/registry.js');
+      const registry = new Registry({ methods: [{ name: "a", classic: false, pairs }] });
+      return pairs.map(({ spec }) => registry.plate(spec)).map(({ line, ruleLine }) => [line, ruleLine ?? null]);
+    }"""
+    assert compute(lines, pairs[:2]) == [["What it adds.", "B: halves."], ["What it adds.", ""]]
+    assert compute(lines, pairs[2:]) == [["Else.", ""]]
+
+
+def test_a_spec_with_options_has_the_rank_measured_with_these_and_a_map_that_depends_on_other_prompts_none() -> None:
+    ranks = {spec: {"rank": rank, "tied": rank == 1} for rank, spec in enumerate(("a", "a?x=1", "a?less=prompts"), 1)}
+    found = """async (ranks) => {
+      const { Registry, learnSpecs } = await script('core/registry.js');
+      const specs = [["a?x=1", { x: 1 }], ["a?x=2", { x: 2 }], ["a?less=prompts", { less: "prompts" }]];
+      learnSpecs(specs.map(([spec, options]) => ({ spec, pair: "a", options })));
+      const methods = [{ name: "a", classic: false, pairs: [{ spec: "a", line: "" }] }];
+      const registry = new Registry({ methods, standing: { ranks } });
+      return ["a", ...specs.map(([spec]) => spec)].map((spec) => registry.plate(spec).standing?.rank ?? null);
+    }"""
+    assert compute(found, ranks) == [1, 2, None, None]

@@ -56,11 +56,10 @@ def test_over_the_plates_stands_which_to_look_at_first_and_what_was_measured_of_
     said = compute(over, [variant(1, standing={"inputs": "60 pictures"}), variant(5)])
     assert said == {
         "title": "Look at A first.",
-        "says": "It changes 56.6 of it, random 3.00.",
-        "more": "Measured with this model on 60 pictures.",
+        "says": "On 60 pictures, it changes 56.6 of it, random 3.00. It is the best of 30 methods.",
     }
-    tied = compute(over, [variant(1, standing={"inputs": "60 pictures", "ties": 5})])["more"]
-    assert tied == "Measured with this model on 60 pictures; 4 other methods may be as good."
+    tied = compute(over, [variant(1, standing={"inputs": "60 pictures", "ties": 5})])["says"]
+    assert tied == "On 60 pictures, it changes 56.6 of it, random 3.00. 4 other methods may be as good."
     for none in ([variant(None)], [variant(7)], [variant(1, standing={"here": False})]):
         assert compute(over, none) is None
 

@@ -59,21 +59,29 @@ def test_what_the_model_cannot_know_is_said_in_the_answer() -> None:
         {"label": "a dog", "prompt": "a dog", "probability": 0.9},
         {"label": "a car", "prompt": "a car", "probability": 0.1, "abstention": absent},
     ]
-    assert say({"targets": prompts}) == "“a dog” fits the whole picture best: share 90.0\u2009%. “a car”: not found in this picture."
+    assert say({"targets": prompts}) == "“a dog” fits the whole picture best: share 90.0\u2009%. It did not find “a car”."
     finding = {"calibration": {"lines": [{"kind": "not_in_picture"}]}}
     with_verdicts = "async ([targets, known]) => (await script('workbench/overview.js')).answerLine({ targets }, known)"
     both = [prompts[0], {**prompts[1], "abstention": None}]
     assert compute_all(with_verdicts, [[prompts, finding], [both, finding], [both[:1], finding]]) == [
-        "It found “a dog”. “a car”: not found in this picture.",
+        "It found “a dog”. It did not find “a car”.",
         "It found “a dog” and “a car”. “a dog” fits the whole picture best: share 90.0\u2009%.",  # a small share is no verdict
         "It found “a dog”.",
     ]
     perhaps = {**UNKNOWN, "kind": "perhaps_in_picture", "says": "perhaps in this picture"}
     prompts[0]["abstention"] = perhaps  # its share is 90 %, for the other prompt fits even less
+    assert say({"targets": prompts}) == "It is not sure of “a dog”. It did not find “a car”."
+    detail = "The model was never taught the word “wug”, so its map of “a wug” may mean nothing."
+    unread = {
+        "label": "a wug",
+        "prompt": "a wug",
+        "abstention": {"kind": "unreadable_words", "says": "words I don't read", "detail": detail},
+    }
     assert (
-        say({"targets": prompts})
-        == "None of these was found for sure. “a dog”: perhaps in this picture. “a car”: not found in this picture."
+        say({"targets": [{**prompts[1], "label": label, "prompt": label} for label in ("a", "b", "c")]})
+        == "It did not find “a”, “b” or “c”."
     )
+    assert say({"targets": [unread]}) == detail
 
 
 def test_of_prompts_that_are_not_there_nothing_was_found() -> None:

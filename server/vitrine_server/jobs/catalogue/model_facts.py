@@ -42,7 +42,6 @@ class ModelFacts:
     methods: tuple[dict[str, Any], ...]
     variants: tuple[dict[str, Any], ...]
     default_methods: tuple[str, ...]
-    methods_together: tuple[str, ...]  # in their place where several prompts are asked
     text_side: ModelFacts | None = None
     classes: tuple[ClassEntry, ...] = ()
     groups: Mapping[str, Sequence[int]] = field(default_factory=dict)
@@ -73,7 +72,6 @@ def _facts_of_side(model: Any) -> ModelFacts:
         methods=tuple(methods(model)),
         variants=tuple(variants(model)),
         default_methods=tuple(default_methods(model)),
-        methods_together=tuple(default_methods(model, together=model.kind == "clip")),
         classes=tuple(model.classes),
         groups=model.groups,
         synonyms=model.synonyms,

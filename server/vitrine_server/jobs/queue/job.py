@@ -125,7 +125,8 @@ class Job:
             methods = [spec for spec in self.plan.methods if spec in complete]
             note = f"Stopped: {len(methods)} of {len(self.plan.methods)} methods were made."
             maps = [entry for entry in self._document["maps"] if entry["method"] in complete]
-            self._document |= {"methods": methods, "maps": maps, "notes": [*self._document["notes"], note]}
+            left = [spec for spec in self.plan.methods if spec not in complete]
+            self._document |= {"methods": methods, "left": left, "maps": maps, "notes": [*self._document["notes"], note]}
             self.key = self.plan.key_of(methods)
         return True
 

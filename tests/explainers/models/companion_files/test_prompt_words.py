@@ -97,8 +97,8 @@ def test_a_prompt_with_a_word_like_none_of_them_is_not_read(side: str) -> None:
     lines = (AbstentionThreshold("unreadable_words", "word_familiarity", 1.01, True, "On nothing."),)
     words = PromptWords(("movie",), torch.full((1, width), width**-0.5), {})
     asked = replace(model, calibration=Calibration(1.0, lines), prompt_words=words)
-    said = explain(asked, picture(), target=["movie plot"], methods="random", side=side).targets[0].abstention  # type: ignore[arg-type]
+    said = explain(asked, picture(), target=["movie bad"], methods="random", side=side).targets[0].abstention  # type: ignore[arg-type]
     assert said is not None
     assert said.kind == "unreadable_words"
-    assert said.detail.startswith("“movie plot” has “plot”, which is like no word that the model knows")
+    assert said.detail.startswith("“movie bad” has “bad”, which is like no word that the model knows")
     assert -1 <= said.score < 1

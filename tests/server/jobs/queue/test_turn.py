@@ -173,10 +173,11 @@ def test_what_is_stopped_keeps_its_maps(site: Site, refused: Check) -> None:
     document = site.finish(one)
     assert (document["state"], document["methods"], methods(document)) == ("done", STEPS[:2], STEPS[:2])
     assert "Stopped: 2 of 4 methods were made." in document["notes"]
+    assert document["left"] == STEPS[2:]
     # it is what the same question about these methods gets, and nobody takes it for the whole
     assert site.ask(png(), methods=STEPS[:2]).json()["id"] == one
     whole = site.ask(png(), methods=STEPS, wait=True).json()
-    assert (whole["id"] != one, methods(whole)) == (True, STEPS)
+    assert (whole["id"] != one, methods(whole), "left" in whole) == (True, STEPS, False)
     assert site.client.post(f"/api/explanations/{one}/stop").status_code == 204  # it stays as it is
     assert site.get(f"/api/explanations/{one}") == document
     refused(site.client.post("/api/explanations/none/stop"), 404, "no-such-explanation")
