@@ -92,6 +92,14 @@ def has_plan(model: Model) -> bool:
     return key_of(model) in _PLANS.get(model.module, {})
 
 
+def follows_biases(model: Model) -> bool:
+    """Return whether a recording keeps what operators with a bias give: it is not known yet how the rows of their biases lie in the blocks,
+    or not as the tokens do.
+    """
+    plan = _PLANS.get(model.module, {}).get(key_of(model))
+    return plan is None or plan.has_rows_elsewhere
+
+
 def _is_short(model: Model) -> bool:
     """Return whether the weights of a model are in a 16-bit type. Such numbers are too short for the codes that are multiplied into signals
     to see which token they come from.

@@ -102,6 +102,7 @@ class Block:
     output  (B, S, D), None until it is done; ``made_by`` is the node that made it
     passed_on     (B, S, D): the tensor with which the model continues, which is ``output`` unless the head shall read something else
     passed_on_by  the node that made ``passed_on``
+    biased  by position, what operators with a bias gave, as far as it is asked for which tokens their rows are of
     """
 
     first: int
@@ -113,6 +114,7 @@ class Block:
     made_by: Node | None = None
     passed_on: Tensor | None = None
     passed_on_by: Node | None = None
+    biased: dict[int, Tensor] = field(default_factory=dict)
 
 
 @dataclass(eq=False)

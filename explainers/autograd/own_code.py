@@ -290,7 +290,7 @@ class OwnCode:
 
     is_normalised = is_projection
 
-    def add_bias(self, signal: Tensor, bias: Tensor) -> None:
+    def add_bias(self, signal: Tensor, bias: Tensor, position: int | None = None) -> None:
         """Ignore the bias term ``signal`` times ``bias``: a user's own backward passes keep no account of biases."""
 
     def watch(self, tensor: Tensor, name: str, fits: Callable[[Rule], bool] | None = None) -> None:

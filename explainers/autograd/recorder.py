@@ -129,8 +129,8 @@ class Recorder(Protocol):
         ``fits`` None, under any rule other than the ordinary gradient.
         """
 
-    def add_bias(self, signal: Tensor, bias: Tensor) -> None:
-        """Add the bias term signal * bias to the account of the backward pass."""
+    def add_bias(self, signal: Tensor, bias: Tensor, position: int | None = None) -> None:
+        """Add the bias term signal * bias of the operator at ``position`` to the account of the backward pass."""
 
 
 class Propagator(Protocol):

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from explainers.autograd.attention_trial import attention_plan_of, has_plan
+from explainers.autograd.attention_trial import attention_plan_of, follows_biases, has_plan
 from explainers.autograd.backward_pass import BackwardPass, missing_of, places_of, signals_at
 from explainers.autograd.detached import DetachedNumbers
 from explainers.autograd.detached_trial import functions_that_matter
@@ -42,6 +42,7 @@ from explainers.autograd.saved_values import KeptRecord
 from explainers.autograd.signals import ACCOUNT, ALL, INSIDE_BLOCKS, AttentionParts, BatchTarget, Fields, Signals, covers
 from explainers.autograd.structure.attention_kinds import AttentionKind
 from explainers.autograd.structure.attention_products import softmaxes_behind
+from explainers.autograd.structure.bias_rows import keep_biased
 from explainers.autograd.structure.biases import BiasTerms
 from explainers.autograd.structure.class_attention import class_token_first, tokens_among
 from explainers.autograd.structure.model_structure import ModelStructure
@@ -99,7 +100,7 @@ class Recording:
         if recomputed and (reason := reason_against_recomputation(model)) is not None:
             raise ExplainerError(reason)
         self.model = model
-        self.double = double
+        self.double, self._follows_biases = double, follows_biases(model)
         recording = weakref.proxy(self)  # no cycle: see run
         self._recomputation = Recomputation(lambda run: Recording._run_again(recording, run), single_head) if recomputed else None
         self.layout: Layout = model.layout_of(tensors)
@@ -329,6 +330,8 @@ class Recording:
             given = (*(each.transpose(0, 1) if each.dim() == 3 else each for each in arguments[:2]), *arguments[2:])
         # Weak: the graph belongs to the recording, and a cycle through autograd's nodes is one that nobody collects.
         out: Tensor = operator.apply(*given, weakref.proxy(self))  # type: ignore[no-untyped-call]
+        if self._follows_biases:
+            keep_biased(self.nodes.running, self.position, operator, arguments, role, out)
         return self._add_node(operator, arguments, out.transpose(0, 1) if turned else out, role)
 
     def _has_tokens_first(self, x: Tensor) -> bool:
@@ -490,21 +493,17 @@ class Recording:
                 self._recomputation.release()
 
     def pull(self, rule: Rule, output: Tensor, at: Tensor, output_gradient: Tensor, differentiable: bool = False) -> Tensor | None:
-        """Return the signal that reaches ``at`` under ``rule`` from a signal at ``output``; None if no signal does. Both are tensors of
-        this recording.
-
-        ``differentiable``: the result can itself be differentiated with respect to ``output_gradient``.
+        """Return the signal that reaches ``at`` under ``rule`` from a signal at ``output``; None if no signal does. ``differentiable``: the
+        result can itself be differentiated with respect to ``output_gradient``.
         """
-        with self._follow(BackwardPass(rule)):
-            start = output_gradient.to(output.dtype)
-            return torch.autograd.grad(output, at, start, retain_graph=True, create_graph=differentiable, allow_unused=True)[0]
+        return self.pull_several(rule, [output], [at], [output_gradient.to(output.dtype)], differentiable=differentiable)[0]
 
-    def pull_several(self, rule: Rule, outputs: Sequence[Tensor], at: Sequence[Tensor], signals: Sequence[Tensor]) -> Tensors:
-        """Propagate ``signals`` at several ``outputs`` back to the tensors ``at`` in one pass under a rule, see :meth:`pull`; None for a
-        tensor that no signal reaches.
-        """
+    def pull_several(
+        self, rule: Rule, outputs: Sequence[Tensor], at: Sequence[Tensor], signals: Sequence[Tensor], *, differentiable: bool = False
+    ) -> Tensors:
+        """Propagate ``signals`` at several ``outputs`` back to the tensors ``at``, see :meth:`pull`; None for one that none reaches."""
         with torch.inference_mode(False), torch.enable_grad(), self._follow(BackwardPass(rule)):
-            return torch.autograd.grad(list(outputs), list(at), list(signals), retain_graph=True, allow_unused=True)
+            return torch.autograd.grad(outputs, at, signals, retain_graph=True, create_graph=differentiable, allow_unused=True)
 
     def watch(self, tensor: Tensor, name: str, fits: Callable[[Rule], bool] | None = None) -> None:
         """Note the function ``name`` if a signal passes ``tensor`` by the ordinary gradient under a rule for which ``fits`` is false; with
@@ -519,10 +518,10 @@ class Recording:
 
         tensor.register_hook(note)
 
-    def add_bias(self, signal: Tensor, bias: Tensor) -> None:
-        """Add the bias term signal * bias to the account of the backward pass that is under way."""
+    def add_bias(self, signal: Tensor, bias: Tensor, position: int | None = None) -> None:
+        """Add the bias term signal * bias of the operator at ``position`` to the account of the backward pass that is under way."""
         if self.backward_pass.biases is not None:
-            self.backward_pass.biases.add(signal, bias)
+            self.backward_pass.biases.add(signal, bias, position)
 
     def cached_backward(self, rule: Rule, output_gradient: Tensor, fields: Fields = ALL) -> Signals:
         """Run :meth:`backward` with these arguments and return its signals; they are cached, so that the same pass runs only once."""
@@ -569,9 +568,10 @@ class Recording:
         """
         stopwatch, logits = Stopwatch(self.logits.device), self.logits if logits is None else logits
         fields = self.known_fields(fields)
+        biases = None
         if "bias" in fields:
             fields |= ACCOUNT
-        biases = BiasTerms(self.block_inputs[0], self.layout, self.class_tokens, self.model.block_kind) if "bias" in fields else None
+            biases = BiasTerms(self.block_inputs[0], self.layout, self.class_tokens, self.model.block_kind, self.structure.bias_rows)
         backward_pass, places = BackwardPass(rule, biases), places_of(self.nodes, self.structure, self.pixels, fields)
         ends = [place for several in places.values() for place in several if place is not None]
         start, estimated = output_gradient.to(logits.dtype), rule.is_relevance and logits.dtype != torch.float64

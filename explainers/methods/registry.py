@@ -53,7 +53,7 @@ METHOD_NEEDS = {
 #: Which of these are read of tokens of later blocks than the first, and the fields of signals that are not.
 _OF_LATER_BLOCKS = {"attention", "one_attention", "residual", "parts", "attention_input", "patch_features"}
 #: Which of them, and which fields, are read of tokens inside blocks.
-_INSIDE_BLOCKS = {"residual", "parts", "attention_input", "bias"}
+_INSIDE_BLOCKS = {"residual", "parts", "attention_input"}
 _OF_FIRST_TOKENS = {"block_inputs[0]", "placed", "pixels"}
 
 

@@ -57,7 +57,9 @@ class Add(Operator):
             if counts:
                 constant = saved[1 if ctx.needs_input_grad[0] else 0]
                 constant = constant.masked_fill(constant.isinf(), 0.0).expand_as(signal)  # a mask, where no signal arrives, is no bias
-                ctx.rec.add_bias(signal.mT, constant.mT) if ctx.role == Role.TRANSPOSED else ctx.rec.add_bias(signal, constant)
+                if ctx.role == Role.TRANSPOSED:
+                    signal, constant = signal.mT, constant.mT
+                ctx.rec.add_bias(signal, constant, ctx.position)
 
         constant_shares = not (both or ctx.entered or ctx.role) and not is_bias(saved[1 if ctx.needs_input_grad[0] else 0])
         total = Sum(saved, both, constant_shares, account, lambda: ctx.rec.accumulated_rounding(ctx.position))

@@ -54,7 +54,7 @@ class LinearMap(Operator):
         if g is None:
             return (None,) * 7
         choice = ctx.rec.rule.choice("linear")
-        account = account_of(ctx.rec, ctx.biased and choice.counts_biases)
+        account = account_of(ctx.rec, ctx.biased and choice.counts_biases, ctx.position)
         forward, backward = ctx.maps
         differentiable = ctx.rec.is_differentiated_again
         linear = operands.LinearMapOperand(

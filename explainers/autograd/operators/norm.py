@@ -37,7 +37,7 @@ class Norm(Operator):
         centre = x if mean is None else x - mean
         inverse = (centre.square().mean(over, keepdim=True) + eps).rsqrt()
         rec.keep(ctx, x, inverse, mean, weight, bias)
-        ctx.over, ctx.rec, ctx.biased = over, rec, rec.entered
+        ctx.over, ctx.rec, ctx.biased, ctx.position = over, rec, rec.entered, rec.position
         y = function(x, weight, bias)
         rec.recompute(y, function, x, weight, bias)
         return y
@@ -50,7 +50,7 @@ class Norm(Operator):
             return None, *nothing
         rule = ctx.rec.rule
         linear = rule.choice("linear")
-        account = account_of(ctx.rec, ctx.biased and linear.counts_biases)
+        account = account_of(ctx.rec, ctx.biased and linear.counts_biases, ctx.position)
         norm = Normalisation(saved_of(ctx), ctx.over, account)
         return rule.choice("norm").normalise(norm, linear.norm(norm, g)), *nothing
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import torch
 from torch import Tensor
 
+from explainers.autograd.nodes import Nodes
+from explainers.autograd.structure.bias_rows import BiasRows, PullAgain, are_as_tokens, rows_in
 from explainers.errors import ExplainerError
 from explainers.models.layout import Layout
 from explainers.models.structure.block_kinds import BlockKind
@@ -13,17 +17,25 @@ from explainers.models.structure.block_kinds import BlockKind
 class BiasTerms:
     """The sums of bias terms: ``by_token`` (B, S), and ``unplaced`` (B,), which belong to no token."""
 
-    def __init__(self, x: Tensor, layout: Layout, class_tokens: Tensor | None, block_kind: BlockKind) -> None:
+    def __init__(
+        self, x: Tensor, layout: Layout, class_tokens: Tensor | None, block_kind: BlockKind, rows: Mapping[int, BiasRows] | None = None
+    ) -> None:
         """Start with no terms for tokens like ``x`` (B, S, D). A term without an axis of tokens goes to the first prefix token, to the one
-        that the head reads (``class_tokens`` (B,)), or to none. ``block_kind`` tells how tokens lie in the blocks.
+        that the head reads (``class_tokens`` (B,)), or to none. ``block_kind`` tells how tokens lie in the blocks, and ``rows``, by the
+        position of an operator, where those at its bias lie in another way.
         """
         self.by_token = x.new_zeros(x.shape[:2])
         self.unplaced = x.new_zeros(len(x))
         self._layout, self._class_tokens, self._block_kind = layout, class_tokens, block_kind
+        self._rows = {} if rows is None else rows
 
-    def add(self, signal: Tensor, bias: Tensor) -> None:
-        """Add the term signal * bias to the account. Raises ExplainerError if it has no axis of samples."""
+    def add(self, signal: Tensor, bias: Tensor, position: int | None = None) -> None:
+        """Add the term signal * bias of the operator at ``position``. Raises ExplainerError if it has no axis of samples."""
         batch = len(self.by_token)
+        rows = None if position is None else self._rows.get(position)
+        if rows is not None:
+            self._add_rows((signal * bias).detach(), rows)
+            return
         if self._block_kind.tokens_first and signal.dim() == 3 and signal.shape[:2] == self.by_token.T.shape:
             signal, bias = signal.transpose(0, 1), bias.transpose(0, 1) if bias.dim() == 3 else bias
         if bias.dim() == 1 and signal.dim() == 3 and signal.shape[:2] == self.by_token.shape:  # most of them, without the product
@@ -48,3 +60,28 @@ class BiasTerms:
             self.by_token[torch.arange(batch), self._class_tokens] += term.reshape(batch, -1).sum(1)
         else:
             self.unplaced += term.reshape(batch, -1).sum(1)
+
+    def _add_rows(self, term: Tensor, rows: BiasRows) -> None:
+        """Add a term whose rows are of the tokens that ``rows`` tells. Raises ExplainerError for rows of no token among several samples."""
+        sums, rest = rows.sum_by_token(term, self.by_token.numel())
+        self.by_token += sums.view_as(self.by_token)
+        if len(self.by_token) == 1:
+            self.unplaced += rest
+        elif bool(rest != 0):
+            raise ExplainerError("A bias inside the model's blocks acts where several tokens come together. Explain one input at a time.")
+
+
+def has_rows_elsewhere(nodes: Nodes, layout: Layout, block_kind: BlockKind, pull: PullAgain) -> bool:
+    """Return whether some bias in the blocks acts at rows whose tokens its axes do not tell: they are flattened, or sorted."""
+    for block in nodes.blocks:
+        if all(are_as_tokens(each.shape, block) for each in block.biased.values()):
+            continue
+        for position, rows in rows_in(block, pull).items():
+            out = block.biased[position].detach()
+            term = torch.rand(out.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64).to(out)
+            by_axes, by_rows = (BiasTerms(block.input.detach(), layout, None, block_kind, known) for known in ({}, {position: rows}))
+            for terms in (by_axes, by_rows):
+                terms.add(term, torch.ones_like(term), position)
+            if not torch.allclose(by_axes.by_token, by_rows.by_token, rtol=1e-3):
+                return True
+    return False

@@ -32,8 +32,9 @@ from explainers.autograd.structure.attention_plan import (
     softmaxes_in,
 )
 from explainers.autograd.structure.attention_products import Unreadable, are_of_no_place, products_of, sum_after_attention
+from explainers.autograd.structure.bias_rows import BiasRows, PullAgain, find_bias_rows
+from explainers.autograd.structure.biases import has_rows_elsewhere
 from explainers.autograd.structure.class_attention import ClassAttention, class_attention, class_attentions
-from explainers.autograd.structure.token_codes import Pull
 from explainers.errors import ExplainerError
 from explainers.models.layout import Layout
 from explainers.models.structure.block_kinds import BlockKind
@@ -56,7 +57,7 @@ class ModelStructure:
         is_text: bool,
         attention_kind: AttentionKind | None,
         gradient: Gradient,
-        pull: Pull,
+        pull: PullAgain,
         plan: Callable[[], AttentionPlan],
     ) -> None:
         self._nodes, self._layout, self._block_kind, self._gradient, self._is_text = nodes, layout, block_kind, gradient, is_text
@@ -104,7 +105,26 @@ class ModelStructure:
         inner_order = not plan.keeps_order or keeps_inner_order(self._nodes, self._pull)
         outside = attention_outside(self._nodes, read, self._users)
         places = not are_of_no_place(self._nodes)
-        return replace(plan, outside=outside, has_shortcuts=has_shortcuts(self._nodes), keeps_inner_order=inner_order, has_places=places)
+        elsewhere = not inner_order or (self._has_row and has_rows_elsewhere(self._nodes, self._layout, self._block_kind, self._pull))
+        return replace(
+            plan,
+            outside=outside,
+            has_shortcuts=has_shortcuts(self._nodes),
+            keeps_inner_order=inner_order,
+            has_places=places,
+            has_rows_elsewhere=elsewhere,
+        )
+
+    @property
+    def _has_row(self) -> bool:
+        return self._block_kind.is_row or self._block_kind.tokens_first
+
+    @cached_property
+    def bias_rows(self) -> dict[int, BiasRows]:
+        """The rows of each bias in the blocks, by the position of its operator, where some do not lie as the tokens do; else empty."""
+        if self.plan is not None and self.plan.has_rows_elsewhere:
+            return find_bias_rows(self._nodes, self._pull)
+        return {}
 
     @cached_property
     def _maps(self) -> list[list[AttentionMap] | None]:

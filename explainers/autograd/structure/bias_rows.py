@@ -1,0 +1,116 @@
+"""The token of each row at which a bias acts, in blocks whose inner rows do not lie as their tokens do: flattened over samples, tokens
+before samples, sorted, or sent to experts.
+
+Two passes with token codes tell it: one back from what a block gives, which shows where a row goes, and one forward from what it takes,
+which shows where a row comes from. Both stop at attention.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+from torch import Size, Tensor
+
+from explainers.autograd.nodes import Block, Nodes, Role
+from explainers.autograd.operators import Add, LinearMap, Norm
+from explainers.autograd.operators.arithmetic import OF_ATTENTION
+from explainers.autograd.recorder import Operator
+from explainers.autograd.structure.token_codes import MIXED, NOTHING, Tensors, tokens_of
+
+
+class PullAgain(Protocol):
+    """A backward pass that stops at attention, whose result can be differentiated with respect to the signals."""
+
+    def __call__(
+        self, outputs: Sequence[Tensor], at: Sequence[Tensor], signals: Sequence[Tensor], *, differentiable: bool = False
+    ) -> Tensors:
+        """Propagate ``signals`` at ``outputs`` back to the tensors ``at``; None for one that no signal reaches."""
+
+
+@dataclass(frozen=True)
+class BiasRows:
+    """The rows at which one bias acts.
+
+    tokens     the token of each row, counted over all samples; NOTHING for a row that no signal reaches
+    last_axis  whether the last axis of the bias's tensor has rows, and the one before it the width; else the width is the last axis
+    """
+
+    tokens: Tensor
+    last_axis: bool
+
+    def sum_by_token(self, term: Tensor, count: int) -> tuple[Tensor, Tensor]:
+        """Sum a bias term by token: return the sums (count,), and the sum of the rows that are of none."""
+        by_row = (term.mT if self.last_axis else term).sum(-1).flatten()
+        tokens = self.tokens.flatten()
+        sums = by_row.new_zeros(count).index_add_(0, tokens.clamp_min(0), by_row * (tokens >= 0))
+        return sums, (by_row * (tokens < 0)).sum()
+
+
+def keep_biased(
+    block: Block | None, position: int, operator: type[Operator], arguments: tuple[Any, ...], role: Role | None, out: Tensor
+) -> None:
+    """Keep in the running ``block`` what the operator at ``position`` gave, if it adds a bias: the tokens of its rows are found later."""
+    if block is None:
+        return
+    adds = (
+        operator is Add and role not in OF_ATTENTION and not all(isinstance(each, Tensor) and each.requires_grad for each in arguments[:2])
+    )
+    if adds or (operator is LinearMap and arguments[2] is not None) or operator is Norm:
+        block.biased[position] = out
+
+
+def are_as_tokens(shape: Size, block: Block) -> bool:
+    """Return whether a tensor in a block, by its shape, has a row for each sample and token, in no other axes than these."""
+    samples, tokens = block.input.shape[:2]
+    return shape[:2] == (samples, tokens) and len(shape) == 3 and shape[2] != tokens
+
+
+def find_bias_rows(nodes: Nodes, pull: PullAgain) -> dict[int, BiasRows]:
+    """Find the rows of the biases in all blocks, by the position of the operator that adds each, as far as rows are of one token each."""
+    found: dict[int, BiasRows] = {}
+    for block in nodes.blocks:
+        found |= rows_in(block, pull)
+    return found
+
+
+def rows_in(block: Block, pull: PullAgain) -> dict[int, BiasRows]:
+    """Find the rows of the biases in a block: see :func:`find_bias_rows`."""
+    at = {position: tensor for position, tensor in block.biased.items() if tensor.dim() > 1 and tensor.requires_grad}
+    if not at or block.output is None:
+        return {}
+    tensors, (samples, tokens) = list(at.values()), block.input.shape[:2]
+    count = samples * tokens
+    labels = torch.arange(count, device=block.input.device).view(samples, tokens, 1)
+
+    def push(inputs: Sequence[Tensor], outputs: Sequence[Tensor], directions: Sequence[Tensor]) -> Tensors:
+        generator = torch.Generator().manual_seed(1)
+        signals = [torch.randn(each.shape, generator=generator, dtype=torch.float64).to(each).requires_grad_() for each in outputs]
+        back = pull(outputs, inputs, signals, differentiable=True)[0]
+        if back is None or not back.requires_grad:
+            return [None] * len(outputs)
+        return torch.autograd.grad(back, signals, list(directions), retain_graph=True, allow_unused=True)
+
+    found: dict[int, BiasRows] = {}
+    for last_axis in (False, True):
+        rows = [(1 - each.dim()) if last_axis else each.dim() - 1 for each in tensors]
+        from_below = tokens_of(push, block.input, labels, count, tensors, rows)
+        to_above: list[Tensor | None] = [None] * len(tensors)
+        if block.output.shape[:2] == block.input.shape[:2]:
+            to_above = tokens_of(pull, block.output, labels, count, tensors, rows)
+        for position, above, below in zip(at, to_above, from_below, strict=True):
+            whose = _first_known(above, below)
+            if whose is not None and position not in found and bool((whose >= 0).any()) and not bool((whose == MIXED).any()):
+                found[position] = BiasRows(whose, last_axis)
+        if len(found) == len(at):
+            break
+    return found
+
+
+def _first_known(above: Tensor | None, below: Tensor | None) -> Tensor | None:
+    """Return the token that a row goes to, or else the one that it comes from."""
+    if above is None or below is None:
+        return below if above is None else above
+    return torch.where(above >= 0, above, torch.where(below == NOTHING, above, below))
