@@ -10,6 +10,7 @@ from explainers.models.input_readers import InputReaders
 from explainers.models.inputs.types import ModelKind
 from explainers.models.libraries import recognition as lib
 from explainers.models.model import Model
+from explainers.models.structure.word_places import WORD_TABLES, tables_of_words
 
 
 def details_of(model: Model, readers: InputReaders, library: lib.Library, width: int) -> dict[str, Any]:
@@ -40,7 +41,16 @@ def details_of(model: Model, readers: InputReaders, library: lib.Library, width:
         "chat_template": model.chat_input is not None,
         "source": model.name,
         **_similarity(module, model.kind),
+        **_word_tables(model, readers),
     }
+
+
+def _word_tables(model: Model, readers: InputReaders) -> dict[str, tuple[str, ...]]:
+    """Return the tables in which a model looks each token of a text up, where there are several."""
+    if model.kind != "text" or readers.pictures is not None or "input_ids" not in readers.first:
+        return {}
+    tables = tables_of_words(model.module, model, model.forward, readers.first)
+    return {WORD_TABLES: tables} if len(tables) > 1 else {}
 
 
 def _similarity(module: nn.Module, kind: ModelKind) -> dict[str, float]:

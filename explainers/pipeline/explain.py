@@ -35,7 +35,7 @@ from explainers.pipeline.abstentions import InputAbstentions
 from explainers.pipeline.batches import MapBatch, explain_batches
 from explainers.pipeline.long_texts import LONG_TEXTS, LongTexts, explain_long, read_windows
 from explainers.pipeline.memory_steps import explain_in_steps, words_of_kept
-from explainers.pipeline.places import ask_at, notes_of_place, single_inputs, with_chat_template
+from explainers.pipeline.places import ask_at, notes_on_model, single_inputs, with_chat_template
 from explainers.pipeline.precision import MakeMaps, compute_maps, notes_on_scores
 from explainers.pipeline.sinks import sink_notes
 from explainers.plugins import plugin_versions
@@ -443,10 +443,9 @@ def _make_explanations(session: Session, requests: list[Request], spellings: dic
             spellings=spellings,
             versions=versions(),
             notes=[
-                *_warnings(model),
+                *notes_on_model(model),
                 *notes,
                 *_unread_words(session, i),
-                *notes_of_place(model),
                 *notes_on_outputs(logits[i], model.output, model.head_activation),
             ],
             prompted=model.kind == "clip",
@@ -469,11 +468,6 @@ def _make_explanations(session: Session, requests: list[Request], spellings: dic
         explanation.completeness_of = _make_completeness(model, session.prepared, i, labels, session.chosen)
         explanations.append(explanation)
     return explanations
-
-
-def _warnings(model: Model) -> tuple[str, ...]:
-    """Return, as notes, the warnings of the checks that failed when a model was opened."""
-    return () if model.report is None else model.report.warnings
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,7 +15,13 @@ from explainers.methods.requirements import lacks_of, reason_against
 from explainers.models.eval_mode import evaluating
 from explainers.models.inputs.types import Input, Prepared
 from explainers.models.model import Model
+from explainers.models.structure.word_places import WORD_TABLES
 from explainers.models.tasks.features import REFERENCE, Features, without_reference
+
+_SEVERAL_TABLES = (
+    "This model looks each token up in {count} tables ({tables}) and makes one embedded token of what they hold: a score is of that token, "
+    "and is not split between the tables."
+)
 
 
 def single_inputs(model: Model, inputs: Any) -> list[Any]:
@@ -70,6 +76,11 @@ def runnable_specs(specs: Sequence[str], model: Model, prepared: Prepared) -> tu
     return [spec for spec in specs if not any(spec in named for named in reasons.values())], note
 
 
-def notes_of_place(model: Model) -> tuple[str, ...]:
-    """Return notes for people on the number that is explained at the place about which a model is asked."""
-    return () if model.reading is None else model.reading.notes
+def notes_on_model(model: Model) -> tuple[str, ...]:
+    """Return notes for people on a model: warnings of checks that failed when it was opened, what its tokens are made of, and which number
+    is explained at the place about which it is asked.
+    """
+    warnings = () if model.report is None else model.report.warnings
+    tables = model.details.get(WORD_TABLES, ())
+    of_several = (_SEVERAL_TABLES.format(tables=", ".join(tables), count=len(tables)),) if tables else ()
+    return (*warnings, *of_several, *(() if model.reading is None else model.reading.notes))

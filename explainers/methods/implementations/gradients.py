@@ -80,7 +80,11 @@ def _note_epsilon(trace: Trace, method: str) -> None:
     ),
 )
 def input_x_gradient(trace: Trace, at: str = "tokens") -> MethodOutput:
-    """Each embedded token times its gradient, summed over the width: sum_d x^1 grad x^1. Or each pixel times its gradient."""
+    """Each embedded token times its gradient, summed over the width: sum_d x^1 grad x^1. Or each pixel times its gradient.
+
+    x^1 is what enters the first block: of a text the sum of everything that is looked up for a token (word, position, type), or of every
+    table in which it is looked up. What a score says is of that sum.
+    """
     assert trace.rule is not None
     if trace.rule.choice("norm").is_ordinary and not trace.integrated and is_normalised_first(trace.recording.nodes, at == "pixels"):
         trace.notes.append(_ALL_EPSILON)

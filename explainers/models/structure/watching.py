@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
 
 from explainers.errors import ExplainerError
 from explainers.models.outputs import Forward
+from explainers.models.structure.block_kinds import BlockKind
 from explainers.models.structure.blocks import Structure, trial
 from explainers.models.structure.hooks import remove_hooks_after
 
@@ -20,10 +21,20 @@ class Enough(Exception):
     """An exception that ends a trial pass early."""
 
 
-def embed(module: nn.Module, structure: Structure, run: Forward, tensors: Mapping[str, Tensor]) -> Tensor:
-    """Run the model on ``tensors`` up to its first block, and return the embedded tokens (B, S, D). Raises ExplainerError if the module
-    that takes them is not called.
-    """
+class Entrance(Protocol):
+    """What tells where the embedded tokens enter the blocks of a model, and how they lie there."""
+
+    @property
+    def entry(self) -> nn.Module:
+        """The module whose first argument is the embedded tokens."""
+
+    @property
+    def block_kind(self) -> BlockKind:
+        """The layout of the blocks' tokens."""
+
+
+def embed(module: nn.Module, structure: Entrance, run: Forward, tensors: Mapping[str, Tensor]) -> Tensor:
+    """Run the model on ``tensors`` up to its first block, and return the embedded tokens (B, S, D)."""
     entry, block_kind = structure.entry, structure.block_kind
     seen: list[Tensor] = []
 

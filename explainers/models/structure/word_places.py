@@ -3,19 +3,54 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
+import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.overrides import TorchFunctionMode
 
 from explainers.errors import ExplainerError
 from explainers.models.outputs import Forward
 from explainers.models.structure.blocks import Structure
-from explainers.models.structure.watching import embed
+from explainers.models.structure.watching import Entrance, embed
 
 #: How many tokens of a text are changed at most.
 _MOST = 16
 #: How much a token must change, relative to the one that changes most, to be the one that was changed.
 _OWN = 0.5
 _PADDED = 2
+#: The entry of ``Model.details`` with the names of the tables in which each token is looked up.
+WORD_TABLES = "word_tables"
+
+
+class _Lookups(TorchFunctionMode):
+    """A mode that notes the tables of vectors that are looked up, by id, where other texts look up other rows."""
+
+    def __init__(self, texts: int) -> None:
+        super().__init__()
+        self.texts, self.tables = texts, set[int]()
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func in (F.embedding, Tensor.__getitem__, torch.index_select, Tensor.index_select):
+            tensors = [each for each in (*args, *(kwargs or {}).values()) if isinstance(each, Tensor)]
+            rows = [each for each in tensors if not each.is_floating_point() and len(each) == self.texts and each.dim() > 1]
+            if any(bool((each != each[:1]).any()) for each in rows):
+                self.tables |= {id(each) for each in tensors if each.is_floating_point()}
+        return func(*args, **(kwargs or {}))
+
+
+def tables_of_words(module: nn.Module, structure: Entrance, run: Forward, tensors: Mapping[str, Tensor]) -> tuple[str, ...]:
+    """Return the names of the tables of parameters in which a model looks its tokens up before its blocks, without those that it looks up
+    by position or by type, which are the same for other tokens. ``tensors`` holds one text.
+    """
+    ids = tensors["input_ids"]
+    texts = torch.cat([ids, ids.roll(1, -1)])
+    batch = {name: each.expand(2, *each.shape[1:]) if len(each) == 1 else each for name, each in tensors.items()}
+    lookups = _Lookups(len(texts))
+    with lookups:
+        embed(module, structure, run, {**batch, "input_ids": texts})
+    return tuple(name.removesuffix(".weight") for name, parameter in module.named_parameters() if id(parameter) in lookups.tables)
 
 
 def check_word_order(module: nn.Module, structure: Structure, run: Forward, tensors: Mapping[str, Tensor]) -> None:
