@@ -79,7 +79,9 @@ class RecordingMode(TorchFunctionMode):
             self._head.refuse((args, tuple(kwargs.values())))
         if not torch.is_grad_enabled():
             follows = {"leave": self._detached.leave} if self.recording.entered else {}
-            return without_gradient(self.recording, call, args, kwargs, writes, **follows)
+            into = kwargs.pop("out", None)
+            out = without_gradient(self.recording, call, args, kwargs, writes, **follows)
+            return out if into is None else self._each(self._write_without_gradient, into, out)
         out = call(args, kwargs)
         self._head.note(self.recording, func, args, kwargs, out, position)
         return keep_recorded(self.recording, out) if insides.in_checkpoint else out
@@ -109,20 +111,43 @@ class RecordingMode(TorchFunctionMode):
         if "out" in kwargs:
             out = kwargs["out"]
             result = self._call(func, args, {name: value for name, value in kwargs.items() if name != "out"})
-            if isinstance(out, tuple | list):
-                return type(result)([self._write(into, each) for into, each in zip(out, result, strict=True)])
-            return result if out is None else self._write(out, result)
+            return result if out is None else self._each(self._write, out, result)
         handler = handler_for(self.recording, func, args, kwargs)
         if handler is not None:
             return handler(self.recording, func, *args, **kwargs)
         return call_through(self.recording, func, args, kwargs)
+
+    @staticmethod
+    def _each(write: Callable[[Tensor, Tensor], Tensor], into: Any, result: Any) -> Any:
+        """Write one result, or each of several, into what ``out=`` named."""
+        if isinstance(into, tuple | list):
+            return type(result)([write(one, each) for one, each in zip(into, result, strict=True)])
+        return write(into, result)
 
     def _write(self, into: Tensor, result: Tensor) -> Tensor:
         """Copy ``result`` into ``into``, resized to its shape, as torch does for ``out=into``; record this and return ``into``."""
         self.recording.before_write(into)  # it may be an operand, too
         if into.shape != result.shape:
             into.resize_(result.shape)
-        return self.recording.nodes.move(into.copy_(result), result, role(self.recording, result))
+        written = self.recording.nodes.move(into.copy_(result), result, role(self.recording, result))
+        if into._is_view():
+            self._note_write("copy_", into._base, (into,))
+        return written
+
+    def _write_without_gradient(self, into: Tensor, result: Tensor) -> Tensor:
+        """Write ``result`` into ``into`` as torch does for ``out=into`` where gradients are off: numbers that depend on the input leave the
+        gradient, unless an autograd function runs, of which the recorded tensor is stored.
+        """
+        self._saved.before_write(into)
+        if into.shape != result.shape:
+            into.resize_(result.shape)
+        into.copy_(result.detach())
+        inside = self.recording.insides.recorded_for(result)
+        if inside is not None:
+            self.recording.insides.keep(into, inside)
+        if self.recording.entered:
+            self._detached.follow("copy_", (into, result), into)
+        return into
 
 
 def _autocast_devices() -> frozenset[str]:
