@@ -15,14 +15,12 @@ import torch
 from torch import Tensor
 from torch.utils.weak import WeakTensorKeyDictionary
 
-from explainers.autograd.dispatch import active, tensors_in
+from explainers.autograd.dispatch import TAKES_SHAPE, active, tensors_in
 
 #: Functions that take a tensor for its shape, type and device alone.
 _NEW = frozenset(
     ["zeros_like", "ones_like", "empty_like", "full_like", "rand_like", "randn_like", "new_zeros", "new_ones", "new_empty", "new_full"]
 )
-#: Functions that take their first argument's numbers alone: of the others the shape, the type or the device.
-_LIKE = frozenset(["to", "type_as", "expand_as", "view_as", "reshape_as", "type"])
 #: Functions that give one tensor for each that they take.
 _EACH = frozenset(["broadcast_tensors", "meshgrid", "atleast_1d", "atleast_2d", "atleast_3d"])
 #: Functions by which numbers leave torch, and cannot be followed.
@@ -60,7 +58,7 @@ class DetachedNumbers:
             for source, copy in zip(tensors_in(given), out, strict=False):
                 self.follow(name, (source,), copy)
             return out
-        if name in _LIKE:
+        if name in TAKES_SHAPE:
             given = given[:1]
         numbers = [tensor for tensor in tensors_in(given) if tensor.is_floating_point()]
         met = any(active(tensor) for tensor in numbers)

@@ -220,6 +220,8 @@ TRANSPARENT = frozenset(
         "result_type",
     ]
 )
+#: Functions that take their first argument's numbers alone: of the others the shape, the type or the device.
+TAKES_SHAPE = frozenset(["to", "type_as", "expand_as", "view_as", "reshape_as", "type"])
 #: Those that may copy all numbers of their first argument into memory of their own.
 _COPYING = frozenset(["clone", "contiguous", "flatten", "reshape"])
 #: Calls that write into their first argument, besides those whose names end in an underscore.
@@ -245,9 +247,8 @@ def role(rec: Recorder, value: Any) -> Role | None:
 
 
 def note(rec: Recorder, out: Tensor, kind: NodeKind, given: Any, role: Role | None = None, name: str = "") -> Tensor:
-    """Append a node of a call that has no operator to the list of nodes: of the type ``kind``, for the function ``name`` with the arguments
-    ``given`` and the result ``out``, which gets ``role``. Returns ``out``.
-    """
+    """Append a call without an operator to the list of nodes: function ``name``, arguments ``given``, result ``out``; return ``out``."""
+    given = given[:1] if name in TAKES_SHAPE else given
     first = [rec.nodes.of(given[0])] if given and isinstance(given[0], Tensor) else [None]
     others = [
         rec.nodes.of(tensor) for tensor in tensors_in(given[1:] if given and isinstance(given[0], Tensor) else given) if rec.active(tensor)

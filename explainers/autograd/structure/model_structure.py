@@ -169,12 +169,11 @@ class ModelStructure:
 
     @cached_property
     def _attentions(self) -> list[attention_nodes.Attention | None]:
-        """The attention of each block that has only one, over its tokens in their order; else None."""
+        """The attention of each block that has only one, over its tokens in their order, whose heads have an axis of their own; else
+        None.
+        """
         pairs = zip(self._maps, self._shaped, strict=True)
-        return [
-            shaped if maps is not None and len(maps) == 1 and shaped is not None and maps[0].sources[0] is shaped.weights else None
-            for maps, shaped in pairs
-        ]
+        return [None if maps is None or len(maps) != 1 or not _is_read_as(maps[0], shaped) else shaped for maps, shaped in pairs]
 
     @property
     def contexts(self) -> list[Tensor | None]:
@@ -270,3 +269,10 @@ class ModelStructure:
         with torch.inference_mode(False), torch.enable_grad():
             signal = self._gradient(value[..., 0, :], left)
         return signal is None or not bool(signal.any())
+
+
+def _is_read_as(read: AttentionMap, shaped: attention_nodes.Attention | None) -> bool:
+    """Return whether an attention map is the softmax of an attention, whose product with values has axes for samples and heads too."""
+    if shaped is None or read.sources[0] is not shaped.weights:
+        return False
+    return shaped.product is None or len(shaped.product.shape) == len(shaped.weights.shape)

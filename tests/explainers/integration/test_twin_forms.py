@@ -54,9 +54,19 @@ def class_token_apart(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Ten
     return weights[..., :1] @ v[:, :, :1] + 2 * (weights[..., 1:] / 2 @ v[:, :, 1:])
 
 
-def test_weights_that_are_split_between_tokens_are_one_map() -> None:
+def flat_weights(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+    return torch.bmm(softmax_of(q, k).flatten(0, 1), v.flatten(0, 1)).view_as(v)
+
+
+def flat_weights_and_zeros(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+    weights, values = softmax_of(q, k).flatten(0, 1), v.flatten(0, 1)
+    return torch.baddbmm(torch.zeros_like(values), weights, values).unflatten(0, (-1, HEADS))
+
+
+@pytest.mark.parametrize("form", [class_token_apart, flat_weights, flat_weights_and_zeros])
+def test_weights_that_are_split_between_tokens_or_flattened_are_one_map(form: Any) -> None:
     specs = ("raw_attention", "rollout", "generic_attention", "attcat", "legrad", "gradcam_attention", *INSIDE_BLOCKS)
-    found, expected = (scores(vit_of(form), pixels(), 1, *specs) for form in (class_token_apart, of_module))
+    found, expected = (scores(vit_of(each), pixels(), 1, *specs) for each in (form, of_module))
     for one, other in zip(found, expected, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-7)
 
