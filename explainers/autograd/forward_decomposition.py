@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -28,6 +29,12 @@ from explainers.autograd.structure.model_structure import ModelStructure
 from explainers.errors import ExplainerError
 from explainers.models.model import Model
 
+#: Why a model is refused, with ``{shape}`` for the shape of a tensor inside it.
+SAMPLES_ARE_NOT_FIRST = (
+    "Inside this model a tensor of shape {shape} does not have its samples first, so that single tokens cannot be propagated through it: "
+    "choose a method that goes backward, such as fullgrad_plus:libra."
+)
+
 
 class ForwardDecomposition(Recording):
     """A forward pass of ``1 + len(sources)`` copies of each sample, sample-major, the real one first.
@@ -38,7 +45,8 @@ class ForwardDecomposition(Recording):
     others. ``attention_kind`` says over what the blocks attend; finding it out may take a backward pass. ``rule`` must have a linear form:
     hold attention and scales and gates constant. ``shares_biases``: biases are divided among the sources, which must all be in one pass, by
     the size of the product of each one's vector with the bias (DecompX's ``absdot``): those of norms and linear maps at once, those in
-    attention and other constants at the next sum of two paths, as its published code does.
+    attention and other constants at the next sum of two paths, as its published code does. ``row_tokens``: by the position of an operator
+    whose output has no axis of tokens, the token of each of its rows of one sample.
     """
 
     is_differentiated = False
@@ -53,13 +61,14 @@ class ForwardDecomposition(Recording):
         class_attention_stage: bool = False,
         attention_kind: AttentionKind = OVER_TOKENS,
         shares_biases: bool = False,
+        row_tokens: Mapping[int, Tensor] = MappingProxyType({}),
     ) -> None:
         if (refused := model.block_kind.no_forward_decomposition) is not None:
             raise ExplainerError(f"{refused.format(name=model.name)}: choose a method that goes backward, such as fullgrad_plus:libra.")
         self.copies = 1 + len(sources)
         self._sources = sources
         self._attention_kind = attention_kind
-        self._shares_biases = shares_biases
+        self._shares_biases, self._row_tokens = shares_biases, row_tokens
         self._propagated = rule
         self._block = None if class_attention_stage else block
         self._of_classes = block if class_attention_stage else None
@@ -161,10 +170,7 @@ class ForwardDecomposition(Recording):
     def _rows(self, x: Tensor) -> int:
         """Return the number of rows of ``x`` that belong to each copy. Raises ExplainerError if samples do not come first."""
         if len(x) % self._samples:
-            raise ExplainerError(
-                f"Inside this model a tensor of shape {tuple(x.shape)} does not have its samples first, so that single tokens cannot be "
-                "propagated through it: choose a method that goes backward, such as fullgrad_plus:libra."
-            )
+            raise ExplainerError(SAMPLES_ARE_NOT_FIRST.format(shape=tuple(x.shape)))
         return len(x) // self._samples
 
     def on_real(self, y: Tensor, constant: Tensor) -> Tensor:
@@ -184,6 +190,9 @@ class ForwardDecomposition(Recording):
         kept = self._kept.repeat(len(y) // self.copies, 1).to(y.dtype)
         running = self.nodes.running
         factor = self.model.block_kind.spread(kept, y, None if running is None else running.stream)
+        row_tokens = self._row_tokens.get(self.position)
+        if row_tokens is not None and len(y) == self._samples * len(row_tokens):
+            factor = self._kept[:, row_tokens].repeat(self._samples // self.copies, 1).reshape(-1, 1).to(y.dtype)
         return self.on_real(y, bias) if factor is None else y + bias * factor
 
     def with_rest(self, y: Tensor) -> Tensor:
@@ -231,6 +240,7 @@ class ForwardDecomposition(Recording):
 
     def run(self, operator: type[Operator], *arguments: Any, role: Role | None = None) -> Tensor:
         """Apply the linear form of an operator and return the result. It keeps no graph, so the memory of what came before is freed."""
+        self.forward_pass.position += 1 if self.entered else -1
         self._taken = tuple(self.nodes.of(argument) for argument in arguments)
         out: Tensor = operator.propagate(self, *arguments)
         alone = out.detach() if out._is_view() else out.detach_()  # what was noted of a norm is this very tensor

@@ -9,7 +9,7 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
-from explainers.autograd.forward_decomposition import ForwardDecomposition
+from explainers.autograd.forward_decomposition import SAMPLES_ARE_NOT_FIRST, ForwardDecomposition
 from explainers.autograd.rules import RULES
 from explainers.errors import ExplainerError
 from explainers.methods.class_attention import ClassAttentionTrace, add_class_token
@@ -36,6 +36,7 @@ def propagate(
     rule, x = trace.rule or RULES["libra"], trace.recording.block_inputs[0]
     tokens = x.shape[1] + class_attention_stage
     # of one block every contribution is kept, joined to one tensor and measured
+    row_tokens = {} if class_attention_stage else _row_tokens(trace)
     apart = 0 if block is None else 4 * x.numel() * tokens * x.element_size()
     least = 1 + tokens if shares_biases else 2
     inner = trace.repeats_at_once(max(INNER_BATCH, least * len(x)), least, propagated=True, apart=apart) - 1
@@ -49,6 +50,7 @@ def propagate(
             "class_attention_stage": class_attention_stage,
             "attention_kind": trace.recording.structure.attention_kind,
             "shares_biases": shares_biases,
+            "row_tokens": row_tokens,
         }
         propagation = trace.rerun(1 + len(sources), kind=ForwardDecomposition, **how)
         assert isinstance(propagation, ForwardDecomposition)
@@ -57,6 +59,25 @@ def propagate(
         return read(propagation, len(sources))
 
     return [part_of(0, tokens)] if shares_biases else list(Passes(inner).run(tokens, part_of))
+
+
+def _row_tokens(trace: Trace) -> dict[int, Tensor]:
+    """Return, by the position of an operator with a bias whose output has no axis of tokens, the token of each of its rows of one sample.
+    Raises ExplainerError if rows of one sample are not next to each other.
+    """
+    plan = trace.recording.structure.plan
+    if plan is None or not plan.has_rows_elsewhere:
+        return {}
+    twice = trace.rerun(2)
+    samples, tokens = twice.block_inputs[0].shape[:2]
+    found: dict[int, Tensor] = {}
+    for position, rows in twice.structure.bias_rows.items():
+        whose = rows.tokens.flatten()
+        if bool(((whose // tokens).diff() < 0).any()):
+            raise ExplainerError(SAMPLES_ARE_NOT_FIRST.format(shape=tuple(rows.tokens.shape)))
+        if rows.tokens.dim() == 1 and not bool((whose < 0).any()) and len(whose) % samples == 0:
+            found[position] = whose[: len(whose) // samples] % tokens
+    return found
 
 
 @dataclass(frozen=True)

@@ -185,3 +185,37 @@ def test_layers_of_gpt2_that_flatten_tokens() -> None:
     first = result[0] if isinstance(result, list) else result
     for spec, terms in zip(("fullgrad", "fullgrad_plus"), expected, strict=True):
         torch.testing.assert_close(first[spec].scores.double(), terms[0], rtol=1e-4, atol=1e-6)
+
+
+class FlatAttention(Attention):
+    """Attention whose linear layers take flattened rows, in the order of the tokens or backwards."""
+
+    backwards = False
+
+    def forward(self, x: Tensor) -> Tensor:
+        rows = (x.flip(1) if self.backwards else x).reshape(-1, WIDTH)
+        qkv = self.qkv(rows).view(*x.shape[:2], -1)
+        q, k, v = self.heads(qkv.flip(1) if self.backwards else qkv, 3)
+        given = F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2)
+        return self.proj(given.reshape(-1, WIDTH)).view_as(x)
+
+
+class FlatAttentionBackwards(FlatAttention):
+    backwards = True
+
+
+@pytest.mark.parametrize("attention", [FlatAttention, FlatAttentionBackwards])
+def test_tokens_are_propagated_alone_through_flattened_rows(attention: type[Attention]) -> None:
+    x = torch.randn(2, 3, 32, 32, generator=torch.Generator().manual_seed(5), dtype=torch.float64)
+    specs = ("globenc", "alti", "decompx", "fullgrad_plus:libra")
+    vit, plain = (vit_of(lambda made=made: Block(lambda: made(of_module))) for made in (attention, Attention))
+    for found, expected in zip(maps_of(vit, x, *specs), maps_of(plain, x, *specs), strict=True):
+        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("form", [tokens_first, flat_tokens_first])
+def test_tokens_are_not_propagated_alone_where_samples_are_not_first(form: Callable[[Plain, Tensor], Tensor]) -> None:
+    vit = vit_of(lambda: Block(lambda: Attention(of_module), lambda: OfForm(form)))
+    for spec in ("globenc", "decompx"):
+        with pytest.raises(explainers.ExplainerError, match="does not have its samples first"):
+            maps_of(vit, torch.randn(1, 3, 32, 32, dtype=torch.float64), spec)
