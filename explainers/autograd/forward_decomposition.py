@@ -77,11 +77,16 @@ class ForwardDecomposition(Recording):
         # of the last block: input, output, the factor (scale times weight) of the real copy
         self.norms: list[tuple[Tensor, Tensor, Tensor]] = []
         self._mark = torch.zeros((), requires_grad=True)  # what depends on the input hangs on it
-        self.unruled: set[str] = set()  # what the copies passed that is not linear and has no constants
+        self._watched: list[tuple[str, Node | None]] = []
+        self._end: Node | None = None  # what gave the last tensor that is read
         with suppress(_ReachedError):
             super().__init__(model, tensors, entry=self._isolate if block is None else None)
         if self._forward is not None:  # the last block of interest was reached
             self.forward_pass.saved.forget()
+        reached = None if self._end is None else {id(node) for node in ancestors([self._end])}
+        #: What the copies passed that is not linear and has no constants.
+        self.unruled = {name for name, node in self._watched if reached is None or node is None or id(node) in reached}
+        self._watched.clear()
         self.nodes.end()
         self._forward = None  # a method of its own would keep it, and all that it recorded, until cycles are collected
 
@@ -119,6 +124,7 @@ class ForwardDecomposition(Recording):
     def _after_block(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> Any:
         replaced = super()._after_block(module, args, kwargs, output)
         if self._block is not None and len(self.nodes.blocks) - 1 == self._block:
+            self._end = self.nodes.blocks[-1].made_by
             raise _ReachedError
         # of the blocks before the one of interest nothing is read again, and there is a copy for each source
         self.nodes.let_go()
@@ -139,6 +145,11 @@ class ForwardDecomposition(Recording):
         super()._after_class_block(module, args, kwargs, output)
         if self._of_classes is not None and len(self.nodes.class_blocks) - 1 == self._of_classes:
             raise _ReachedError
+
+    def _end_forward(self) -> None:
+        """Note what gave the logits, and end the forward pass."""
+        self._end = self.nodes.of(self.logits)
+        super()._end_forward()
 
     def _class_tokens(self) -> Tensor | None:
         """Return None: finding the class tokens takes a backward pass."""
@@ -230,7 +241,7 @@ class ForwardDecomposition(Recording):
         constant.
         """
         if fits is None and self.entered:
-            self.unruled.add(name)
+            self._watched.append((name, self.nodes.of(tensor)))
 
     @property
     def _samples(self) -> int:

@@ -11,8 +11,8 @@ from torch.nn import functional as F
 
 from explainers.autograd import operators as op
 from explainers.autograd.dispatch import TorchFunction, active, call_through, handles
-from explainers.autograd.handlers.elementwise import may_write
-from explainers.autograd.handlers.written_softmax import keep_exponent, moved_from
+from explainers.autograd.handlers.elementwise import may_write, mul
+from explainers.autograd.handlers.written_softmax import keep_exponent, softmax_of_logarithms
 from explainers.autograd.nodes import Role
 from explainers.autograd.operators.pooling import Mean
 from explainers.autograd.recorder import Recorder
@@ -161,11 +161,21 @@ def _softmax_of_modules(
     return _softmax(rec, torch.softmax, input, (0 if input.dim() in (0, 1, 3) else 1) if dim is None else dim, dtype)
 
 
-@handles(torch.softmax, Tensor.softmax)
+@handles(torch.softmax, Tensor.softmax, torch.special.softmax)
 def _softmax(rec: Recorder, func: TorchFunction, input: Tensor, dim: int, dtype: torch.dtype | None = None) -> Tensor:
     if not rec.active(input):
         return torch.softmax(input, dim, dtype=dtype)
     return rec.run(op.Softmax, input, dim, dtype, role=Role.WEIGHTS)
+
+
+@handles(F.softmin)
+def _softmin(
+    rec: Recorder, func: TorchFunction, input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: torch.dtype | None = None
+) -> Tensor:
+    """Record ``softmin``: the softmax of the numbers with the other sign."""
+    if not rec.active(input):
+        return F.softmin(input, dim, _stacklevel, dtype)
+    return _softmax_of_modules(rec, F.softmax, mul(rec, torch.mul, input, -1), dim, _stacklevel, dtype)
 
 
 @handles(F.log_softmax)
@@ -178,26 +188,23 @@ def _log_softmax_of_modules(
     return _log_softmax(rec, torch.log_softmax, input, (0 if input.dim() in (0, 1, 3) else 1) if dim is None else dim, dtype)
 
 
-@handles(torch.log_softmax, Tensor.log_softmax)
+@handles(torch.log_softmax, Tensor.log_softmax, torch.special.log_softmax)
 def _log_softmax(rec: Recorder, func: TorchFunction, input: Tensor, dim: int, dtype: torch.dtype | None = None) -> Tensor:
-    """Compute a log-softmax of ``input`` over ``dim``, record it with its input and dimension, and return it. No rule has a choice for it,
-    but its exponential is the softmax of the same numbers.
+    """Record a log-softmax with its input. No rule has a choice for it, but its exponential is the softmax of the same
+    numbers.
     """
     out: Tensor = call_through(rec, torch.log_softmax, (input, dim), {"dtype": dtype})
     node = rec.nodes.of(out)
     if node is not None and rec.active(input):
-        node.operands, node.settings = (input,), {**node.settings, "dim": dim, "dtype": dtype}
+        node.operands = (input,)
     return out
 
 
 @handles(torch.exp, Tensor.exp)
 def _exp(rec: Recorder, func: TorchFunction, input: Tensor, **kwargs: Any) -> Any:
-    """Compute the exponential of ``input``, record it and return it. Of a log-softmax it is the softmax; of other numbers it is remembered,
-    because divided by its sum it is a softmax.
-    """
-    node = moved_from(rec.nodes.of(input))
-    if node is not None and node.settings.get("function") == "log_softmax" and node.operands and not kwargs:
-        return _softmax(rec, torch.softmax, node.operands[0], node.settings["dim"], node.settings["dtype"])
+    """Record an exponential. No rule has a choice for it, but divided by its sum it is a softmax, and so is that of a log-softmax."""
+    if rec.active(input) and not kwargs and (known := softmax_of_logarithms(rec, input)) is not None:
+        return _softmax(rec, torch.softmax, known[0], known[1], None if known[0].dtype == input.dtype else input.dtype)
     out = call_through(rec, func, (input,), kwargs)
     if rec.active(input):
         keep_exponent(rec, out, input)
@@ -205,3 +212,15 @@ def _exp(rec: Recorder, func: TorchFunction, input: Tensor, **kwargs: Any) -> An
 
 
 handles(torch.exp_, Tensor.exp_)(may_write(_exp, torch.exp))
+
+
+@handles(torch.exp2, Tensor.exp2, torch.special.exp2)
+def _exp2(rec: Recorder, func: TorchFunction, input: Tensor, **kwargs: Any) -> Any:
+    """Record a power of two, as the exponential of its exponent times the logarithm of two."""
+    out = call_through(rec, func, (input,), kwargs)
+    if rec.active(input):
+        keep_exponent(rec, out, mul(rec, torch.mul, input, math.log(2)))
+    return out
+
+
+handles(Tensor.exp2_, torch.exp2_)(may_write(_exp2, torch.exp2))

@@ -19,7 +19,7 @@ from explainers.autograd.dispatch import (
     role,
     writes_into_first,
 )
-from explainers.autograd.handlers.written_softmax import keep_unshifted, written_softmax
+from explainers.autograd.handlers.written_softmax import keep_unshifted, written_softmax, written_softmax_by_inverse
 from explainers.autograd.nodes import Role
 from explainers.autograd.recorder import Recorder
 
@@ -142,7 +142,10 @@ def add(rec: Recorder, func: TorchFunction, input: Any, other: Any, *, alpha: fl
         kept = None  # no stabiliser of a normaliser, but a bias
     if not both and kept is None:
         op.note_bias(*((a, b) if rec.active(a) else (b, a)))
-    return rec.run(op.Add, a, b, kept, role=kept)
+    out = rec.run(op.Add, a, b, kept, role=kept)
+    for whole, shift in ((a, b), (b, a)) if both else ():
+        keep_unshifted(rec, out, whole, shift)
+    return out
 
 
 @handles(torch.sub, Tensor.sub, Tensor.__sub__, torch.subtract, Tensor.subtract)
@@ -179,6 +182,9 @@ def _role_as_factor(rec: Recorder, x: Tensor) -> Role | None:
 def mul(rec: Recorder, func: TorchFunction, input: Any, other: Any) -> Any:
     """Compute the element-wise product a b, record it and return it; either factor may be a constant."""
     if rec.active(input) and rec.active(other):
+        for over, inverse in ((input, other), (other, input)):
+            if (weights := written_softmax_by_inverse(rec, over, inverse)) is not None:
+                return weights
         return rec.run(op.Mul, input, other, (_role_as_factor(rec, input), _role_as_factor(rec, other)))
     if not (rec.active(input) or rec.active(other)):
         return input * other

@@ -11,6 +11,7 @@ from torch.nn import functional as F
 from explainers.autograd import operators as op
 from explainers.autograd.dispatch import TorchFunction, active, call_through, handles, make_scale, role
 from explainers.autograd.handlers.elementwise import may_write, mul
+from explainers.autograd.handlers.written_softmax import is_exponential
 from explainers.autograd.nodes import Role
 from explainers.autograd.recorder import Recorder
 
@@ -128,6 +129,9 @@ def _normalize(
 ) -> Tensor:
     if not rec.active(input):
         return func(input, p, dim, eps)
+    if p == 1 and (role(rec, input) == Role.WEIGHTS or is_exponential(rec, input)) and bool((input.sum(dim) > eps).all()):
+        with rec.record_calls():  # of numbers that are never negative, their share
+            return input / input.sum(dim, keepdim=True)
     return rec.run(op.Div, input, rec.nodes.move(input.norm(p, dim, keepdim=True).clamp_min(eps).expand_as(input), input))
 
 

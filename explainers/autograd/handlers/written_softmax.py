@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from explainers.autograd import operators as op
+from explainers.autograd.dispatch import role
 from explainers.autograd.nodes import Move, Node, Role
 from explainers.autograd.operators.arithmetic import constant_of
 from explainers.autograd.operators.pooling import Mean, Pick
@@ -18,6 +19,8 @@ from explainers.autograd.recorder import Recorder
 
 #: How many units of the last place, at most so large a share, a quotient of exponentials may differ from the softmax that it is.
 _ROUNDING, _MAX_ROUNDING = 1e3, 0.1
+#: The names of torch's functions that give the logarithms of a softmax.
+LOG_SOFTMAX = ("log_softmax", "special_log_softmax")
 
 
 def keep_exponent(rec: Recorder, exponential: Tensor, exponent: Tensor) -> None:
@@ -28,23 +31,63 @@ def keep_exponent(rec: Recorder, exponential: Tensor, exponent: Tensor) -> None:
 
 
 def keep_unshifted(rec: Recorder, difference: Tensor, whole: Any, shift: Any) -> None:
-    """Note on the node of ``difference`` that it is ``whole`` minus ``shift``, one number for each row (its largest, or a number outside of
-    the gradient): the softmax of both is the same. Does nothing for any other shift.
+    """Note that ``difference`` is ``whole`` minus one number for each row (its largest, a number outside of the gradient or, of attention
+    scores, any): the softmax of both is the same.
     """
     node = rec.nodes.of(difference)
     if node is None or not (isinstance(whole, Tensor) and isinstance(shift, Tensor) and rec.active(whole)):
         return
     rows = [*whole.shape]
     is_one_a_row = shift.dim() == len(rows) and sum(a != b for a, b in zip(shift.shape, rows, strict=True)) == 1 and 1 in shift.shape
-    if is_one_a_row and (not rec.active(shift) or _is(moved_from(rec.nodes.of(shift)), Pick)):
+    if not is_one_a_row:
+        return
+    if not rec.active(shift) or _is(moved_from(rec.nodes.of(shift)), Pick) or role(rec, whole) == Role.SCORES:
         node.operands = (whole,)
 
 
+def is_exponential(rec: Recorder, tensor: Tensor) -> bool:
+    """Return whether a tensor holds exponentials, perhaps moved."""
+    return _is_exponential(moved_from(rec.nodes.of(tensor)))
+
+
+def softmax_of_logarithms(rec: Recorder, exponent: Tensor) -> tuple[Tensor, int] | None:
+    """Return the numbers and the dimension of the softmax of which ``exponent`` holds the logarithms: a log-softmax, or numbers minus the
+    logarithm of the sum of their exponentials; None if it holds none.
+    """
+    node = moved_from(rec.nodes.of(exponent))
+    is_known = node is not None and (_is(node, op.Add) or node.settings.get("function") in LOG_SOFTMAX)
+    if node is None or not is_known or len(node.operands) != 1 or node.operands[0].shape != exponent.shape:
+        return None
+    (whole,) = node.operands
+    with torch.no_grad():
+        value = exponent.exp()
+        for dim in reversed(range(value.dim())):
+            total = value.sum(dim)
+            if _are_close(total, torch.ones_like(total)) and _are_close(value, whole.softmax(dim, dtype=value.dtype)):
+                return whole, dim
+    return None
+
+
 def written_softmax(rec: Recorder, over: Tensor, under: Tensor) -> Tensor | None:
-    """Return the quotient ``over`` / ``under`` recorded as a softmax if it is one, exponentials over their sum; else None. If a constant is
+    """Return a quotient of two paths as a softmax if it is one; else None."""
+    return _softmax_of_share(rec, over, rec.nodes.of(under), lambda: over / under)
+
+
+def written_softmax_by_inverse(rec: Recorder, over: Tensor, inverse: Tensor) -> Tensor | None:
+    """Return a product of two paths as a softmax if the second is one over the sum of the first; else None."""
+    node = rec.nodes.of(inverse)
+    while node is not None and node.operator is Move and len(node.paths) == 1:
+        (node,) = node.paths
+    if node is None or node.role != Role.SCALE or node.settings.get("function") not in ("reciprocal", "pow", "div") or not node.paths:
+        return None
+    return _softmax_of_share(rec, over, node.paths[0], lambda: over * inverse)
+
+
+def _softmax_of_share(rec: Recorder, over: Tensor, under: Node | None, share: Callable[[], Tensor]) -> Tensor | None:
+    """Return exponentials ``over`` their sum ``under`` as a softmax, if the ``share`` that they are is one; else None. If a constant is
     added to the sum, it is a softmax with one more number, the logarithm of the constant, which is left out of the result.
     """
-    exponential, total, constant = moved_from(rec.nodes.of(over)), moved_from(rec.nodes.of(under)), 0.0
+    exponential, total, constant = moved_from(rec.nodes.of(over)), moved_from(under), 0.0
     if total is not None and total.operator is op.Add and len(total.paths) == 1:
         added = torch.as_tensor(constant_of(total))
         constant = float(added) if added.numel() == 1 else math.nan
@@ -55,7 +98,7 @@ def written_softmax(rec: Recorder, over: Tensor, under: Tensor) -> Tensor | None
         return None
     dim = total.settings["dims"][0] % over.dim()
     with torch.no_grad():
-        value = over / under
+        value = share()
     for exponent in _exponents(rec, exponential):
         if exponent.shape != over.shape or exponent.dtype != over.dtype:
             continue
@@ -64,13 +107,19 @@ def written_softmax(rec: Recorder, over: Tensor, under: Tensor) -> Tensor | None
         wide = rows if not constant else move(F.pad(rows, (0, 1), value=math.log(constant)), rows, Role.SCORES)
         with torch.no_grad():
             expected = wide.softmax(-1)[..., : rows.shape[-1]].transpose(dim, -1)
-        numbers = torch.finfo(value.dtype)
-        if not torch.allclose(value, expected, rtol=min(_ROUNDING * numbers.eps, _MAX_ROUNDING), atol=numbers.tiny / numbers.eps):
+        if not _are_close(value, expected):
             continue
         weights: Tensor = rec.run(op.Softmax, wide, -1, None, role=Role.WEIGHTS)
         known = weights if not constant else move(weights[..., :-1], weights, Role.WEIGHTS)
         return known if is_last else move(known.transpose(dim, -1), known, Role.WEIGHTS)
     return None
+
+
+def _are_close(value: Tensor, expected: Tensor) -> bool:
+    """Return whether two tensors are the same but for rounding."""
+    numbers = torch.finfo(value.dtype)
+    rounding = min(_ROUNDING * numbers.eps, _MAX_ROUNDING)
+    return value.shape == expected.shape and torch.allclose(value, expected, rtol=rounding, atol=numbers.tiny / numbers.eps)
 
 
 def moved_from(node: Node | None) -> Node | None:
@@ -94,7 +143,7 @@ def _exponents(rec: Recorder, exponential: Node) -> Iterator[Tensor]:
 
 
 def _is_exponential(node: Node | None) -> bool:
-    return node is not None and node.settings.get("function") == "exp" and len(node.operands) == 1
+    return node is not None and node.settings.get("function") in ("exp", "exp2") and len(node.operands) == 1
 
 
 def _is(node: Node | None, operator: Any) -> bool:
