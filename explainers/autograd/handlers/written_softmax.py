@@ -143,7 +143,7 @@ def _exponents(rec: Recorder, exponential: Node) -> Iterator[Tensor]:
 
 
 def _is_exponential(node: Node | None) -> bool:
-    return node is not None and node.settings.get("function") in ("exp", "exp2") and len(node.operands) == 1
+    return node is not None and node.settings.get("function") in ("exp", "exp2", "special_exp2") and len(node.operands) == 1
 
 
 def _is(node: Node | None, operator: Any) -> bool:

@@ -95,6 +95,8 @@ INCOMPLETE = {
         *("softmax", "softmax-method", "softmax-torch", "softmax-dtype", "nn.Softmax"),
         *("log-softmax-exp", "log-softmax-exp-torch", "log-softmax-exp-method"),
         *("softmax-written-out", "softmax-written-in-place"),
+        *("log-softmax-exp-special", "softmax-special", "softmin"),
+        *(f"softmax-of-powers-{name}" for name in ("torch", "method", "special", "in-place", "in-place-torch")),
         *("mha-weights", "mha-weights-per-head", "mha-bool"),
     },
     "a gate is a constant, and here it multiplies nothing": {"sigmoid", "F.sigmoid", "method-sigmoid", "hardsigmoid"}

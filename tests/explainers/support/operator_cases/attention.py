@@ -37,6 +37,21 @@ def written_in_place(x: Tensor) -> Tensor:
     return exponentials / exponentials.sum(-1, keepdim=True)
 
 
+POWERS_OF_TWO: dict[str, Callable[[Tensor], Tensor]] = {
+    "torch": torch.exp2,
+    "method": lambda x: x.exp2(),
+    "special": torch.special.exp2,
+    "in-place": lambda x: (x * 1.0).exp2_(),
+    "in-place-torch": lambda x: torch.exp2_(x * 1.0),
+}
+
+
+def share_of_powers(power: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+    """A softmax of powers of two."""
+    powers = power(x / math.log(2))
+    return powers / powers.sum(-1, keepdim=True)
+
+
 def sdpa(name: str, mask: Tensor | None = None, twin_mask: Tensor | None = None, kv_heads: int = 2, **options: Any) -> Case:
     def function(x: Tensor) -> Tensor:
         q, k, v = qkv(x, 2, kv_heads)
@@ -243,6 +258,13 @@ CASES = [
     Case("log-softmax-exp-torch", lambda: lambda x: torch.log_softmax(x, 1).exp(), lambda t, x: t.softmax(x.mT).mT),
     Case("log-softmax-exp-method", lambda: lambda x: x.log_softmax(-1).exp(), lambda t, x: t.softmax(x)),
     Case("softmax-written-out", lambda: lambda x: torch.exp(x) / torch.exp(x).sum(-1, keepdim=True), lambda t, x: t.softmax(x)),
+    Case("log-softmax-exp-special", lambda: lambda x: torch.special.log_softmax(x, -1).exp(), lambda t, x: t.softmax(x)),
+    Case("softmax-special", lambda: lambda x: torch.special.softmax(x, -1), lambda t, x: t.softmax(x)),
+    Case("softmin", lambda: lambda x: F.softmin(x, dim=-1), lambda t, x: t.softmax(t.stays(torch.neg, x))),
+    *(
+        Case(f"softmax-of-powers-{name}", lambda power=power: lambda x: share_of_powers(power, x), lambda t, x: t.softmax(x))
+        for name, power in POWERS_OF_TWO.items()
+    ),
     Case("softmax-written-in-place", lambda: written_in_place, lambda t, x: t.softmax(x)),
     Case("nn.Softmax", lambda: nn.Softmax(-1), lambda t, x: t.softmax(x)),
 ]
