@@ -4,7 +4,8 @@ A block is one of a row of alike modules; it takes tokens and gives back tokens 
 map of them: (batch, height, width, channels) or (batch, channels, height, width), or several tensors of them: the kinds of blocks are
 described in :mod:`explainers.models.structure.block_kinds`. Where a model has several such rows (stages whose tokens
 grow coarser, patches first and a class token later), the blocks are the longest row over the patches that the head reads: those of the
-row that runs last.
+row that runs last. A row of blocks that attend, or take tokens in a row, goes before rows over maps without attention, such as those of a
+convolutional trunk, however long these are.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from explainers.errors import ExplainerError
 from explainers.models.eval_mode import without_compilation
@@ -71,11 +73,17 @@ class _Call:
     output: Tensor | None = None
     block_kind: BlockKind | None = None  # where calls tell it: of several streams
     tokens_first: bool = False  # whether tokens lie before samples in what it takes and gives
+    attends: bool = False  # whether a softmax or attention ran in it
 
     @property
     def keeps(self) -> bool:
         """True if the module takes tokens and returns tokens of the same shape."""
         return self.tokens is not None and self.output is not None and self.tokens.shape == self.output.shape
+
+    @property
+    def is_of_transformer(self) -> bool:
+        """True if the module attends, or if it takes tokens in a row or in several streams; else it takes a map."""
+        return self.attends or self.block_kind is not None or (self.tokens is not None and self.tokens.dim() == 3)
 
     @property
     def kind(self) -> BlockKind:
@@ -90,6 +98,22 @@ class _Call:
         return self.tokens if self.tokens.dim() == 3 else self.kind.row_of(self.tokens)
 
 
+class _Attending(TorchFunctionMode):
+    """A mode that notes, in the calls that are open, that a softmax or attention ran."""
+
+    def __init__(self, open_calls: Sequence[_Call]) -> None:
+        super().__init__()
+        self._open_calls = open_calls
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if getattr(func, "__name__", "") in _ATTENTION:
+            for call in self._open_calls:
+                call.attends = True
+        return func(*args, **(kwargs or {}))
+
+
+#: The names of torch's functions that run where a block attends.
+_ATTENTION = frozenset(["softmax", "scaled_dot_product_attention", "multi_head_attention_forward", "flex_attention"])
 _LISTS = (nn.ModuleList, nn.Sequential)
 _ROW_OF_CALLER = "blocks="  # the row that the caller named; no module's name has this character
 BlockCalls = list[_Call]  # successive calls that keep one shape
@@ -251,7 +275,7 @@ def _watch(module: nn.Module, containers: Mapping[str, Sequence[nn.Module]], run
         weights = [] if list(m.children()) else list(m.parameters())
         if weights and all(p.dim() == 1 for p in weights):
             handles.append(m.register_forward_hook(norm_ran))
-    with remove_hooks_after(handles), trial(module):
+    with remove_hooks_after(handles), trial(module), _Attending(open_calls):
         run()
     return calls
 
@@ -317,14 +341,15 @@ def _no_blocks(module: nn.Module) -> str:
 
 
 def _choose_run(runs: list[BlockCalls], names: Mapping[int, str]) -> BlockCalls:
-    """Choose the blocks to explain: return the longest of ``runs``, groups of calls, among those with as many patches as the last one;
-    ``names`` has the name of each module by its id. Raises ExplainerError if there is none.
+    """Return the longest run over the patches of the run that is last, of those of a Transformer if there are any; ``names`` has the name
+    of each module by its id.
     """
     # a row inside one of several blocks (MLPs in a row, branches) is a part of that block
     inside = tuple(f"{names[id(call.block)]}." for run in runs if len({id(call.block) for call in run}) > 1 for call in run)
     runs = [run for run in runs if not names[id(run[0].block)].startswith(inside)]
     if not runs:
         raise ExplainerError(_NO_BLOCKS)
+    runs = [run for run in runs if run[0].is_of_transformer] or runs
     last = _patches(runs[-1][0])
     longest = [run for run in runs if _patches(run[0]) == last]
     longest = [run for run in longest if len(run) == max(map(len, longest))]
