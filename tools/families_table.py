@@ -82,7 +82,18 @@ SHORTCOMINGS = (
         "meet values one by one or are multiplied with others first, values that are also "
         "added beside their attention (v − A v), sigmoid attention or exponentials whose sum divides what they gave, "
         "linear attention, no residual round attention, or round the second of two: 8 of the 41 forms in `test_attention_trial.py` and 7 "
-        "of the 35 in `test_attention_maps.py`. No row above is among them.",
+        "of the 35 in `test_attention_maps.py`. No row above is among them. ViT-CX groups the tokens that enter the last block there, and "
+        "a note says so.",
+    ),
+    (
+        "a softmax written in other ways",
+        "Exponentials over their sum are the softmax that they are, also by a log-softmax, by the logarithm of a sum, by powers of two, "
+        "by an inverse or by `F.normalize`: all rules and maps are those of the plain form.",
+    ),
+    (
+        "inner rows that are flattened, lie before the samples, are sorted or go to experts (GPT-2, fairseq's layers)",
+        "FullGrad's bias terms stand at the token that each row is of, which is found in every pass. What propagates single tokens "
+        "(GlobEnc, ALTI, DecompX) is refused where samples do not come first, or where experts get some tokens alone.",
     ),
     (
         "tokens that change places between blocks or in them",
@@ -114,6 +125,10 @@ SHORTCOMINGS = (
     (
         "other streams around the blocks",
         "Refused: a model that sees the image on a way round its blocks, for then no map of their tokens accounts for the answer.",
+    ),
+    (
+        "convolutions around a Transformer",
+        "The blocks are those of the Transformer, however many blocks of convolutions run before or after it.",
     ),
     (
         "convolutional networks without a list of blocks (VGG, DenseNet, RegNet)",

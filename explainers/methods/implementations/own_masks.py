@@ -166,6 +166,11 @@ def cluster_masks(features: Tensor, size: tuple[int, int], distance: float) -> T
     return scale_maps(torch.stack([fine[groups == group].sum(0) for group in range(int(groups.max()) + 1)]))
 
 
+_ENTERING = (
+    "Features are the tokens that enter the last block: what its attention is given, which the published code groups, cannot be read here."
+)
+
+
 def causal_map(masked_values: Tensor, noisy_values: Tensor, whole_value: Tensor, masks: Tensor) -> Tensor:
     """Return ViT-CX's map (height, width) from K masks M (K, height, width), the answers p to the masked picture, to the picture with the
     noise alone and to the whole picture: (1/K) sum_k [p(x M_k + e_k) - p(x + e_k) + p(x)] M_k / sum_j M_j; 0 at pixels without a mask.
@@ -184,7 +189,7 @@ def causal_map(masked_values: Tensor, noisy_values: Tensor, whole_value: Tensor,
     ),
     rule=None,
     signed=False,
-    needs=("image", "parts"),
+    needs=("image", "token_order"),
     slow=True,
     passes="2 x tokens + 1 forward, or fewer",
     options={"distance": Option(float, 0.1, "features nearer than this (1 − cosine) become one mask", minimum=0.001, maximum=2)},
@@ -205,15 +210,16 @@ def causal_map(masked_values: Tensor, noisy_values: Tensor, whole_value: Tensor,
 def vit_cx(trace: Trace, distance: float = 0.1) -> MethodOutput:
     """Probability of the answer when only the parts are shown that a group of features of the last block marks, shared among these parts.
 
-    Features are what the attention of the last block is given, at the patches; hidden parts get noise of deviation 0.1, and what that noise
+    Features are what the attention of the last block is given, at the patches; of a block whose attention cannot be read the tokens that
+    enter it, and a note says so. Hidden parts get noise of deviation 0.1, and what that noise
     alone does is taken off. The noise is drawn once, whatever seed is asked for, as in the published code: how much another draw would
     change the map is not estimated.
     """
     grid = trace.layout.grid
     assert grid is not None
-    last, maps = len(trace.block_inputs) - 1, []
+    maps = []
     for sample in range(len(trace.mask)):
-        features = PatchFeatures(trace, sample).attention_input(last)[0, trace.layout.prefix : trace.layout.prefix + grid[0] * grid[1]]
+        features = _last_features(trace, sample)[trace.layout.patches]
         x = tensors_of(trace, sample)["pixel_values"][0]
         masks = cluster_masks(features.T.unflatten(1, grid), (x.shape[-2], x.shape[-1]), distance)
         if not len(masks):
@@ -224,6 +230,17 @@ def vit_cx(trace: Trace, distance: float = 0.1) -> MethodOutput:
         masked_values, noisy_values = probability(x * masks[:, None] + noise), probability(x + noise)
         maps.append(causal_map(masked_values, noisy_values, probability(x[None]), masks))
     return from_pixels(trace, torch.stack(maps))
+
+
+def _last_features(trace: Trace, sample: int) -> Tensor:
+    """Return the tokens (S, D) of one sample that the attention of the last block takes, or those that enter the block."""
+    structure, last = trace.recording.structure, len(trace.block_inputs) - 1
+    if structure.parts[last] is not None and structure.output_projections[last] is not None:
+        return PatchFeatures(trace, sample).attention_input(last)[0]
+    taken = structure.attention_inputs[last] if structure.plan is None or structure.plan.keeps_inner_order else None
+    if taken is None:
+        trace.note(_ENTERING)
+    return (trace.block_inputs[last] if taken is None else taken)[sample].detach()
 
 
 class PixelQuestion:

@@ -6,10 +6,12 @@ from __future__ import annotations
 
 import pytest
 import torch
+from scipy.cluster.hierarchy import fcluster, linkage
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 import explainers
+from explainers.methods.implementations import own_masks
 from tests.explainers.support.attention_forms import CLASSES, HEADS, PREPROCESS, WIDTH, built, pixels, scores, softmax_of
 
 
@@ -65,9 +67,7 @@ def test_attention_behind_a_normalisation_over_all_tokens_is_read() -> None:
 @pytest.mark.parametrize(
     ("how", "spec", "reason"),
     [
-        ("attention", "vit_cx", "by one softmax that meets values as it is.*such as rise and tis"),
         ("attention", "refinecam", "convolutions of a map.*such as gradcam_plus"),
-        ("split", "vit_cx", "may weigh branches or channels, as split attention does.*such as rise and tis"),
         ("split", "rollout?row=mean", "may weigh branches or channels, as split attention does.*input_x_gradient"),
     ],
 )
@@ -76,3 +76,27 @@ def test_a_refusal_names_the_reason_and_what_runs(how: str, spec: str, reason: s
     with pytest.raises(explainers.ExplainerError, match=reason):
         explainers.explain(model, {"pixel_values": pixels()}, 1, [spec])
     explainers.explain(model, {"pixel_values": pixels()}, 1, ["input_x_gradient", "hirescam", "rise?samples=8"])
+
+
+@pytest.mark.parametrize("how", ["attention", "split"])
+def test_vit_cx_of_tokens_that_enter_the_last_block(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Against the formula without noise, with clusters by scipy: of blocks over maps what attention is given cannot be read."""
+    monkeypatch.setattr(own_masks, "NOISE", 0.0)
+    module, x = built(lambda: Maps(how)), pixels()
+    model = explainers.wrap(module, kind="image", preprocess=PREPROCESS)
+    result = explainers.explain(model, {"pixel_values": x}, 1, ["vit_cx?distance=0.4"])
+    found = (result[0] if isinstance(result, list) else result).maps[0]
+    assert any("tokens that enter the last block" in note for note in found.notes)
+    with torch.no_grad():
+        features = module.blocks[0](module.patch(x))[0]  # type: ignore[operator,index]
+        fine = F.interpolate(features[None], size=x.shape[-2:], mode="bilinear", align_corners=False)[0].flatten(1)
+        scaled = (fine - fine.amin(1, keepdim=True)) / (fine.amax(1, keepdim=True) - fine.amin(1, keepdim=True))
+        groups = torch.from_numpy(fcluster(linkage(scaled.numpy(), "complete", "cosine"), 0.4, "distance"))
+        sums = torch.stack([scaled[groups == group].sum(0) for group in groups.unique()])
+        masks = ((sums - sums.amin(1, keepdim=True)) / (sums.amax(1, keepdim=True) - sums.amin(1, keepdim=True))).view(-1, *x.shape[-2:])
+        probability = lambda given: module(given).softmax(-1)[:, 1]  # noqa: E731
+        shown = [float(probability(x * mask)[0]) for mask in masks]
+    expected = sum(value * mask for value, mask in zip(shown, masks, strict=True)) / masks.sum(0).clamp_min(1e-12) / len(masks)
+    by_patch = expected.unflatten(1, (4, 8)).unflatten(0, (4, 8)).sum((1, 3)).flatten()
+    assert float(by_patch.max() / by_patch.min()) > 1.01
+    torch.testing.assert_close(found.scores.double(), by_patch, rtol=1e-5, atol=0.0)

@@ -153,9 +153,14 @@ def test_what_reads_tokens_inside_blocks_is_refused_where_they_lie_in_another_or
     for spec in runs:
         (found,), (expected,) = scores(vit, pixels(), 1, spec), scores(plain, pixels(), 1, spec)
         torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-6)
-    for spec in ("token_tm", "globenc", "alti", "vit_cx"):
+    for spec in ("token_tm", "globenc", "alti"):
         with pytest.raises(ExplainerError, match="another order"):
             scores(vit, pixels(), 1, spec)
+
+
+def test_vit_cx_reads_the_input_of_attention_where_weights_are_flattened() -> None:
+    (found,), (expected,) = (scores(vit_of(form), pixels(), 1, "vit_cx?distance=0.4") for form in (flat_weights, of_module))
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-7)
 
 
 class SharedKeys(nn.Module):
