@@ -36,7 +36,10 @@ def _concatenate(rec: Recorder, func: TorchFunction, tensors: Sequence[Tensor], 
     """
     path = next((t for t in tensors if rec.active(t)), None)
     if rec.entered and path is not None:
-        tensors = [t if rec.active(t) or not (t.numel() and t.is_floating_point()) else rec.run(Constant, t, path) for t in tensors]
+        tensors = [
+            t if rec.active(t) or not (t.numel() and t.is_floating_point()) else rec.run(Constant, t, path, role(rec, path))
+            for t in tensors
+        ]
     out = func(tensors, *args, **kwargs)
     if path is not None and not rec.entered and all(role(rec, t) == Role.PIXELS for t in tensors if rec.active(t)):
         note(rec, out, Move, tuple(tensors), Role.PIXELS, func.__name__)

@@ -9,6 +9,8 @@ import torch
 from torch import Tensor
 
 from explainers.autograd import rounding
+from explainers.autograd.nodes import Role
+from explainers.autograd.operators.arithmetic import OF_ATTENTION
 from explainers.autograd.recorder import Operator, Propagator, Recorder
 from explainers.autograd.rules import operands
 
@@ -113,29 +115,30 @@ def _pull(function: LinearFunction, x: Tensor, signal: Tensor) -> Tensor:
 
 
 class Constant(Operator):
-    """A constant that is concatenated with tensors that depend on the input, such as a class token. It counts as a bias.
+    """A constant that is concatenated with tensors that depend on the input, such as a class token. It counts as a bias, unless ``role`` is
+    one of :data:`~explainers.autograd.operators.arithmetic.OF_ATTENTION`, as that of a sink next to attention scores.
 
-    It takes its share of relevance, which is accounted for in the same way. ``path`` is anything that depends on the input; it only makes
-    the constant a node of the graph.
+    It takes its share of relevance, which is accounted for in the same way, whatever its role. ``path`` is anything that depends on the
+    input; it only makes the constant a node of the graph.
     """
 
     title = "a constant among the tokens"
 
     @staticmethod
-    def forward(ctx: Any, constant: Tensor, path: Tensor, rec: Recorder) -> Tensor:
+    def forward(ctx: Any, constant: Tensor, path: Tensor, role: Role | None, rec: Recorder) -> Tensor:
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(constant)
-        ctx.rec = rec
+        ctx.rec, ctx.role = rec, role
         return constant.clone()
 
     @staticmethod
     def backward(ctx: Any, *signals: Tensor | None) -> Any:
         (g,) = signals
-        if g is not None:
+        if g is not None and (ctx.role not in OF_ATTENTION or ctx.rec.rule.is_relevance):
             signal = rounding.value_of(g)
             ctx.rec.add_bias(signal, ctx.rec.rule.choice("linear").factor_of_constant(ctx.saved_tensors[0], signal))
-        return None, None, None
+        return None, None, None, None
 
     @staticmethod
-    def propagate(rec: Propagator, constant: Tensor, path: Tensor) -> Tensor:
+    def propagate(rec: Propagator, constant: Tensor, path: Tensor, role: Role | None) -> Tensor:
         return (constant * rec.where_real(constant).to(constant.dtype)).requires_grad_()

@@ -219,3 +219,37 @@ def test_tokens_are_not_propagated_alone_where_samples_are_not_first(form: Calla
     for spec in ("globenc", "decompx"):
         with pytest.raises(explainers.ExplainerError, match="does not have its samples first"):
             maps_of(vit, torch.randn(1, 3, 32, 32, dtype=torch.float64), spec)
+
+
+class WithSink(Attention):
+    """Attention with a learned score of no token next to the others, whose weight is dropped (as GPT-OSS has it)."""
+
+    is_written_out = False
+
+    def __init__(self, form: object) -> None:
+        super().__init__(form)
+        self.sink = nn.Parameter(torch.ones(HEADS))
+
+    def forward(self, x: Tensor) -> Tensor:
+        q, k, v = self.heads(self.qkv(x), 3)
+        scores, sink = q @ k.mT / q.shape[-1] ** 0.5, self.sink.view(1, HEADS, 1, 1)
+        if self.is_written_out:
+            weights = scores.exp() / (scores.exp().sum(-1, keepdim=True) + sink.exp())
+        else:
+            weights = torch.cat([scores, sink.expand(len(x), -1, TOKENS, -1)], -1).softmax(-1)[..., :-1]
+        return self.proj((weights @ v).transpose(1, 2).flatten(2))
+
+
+class WithSinkWrittenOut(WithSink):
+    is_written_out = True
+
+
+def test_a_score_of_no_token_is_no_bias() -> None:
+    x = torch.randn(2, 3, 32, 32, generator=torch.Generator().manual_seed(5), dtype=torch.float64)
+    vit, plain = (vit_of(lambda made=made: Block(lambda: made(of_module))) for made in (WithSink, WithSinkWrittenOut))
+    torch.testing.assert_close(vit(x), plain(x))
+    layers = [*(m for b in plain.blocks for m in b.modules() if isinstance(m, nn.LayerNorm)), plain.norm]
+    layers += [m for b in plain.blocks for m in (b.attn.qkv, b.attn.proj, b.mlp.a, b.mlp.b)]  # type: ignore[union-attr,operator]
+    expected = terms_of(plain, layers, list(plain.blocks), lambda: plain(x)[:, 1])
+    for found, terms in zip(maps_of(vit, x, "fullgrad", "fullgrad_plus"), expected, strict=True):
+        torch.testing.assert_close(found, terms, rtol=1e-4, atol=1e-6)
