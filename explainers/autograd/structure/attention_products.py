@@ -126,12 +126,31 @@ def sum_after_attention(nodes: Nodes, block: Block, sums: Sequence[Node]) -> int
     reached = {id(node) for node in ancestors([block.made_by], [block.start])}
     attention = {id(node) for node in nodes.nodes_in(block) if id(node) in reached and mixes(node, block)}
 
-    def ends_straight_way(node: Node) -> bool:
-        return node is block.start or is_product(node) or node.operator is LinearMap
-
     behind = [i for i, node in enumerate(sums) if attention and attention <= {id(each) for each in ancestors([node], [block.start])}]
-    straight = [i for i in behind if block.start in ancestors([sums[i]], until=ends_straight_way)]
+    straight = [i for i in behind if _comes_straight(sums[i], block)]
     return next(iter(straight or behind), 0)
+
+
+def adds_attention_elsewhere(nodes: Nodes, block: Block, found: Node) -> bool:
+    """Return whether what attention gives is added to a block's tokens before the sum that was ``found`` for it: to some of them, or to all
+    in another shape.
+    """
+    reached = ancestors([found], [block.start])
+    sums = [node for node in reached if node is not found and node.operator is Add and len(node.paths) == 2 and node.place >= block.first]
+
+    def attends(node: Node) -> bool:
+        return any(mixes(each, block) for each in ancestors([node], [block.start]))
+
+    return any(
+        attends(given) and not attends(kept) and _comes_straight(kept, block)
+        for first, second in (node.paths for node in sums)
+        for given, kept in ((first, second), (second, first))
+    )
+
+
+def _comes_straight(node: Node, block: Block) -> bool:
+    """Return whether a block's tokens go to a node by another way than through products and linear maps."""
+    return block.start in ancestors([node], until=lambda each: each is block.start or is_product(each) or each.operator is LinearMap)
 
 
 def are_of_no_place(nodes: Nodes) -> bool:

@@ -31,7 +31,13 @@ from explainers.autograd.structure.attention_plan import (
     plan_of,
     softmaxes_in,
 )
-from explainers.autograd.structure.attention_products import Unreadable, are_of_no_place, products_of, sum_after_attention
+from explainers.autograd.structure.attention_products import (
+    Unreadable,
+    adds_attention_elsewhere,
+    are_of_no_place,
+    products_of,
+    sum_after_attention,
+)
 from explainers.autograd.structure.bias_rows import BiasRows, PullAgain, find_bias_rows
 from explainers.autograd.structure.biases import has_rows_elsewhere
 from explainers.autograd.structure.class_attention import ClassAttention, class_attention, class_attentions
@@ -224,8 +230,12 @@ class ModelStructure:
 
     @property
     def mid_residuals(self) -> list[Tensor | None]:
-        """The residual stream after the attention of each block, (B, S, D); None if there is none."""
-        return [sums[place] if sums else None for sums, place in zip(self.sums, self.sums_after_attention, strict=True)]
+        """The residual stream after the attention of each block, (B, S, D); None if there is none, or if it is no single tensor."""
+        each = zip(self._nodes.blocks, self._sums, self.sums, self.sums_after_attention, strict=True)
+        return [
+            None if not sums or adds_attention_elsewhere(self._nodes, block, nodes[place]) else sums[place]
+            for block, nodes, sums, place in each
+        ]
 
     @cached_property
     def positions(self) -> tuple[Tensor, Tensor] | None:

@@ -14,7 +14,6 @@ from torch.nn import functional as F
 from explainers.citation import Citation
 from explainers.errors import ExplainerError
 from explainers.methods.about import About
-from explainers.methods.patch_features import PatchFeatures
 from explainers.methods.registry import method
 from explainers.methods.specs import Option
 from explainers.models.removal.patches import patch_removal
@@ -235,8 +234,6 @@ def vit_cx(trace: Trace, distance: float = 0.1) -> MethodOutput:
 def _last_features(trace: Trace, sample: int) -> Tensor:
     """Return the tokens (S, D) of one sample that the attention of the last block takes, or those that enter the block."""
     structure, last = trace.recording.structure, len(trace.block_inputs) - 1
-    if structure.parts[last] is not None and structure.output_projections[last] is not None:
-        return PatchFeatures(trace, sample).attention_input(last)[0]
     taken = structure.attention_inputs[last] if structure.plan is None or structure.plan.keeps_inner_order else None
     if taken is None:
         trace.note(_ENTERING)
