@@ -110,6 +110,35 @@ def test_the_stream_after_attention_has_the_tokens_themselves() -> None:
         torch.testing.assert_close(middle, output)
 
 
+class AddedInParts(Block):
+    """A block that adds attention to the class token and to the patches one after the other, or to flattened rows."""
+
+    def __init__(self, is_flat: bool) -> None:
+        super().__init__(lambda: Attention(of_module))
+        self.is_flat = is_flat
+
+    def forward(self, x: Tensor) -> Tensor:
+        given = self.attn(self.n1(x))
+        if self.is_flat:
+            x = (x.flatten(0, 1) + given.flatten(0, 1)).view_as(x)
+        else:
+            x = x.clone()
+            x[:, 1:] += given[:, 1:]
+            x[:, :1] += given[:, :1]
+        return x + self.mlp(self.n2(x))
+
+
+@pytest.mark.parametrize("is_flat", [False, True])
+def test_what_reads_the_stream_after_attention_is_refused_where_it_is_no_single_tensor(is_flat: bool) -> None:
+    vit = built(lambda: Vit(lambda: [AddedInParts(is_flat), AddedInParts(is_flat)]))
+    for spec in INSIDE_BLOCKS:
+        with pytest.raises(ExplainerError, match="do not add attention to a residual stream, all tokens at once"):
+            scores(vit, pixels(), 1, spec)
+    specs = ("rollout", "legrad", "fullgrad_plus", "input_x_gradient:libra", "transformer_attribution")
+    for found, expected in zip(scores(vit, pixels(), 1, *specs), scores(vit_of(of_module), pixels(), 1, *specs), strict=True):
+        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-6)
+
+
 class FlippedInside(Block):
     def forward(self, x: Tensor) -> Tensor:
         return super().forward(x.flip(1)).flip(1)
