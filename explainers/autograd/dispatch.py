@@ -247,7 +247,9 @@ def role(rec: Recorder, value: Any) -> Role | None:
 
 
 def note(rec: Recorder, out: Tensor, kind: NodeKind, given: Any, role: Role | None = None, name: str = "") -> Tensor:
-    """Append a call without an operator to the list of nodes: function ``name``, arguments ``given``, result ``out``; return ``out``."""
+    """Append a node of a call that has no operator to the list of nodes: of the type ``kind``, for the function ``name`` with the arguments
+    ``given`` and the result ``out``, which gets ``role``. Returns ``out``.
+    """
     given = given[:1] if name in TAKES_SHAPE else given
     first = [rec.nodes.of(given[0])] if given and isinstance(given[0], Tensor) else [None]
     others = [

@@ -172,7 +172,7 @@ def _softmax(rec: Recorder, func: TorchFunction, input: Tensor, dim: int, dtype:
 def _softmin(
     rec: Recorder, func: TorchFunction, input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: torch.dtype | None = None
 ) -> Tensor:
-    """Record ``softmin``: the softmax of the numbers with the other sign."""
+    """Compute ``softmin``, record it as the softmax of the numbers with the other sign, and return it."""
     if not rec.active(input):
         return F.softmin(input, dim, _stacklevel, dtype)
     return _softmax_of_modules(rec, F.softmax, mul(rec, torch.mul, input, -1), dim, _stacklevel, dtype)
@@ -190,8 +190,8 @@ def _log_softmax_of_modules(
 
 @handles(torch.log_softmax, Tensor.log_softmax, torch.special.log_softmax)
 def _log_softmax(rec: Recorder, func: TorchFunction, input: Tensor, dim: int, dtype: torch.dtype | None = None) -> Tensor:
-    """Record a log-softmax with its input. No rule has a choice for it, but its exponential is the softmax of the same
-    numbers.
+    """Compute a log-softmax of ``input`` over ``dim``, record it with its input, and return it. No rule has a choice for it, but its
+    exponential is the softmax of the same numbers.
     """
     out: Tensor = call_through(rec, torch.log_softmax, (input, dim), {"dtype": dtype})
     node = rec.nodes.of(out)
@@ -202,7 +202,9 @@ def _log_softmax(rec: Recorder, func: TorchFunction, input: Tensor, dim: int, dt
 
 @handles(torch.exp, Tensor.exp)
 def _exp(rec: Recorder, func: TorchFunction, input: Tensor, **kwargs: Any) -> Any:
-    """Record an exponential. No rule has a choice for it, but divided by its sum it is a softmax, and so is that of a log-softmax."""
+    """Compute the exponential of ``input``, record it and return it. Of the logarithms of a softmax it is the softmax; of other numbers it
+    is remembered, because divided by its sum it is a softmax.
+    """
     if rec.active(input) and not kwargs and (known := softmax_of_logarithms(rec, input)) is not None:
         return _softmax(rec, torch.softmax, known[0], known[1], None if known[0].dtype == input.dtype else input.dtype)
     out = call_through(rec, func, (input,), kwargs)
@@ -216,7 +218,7 @@ handles(torch.exp_, Tensor.exp_)(may_write(_exp, torch.exp))
 
 @handles(torch.exp2, Tensor.exp2, torch.special.exp2)
 def _exp2(rec: Recorder, func: TorchFunction, input: Tensor, **kwargs: Any) -> Any:
-    """Record a power of two, as the exponential of its exponent times the logarithm of two."""
+    """Compute powers of two, record them as the exponentials of their exponents times the logarithm of two, and return them."""
     out = call_through(rec, func, (input,), kwargs)
     if rec.active(input):
         keep_exponent(rec, out, mul(rec, torch.mul, input, math.log(2)))

@@ -31,8 +31,8 @@ def keep_exponent(rec: Recorder, exponential: Tensor, exponent: Tensor) -> None:
 
 
 def keep_unshifted(rec: Recorder, difference: Tensor, whole: Any, shift: Any) -> None:
-    """Note that ``difference`` is ``whole`` minus one number for each row (its largest, a number outside of the gradient or, of attention
-    scores, any): the softmax of both is the same.
+    """Note on the node of ``difference`` that it is ``whole`` minus ``shift``, one number for each row (its largest, a number outside of
+    the gradient or, of attention scores, any): the softmax of both is the same. Does nothing for any other shift.
     """
     node = rec.nodes.of(difference)
     if node is None or not (isinstance(whole, Tensor) and isinstance(shift, Tensor) and rec.active(whole)):
@@ -69,12 +69,12 @@ def softmax_of_logarithms(rec: Recorder, exponent: Tensor) -> tuple[Tensor, int]
 
 
 def written_softmax(rec: Recorder, over: Tensor, under: Tensor) -> Tensor | None:
-    """Return a quotient of two paths as a softmax if it is one; else None."""
+    """Return the quotient ``over`` / ``under`` recorded as a softmax if it is one; else None: see :func:`_softmax_of_share`."""
     return _softmax_of_share(rec, over, rec.nodes.of(under), lambda: over / under)
 
 
 def written_softmax_by_inverse(rec: Recorder, over: Tensor, inverse: Tensor) -> Tensor | None:
-    """Return a product of two paths as a softmax if the second is one over the sum of the first; else None."""
+    """Return the product ``over`` * ``inverse`` recorded as a softmax if the second is one over the sum of the first; else None."""
     node = rec.nodes.of(inverse)
     while node is not None and node.operator is Move and len(node.paths) == 1:
         (node,) = node.paths

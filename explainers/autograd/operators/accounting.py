@@ -11,7 +11,9 @@ from explainers.autograd.rules.operands import Account
 
 
 def account_of(rec: Recorder, counts: bool, position: int) -> Account:
-    """Return the function that notes a bias term of the operator at ``position``; one that does nothing if ``counts`` is false."""
+    """Return the recorder's function ``add_bias(signal, bias)`` for the operator at ``position``, which counts a bias term of the current
+    backward pass; with ``counts`` false a function that does nothing.
+    """
     return partial(rec.add_bias, position=position) if counts else _nothing
 
 

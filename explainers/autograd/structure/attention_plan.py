@@ -48,12 +48,17 @@ class BlockPlan:
 
 @dataclass(frozen=True)
 class AttentionPlan:
-    """``keeps_order``: whether token i of what goes into every block is token i of what goes into the first; ``keeps_inner_order``: whether
-    row i of what is computed in a block for each token is of its token i too. ``outside``: where there is
-    attention that no block and no known head has: "before", "between" or "behind" the blocks. ``has_earlier_values``: whether attention in
-    some block weighs values that an earlier block made, alone or mixed with its own. ``has_shortcuts``: whether what a block took or
-    gave goes on to the head or to a later block by another way than through the blocks between. ``has_places``: whether the tokens are of
-    places in the picture. ``has_rows_elsewhere``: whether the rows at which some bias acts lie in another way than the tokens.
+    """The way in which the attention of a model is read: the plan of each block, and properties of the whole model.
+
+    blocks              the plan of each block
+    keeps_order         whether token i at the input of every block is token i at the input of the first
+    outside             where attention runs that belongs to no block and no known head: "before", "between" or "behind" (after) the blocks
+    has_earlier_values  whether attention in some block weights values that an earlier block computed, alone or mixed with its own
+    has_shortcuts       whether the input or output of a block reaches the head or a later block by another path than through the blocks
+                        between them
+    keeps_inner_order   whether row i of a tensor inside a block that has a row for each token belongs to token i
+    has_places          whether the tokens belong to places in the picture
+    has_rows_elsewhere  whether the rows at which some bias acts do not lie as the tokens do
     """
 
     blocks: tuple[BlockPlan, ...]

@@ -341,8 +341,8 @@ def _no_blocks(module: nn.Module) -> str:
 
 
 def _choose_run(runs: list[BlockCalls], names: Mapping[int, str]) -> BlockCalls:
-    """Return the longest run over the patches of the run that is last, of those of a Transformer if there are any; ``names`` has the name
-    of each module by its id.
+    """Choose the blocks to explain: return the longest of ``runs``, groups of calls, among those with as many patches as the last one, of
+    those of a Transformer if there are any; ``names`` has the name of each module by its id. Raises ExplainerError if there is none.
     """
     # a row inside one of several blocks (MLPs in a row, branches) is a part of that block
     inside = tuple(f"{names[id(call.block)]}." for run in runs if len({id(call.block) for call in run}) > 1 for call in run)

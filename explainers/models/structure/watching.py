@@ -34,7 +34,9 @@ class Entrance(Protocol):
 
 
 def embed(module: nn.Module, structure: Entrance, run: Forward, tensors: Mapping[str, Tensor]) -> Tensor:
-    """Run the model on ``tensors`` up to its first block, and return the embedded tokens (B, S, D)."""
+    """Run the model on ``tensors`` up to its first block, and return the embedded tokens (B, S, D). Raises ExplainerError if the module
+    that takes them is not called.
+    """
     entry, block_kind = structure.entry, structure.block_kind
     seen: list[Tensor] = []
 
