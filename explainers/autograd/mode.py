@@ -121,7 +121,7 @@ class RecordingMode(TorchFunctionMode):
     def _each(write: Callable[[Tensor, Tensor], Tensor], into: Any, result: Any) -> Any:
         """Write one result, or each of several, into what ``out=`` named."""
         if isinstance(into, tuple | list):
-            return type(result)([write(one, each) for one, each in zip(into, result, strict=True)])
+            return type(result)([write(target, each) for target, each in zip(into, result, strict=True)])
         return write(into, result)
 
     def _write(self, into: Tensor, result: Tensor) -> Tensor:

@@ -70,14 +70,14 @@ def _row_tokens(trace: Trace) -> dict[int, Tensor]:
         return {}
     twice = trace.rerun(2)
     samples, tokens = twice.block_inputs[0].shape[:2]
-    found: dict[int, Tensor] = {}
+    row_tokens: dict[int, Tensor] = {}
     for position, rows in twice.structure.bias_rows.items():
         whose = rows.tokens.flatten()
         if bool(((whose // tokens).diff() < 0).any()):
             raise ExplainerError(SAMPLES_ARE_NOT_FIRST.format(shape=tuple(rows.tokens.shape)))
         if rows.tokens.dim() == 1 and not bool((whose < 0).any()) and len(whose) % samples == 0:
-            found[position] = whose[: len(whose) // samples] % tokens
-    return found
+            row_tokens[position] = whose[: len(whose) // samples] % tokens
+    return row_tokens
 
 
 @dataclass(frozen=True)

@@ -131,12 +131,14 @@ def sum_after_attention(nodes: Nodes, block: Block, sums: Sequence[Node]) -> int
     return next(iter(straight or behind), 0)
 
 
-def adds_attention_elsewhere(nodes: Nodes, block: Block, found: Node) -> bool:
-    """Return whether what attention gives is added to a block's tokens before the sum that was ``found`` for it: to some of them, or to all
+def adds_attention_elsewhere(nodes: Nodes, block: Block, known_sum: Node) -> bool:
+    """Return whether what attention gives is added to a block's tokens before ``known_sum``, the sum after it: to some of them, or to all
     in another shape.
     """
-    reached = ancestors([found], [block.start])
-    sums = [node for node in reached if node is not found and node.operator is Add and len(node.paths) == 2 and node.place >= block.first]
+    reached = ancestors([known_sum], [block.start])
+    sums = [
+        node for node in reached if node is not known_sum and node.operator is Add and len(node.paths) == 2 and node.place >= block.first
+    ]
 
     def attends(node: Node) -> bool:
         return any(mixes(each, block) for each in ancestors([node], [block.start]))

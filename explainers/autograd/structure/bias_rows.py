@@ -52,7 +52,7 @@ class BiasRows:
 def keep_biased(
     block: Block | None, position: int, operator: type[Operator], arguments: tuple[Any, ...], role: Role | None, out: Tensor
 ) -> None:
-    """Keep in the running ``block`` what the operator at ``position`` gave, if it adds a bias: the tokens of its rows are found later."""
+    """Keep in the running ``block`` what the operator at ``position`` gave, if it adds a bias: the tokens of its rows are told later."""
     if block is None:
         return
     adds = (
@@ -70,10 +70,10 @@ def are_as_tokens(shape: Size, block: Block) -> bool:
 
 def find_bias_rows(nodes: Nodes, pull: PullAgain) -> dict[int, BiasRows]:
     """Find the rows of the biases in all blocks, by the position of the operator that adds each, as far as rows are of one token each."""
-    found: dict[int, BiasRows] = {}
+    rows_of: dict[int, BiasRows] = {}
     for block in nodes.blocks:
-        found |= rows_in(block, pull)
-    return found
+        rows_of |= rows_in(block, pull)
+    return rows_of
 
 
 def rows_in(block: Block, pull: PullAgain) -> dict[int, BiasRows]:
@@ -93,7 +93,7 @@ def rows_in(block: Block, pull: PullAgain) -> dict[int, BiasRows]:
             return [None] * len(outputs)
         return torch.autograd.grad(back, signals, list(directions), retain_graph=True, allow_unused=True)
 
-    found: dict[int, BiasRows] = {}
+    rows_of: dict[int, BiasRows] = {}
     for last_axis in (False, True):
         rows = [(1 - each.dim()) if last_axis else each.dim() - 1 for each in tensors]
         from_below = tokens_of(push, block.input, labels, count, tensors, rows)
@@ -102,11 +102,11 @@ def rows_in(block: Block, pull: PullAgain) -> dict[int, BiasRows]:
             to_above = tokens_of(pull, block.output, labels, count, tensors, rows)
         for position, above, below in zip(at, to_above, from_below, strict=True):
             whose = _first_known(above, below)
-            if whose is not None and position not in found and bool((whose >= 0).any()) and not bool((whose == MIXED).any()):
-                found[position] = BiasRows(whose, last_axis)
-        if len(found) == len(at):
+            if whose is not None and position not in rows_of and bool((whose >= 0).any()) and not bool((whose == MIXED).any()):
+                rows_of[position] = BiasRows(whose, last_axis)
+        if len(rows_of) == len(at):
             break
-    return found
+    return rows_of
 
 
 def _first_known(above: Tensor | None, below: Tensor | None) -> Tensor | None:
