@@ -39,8 +39,8 @@ class LoadRequest(HostRequest[ModelFacts]):
 
 
 @dataclass(frozen=True)
-class KeepRequest(HostRequest[None]):
-    """A request to drop all models from memory except those in ``names``."""
+class DropRequest(HostRequest[None]):
+    """A request to drop the models in ``names`` from memory; names that are not there are no error."""
 
     names: frozenset[str]
 

@@ -28,9 +28,9 @@ from vitrine_server.jobs.failures import load_problem, problem_of
 from vitrine_server.jobs.host.interface import (
     Begun,
     ChooseMethod,
+    DropRequest,
     ExplainRequest,
     HostRequest,
-    KeepRequest,
     LoadRequest,
     LoadStage,
     MadeMap,
@@ -86,8 +86,8 @@ class ModelHost:
         match request:
             case LoadRequest():
                 return self._load(request, tell)
-            case KeepRequest():
-                self._models.keep(request.names)
+            case DropRequest():
+                self._models.drop(request.names)
                 return self._tell_residents(tell)
             case ExplainRequest():
                 return self._explain(request, tell)

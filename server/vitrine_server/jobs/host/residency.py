@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -58,9 +58,9 @@ class Residency:
         finally:
             held.open_requests -= 1
 
-    def keep(self, names: Collection[str]) -> None:
-        """Drop all models except those named."""
-        if gone := self._held.keys() - names:
+    def drop(self, names: Iterable[str]) -> None:
+        """Drop the models of these names, as far as they are here."""
+        if gone := self._held.keys() & set(names):
             for name in gone:
                 del self._held[name]
             release_memory()

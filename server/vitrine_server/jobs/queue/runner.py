@@ -21,11 +21,11 @@ from vitrine_server.jobs.catalogue.model_facts import ModelFacts
 from vitrine_server.jobs.catalogue.model_registry import ModelEntry
 from vitrine_server.jobs.failures import interrupted, load_problem, problem_of
 from vitrine_server.jobs.host.interface import (
+    DropRequest,
     ExplainRequest,
     Host,
     HostLostError,
     HostRequest,
-    KeepRequest,
     LoadRequest,
     LoadStage,
     Message,
@@ -161,8 +161,8 @@ class Runner(threading.Thread):
                 facts = self._follow(request, watch, handle)  # whatever killed it may have had nothing to do with this model
             if entry.state != "loaded" or entry.facts is None or entry.facts.weights_digest != facts.weights_digest:
                 registry.loaded(entry, facts)
-            if self.host.models.keys() - (names := frozenset(registry.in_memory)):
-                self._follow(KeepRequest(names), watch)
+            if released := frozenset(self.host.models.keys() - set(registry.in_memory)):
+                self._follow(DropRequest(released), watch)
         except HostLostError as lost:
             self._scheduler.load_failed(entry, lost.problem)
         except Exception as error:

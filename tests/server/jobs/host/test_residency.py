@@ -145,9 +145,9 @@ def test_what_leaves_the_gpu_keeps_within_host_memory_and_leaves_it_last() -> No
         assert not residency.make_room()
 
 
-def test_models_that_are_not_kept_are_gone() -> None:
+def test_models_that_are_dropped_are_gone_and_the_others_stay() -> None:
     residency = filled(GPU, gpu=2, host=4)
-    residency.keep({"a", "d"})
+    residency.drop({"b", "c", "never there"})
     assert places(residency) == {"a": "host", "d": "device"}
     with pytest.raises(KeyError), residency.using("b"):
         pass
