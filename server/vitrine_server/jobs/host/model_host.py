@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+import torch
 from PIL import Image
 from safetensors.torch import save
 
@@ -24,6 +25,7 @@ from explainers.pipeline.places import ask_at, runnable_specs, with_chat_templat
 from explainers.records.session import Cancelled
 from vitrine_server.http.uploads import encode_image, open_clip, open_picture
 from vitrine_server.jobs.catalogue.model_facts import ModelFacts, ResidentModel, facts_of
+from vitrine_server.jobs.catalogue.model_source import BytesOf, bytes_not_known, dtype_of
 from vitrine_server.jobs.failures import load_problem, problem_of
 from vitrine_server.jobs.host.interface import (
     Begun,
@@ -59,12 +61,15 @@ class ModelHost:
     """The loaded models by name, and the work on them. Only one thread uses it.
 
     pause_seconds  least time between two pauses of a request: small models make many passes in that time
+    bytes_of       returns the bytes that a model will take once it is loaded, by its name or path; None where they are not known
     """
 
     load_model: Callable[..., Any]
     settings: Settings
     pause_seconds: float = 0.0
+    bytes_of: BytesOf = bytes_not_known
     _models: Residency = field(init=False)
+    _device: torch.device = field(init=False)
     _told: dict[str, ResidentModel] = field(default_factory=dict)  # the models that the server knows of
     _cores: Threads = field(default_factory=Threads)
     _threads: WorkThreads = field(default_factory=WorkThreads)
@@ -73,9 +78,12 @@ class ModelHost:
         """Set how much of a device's memory the models of this host may take: the share in the settings, divided by the number of hosts on
         it.
         """
-        device = device_named(None if self.settings.device == "auto" else self.settings.device)
-        hosts = self.settings.workers if device.type == "cpu" else 1  # a GPU has one
-        self._models = Residency(self.settings.model_memory / hosts)
+        device = self._device = device_named(None if self.settings.device == "auto" else self.settings.device)
+        settings = self.settings
+        hosts = settings.workers if device.type == "cpu" else 1  # a GPU has one
+        if device.type == "cuda" and settings.engine == "ray" and 0 < settings.replica_gpus < 1:
+            hosts = round(1 / settings.replica_gpus)
+        self._models = Residency(settings.model_memory / hosts, pinned=settings.pinned_models)
 
     def ask(self, request: HostRequest[Result]) -> Stream[Result]:
         """Begin a request and yield its messages, as :meth:`vitrine_server.jobs.host.interface.Host.ask`."""
@@ -97,11 +105,17 @@ class ModelHost:
     def _load(self, request: LoadRequest, tell: Tell) -> ModelFacts:
         """Load a model and return its facts. Raises a Problem if it cannot be loaded."""
         name, place = request.name, request.place
-        staged = {} if place is None else {"on_stage": lambda stage: tell(LoadStage(stage))}
+        options: dict[str, Any] = {} if place is None else {"on_stage": lambda stage: tell(LoadStage(stage))}
+        if (dtype := dtype_of(name, self.settings)) != torch.float32:
+            options["dtype"] = dtype
+        wanted, device = self.bytes_of(name if place is None else place, dtype), device_named(request.device)
         while True:
             try:
+                if wanted is not None:
+                    self._models.make_room_for(name, wanted, device)
+                    self._tell_residents(tell)
                 with _exits_as_errors():
-                    model = self.load_model(name if place is None else place, request.device, **staged, **request.open_options)
+                    model = self.load_model(name if place is None else place, request.device, **options, **request.open_options)
                     facts = facts_of(model)
                 break
             except Exception as error:
@@ -118,7 +132,7 @@ class ModelHost:
     def _tell_residents(self, tell: Tell) -> None:
         """Tell the server which models are held, and where, if that has changed."""
         if (models := self._models.resident()) != self._told:
-            tell(Residents(models))
+            tell(Residents(models, self._models.room(self._device)))
             self._told = models
 
     @contextmanager
