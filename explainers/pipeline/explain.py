@@ -168,8 +168,8 @@ def explain(
     cancelled asked between passes; when true, :class:`Cancelled` is raised
     precision  ``auto``: maps of relevance are computed in the model's own precision, and in float64 where their estimated rounding error is
                too large (over a thousandth of the largest score: docs/precision.md); ``double``: all of them in float64; ``tf32``: as
-               ``auto``, and a GPU may round products of float32 to TF32, which is off otherwise. Each map of relevance, and each map that
-               is not in float32 or float64, says which precision it has, and why
+               ``auto``, and a GPU may round products of float32 to TF32, which is off otherwise. Each map says which precision it has, and
+               why
     next_method  function from the remaining specs to the one that is computed next. If it returns None, no further method is computed. A
                  method's maps for all targets then come together. With several targets, and for a text in windows, the methods of the same
                  rule come with it: they share its passes. None: all of ``methods`` in their order

@@ -50,7 +50,7 @@ MakeMaps = Callable[[Trace, MethodOutput | None], list[Attribution]]
 def compute_maps(
     session: Session, target: ResolvedTarget, rule: Rule | None, run_method: RunMethod, make_maps: MakeMaps
 ) -> list[Attribution]:
-    """Compute one map for each sample, in the precision that it needs; maps of relevance say which precision they have and why.
+    """Compute one map for each sample, in the precision that it needs; each map says which precision it has, and why.
 
     ``run_method`` runs the method on a trace, ``make_maps`` makes the maps of one, whose output may be known already. A sample whose
     estimate is over the threshold gets its map in float64; the others keep theirs, so that no map depends on the other samples. A gradient
@@ -96,12 +96,11 @@ def _dtype_of(session: Session) -> str:
 
 
 def _say_precision(session: Session, maps: list[Attribution]) -> list[Attribution]:
-    """Return ``maps``, none of relevance, with their precision noted if it is neither float32 nor float64."""
+    """Return ``maps``, none of relevance, with their precision noted, which is the model's own."""
     dtype = _dtype_of(session)
-    if dtype in ("float32", "float64"):
-        return maps
-    reason = "TF32 was asked for." if dtype.endswith("TF32") else f"The model's weights are {dtype}."
-    return [replace(attribution, precision=MapPrecision(dtype, reason)) for attribution in maps]
+    reasons = {"float32 with TF32": "TF32 was asked for.", "float32": "The model's weights are float32, and TF32 was off."}
+    precision = MapPrecision(dtype, reasons.get(dtype, f"The model's weights are {dtype}."))
+    return [replace(attribution, precision=precision) for attribution in maps]
 
 
 def choose_trace(session: Session, target: ResolvedTarget, rule: Rule | None, run_method: RunMethod) -> Trace:

@@ -23,6 +23,7 @@ from explainers.models.inputs.types import ImageInput, Input, Prepared, Side, Te
 from explainers.models.layout import Layout
 from explainers.models.model import Model
 from explainers.models.opening.open_model import open_unchecked
+from explainers.models.tf32 import is_asked_here
 from explainers.records.targets import (
     Classes,
     ResolvedTarget,
@@ -70,7 +71,8 @@ class Session:
     prompts with which a CLIP model compares its images, None: those that the targets name; only the probability of a prompt depends
     on the others. ``recomputed``: activations inside the blocks are computed again on the way back, which saves memory
     (:mod:`explainers.autograd.recomputation`). ``cancelled`` is asked before each pass; when true, :class:`Cancelled` is raised.
-    ``precision`` "double" computes relevance in float64 whatever its estimated error. Raises ExplainerError for an input or a target
+    ``precision`` "double" computes relevance in float64 whatever its estimated error; "tf32" is refused outside of
+    :func:`explainers.models.tf32.asking_for_tf32`, without which nothing would be rounded. Raises ExplainerError for an input or a target
     that does not fit the model.
 
     prepared  the inputs; prepared_prompts  the prompts of a CLIP model
@@ -97,6 +99,11 @@ class Session:
     ) -> None:
         if precision not in PRECISIONS:
             raise ExplainerError(f"precision={precision!r}: choose one of {', '.join(PRECISIONS)}.")
+        if precision == "tf32" and not is_asked_here():
+            raise ExplainerError(
+                "precision='tf32' is for explainers.explain, which allows it in each of its passes; for a Session, make it and read its maps "
+                "inside `with explainers.models.tf32.asking_for_tf32(True):`."
+            )
         self.precision, self.recomputed = precision, recomputed
         self.model = model = open_unchecked(model).seen_from(side)
         self.targets = as_targets(target, None if model.kind == "clip" else model.labels)

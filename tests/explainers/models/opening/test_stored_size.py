@@ -11,6 +11,7 @@ from safetensors.torch import save_file
 from torch import nn
 
 import explainers
+from explainers.models.catalogue import embedded_path
 from explainers.models.memory import bytes_of_weights
 from explainers.models.opening.stored_size import bytes_when_loaded
 from tests.families import FAMILIES
@@ -58,3 +59,19 @@ def test_what_is_not_here_has_no_size(tmp_path: Path) -> None:
     assert bytes_when_loaded("hf/nobody/has-this") is None
     assert bytes_when_loaded("no model") is None
     assert bytes_when_loaded(tmp_path) is None
+
+
+@pytest.mark.parametrize("dtype", [None, torch.bfloat16])
+def test_a_folder_and_a_file_are_opened_in_the_type_that_was_asked_for(dtype: torch.dtype | None) -> None:
+    folder = embedded_path("scenes-vit")
+    of_folder = explainers.open(folder, device="cpu", check="none", dtype=dtype)
+    of_file = explainers.open(folder / "model.safetensors", architecture=of_folder.module, device="cpu", check="none", dtype=dtype)
+    assert of_folder.dtype == of_file.dtype == (dtype or torch.float32)
+    assert bytes_of_weights(of_folder.module) == pytest.approx(bytes_when_loaded(folder, dtype or torch.float32), rel=0.01)
+
+
+def test_a_module_keeps_its_type_and_other_types_are_refused() -> None:
+    with pytest.raises(explainers.ExplainerError, match="convert it by module.to"):
+        explainers.open(FAMILIES["bert"].build(), dtype=torch.bfloat16)
+    with pytest.raises(explainers.ExplainerError, match="choose one of torch.float32"):
+        explainers.open("scenes-vit", dtype=torch.int8)

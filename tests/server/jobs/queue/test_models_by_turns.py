@@ -77,6 +77,7 @@ def test_what_waits_for_room_comes_before_what_was_asked_later(sites: Sites) -> 
 
 def test_no_model_is_loaded_next_to_one_in_use_if_both_do_not_fit(sites: Sites) -> None:
     with small(sites, 1.5) as site:
+        site.client.app.state.services.worker.costs.note("scenes-vit", SLOW_STEP, 60.0, 0)  # type: ignore[attr-defined]
         gate = site.models.gate("pass 0")
         first = site.ask(png(0), methods=[SLOW_STEP]).json()["id"]
         gate.wait()
