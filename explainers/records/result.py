@@ -70,7 +70,7 @@ class MapPrecision(Record):
 
     dtype: Annotated[
         str,
-        describe("`float32` (without TF32), `float32 with TF32`, `float64`, `bfloat16`, `float16`, or two of them for a text in windows."),
+        describe("`float32` (without TF32), `float32 with TF32`, `float64`, `bfloat16`, `float16`, or two for a text in windows."),
     ]
     why: Annotated[str, describe("In one sentence.")]
     rounding: Annotated[

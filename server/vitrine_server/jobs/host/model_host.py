@@ -21,6 +21,7 @@ from explainers.models.loading import device_named
 from explainers.models.memory import release_memory
 from explainers.models.registers.moving import view_of
 from explainers.models.threads import Threads
+from explainers.pipeline.memory_steps import run_in_steps
 from explainers.pipeline.places import ask_at, runnable_specs, with_chat_template
 from explainers.records.session import Cancelled
 from vitrine_server.http.uploads import encode_image, open_clip, open_picture
@@ -200,7 +201,8 @@ class ModelHost:
             cancelled = self._pauses(model, tell)
 
             def work() -> None:
-                answers.append(request.work(model, cancelled, lambda done, total: tell(Progress(done, total))))
+                tell_progress = lambda done, total: tell(Progress(done, total))  # noqa: E731
+                answers.append(run_in_steps(lambda: model, lambda: request.work(model, cancelled, tell_progress)))
 
             send = "Ask for less at once, or explain a shorter text."
             run_with_memory_retry(work, request.name, str(model.device), send, self._room_next_to(model))

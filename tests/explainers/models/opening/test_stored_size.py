@@ -71,7 +71,7 @@ def test_a_folder_and_a_file_are_opened_in_the_type_that_was_asked_for(dtype: to
 
 
 def test_a_module_keeps_its_type_and_other_types_are_refused() -> None:
-    with pytest.raises(explainers.ExplainerError, match="convert it by module.to"):
+    with pytest.raises(explainers.ExplainerError, match=r"convert it by module\.to"):
         explainers.open(FAMILIES["bert"].build(), dtype=torch.bfloat16)
-    with pytest.raises(explainers.ExplainerError, match="choose one of torch.float32"):
+    with pytest.raises(explainers.ExplainerError, match=r"choose one of torch\.float32"):
         explainers.open("scenes-vit", dtype=torch.int8)
