@@ -64,8 +64,8 @@ def compute_maps(
     if reason is None:
         estimate = estimate_rounding(session, trace, run_method)
         scores, needs_double = estimate.output.scores, _needs_float64(session, estimate)
-        model_scores = [row[mask] for row, mask in zip(scores.double().cpu(), trace.mask.cpu(), strict=True)]
-        errors = [row[mask] for row, mask in zip(estimate.errors.double().cpu(), trace.mask.cpu(), strict=True)]
+        both = zip(*torch.stack([scores, estimate.errors]).cpu().double(), trace.cpu_mask, strict=True)
+        model_scores, errors = zip(*((row[mask], row_errors[mask]) for row, row_errors, mask in both), strict=True)
         shares = list(zip(estimate.share_of_all.tolist(), estimate.share_of_content.tolist(), strict=True))
         maps: list[Attribution] = []
         if not bool(needs_double.all()) or not has_double(scores.device):
@@ -152,7 +152,8 @@ def estimate_rounding(session: Session, trace: Trace, run_method: RunMethod) -> 
         other_trace.draw = draw
         changes.append((run_method(other_trace).scores.detach() - scores).abs())
     errors = ESTIMATE_FACTOR * torch.stack(changes).amax(0)
-    return Estimate(replace(output, scores=scores), errors, *(_largest_share(errors * part, scores * part) for part in (mask, content)))
+    of_all, of_content = torch.stack([_largest_share(errors * part, scores * part) for part in (mask, content)]).cpu().double()
+    return Estimate(replace(output, scores=scores), errors, of_all, of_content)
 
 
 def _largest_share(change: Tensor, scores: Tensor) -> Tensor:
@@ -161,7 +162,7 @@ def _largest_share(change: Tensor, scores: Tensor) -> Tensor:
     """
     largest, size = change.flatten(1).amax(1), scores.abs().flatten(1).amax(1)
     share = largest / size + SCORE_ROUNDING * torch.finfo(scores.dtype).eps
-    return torch.where((largest == 0) & (size == 0), 0.0, share).nan_to_num(math.inf, math.inf).double().cpu()
+    return torch.where((largest == 0) & (size == 0), 0.0, share).nan_to_num(math.inf, math.inf)
 
 
 def _needs_float64(session: Session, estimate: Estimate) -> Tensor:

@@ -132,7 +132,7 @@ class Session:
         self.chosen = [resolve(target, Classes.of(model, self.labels), self.answers) for target in self.targets]
         refuse_repeated(self.targets, self.chosen)
         rows = self.prepared_prompts if model.side == "text" and self.prepared_prompts is not None else self.prepared
-        self.samples = [_strip_padding(row, mask.tolist()) for row, mask in zip(rows.inputs, self.recording.mask, strict=True)]
+        self.samples = [_strip_padding(row, mask.tolist()) for row, mask in zip(rows.inputs, self.recording.cpu_mask, strict=True)]
 
     @cached_property
     def double(self) -> Recording:
@@ -199,10 +199,10 @@ class Session:
     @cached_property
     def _content(self) -> Tensor:
         """The tokens that stand for patches or words, bool (B, S)."""
-        content = torch.zeros_like(self.recording.mask)
-        for row, mask, sample in zip(content, self.recording.mask, self.samples, strict=True):
-            row[mask] = content_of(sample, self.recording.layout, int(mask.sum())).to(row.device)
-        return content
+        content = torch.zeros_like(self.recording.cpu_mask)
+        for row, mask, sample in zip(content, self.recording.cpu_mask, self.samples, strict=True):
+            row[mask] = content_of(sample, self.recording.layout, int(mask.sum()))
+        return content.to(self.recording.mask.device)
 
     def _rows(self, most: int, least: int, propagated: bool, apart: int) -> int:
         return rows_at_once(self.model, self.tensors, most, least, propagated=propagated, recomputed=self.recomputed, apart=apart)
