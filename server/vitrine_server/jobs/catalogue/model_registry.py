@@ -126,6 +126,7 @@ class ModelRegistry:
         self._lock = threading.RLock()
         self._entries: dict[str, ModelEntry] = {}
         self._held_by: dict[int, frozenset[str]] = {}  # the names of the models of each host
+        self._rooms: dict[int, int] = {}  # of each host, the bytes that its models may take, where they are known
         for listed in catalogue:
             first = listed.embedded and not any(entry.kind == listed.kind for entry in self._entries.values())
             entry = ModelEntry(listed.name, listed.kind, listed.title, listed.description, listed.embedded, default=first)
@@ -271,13 +272,21 @@ class ModelRegistry:
             entry.state = "available"
             entry.feed.close()
 
-    def note_residents(self, host: int, models: Mapping[str, ResidentModel], dropped: set[str]) -> None:
-        """Record which ``models`` a host holds now, by name, and where their weights are; ``host`` is a number that identifies it. Those
-        that it ``dropped`` are released, unless another host holds them; those that were lost with its process are not, and are loaded
-        again.
+    @property
+    def room(self) -> int:
+        """The bytes that the weights of models may take on the devices that compute, as far as that is known."""
+        with self._lock:
+            return sum(self._rooms.values())
+
+    def note_residents(self, host: int, models: Mapping[str, ResidentModel], dropped: set[str], room: int | None = None) -> None:
+        """Record which ``models`` a host holds now, by name, where their weights are, and how many bytes all may take; ``host`` is a number
+        that identifies it. Those that it ``dropped`` are released, unless another host holds them; those that were lost with its process
+        are not, and are loaded again.
         """
         with self._lock:
             self._held_by[host] = frozenset(models)
+            if room is not None:
+                self._rooms[host] = room
             for name in dropped.difference(*self._held_by.values()):
                 self.release(name)
             for name, resident in models.items():

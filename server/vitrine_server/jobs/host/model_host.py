@@ -80,11 +80,7 @@ class ModelHost:
         it.
         """
         device = self._device = device_named(None if self.settings.device == "auto" else self.settings.device)
-        settings = self.settings
-        hosts = settings.workers if device.type == "cpu" else 1  # a GPU has one
-        if device.type == "cuda" and settings.engine == "ray" and 0 < settings.replica_gpus < 1:
-            hosts = round(1 / settings.replica_gpus)
-        self._models = Residency(settings.model_memory / hosts, pinned=settings.pinned_models)
+        self._models = Residency(memory_share(self.settings, device), pinned=self.settings.pinned_models)
 
     def ask(self, request: HostRequest[Result]) -> Stream[Result]:
         """Begin a request and yield its messages, as :meth:`vitrine_server.jobs.host.interface.Host.ask`."""
@@ -231,6 +227,14 @@ class ModelHost:
             return is_stopped
 
         return cancelled
+
+
+def memory_share(settings: Settings, device: torch.device) -> float:
+    """Return the share of the memory of a device that the models of one host may take: the processes that share the device share it out."""
+    if device.type == "cpu":
+        return settings.model_memory / settings.workers
+    is_shared = settings.engine == "ray" and 0 < settings.replica_gpus < 1
+    return settings.model_memory * (settings.replica_gpus if is_shared else 1)
 
 
 class _Observer:

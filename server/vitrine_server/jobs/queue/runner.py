@@ -160,7 +160,7 @@ class Runner(threading.Thread):
             dropped = self.host.models.keys() - message.models.keys()
             self._count_moves(message.models)
             self.host.models, self.host.room = message.models, message.room
-            self._scheduler.registry.note_residents(id(self.host), message.models, dropped)
+            self._scheduler.registry.note_residents(id(self.host), message.models, dropped, message.room)
             return None
 
         return follow(self.host.ask(request, watch), handle_each)
