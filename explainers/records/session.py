@@ -229,7 +229,7 @@ def rerunner(model: Model, tensors: dict[str, Tensor], check: Check, *, recomput
     """Return a function that records ``model`` on ``tensors`` again, with the arguments of :meth:`Trace.rerun`; ``check`` is called before
     each recording, and ``recomputed`` is as in :class:`Session`.
     """
-    again = recomputes_here(model) if recomputed is None else recomputed
+    recomputes = recomputes_here(model) if recomputed is None else recomputed
 
     def rerun(
         repeats: int = 1, *, change: Callable[[str, Tensor], Tensor] | None = None, kind: type[Recording] = Recording, **options: Any
@@ -239,8 +239,8 @@ def rerunner(model: Model, tensors: dict[str, Tensor], check: Check, *, recomput
         if change is not None:
             repeated = {k: change(k, v) for k, v in repeated.items()}
         if kind is Recording:
-            check_memory(model, repeated, recomputed=again)
-            options |= {"recomputed": again}
+            check_memory(model, repeated, recomputed=recomputes)
+            options |= {"recomputed": recomputes}
         return kind(model, repeated, **options)
 
     return rerun

@@ -18,8 +18,8 @@ from explainers.models.loading import repository_of
 from explainers.models.opening.folders import content_of
 from explainers.models.opening.sizes import check_header
 
-#: Bytes of a number by its type in the header of a safetensors file; those of floating-point numbers are converted when they are loaded.
-_FLOAT_BYTES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "F8_E4M3": 1, "F8_E5M2": 1}
+#: Types of numbers in the header of a safetensors file: floating-point ones are converted when they are loaded; the bytes of the others.
+_FLOAT_TYPES = frozenset(["F64", "F32", "F16", "BF16", "F8_E4M3", "F8_E5M2"])
 _OTHER_BYTES = {"I64": 8, "U64": 8, "I32": 4, "U32": 4, "I16": 2, "U16": 2, "I8": 1, "U8": 1, "BOOL": 1}
 #: Bytes of a stored number by the type that ``config.json`` names, for files whose header does not say it.
 _NAMED_BYTES = {"float16": 2, "bfloat16": 2, "float32": 4, "float64": 8}
@@ -63,12 +63,12 @@ def _weight_files(place: str | Path) -> list[Path]:
 
 def _of_folder(folder: Path) -> list[Path]:
     """Return the files of weights of a saved model: one, or the shards that its index names."""
-    found = next((folder / name for name in (*hub.WEIGHTS, *openclip.WEIGHTS) if (folder / name).is_file()), None)
-    if found is None:
+    weights = next((folder / name for name in (*hub.WEIGHTS, *openclip.WEIGHTS) if (folder / name).is_file()), None)
+    if weights is None:
         return []
-    if found.suffix != ".json":
-        return [found]
-    return [folder / shard for shard in sorted(set(read_json_object(found)["weight_map"].values()))]
+    if weights.suffix != ".json":
+        return [weights]
+    return [folder / shard for shard in sorted(set(read_json_object(weights)["weight_map"].values()))]
 
 
 def _of_file(path: Path, dtype: torch.dtype) -> int:
@@ -78,12 +78,13 @@ def _of_file(path: Path, dtype: torch.dtype) -> int:
     check_header(path)
     with path.open("rb") as file:
         header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
-    return _of_tensors((one for name, one in header.items() if name != "__metadata__"), dtype)
+    return _of_tensors((tensor for name, tensor in header.items() if name != "__metadata__"), dtype)
 
 
 def _of_tensors(tensors: Iterable[dict[str, Any]], dtype: torch.dtype) -> int:
     return sum(
-        math.prod(one["shape"]) * (dtype.itemsize if one["dtype"] in _FLOAT_BYTES else _OTHER_BYTES[one["dtype"]]) for one in tensors
+        math.prod(tensor["shape"]) * (dtype.itemsize if tensor["dtype"] in _FLOAT_TYPES else _OTHER_BYTES[tensor["dtype"]])
+        for tensor in tensors
     )
 
 
