@@ -24,6 +24,7 @@ from explainers.models.inputs.types import ImageInput, Prepared
 from explainers.models.removal.input_removal import input_removal
 from explainers.models.removal.token_removal import BeforePass, TokenRemoval
 from explainers.models.removal.ways import How
+from explainers.pipeline.memory_steps import in_memory_steps
 from explainers.records.result import Explanation
 from explainers.records.session import checker
 from explainers.rendering.plain import align
@@ -191,6 +192,7 @@ class DeletionTest(Record, name="DeletionCurves"):
             raise ExplainerError(f"{path} cannot be saved with this ending: end it in .json, .png, .svg or .pdf")
 
 
+@in_memory_steps
 def deletion_test(
     model: Any,
     result: Explanation,

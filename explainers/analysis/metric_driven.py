@@ -9,10 +9,12 @@ from torch import Tensor
 
 from explainers.errors import ExplainerError
 from explainers.methods.implementations.metric_driven import rank_superpixels, scores_of_search
+from explainers.pipeline.memory_steps import in_memory_steps
 from explainers.records.session import Session
 from explainers.self_check.opening import model_of
 
 
+@in_memory_steps
 def metric_driven_map(
     model: Any,
     image: Any,

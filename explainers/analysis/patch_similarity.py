@@ -16,6 +16,7 @@ from explainers.models.inputs.types import Input, Prepared
 from explainers.models.model import Model
 from explainers.models.structure.hooks import in_this_thread, remove_hooks_after
 from explainers.models.tasks.features import COMPONENTS, Features, principal_components, without_reference
+from explainers.pipeline.memory_steps import in_memory_steps
 from explainers.self_check.opening import model_of
 
 if TYPE_CHECKING:
@@ -119,6 +120,7 @@ class PatchSimilarity:
         return figure
 
 
+@in_memory_steps
 def patch_similarity(model: Any, inputs: Input | Prepared) -> PatchSimilarity:
     """Return the features of the patches of one picture: the output of a backbone, or of the last block of another model.
 

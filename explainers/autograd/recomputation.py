@@ -19,6 +19,7 @@ from explainers.autograd.saved_values import KeptRecord
 from explainers.autograd.structure.model_structure import ModelStructure
 from explainers.errors import ExplainerError, MemoryShortageError, ran_out_of_memory
 from explainers.models.model import Model
+from explainers.models.passes import is_sparing_activations
 
 #: How far the output of a block that runs again may be from its first, relative to the largest number: kernels may add in another order.
 SAME_OUTPUT_TOLERANCE = 1e-3
@@ -110,6 +111,13 @@ def without_cache(arguments: Any) -> Any:
     """Return the arguments of a block without the cache of keys and values that it writes into, which is empty in a first pass."""
     args, kwargs = arguments
     return args, {name: None if name in _CACHES else value for name, value in kwargs.items()}
+
+
+def recomputes_here(model: Model) -> bool:
+    """Return whether recordings of a model compute activations again here: inside :func:`explainers.models.passes.sparing_memory`, where
+    the model allows it.
+    """
+    return is_sparing_activations() and reason_against_recomputation(model) is None
 
 
 def reason_against_recomputation(model: Model) -> str | None:

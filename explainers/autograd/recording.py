@@ -540,6 +540,11 @@ class Recording:
 
     signals = cached_backward  # its name in 0.2
 
+    @cached_property
+    def cpu_mask(self) -> Tensor:
+        """The mask (B, S) on the CPU: a GPU is waited for once."""
+        return self.mask.cpu()
+
     def forget_signals(self) -> None:
         """Release all cached signals."""
         self._cache.clear()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol, TypeVar, cast, overload
 
 import torch
@@ -93,6 +94,11 @@ class Signals:
     missing: Tensor | None = None
     errors: Signals | None = None
     fields: Fields = ALL
+
+    @cached_property
+    def lacks_some(self) -> bool:
+        """Whether the account of the rule misses a part of the answer of any sample; a GPU is waited for once."""
+        return self.missing is not None and bool(self.missing.any())
 
     @property
     def seconds(self) -> float:

@@ -12,6 +12,7 @@ from torch import Tensor
 from explainers.metrics.registry import RemovalCurve
 from explainers.metrics.removal_curves import keep_masks
 from explainers.models.model import Model
+from explainers.models.passes import Passes
 from explainers.models.removal.atoms import atom_removal
 from explainers.models.removal.patches import black_picture, blacken_parts, patch_removal
 from explainers.models.removal.token_removal import answer, repeat_sample
@@ -132,10 +133,12 @@ class CurveLogits:
 
     def _logits_with_black(self, keep: Tensor) -> Tensor:
         """Return the logits (K, C) of the picture with black where ``keep``, bool (K, rows, columns) of pixels, is False."""
-        black, answers = black_picture(self.model, self.tensors), []
-        for part in keep.split(self._pictures()):
+        black = black_picture(self.model, self.tensors)
+
+        def ask(first: int, number: int) -> Tensor:
             self._check()
-            repeated = repeat_sample(self.model, self.tensors, len(part))
-            pixels = blacken_parts(repeated["pixel_values"], part, black)
-            answers.append(answer(self.model, {**repeated, "pixel_values": pixels}).float().cpu())
-        return torch.cat(answers)
+            repeated = repeat_sample(self.model, self.tensors, number)
+            pixels = blacken_parts(repeated["pixel_values"], keep[first : first + number], black)
+            return answer(self.model, {**repeated, "pixel_values": pixels}).float().cpu()
+
+        return torch.cat(list(Passes(self._pictures()).run(len(keep), ask)))

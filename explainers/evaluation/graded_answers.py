@@ -13,6 +13,7 @@ from torch import Tensor
 
 from explainers.evaluation.curve_logits import CurveLogits
 from explainers.models.model import Model
+from explainers.models.passes import answers_of_rows
 from explainers.models.removal.patches import first_time
 from explainers.models.removal.token_removal import answer, repeat_sample
 
@@ -36,11 +37,12 @@ def logits_of_shown(model: Model, tensors: Mapping[str, Tensor], maps: Tensor) -
     scaled = from_zero_to_one(maps.flatten(1)).view_as(maps)
     pixels = tensors["pixel_values"]
     large = F.interpolate(scaled[:, None], size=pixels.shape[-2:], mode="bilinear", align_corners=False).to(pixels)
-    answers = []
-    for part in large.split(_MAX_INPUTS_AT_ONCE):
+
+    def ask(part: Tensor) -> Tensor:
         repeated = repeat_sample(model, tensors, len(part))
-        answers.append(answer(model, {**repeated, "pixel_values": repeated["pixel_values"] * part}).float().cpu())
-    return torch.cat(answers)
+        return answer(model, {**repeated, "pixel_values": repeated["pixel_values"] * part}).float().cpu()
+
+    return answers_of_rows(large, model.device, _MAX_INPUTS_AT_ONCE, ask)
 
 
 def logits_of_soft_removal(model: Model, tensors: Mapping[str, Tensor], scores: Tensor, content: Tensor, seed: int) -> Tensor:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
+from functools import partial
 
 from explainers.evaluation.broken_inputs import BrokenInput
 from explainers.evaluation.measuring import EvaluationRow, EvaluationSetup, rows_of
 from explainers.models.memory import free_memory
+from explainers.pipeline.memory_steps import run_in_steps
 from explainers.records.session import Cancelled
 
 __all__ = ["Parts", "RunEngine", "Size", "TellInputs", "local", "one_by_one"]
@@ -44,7 +46,7 @@ def one_by_one(setup: EvaluationSetup, parts: Parts, tell: TellInputs) -> Genera
                 raise Cancelled
             tell(done)
             try:
-                rows += rows_of(setup, index)
+                rows += run_in_steps(lambda: setup.model, partial(rows_of, setup, index))
             except BrokenInput as broken_input:
                 if not setup.skip_broken:
                     raise

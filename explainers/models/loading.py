@@ -39,6 +39,7 @@ from explainers.plugins import ARCHITECTURE_GROUP, load_group
 
 #: The types in which the weights of a model can be loaded.
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
+DTYPES_BY_NAME = {str(dtype).removeprefix("torch."): dtype for dtype in DTYPES}
 _LABELS = "labels.json"
 #: The files of transformers' tokenizers and image processors; a folder that holds one has at least one of its files.
 _SAVED_FILES: dict[str, tuple[str, ...]] = {
@@ -78,8 +79,7 @@ def load(
     """
     torch_device = device_named(device)
     text = str(name)
-    if dtype not in DTYPES:
-        raise ExplainerError(f"dtype={dtype}: choose one of {', '.join(map(str, DTYPES))}.")
+    checked_dtype(dtype)
     said = {"labels": labels, "output": output, "head": head}
     said |= {"preprocess": _load_if_named(preprocess, "AutoImageProcessor"), "tokenizer": _load_if_named(tokenizer, "AutoTokenizer")}
     how: dict[str, Any] = {"device": torch_device, "dtype": dtype, **structure}
@@ -89,7 +89,7 @@ def load(
     if text.startswith("openclip/"):
         module, own_tokenizer = openclip.load(text, progress)
         return _wrapped(module, name=text, **{"tokenizer": own_tokenizer, **how})
-    repository = _repository(text)
+    repository = repository_of(text)
     if repository is not None:
         folder = hub.fetch(repository, progress)
         return _timm_from_hub(text, folder, how) if text.startswith("timm/") else _from_folder(folder, text, how)
@@ -97,6 +97,13 @@ def load(
     if folder.is_dir():
         return _from_folder(folder, folder.resolve().name, how)
     raise ExplainerError(_describe_unknown_name(text))
+
+
+def checked_dtype(dtype: torch.dtype) -> torch.dtype:
+    """Return ``dtype``. Raises ExplainerError if weights are not loaded in it."""
+    if dtype not in DTYPES:
+        raise ExplainerError(f"dtype={dtype}: choose one of {', '.join(map(str, DTYPES))}.")
+    return dtype
 
 
 def _wrapped(module: nn.Module, *, dtype: torch.dtype, **how: Any) -> Model:
@@ -154,14 +161,14 @@ def fetch(name: str, progress: DownloadProgress | None = None) -> None:
     if name.startswith("openclip/"):
         openclip.fetch(name, progress)
         return
-    repository = _repository(name)
+    repository = repository_of(name)
     if repository is not None:
         hub.fetch(repository, progress)
 
 
 def card(name: str) -> str | None:
     """Return the model card (Markdown) of an embedded model, a folder, or a hub model in the local cache; None if it has none."""
-    repository = _repository(name)
+    repository = repository_of(name)
     if name in embedded_names():
         folder: Path | None = embedded_path(name)
     else:
@@ -178,7 +185,7 @@ def calibration_of(name: str) -> Calibration:
     return read_calibration(path) if path.is_file() else UNCALIBRATED
 
 
-def _repository(name: str) -> str | None:
+def repository_of(name: str) -> str | None:
     """Return the hub's name of the files of ``name``; None if they are not on the hub."""
     if name in embedded_names() or Path(name).is_dir():
         return None

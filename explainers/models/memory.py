@@ -6,6 +6,7 @@ import gc
 import weakref
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,20 +24,20 @@ __all__ = ["bytes_of_pass", "bytes_of_weights", "free_memory", "release_memory",
 _GROUP = Path("/sys/fs/cgroup")  # what a container may take, where it may not take all
 
 
+@dataclass(frozen=True)
+class _MachineMemory:
+    """The bytes of memory that this process and its children may take in all, and those that are free."""
+
+    total: int
+    free: int
+
+
 def free_memory(device: torch.device) -> int | None:
     """Return the free bytes on a device, a CPU or a GPU of Nvidia. None for another device."""
     if device.type == "cuda":
         cached = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
         return int(torch.cuda.mem_get_info(device)[0]) + cached
-    if device.type != "cpu":
-        return None
-    free = int(psutil.virtual_memory().available)
-    try:
-        most, taken, counts = ((_GROUP / name).read_text("utf-8").strip() for name in ("memory.max", "memory.current", "memory.stat"))
-    except OSError:
-        return free
-    files = next((int(line.split()[1]) for line in counts.splitlines() if line.startswith("inactive_file ")), 0)  # given back when needed
-    return free if most == "max" else max(0, min(free, int(most) - int(taken) + files))
+    return _machine_memory().free if device.type == "cpu" else None
 
 
 def total_memory(device: torch.device) -> int | None:
@@ -45,14 +46,21 @@ def total_memory(device: torch.device) -> int | None:
     """
     if device.type == "cuda":
         return int(torch.cuda.mem_get_info(device)[1])
-    if device.type != "cpu":
-        return None
-    total = int(psutil.virtual_memory().total)
+    return _machine_memory().total if device.type == "cpu" else None
+
+
+def _machine_memory() -> _MachineMemory:
+    """Return the memory of the machine, or of the container where that may take less."""
+    machine = psutil.virtual_memory()
+    total, free = int(machine.total), int(machine.available)
     try:
-        most = (_GROUP / "memory.max").read_text("utf-8").strip()
+        most, taken, counts = ((_GROUP / name).read_text("utf-8").strip() for name in ("memory.max", "memory.current", "memory.stat"))
     except OSError:
-        return total
-    return total if most == "max" else min(total, int(most))
+        return _MachineMemory(total, free)
+    if most == "max":
+        return _MachineMemory(total, free)
+    files = next((int(line.split()[1]) for line in counts.splitlines() if line.startswith("inactive_file ")), 0)  # given back when needed
+    return _MachineMemory(min(total, int(most)), max(0, min(free, int(most) - int(taken) + files)))
 
 
 def bytes_of_weights(module: nn.Module) -> int:

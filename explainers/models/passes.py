@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
-from typing import Generic, TypeVar
+from typing import Generic, Literal, TypeVar
 
 import torch
+from torch import Tensor
 
 from explainers.errors import MemoryShortageError, ran_out_of_memory
 from explainers.models.memory import release_memory
 
 T = TypeVar("T")
+#: How sparing passes are: not; with one row each; or with one row each whose activations are computed again.
+Sparing = Literal["no", "rows", "activations"]
+_SPARING: ContextVar[Sparing] = ContextVar("how sparing passes are", default="no")
 #: The most rows in one pass on a GPU, which many rows fill; how many of them fit is found by memory.
 MAX_GPU_ROWS = 256
 
@@ -53,7 +59,7 @@ class Passes:
     """
 
     def __init__(self, rows: int) -> None:
-        self.rows = max(1, rows)
+        self.rows = rows_at_most(max(1, rows))
 
     def run(self, count: int, run: Callable[[int, int], T]) -> Iterator[T]:
         """Yield the results of ``run(first, number)`` for ``count`` rows in order, ``number`` of them from the row ``first`` on.
@@ -73,8 +79,34 @@ class Passes:
                 self.rows = (number + 1) // 2
 
 
+@contextmanager
+def sparing_memory(how: Sparing) -> Iterator[None]:
+    """Have passes inside this context take less memory: by having one row each, and by computing activations again."""
+    token = _SPARING.set(how)
+    try:
+        yield
+    finally:
+        _SPARING.reset(token)
+
+
+def is_sparing_activations() -> bool:
+    """Return whether activations are computed again here, to save memory: see :func:`sparing_memory`."""
+    return _SPARING.get() == "activations"
+
+
+def rows_at_most(usual: int) -> int:
+    """Return the most rows of a pass of which so many usually fit: one inside :func:`sparing_memory`."""
+    return usual if _SPARING.get() == "no" else 1
+
+
 def rows_per_pass(device: torch.device, usual: int) -> int:
     """Return the most rows of one pass on a device: on a GPU as many as may fit, elsewhere the ``usual`` number, beyond which a pass is no
     faster.
     """
-    return max(usual, MAX_GPU_ROWS) if device.type == "cuda" else usual
+    return rows_at_most(max(usual, MAX_GPU_ROWS) if device.type == "cuda" else usual)
+
+
+def answers_of_rows(rows: Tensor, device: torch.device, usual: int, ask: Callable[[Tensor], Tensor]) -> Tensor:
+    """Return the answers (K, ...) to ``rows`` (K, ...), from passes over as many of them as fit; see :func:`rows_per_pass`."""
+    passes = Passes(rows_per_pass(device, usual))
+    return torch.cat(list(passes.run(len(rows), lambda first, number: ask(rows[first : first + number]))))

@@ -21,6 +21,11 @@ _WISHES: list[bool] = []  # of each pass under way: whether it may round
 _BEFORE: list[str | bool] = []  # the caller's settings, while passes are under way
 
 
+def is_asked_here() -> bool:
+    """Return whether :func:`asking_for_tf32` allows TF32 here, whatever the device."""
+    return _IS_ASKED.get()
+
+
 def is_tf32_asked(device: torch.device) -> bool:
     """Return whether products on this device may be rounded to TF32 in the current context, which only GPUs of Nvidia do."""
     return _IS_ASKED.get() and device.type == "cuda"

@@ -168,8 +168,8 @@ def explain(
     cancelled asked between passes; when true, :class:`Cancelled` is raised
     precision  ``auto``: maps of relevance are computed in the model's own precision, and in float64 where their estimated rounding error is
                too large (over a thousandth of the largest score: docs/precision.md); ``double``: all of them in float64; ``tf32``: as
-               ``auto``, and a GPU may round products of float32 to TF32, which is off otherwise. Each map of relevance, and each map that
-               is not in float32 or float64, says which precision it has, and why
+               ``auto``, and a GPU may round products of float32 to TF32, which is off otherwise. Each map says which precision it has, and
+               why
     next_method  function from the remaining specs to the one that is computed next. If it returns None, no further method is computed. A
                  method's maps for all targets then come together. With several targets, and for a text in windows, the methods of the same
                  rule come with it: they share its passes. None: all of ``methods`` in their order
@@ -515,9 +515,10 @@ def _maps_of_samples(
     if trace.chosen.target.note is not None:
         trace.note(trace.chosen.target.note)
     error = output.error if output.error is not None or is_difference else _completeness_error(request, trace, scores)
-    scores = scores.float().cpu()
+    scores, all_sizes, all_pixels = scores.float().cpu(), _on_cpu(output.sizes), _on_cpu(output.pixels)  # once for all samples
+    errors = None if error is None else error.tolist()
     seconds = time.perf_counter() - started + trace.waited
-    mask = trace.mask.cpu()
+    mask = trace.cpu_mask
     if (dtype := trace.recording.model.dtype) in _FEW_DIGITS and not trace.recording.double and request.method.family != "control":
         trace.note(
             f"Computed in {str(dtype).removeprefix('torch.')}, the type of the weights, which has {_FEW_DIGITS[dtype]} digits: scores may "
@@ -530,11 +531,11 @@ def _maps_of_samples(
             dtype = trace.recording.logits.dtype
             remedy = "check the weights of the model" if dtype in (torch.float32, torch.float64) else "try float32 weights"
             raise ExplainerError(f"{request.spec} gave numbers that are not finite for this input in {dtype}: {remedy}.")
-        sizes = None if output.sizes is None else output.sizes[i].detach().cpu()[mask[i]]
+        sizes = None if all_sizes is None else all_sizes[i][mask[i]]
         name, content = request.name, content_of(sample, trace.layout, len(values))
         notes_on_sink, notes_on_added = sink_notes(sample, values, request.method.signed), added_token_notes(values, trace.layout)
         notes_of_scores = tuple(notes_on_scores(values, content, sizes, trace.layout.grid is not None))
-        pixels = None if output.pixels is None else output.pixels[i].detach().float().cpu()
+        pixels = None if all_pixels is None else all_pixels[i].float()
         notes_on_pixels: tuple[str, ...] = ()
         if pixels is not None and isinstance(sample, ImageInput) and trace.recording.model.details.get("frames"):
             pixels, notes_on_pixels = None, (_PIXELS_OF_CLIPS,)
@@ -556,7 +557,7 @@ def _maps_of_samples(
                 class_specific=request.method.class_specific,
                 seconds=seconds,
                 adds_up_to=None if is_difference else request.adds_up_to,
-                completeness_error=None if error is None else float(error[i]),
+                completeness_error=None if errors is None else errors[i],
                 notes=tuple(
                     dict.fromkeys(
                         [
@@ -576,6 +577,10 @@ def _maps_of_samples(
             )
         )
     return attributions
+
+
+def _on_cpu(values: Tensor | None) -> Tensor | None:
+    return None if values is None else values.detach().cpu()
 
 
 def _completeness_error(request: Request, trace: Trace, scores: Tensor) -> Tensor | None:

@@ -4,22 +4,31 @@ Memory is estimated before it is taken (:mod:`explainers.autograd.memory`). Wher
 the batch is halved down to single inputs. An input that does not fit either is explained with the activations inside its blocks computed
 again on the way back (:mod:`explainers.autograd.recomputation`). Where that fails too, an error says how many bytes it needs and how many
 are free. Maps that are done stay done, and nothing of a failed step stays on the device.
+
+An analysis goes through the same steps (:func:`run_in_steps`): its passes halve their rows themselves (:mod:`explainers.models.passes`);
+where that was not enough it runs again with one row in each pass, and then with the activations of that row computed again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
+from contextvars import ContextVar
+from functools import partial, wraps
+from typing import ParamSpec, TypeVar, get_args
 
 from torch import Tensor
 
 from explainers.autograd.memory import OVERHEAD_FACTOR, bytes_recomputed, estimate_of_one
-from explainers.autograd.recomputation import reason_against_recomputation
+from explainers.autograd.recomputation import ReadsInsideError, reason_against_recomputation
 from explainers.errors import MemoryShortageError
 from explainers.models.memory import free_memory, total_memory
 from explainers.models.model import Model
-from explainers.models.passes import Passes, Ran, attempt
+from explainers.models.passes import Passes, Ran, Sparing, attempt, sparing_memory
+from explainers.self_check.opening import model_of
 
+P = ParamSpec("P")
+T = TypeVar("T")
+_IS_IN_STEPS: ContextVar[bool] = ContextVar("an analysis goes through the steps already", default=False)
 #: Explains some of the inputs: the first of them, their number, and whether activations are computed again.
 ExplainPart = Callable[[int, int, bool], None]
 
@@ -53,6 +62,54 @@ def explain_in_steps(model: Model, tensors: Mapping[str, Tensor], count: int, ex
             pass
     except MemoryShortageError as error:
         raise error from None
+
+
+def run_in_steps(model: Callable[[], Model], run: Callable[[], T]) -> T:
+    """Return the result of ``run``, which asks a model; where memory runs out, that of a further run which takes less. ``model`` returns
+    the model, and is called only then.
+
+    Raises MemoryShortageError, in words, where that fails too. Inside another call of it ``run`` simply runs: the outermost one decides.
+    """
+    if _IS_IN_STEPS.get():
+        return run()
+    token = _IS_IN_STEPS.set(True)
+    try:
+        tried = attempt(run)
+        if isinstance(tried, Ran):
+            return tried.result
+        error, opened = tried, model()
+        reason = reason_against_recomputation(opened)
+        for how in get_args(Sparing)[1:]:
+            try:
+                with sparing_memory(how):
+                    tried = attempt(run)
+            except ReadsInsideError as inside:
+                reason = f"It cannot be done with less: {inside}."
+            if isinstance(tried, Ran):
+                return tried.result
+        raise error if isinstance(error, MemoryShortageError) else MemoryShortageError(_words_of_failure(opened, reason))
+    finally:
+        _IS_IN_STEPS.reset(token)
+
+
+def in_memory_steps(analysis: Callable[P, T]) -> Callable[P, T]:
+    """Have an analysis, whose first argument ``model`` has any form that :func:`explainers.open` takes, go through
+    :func:`run_in_steps`.
+    """
+
+    @wraps(analysis)
+    def in_steps(*args: P.args, **kwargs: P.kwargs) -> T:
+        return run_in_steps(lambda: model_of(args[0] if args else kwargs["model"]), lambda: analysis(*args, **kwargs))
+
+    return in_steps
+
+
+def _words_of_failure(model: Model, reason: str | None) -> str:
+    """Return a sentence on an analysis for which memory ran out, with the bytes that are free; ``reason`` says why it takes no less."""
+    free, total = free_memory(model.device), total_memory(model.device)
+    there = "" if free is None or total is None else f" {gigabytes(free)} of {gigabytes(total)} are free ({model.device.type})."
+    how = f". {reason}" if reason else ", even one input at a time, with the activations of its blocks computed again on the way back."
+    return f"Memory ran out for {model.name}{how}{there} Choose a smaller model or a smaller input, or free memory."
 
 
 def words_of_shortage(model: Model, tensors: Mapping[str, Tensor]) -> str:

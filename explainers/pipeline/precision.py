@@ -50,7 +50,7 @@ MakeMaps = Callable[[Trace, MethodOutput | None], list[Attribution]]
 def compute_maps(
     session: Session, target: ResolvedTarget, rule: Rule | None, run_method: RunMethod, make_maps: MakeMaps
 ) -> list[Attribution]:
-    """Compute one map for each sample, in the precision that it needs; maps of relevance say which precision they have and why.
+    """Compute one map for each sample, in the precision that it needs; each map says which precision it has, and why.
 
     ``run_method`` runs the method on a trace, ``make_maps`` makes the maps of one, whose output may be known already. A sample whose
     estimate is over the threshold gets its map in float64; the others keep theirs, so that no map depends on the other samples. A gradient
@@ -64,8 +64,8 @@ def compute_maps(
     if reason is None:
         estimate = estimate_rounding(session, trace, run_method)
         scores, needs_double = estimate.output.scores, _needs_float64(session, estimate)
-        model_scores = [row[mask] for row, mask in zip(scores.double().cpu(), trace.mask.cpu(), strict=True)]
-        errors = [row[mask] for row, mask in zip(estimate.errors.double().cpu(), trace.mask.cpu(), strict=True)]
+        both = zip(*torch.stack([scores, estimate.errors]).cpu().double(), trace.cpu_mask, strict=True)
+        model_scores, errors = zip(*((row[mask], row_errors[mask]) for row, row_errors, mask in both), strict=True)
         shares = list(zip(estimate.share_of_all.tolist(), estimate.share_of_content.tolist(), strict=True))
         maps: list[Attribution] = []
         if not bool(needs_double.all()) or not has_double(scores.device):
@@ -96,12 +96,11 @@ def _dtype_of(session: Session) -> str:
 
 
 def _say_precision(session: Session, maps: list[Attribution]) -> list[Attribution]:
-    """Return ``maps``, none of relevance, with their precision noted if it is neither float32 nor float64."""
+    """Return ``maps``, none of relevance, with their precision noted, which is the model's own."""
     dtype = _dtype_of(session)
-    if dtype in ("float32", "float64"):
-        return maps
-    reason = "TF32 was asked for." if dtype.endswith("TF32") else f"The model's weights are {dtype}."
-    return [replace(attribution, precision=MapPrecision(dtype, reason)) for attribution in maps]
+    reasons = {"float32 with TF32": "TF32 was asked for.", "float32": "The model's weights are float32, and TF32 was off."}
+    precision = MapPrecision(dtype, reasons.get(dtype, f"The model's weights are {dtype}."))
+    return [replace(attribution, precision=precision) for attribution in maps]
 
 
 def choose_trace(session: Session, target: ResolvedTarget, rule: Rule | None, run_method: RunMethod) -> Trace:
@@ -153,7 +152,8 @@ def estimate_rounding(session: Session, trace: Trace, run_method: RunMethod) -> 
         other_trace.draw = draw
         changes.append((run_method(other_trace).scores.detach() - scores).abs())
     errors = ESTIMATE_FACTOR * torch.stack(changes).amax(0)
-    return Estimate(replace(output, scores=scores), errors, *(_largest_share(errors * part, scores * part) for part in (mask, content)))
+    of_all, of_content = torch.stack([_largest_share(errors * part, scores * part) for part in (mask, content)]).cpu().double()
+    return Estimate(replace(output, scores=scores), errors, of_all, of_content)
 
 
 def _largest_share(change: Tensor, scores: Tensor) -> Tensor:
@@ -162,7 +162,7 @@ def _largest_share(change: Tensor, scores: Tensor) -> Tensor:
     """
     largest, size = change.flatten(1).amax(1), scores.abs().flatten(1).amax(1)
     share = largest / size + SCORE_ROUNDING * torch.finfo(scores.dtype).eps
-    return torch.where((largest == 0) & (size == 0), 0.0, share).nan_to_num(math.inf, math.inf).double().cpu()
+    return torch.where((largest == 0) & (size == 0), 0.0, share).nan_to_num(math.inf, math.inf)
 
 
 def _needs_float64(session: Session, estimate: Estimate) -> Tensor:

@@ -68,7 +68,10 @@ def word_scores(text: TextInput, scores: Tensor, signed: bool) -> list[WordScore
 class MapPrecision(Record):
     """The precision in which a map was computed, why, and how far rounding may change it."""
 
-    dtype: Annotated[str, describe("float32, float64, ...")]
+    dtype: Annotated[
+        str,
+        describe("`float32` (without TF32), `float32 with TF32`, `float64`, `bfloat16`, `float16`, or two for a text in windows."),
+    ]
     why: Annotated[str, describe("In one sentence.")]
     rounding: Annotated[
         float | None,
@@ -142,7 +145,7 @@ class Attribution(Record, name="Map"):
         ),
     ] = None
     image: Annotated[ImageInput | None, HIDDEN] = field(default=None, repr=False)
-    precision: Annotated[MapPrecision | None, optional("Of a map of relevance.")] = None
+    precision: Annotated[MapPrecision | None, optional("Of what was stored by an earlier version only maps of relevance have it.")] = None
     seed_correlation: Annotated[
         float | None, optional("Of a map drawn at random, its estimated correlation with that of another seed.")
     ] = None

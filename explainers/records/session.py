@@ -13,6 +13,7 @@ from torch import Tensor
 
 from explainers.autograd.integration import Rerun
 from explainers.autograd.memory import FLOAT64_OVERHEAD, check_memory, rows_at_once
+from explainers.autograd.recomputation import recomputes_here
 from explainers.autograd.recording import Recording
 from explainers.autograd.rules import Rule
 from explainers.autograd.signals import Fields
@@ -23,6 +24,7 @@ from explainers.models.inputs.types import ImageInput, Input, Prepared, Side, Te
 from explainers.models.layout import Layout
 from explainers.models.model import Model
 from explainers.models.opening.open_model import open_unchecked
+from explainers.models.tf32 import is_asked_here
 from explainers.records.targets import (
     Classes,
     ResolvedTarget,
@@ -69,9 +71,10 @@ class Session:
     ``model`` is a :class:`Model`, or anything that :func:`explainers.open` takes, which is opened without checks. ``prompts`` are the
     prompts with which a CLIP model compares its images, None: those that the targets name; only the probability of a prompt depends
     on the others. ``recomputed``: activations inside the blocks are computed again on the way back, which saves memory
-    (:mod:`explainers.autograd.recomputation`). ``cancelled`` is asked before each pass; when true, :class:`Cancelled` is raised.
-    ``precision`` "double" computes relevance in float64 whatever its estimated error. Raises ExplainerError for an input or a target
-    that does not fit the model.
+    (:mod:`explainers.autograd.recomputation`); None: inside :func:`explainers.models.passes.sparing_memory`. ``cancelled`` is asked before
+    each pass; when true, :class:`Cancelled` is raised. ``precision`` "double" computes relevance in float64 whatever its estimated error;
+    "tf32" is refused outside of :func:`explainers.models.tf32.asking_for_tf32`, without which nothing would be rounded. Raises
+    ExplainerError for an input or a target that does not fit the model.
 
     prepared  the inputs; prepared_prompts  the prompts of a CLIP model
     tensors   the tensors that the model took
@@ -93,12 +96,18 @@ class Session:
         seed: int = 0,
         cancelled: Callable[[], bool] | None = None,
         precision: Precision = "auto",
-        recomputed: bool = False,
+        recomputed: bool | None = None,
     ) -> None:
         if precision not in PRECISIONS:
             raise ExplainerError(f"precision={precision!r}: choose one of {', '.join(PRECISIONS)}.")
-        self.precision, self.recomputed = precision, recomputed
-        self.model = model = open_unchecked(model).seen_from(side)
+        if precision == "tf32" and not is_asked_here():
+            raise ExplainerError(
+                "precision='tf32' is for explainers.explain, which allows it in each of its passes; make a Session, and read its maps, "
+                "inside `with explainers.models.tf32.asking_for_tf32(True):`."
+            )
+        self.precision, self.model = precision, open_unchecked(model).seen_from(side)
+        model = self.model
+        self.recomputed = recomputed = recomputes_here(model) if recomputed is None else recomputed
         self.targets = as_targets(target, None if model.kind == "clip" else model.labels)
         self._pixels, self._seed, self._check = pixels, check_seed(seed), checker(cancelled)
         self.prepared = inputs if isinstance(inputs, Prepared) else model.prepare(inputs)
@@ -123,7 +132,7 @@ class Session:
         self.chosen = [resolve(target, Classes.of(model, self.labels), self.answers) for target in self.targets]
         refuse_repeated(self.targets, self.chosen)
         rows = self.prepared_prompts if model.side == "text" and self.prepared_prompts is not None else self.prepared
-        self.samples = [_strip_padding(row, mask.tolist()) for row, mask in zip(rows.inputs, self.recording.mask, strict=True)]
+        self.samples = [_strip_padding(row, mask.tolist()) for row, mask in zip(rows.inputs, self.recording.cpu_mask, strict=True)]
 
     @cached_property
     def double(self) -> Recording:
@@ -190,10 +199,10 @@ class Session:
     @cached_property
     def _content(self) -> Tensor:
         """The tokens that stand for patches or words, bool (B, S)."""
-        content = torch.zeros_like(self.recording.mask)
-        for row, mask, sample in zip(content, self.recording.mask, self.samples, strict=True):
-            row[mask] = content_of(sample, self.recording.layout, int(mask.sum())).to(row.device)
-        return content
+        content = torch.zeros_like(self.recording.cpu_mask)
+        for row, mask, sample in zip(content, self.recording.cpu_mask, self.samples, strict=True):
+            row[mask] = content_of(sample, self.recording.layout, int(mask.sum()))
+        return content.to(self.recording.mask.device)
 
     def _rows(self, most: int, least: int, propagated: bool, apart: int) -> int:
         return rows_at_once(self.model, self.tensors, most, least, propagated=propagated, recomputed=self.recomputed, apart=apart)
@@ -216,10 +225,11 @@ class Session:
         return answer
 
 
-def rerunner(model: Model, tensors: dict[str, Tensor], check: Check, *, recomputed: bool = False) -> Rerun:
+def rerunner(model: Model, tensors: dict[str, Tensor], check: Check, *, recomputed: bool | None = None) -> Rerun:
     """Return a function that records ``model`` on ``tensors`` again, with the arguments of :meth:`Trace.rerun`; ``check`` is called before
-    each recording, and ``recomputed`` is as in :class:`Recording`.
+    each recording, and ``recomputed`` is as in :class:`Session`.
     """
+    recomputes = recomputes_here(model) if recomputed is None else recomputed
 
     def rerun(
         repeats: int = 1, *, change: Callable[[str, Tensor], Tensor] | None = None, kind: type[Recording] = Recording, **options: Any
@@ -229,8 +239,8 @@ def rerunner(model: Model, tensors: dict[str, Tensor], check: Check, *, recomput
         if change is not None:
             repeated = {k: change(k, v) for k, v in repeated.items()}
         if kind is Recording:
-            check_memory(model, repeated, recomputed=recomputed)
-            options |= {"recomputed": recomputed}
+            check_memory(model, repeated, recomputed=recomputes)
+            options |= {"recomputed": recomputes}
         return kind(model, repeated, **options)
 
     return rerun

@@ -133,6 +133,11 @@ class Trace:
         return self.recording.mask
 
     @property
+    def cpu_mask(self) -> Tensor:
+        """The mask (B, S) on the CPU."""
+        return self.recording.cpu_mask
+
+    @property
     def content(self) -> Tensor:
         """The tokens that stand for patches or words, bool (B, S); if the text is unknown, all tokens but padding and prefix."""
         if self._content is not None:
@@ -196,7 +201,7 @@ class Trace:
                 f"This model cuts numbers that depend on the input from the gradient ({', '.join(sorted(detached))}). No map made from "
                 "gradients shows what they do."
             )
-        if signals.missing is not None and bool(signals.missing.any()):
+        if signals.missing is not None and signals.lacks_some:
             self._say_missing(signals, signals.missing)
         return signals
 

@@ -48,6 +48,7 @@ def open(  # noqa: A001  (the word for it; in this package files are opened by p
     device: str | torch.device | None = None,
     check: CheckLevel = "quick",
     progress: DownloadProgress | None = None,
+    dtype: torch.dtype | None = None,
 ) -> Model:
     """Open a model, ready to explain, with a report in its ``report``.
 
@@ -61,19 +62,28 @@ def open(  # noqa: A001  (the word for it; in this package files are opened by p
     base      for an adapter: its base model, if the one that it names cannot be found: a folder, a name of the hub, a module
     weights   for a file with several sets of weights: the key of the one to read
     check     ``quick``: logits, probabilities, gradient and account on a sample; ``all``: conservation and each method too; ``none``
+    dtype     for names and files: the type in which weights are loaded, that of :func:`explainers.load`; None: float32
     others    those of :func:`explainers.wrap`; preprocess and tokenizer may also be the name of a folder or of the hub
 
-    Files are only read for weights: nothing in them is executed. Weights of half precision and quantised ones are explained in float32; for
-    a module this is done in a copy. A module is opened once: the resulting model is kept with it until one of its weights changes. A failed
-    check is mentioned in the notes of every explanation. Raises ExplainerError, whose ``report()`` can be sent to others, if it cannot be
-    opened.
+    Files are only read for weights: nothing in them is executed. Stored weights of half precision are explained in float32 unless ``dtype``
+    says otherwise, quantised ones in float32; for a module this is done in a copy. A module is opened once: the resulting model is kept
+    with it until one of its weights changes. A failed check is mentioned in the notes of every explanation. Raises ExplainerError, whose
+    ``report()`` can be sent to others, if it cannot be opened.
     """
     if check not in CHECK_LEVELS:
         raise ExplainerError(f"check={check!r}: choose one of {', '.join(CHECK_LEVELS)}")
     wrapping = {"name": name, "kind": kind, "blocks": blocks, "entry": entry, "prefix": prefix, "preprocess": preprocess}
     wrapping |= {"tokenizer": tokenizer, "reader": reader, "output": output, "head": head}
     opened = open_model(
-        anything, architecture=architecture, labels=labels, base=base, weights=weights, device=device, progress=progress, **wrapping
+        anything,
+        architecture=architecture,
+        labels=labels,
+        base=base,
+        weights=weights,
+        device=device,
+        progress=progress,
+        dtype=dtype,
+        **wrapping,
     )
     if check != "none":
         opened = replace(opened, model=check_model(opened.model, opened.twin, every=check == "all"))

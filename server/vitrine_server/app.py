@@ -123,9 +123,9 @@ def create_app(
         try:
             embedded = [entry for entry in registry.all() if entry.embedded]
             for entry in sorted(embedded, key=lambda entry: not entry.photos):  # that of the first page first
-                registry.ask(entry.name, worker.load, trusted=True)
+                registry.ask(entry.name, worker.load, trusted=True, is_early=True)
             for name in settings.models:
-                registry.ask(name, worker.load, trusted=True, open_options=open_options_of(name, settings))
+                registry.ask(name, worker.load, trusted=True, is_early=True, open_options=open_options_of(name, settings))
             if isinstance(worker, Worker):  # processes of a cluster look after each other
                 await run_in_threadpool(resume_unfinished, store, registry, worker)
             await run_in_threadpool(sent_data.sweep)
@@ -177,7 +177,7 @@ def host_maker(settings: Settings, source: ModelSource, make_model_host: Callabl
     ``source``.
     """
     if make_model_host is None:
-        return lambda _: HostThread(ModelHost(source.load, settings))
+        return lambda _: HostThread(ModelHost(source.load, settings, bytes_of=source.bytes_of))
     process = partial(make_model_host, settings)
     return lambda on_end: HostProcess(process, (settings.log_level, settings.log_format), on_end)
 
@@ -204,4 +204,5 @@ def _registry(settings: Settings, source: ModelSource) -> ModelRegistry:
 
 def own_model_host(settings: Settings) -> ModelHost:
     """Make the host of the models of ``explainers``, which runs in a process of its own."""
-    return ModelHost(ModelSource().load, settings)
+    source = ModelSource()
+    return ModelHost(source.load, settings, bytes_of=source.bytes_of)

@@ -111,6 +111,14 @@ class Settings(BaseModel):
         0,
         1,
     )
+    pinned_models: Names = _setting(
+        (), "Models that never make room for others, once they are loaded, separated by commas: their names, as VITRINE_MODELS has them."
+    )
+    model_dtype: Literal["float32", "bfloat16", "float16"] = _setting(
+        "float32",
+        "Type in which the weights of models are loaded, but for the embedded ones, which stay in float32: `bfloat16` or `float16` takes "
+        "half the memory, and maps have two or three digits.",
+    )
     keep: int = _setting(1000, "Explanations kept in the store; the oldest are deleted.", 1)
     runs: Names = _setting(
         (), "Folders of runs of `vitrine evaluate` that the leaderboard shows next to Vitrine's own, separated by commas."

@@ -264,7 +264,7 @@ export class Facts {
     );
     rowOf(this.seeds).hidden = true; // of maps drawn at random alone
     this.precision = line("precision", "");
-    rowOf(this.precision).hidden = true; // of maps of relevance alone
+    rowOf(this.precision).hidden = true; // of explanations of earlier versions only maps of relevance say it
     this.time = line("time", "Computing time of this map");
     this.node = el("dl", { class: "facts" }, this.rows);
   }

@@ -33,8 +33,21 @@ def test_a_dry_run_fills_every_row(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert summary["maps against the CPU's, float32"].endswith(": equal")
     assert float(summary["panels a second, ViT-B/16, batch 1"]) > 0
     assert summary["panels a second, ViT-B/16, batch 64"] == "not measured"
-    assert summary["seconds to the first map by HTTP, photos-vit"] == "not measured"
+    assert summary["seconds to the first map by HTTP, scenes-vit"] == "not measured"
     assert "**speed: ViT-B/16, batch 1**" in (tmp_path / "gpu.md").read_text("utf-8")
+
+
+@pytest.mark.slow
+def test_the_first_map_by_http_is_timed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu, "RUNS", 1)
+    monkeypatch.setattr(sys, "argv", ["gpu", "--device", "cpu", "--tiny", "--parts", "server", "--out", str(tmp_path)])
+    gpu.main()
+    document = json.loads((tmp_path / "gpu.json").read_text("utf-8"))
+    assert document["missing"] == {}
+    assert document["server"]["scenes-vit"]["first map"]["seconds"] > 0
+    clients = document["server"]["scenes-vit, clients"]
+    assert [set(row["answers"]) for row in clients.values()] == [{"200"}, {"200"}]
+    assert f"HTTP, scenes-vit | {document['server']['scenes-vit']['first map']['seconds']} |" in (tmp_path / "gpu.md").read_text("utf-8")
 
 
 def test_how_far_maps_differ() -> None:

@@ -30,6 +30,7 @@ from explainers.methods.requirements import missing_requirements, reason_against
 from explainers.models.inputs.types import Crop, PicturePrompt, TextPair
 from explainers.models.model import Model
 from explainers.pipeline.explain import explain
+from explainers.pipeline.memory_steps import run_in_steps
 from explainers.records.session import Cancelled, Session
 from explainers.self_check.opening import model_of
 
@@ -95,6 +96,18 @@ def depth(
     """
     model, counter = model_of(model), _Progress(progress, cancelled)
     items, labels, notes = _chosen(model, inputs, labels, prompts, limit)
+    return run_in_steps(lambda: model, lambda: _measure(model, items, labels, prompts, notes, counter))
+
+
+def _measure(
+    model: Model,
+    items: Sequence[Any],
+    labels: Sequence[str | int] | None,
+    prompts: Sequence[str] | None,
+    notes: Sequence[str],
+    counter: _Progress,
+) -> Depth:
+    """Measure the depth of a model on ``items``."""
     asker = Asker(prepare_batches(model, items, prompts, counter.check), counter.step)
     mapped = [items[i] for i in np.linspace(0, len(items) - 1, min(MAX_MAPPED_INPUTS, len(items))).astype(int)]
     lacks = missing_requirements(model)

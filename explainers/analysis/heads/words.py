@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -17,6 +18,7 @@ from explainers.methods.requirements import missing_requirements
 from explainers.models.companion_files.head_words import HeadText, HeadWords, WordsOfHead
 from explainers.models.encoders import encoder
 from explainers.models.model import Model
+from explainers.models.passes import Passes
 from explainers.self_check.opening import model_of
 
 TEXTS_PER_HEAD = 8
@@ -66,7 +68,9 @@ def head_words(
         raise ExplainerError(
             f"{len(heads)} pictures do not say what a head looks for: send {LEAST_PICTURES} or more, better a few hundred."
         )
-    bank = torch.cat([text_embeddings(model, model.prompt_inputs(batch).tensors) for batch in _batches(texts, _TEXTS_AT_ONCE)])
+    prompt_inputs, passes = model.prompt_inputs, Passes(_TEXTS_AT_ONCE)
+    embed = lambda first, number: text_embeddings(model, prompt_inputs(texts[first : first + number]).tensors)  # noqa: E731
+    bank = torch.cat(list(passes.run(len(texts), embed)))
     spreads = (heads - heads.mean(0)).square().sum(-1).mean(0).sqrt()
     blocks = []
     for block in range(heads.shape[1]):
@@ -90,8 +94,13 @@ def _heads_of(model: Model, pictures: Iterable[Any], progress: Callable[[int], N
     picture, (pictures, blocks, heads, P) in float64. ``progress`` is called with the number of pictures done.
     """
     images, rows, seen = encoder(model, "image"), list[Tensor](), 0
+    passes = Passes(_PICTURES_AT_ONCE)
+
+    def parts(batch: Sequence[Any], first: int, number: int) -> Tensor:
+        return EmbeddingParts(Recording(images, model.tensors(batch[first : first + number]))).of_heads().double().cpu()
+
     for batch in _batches(pictures, _PICTURES_AT_ONCE):
-        rows.append(EmbeddingParts(Recording(images, model.tensors(batch))).of_heads().double().cpu())
+        rows += passes.run(len(batch), partial(parts, batch))
         seen += len(batch)
         if progress is not None:
             progress(seen)

@@ -37,7 +37,9 @@ from explainers.models.encoders import encoder
 from explainers.models.eval_mode import answering
 from explainers.models.grids import halve_grid
 from explainers.models.model import Model
+from explainers.models.passes import answers_of_rows
 from explainers.models.removal.patches import paint_patches
+from explainers.pipeline.memory_steps import in_memory_steps
 from explainers.records.session import Check, check_seed, checker
 from explainers.self_check.opening import model_of
 
@@ -163,21 +165,23 @@ class Game:
         return (self.texts(words)[of_words] * self.images(parts)[of_parts]).sum(1)
 
     def _embed(self, model: Model, keep: Tensor, tensors: Callable[[Tensor], dict[str, Tensor]]) -> Tensor:
-        embeddings = []
-        for part in keep.split(AT_ONCE):
+        def ask(part: Tensor) -> Tensor:
             self._check()
             if self._progress is not None:
                 self._progress(self.encoded, max(self.encoded + len(part), self.to_encode))
-            self.encoded += len(part)
             with answering(model.module):
-                embeddings.append(F.normalize(model.forward(tensors(part)).double().cpu(), dim=-1))
-        return torch.cat(embeddings)
+                embeddings = F.normalize(model.forward(tensors(part)).double().cpu(), dim=-1)
+            self.encoded += len(part)
+            return embeddings
+
+        return answers_of_rows(keep, model.device, AT_ONCE, ask)
 
 
 def _repeat(side: Encoded, times: int) -> dict[str, Tensor]:
     return {name: tensor.expand(times, *tensor.shape[1:]) for name, tensor in side.tensors.items()}
 
 
+@in_memory_steps
 def faithful_interaction(
     model: Any,
     image: Any,

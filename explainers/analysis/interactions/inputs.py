@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from explainers.autograd.memory import check_memory
+from explainers.autograd.recomputation import recomputes_here
 from explainers.autograd.recording import Recording
 from explainers.errors import ExplainerError
 from explainers.models.eval_mode import with_gradients
@@ -60,8 +61,9 @@ def encode(model: Model, prepared: Prepared, baseline: Baseline = "zero", block:
         raise ExplainerError(f"These are {len(prepared)} inputs: send one, which is compared with one other.")
     model = _from_block(model, block)
     with with_gradients(), name_expected_size(model, prepared.tensors):
-        check_memory(model, prepared.tensors)
-        recording = Recording(model, prepared.tensors)
+        recomputed = recomputes_here(model)
+        check_memory(model, prepared.tensors, recomputed=recomputed)
+        recording = Recording(model, prepared.tensors, recomputed=recomputed)
     (record,) = prepared.inputs
     mask = recording.mask[0]
     if isinstance(record, TextInput):

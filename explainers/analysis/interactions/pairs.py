@@ -44,6 +44,8 @@ from explainers.json_records import describe
 from explainers.models.encoders import encoder
 from explainers.models.eval_mode import with_gradients
 from explainers.models.inputs.images import is_picture_name
+from explainers.models.passes import rows_at_most
+from explainers.pipeline.memory_steps import in_memory_steps
 from explainers.records.session import Check, checker, rerunner
 from explainers.self_check.opening import model_of
 
@@ -84,6 +86,7 @@ class Interaction(PairedInputs):
         )
 
 
+@in_memory_steps
 def interaction(
     model: Any,
     image: Any,
@@ -123,6 +126,7 @@ def interaction(
     return _interaction(encode(words, prepared_prompt, baseline, block), encode(picture, prepared, baseline, block), settings)
 
 
+@in_memory_steps
 def input_interaction(
     model: Any,
     first: Any,
@@ -291,7 +295,7 @@ def _sums(side: Encoded) -> Tensor:
 
 def _parts(count: int, side: Encoded) -> list[Tensor]:
     """Split the indices 0 to ``count`` into as few parts of equal length as fit at once; the last may be shorter."""
-    most = COPIES_AT_ONCE["text" if side.model.reads_text else "image"]
+    most = rows_at_most(COPIES_AT_ONCE["text" if side.model.reads_text else "image"])
     return list(torch.arange(count).split(-(-count // -(-count // most))))
 
 

@@ -17,7 +17,8 @@ DownloadProgress = Callable[[str, float | None], None]
 
 #: Seconds for the hub's first answer. Its client alone would wait and try again for about a minute.
 PATIENCE_SECONDS = 4.0
-_WEIGHTS = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json")
+#: The files that hold the weights of a saved model, or name those that do: the first of them that is there counts.
+WEIGHTS = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json")
 _OFFLINE = "{} is not in the local cache and offline mode is on (HF_HUB_OFFLINE): unset it, or choose a model that is there"
 _BROKE_OFF = "the download of {} broke off: {}; try again, what is there is kept"
 _SIDE_FILES = (".json", ".txt", ".model", ".jinja", "README.md")
@@ -50,17 +51,23 @@ def find_cached(repository: str) -> Path | None:
     return folder if not missing_weights(folder) else None
 
 
+def find_cached_file(repository: str, names: Sequence[str]) -> Path | None:
+    """Return the path of the first of ``names`` that the local cache has of ``repository``; None if it has none of them."""
+    from huggingface_hub import try_to_load_from_cache
+
+    paths = (try_to_load_from_cache(repository, name) for name in names)
+    return next((Path(path) for path in paths if isinstance(path, str)), None)
+
+
 def fetch_one(repository: str, names: Sequence[str], progress: DownloadProgress | None = None) -> Path:
     """Return the path of one file of ``repository``, the first of ``names`` that it has, from the local cache or downloaded. Raises as
     :func:`fetch` does.
     """
-    from huggingface_hub import constants, hf_hub_download, try_to_load_from_cache
+    from huggingface_hub import constants, hf_hub_download
     from huggingface_hub.errors import HfHubHTTPError
 
-    for name in names:
-        path = try_to_load_from_cache(repository, name)
-        if isinstance(path, str):
-            return Path(path)
+    if (cached := find_cached_file(repository, names)) is not None:
+        return cached
     if constants.is_offline_mode():
         raise ExplainerError(_OFFLINE.format(repository))
     tell = progress or (lambda text, fraction: None)
@@ -91,7 +98,7 @@ def fetch_config(repository: str, progress: DownloadProgress | None = None) -> P
     tell = progress or (lambda text, fraction: None)
     tell(f"asking the hub for {repository}", None)
     sizes = _listing(repository)
-    side = [name for name in sizes if "/" not in name and name.endswith(_SIDE_FILES) and name not in _WEIGHTS]
+    side = [name for name in sizes if "/" not in name and name.endswith(_SIDE_FILES) and name not in WEIGHTS]
     if "config.json" not in side:
         raise ExplainerError(f"{repository} holds no config.json; send another model")
     bar = _bar(tell, repository, sum(sizes[name] for name in side))
@@ -104,7 +111,7 @@ def fetch_config(repository: str, progress: DownloadProgress | None = None) -> P
 
 def missing_weights(folder: Path) -> list[str]:
     """Return names of the weight files that ``folder`` lacks, the shards that an index names included."""
-    present = next((folder / name for name in _WEIGHTS if (folder / name).is_file()), None)
+    present = next((folder / name for name in WEIGHTS if (folder / name).is_file()), None)
     if present is None:
         return ["model.safetensors"]
     if present.suffix != ".json":
@@ -126,7 +133,7 @@ def _download(repository: str, progress: DownloadProgress | None) -> Path:
     tell(f"asking the hub for {repository}", None)
     sizes = _listing(repository)
     wanted = _files_to_download(sizes)
-    if not any(name in wanted for name in _WEIGHTS):
+    if not any(name in wanted for name in WEIGHTS):
         raise ExplainerError(f"{repository} holds no weights that can be read here (safetensors or PyTorch); send another model")
     bar = _bar(tell, repository, sum(sizes[name] for name in wanted))
     path = ""
@@ -143,8 +150,8 @@ def _download(repository: str, progress: DownloadProgress | None) -> Path:
 def _files_to_download(sizes: dict[str, int]) -> list[str]:
     """Return the names of the files to download: the small files of the top folder, then the weights in the best available format."""
     top = [name for name in sizes if "/" not in name]
-    index_or_weights = next((name for name in _WEIGHTS if name in top), None)
-    side = [name for name in top if name.endswith(_SIDE_FILES) and name not in _WEIGHTS]
+    index_or_weights = next((name for name in WEIGHTS if name in top), None)
+    side = [name for name in top if name.endswith(_SIDE_FILES) and name not in WEIGHTS]
     if index_or_weights is None or "config.json" not in top:
         return side
     stem, ending = index_or_weights.removesuffix(".index.json").rsplit(".", 1)

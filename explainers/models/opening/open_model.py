@@ -16,7 +16,7 @@ from explainers.json_files import read_json_object
 from explainers.models.eval_mode import with_gradients
 from explainers.models.libraries.hub import DownloadProgress
 from explainers.models.libraries.recognition import unwrap
-from explainers.models.loading import device_named, has_saved, load, load_saved
+from explainers.models.loading import checked_dtype, device_named, has_saved, load, load_saved
 from explainers.models.model import Model
 from explainers.models.opening import adapters
 from explainers.models.opening.architectures import SPELLINGS, build, shapes_of
@@ -60,7 +60,12 @@ class OpenOptions:
     weights: str | None = None
     device: torch.device | None = None
     progress: DownloadProgress | None = None
+    dtype: torch.dtype | None = None
     wrapping: Mapping[str, Any] = field(default_factory=dict)
+
+    def convert(self, module: nn.Module) -> nn.Module:
+        """Return a module, whose weights were read in float32, with its weights in ``dtype``."""
+        return module if self.dtype in (None, torch.float32) else module.to(self.dtype)
 
     def wrap_arguments(self, **of_model: Any) -> dict[str, Any]:
         """Return the arguments of ``wrap`` and ``load``: those from the model's files, overridden by the caller's."""
@@ -78,11 +83,15 @@ def open_model(
     weights: str | None = None,
     device: str | torch.device | None = None,
     progress: DownloadProgress | None = None,
+    dtype: torch.dtype | None = None,
     **wrapping: Any,
 ) -> Opened:
     """Open ``anything`` as a model with its report, without the checks: see :func:`explainers.open`."""
     is_module = isinstance(anything, nn.Module)
+    if dtype is not None and is_module:
+        raise ExplainerError(f"dtype={dtype} is for names and files: a module is explained in its own, so convert it by module.to({dtype})")
     options = OpenOptions(
+        dtype=None if dtype is None else checked_dtype(dtype),
         architecture=architecture,
         labels=None if labels is None else class_names(labels),
         base=base,
@@ -202,7 +211,7 @@ def _of_name(name: str | Path, options: OpenOptions) -> OpeningResult:
 
 
 def _load_named(name: str | Path, options: OpenOptions) -> Model:
-    how = options.wrap_arguments()
+    how = options.wrap_arguments(dtype=options.dtype)
     title = how.pop("name", None)
     model = load(name, progress=options.progress, **how)
     return model if title is None else replace(model, name=title)
@@ -225,7 +234,7 @@ def _of_folder(folder: Path, options: OpenOptions) -> OpeningResult:
     for file in sorted(folder.glob("pytorch_model*.bin")):
         read_weights(file)  # refuses what is more than weights, whatever the library does with it
     stored = config.get("dtype") or config.get("torch_dtype")
-    notes = (f"The weights are {stored}; they are explained in float32.",) if stored in ("float16", "bfloat16") else ()
+    notes = (_note_on_type(stored, options),) if stored in ("float16", "bfloat16") else ()
     library = "timm" if "architecture" in config else "transformers"
     return OpeningResult(_load_named(folder, options), f"a folder of {library}", notes=notes)
 
@@ -238,7 +247,9 @@ def _of_openclip_folder(folder: Path, options: OpenOptions) -> OpeningResult:
         module, tokenizer = open_clip.create_model(name), open_clip.get_tokenizer(name)
     except Exception as problem:  # each format of weights has errors of its own
         raise ExplainerError(f"open_clip cannot load {folder.name}: {problem}") from problem
-    return OpeningResult(wrap(module.eval(), **options.wrap_arguments(tokenizer=tokenizer, name=folder.name)), "a folder of OpenCLIP")
+    return OpeningResult(
+        wrap(options.convert(module.eval()), **options.wrap_arguments(tokenizer=tokenizer, name=folder.name)), "a folder of OpenCLIP"
+    )
 
 
 def _of_adapter(folder: Path, options: OpenOptions) -> OpeningResult:
@@ -246,7 +257,7 @@ def _of_adapter(folder: Path, options: OpenOptions) -> OpeningResult:
     how: dict[str, Any] = {}
     for argument, auto_class in (("tokenizer", "AutoTokenizer"), ("preprocess", "AutoImageProcessor")):
         how[argument] = next((load_saved(place, auto_class) for place in (folder, base) if place and has_saved(place, auto_class)), None)
-    result = wrap(module, **options.wrap_arguments(name=folder.resolve().name, **how))
+    result = wrap(options.convert(module), **options.wrap_arguments(name=folder.resolve().name, **how))
     return OpeningResult(result, f"an adapter, merged into {title}", notes=("The adapter is merged into the weights of its base model.",))
 
 
@@ -306,7 +317,7 @@ def _of_read_weights(weights: Weights, where: str, name: str, options: OpenOptio
         how["labels"] = _names_in_file(weights.labels)
     notes = []
     if weights.stored in ("float16", "bfloat16"):
-        notes.append(f"The weights are {weights.stored}; they are explained in float32.")
+        notes.append(_note_on_type(weights.stored, options))
     if built.left_out:
         notes.append(
             f"{len(built.left_out)} tensors of the file have no place in the model and were left out, such as {built.left_out[0]}."
@@ -314,8 +325,13 @@ def _of_read_weights(weights: Weights, where: str, name: str, options: OpenOptio
     title = architecture if isinstance(architecture, str) else type(architecture).__name__ if isinstance(architecture, nn.Module) else ""
     inside = f", in {title}" if title and not Path(title).expanduser().exists() else ""
     under = f"the weights under {weights.key!r} of {where}" if weights.key else f"the weights of {where}"
-    model = _wrap_with_labels(built.module, options.wrap_arguments(name=name, **how), how)
+    model = _wrap_with_labels(options.convert(built.module), options.wrap_arguments(name=name, **how), how)
     return OpeningResult(model, under + inside, tuple(guesses), tuple(notes))
+
+
+def _note_on_type(stored: str, options: OpenOptions) -> str:
+    """Return the note on weights that are ``stored`` in half precision."""
+    return f"The weights are {stored}; they are explained in {str(options.dtype or torch.float32).removeprefix('torch.')}."
 
 
 def _wrap_with_labels(module: nn.Module, how: dict[str, Any], result: Mapping[str, Any]) -> Model:

@@ -90,6 +90,7 @@ def metrics(services: Use) -> PlainTextResponse:
         "models_loaded": ("Models in memory.", float(loaded)),
         "model_device_bytes": ("Weights on the devices that compute.", on_device),
         "model_host_bytes": ("Weights of models that were moved to the machine's memory to make room.", on_host),
+        "model_room_bytes": ("Bytes that weights may take on the devices that compute.", float(services.registry.room)),
         "worker_up": ("Whether work moves.", float(services.worker.healthy)),
         "worker_memory_bytes": ("Memory of the processes of models.", float(services.worker.memory)),
         "server_memory_bytes": ("Memory of this process.", float(psutil.Process().memory_info().rss)),

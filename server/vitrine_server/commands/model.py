@@ -27,15 +27,26 @@ def add_model(parser: argparse.ArgumentParser, about: str, default: str | None =
 
 
 def add_open_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of :data:`OPEN_OPTIONS`, which determine how a model is opened."""
+    """Add the options of :data:`OPEN_OPTIONS` and ``--dtype``, which determine how a model is opened."""
     options = parser.add_argument_group("a model of your own")
     for name, (metavar, text) in OPEN_OPTIONS.items():
         options.add_argument(f"--{name}", metavar=metavar, help=text)
+    options.add_argument(
+        "--dtype",
+        choices=("float32", "bfloat16", "float16"),
+        help="type in which its weights are loaded: bfloat16 or float16 takes half the memory, and maps have two or three digits (default "
+        "float32)",
+    )
 
 
 def open_options_of(args: argparse.Namespace) -> dict[str, Any]:
-    """Return the options of :data:`OPEN_OPTIONS` that were given, as arguments of ``explainers.open``."""
-    return {name: value for name in OPEN_OPTIONS if (value := getattr(args, name, None)) is not None}
+    """Return the options of :data:`OPEN_OPTIONS` that were given, and the type of the weights, as arguments of ``explainers.open``."""
+    given = {name: value for name in OPEN_OPTIONS if (value := getattr(args, name, None)) is not None}
+    if (dtype := getattr(args, "dtype", None)) is not None:
+        from explainers.models.loading import DTYPES_BY_NAME
+
+        given["dtype"] = DTYPES_BY_NAME[dtype]
+    return given
 
 
 def open_model(args: argparse.Namespace, name: str | list[str], device: str | None = None, check: str | None = None, **how: Any) -> Model:

@@ -11,6 +11,7 @@ MEDIA_TYPE = CONTENT_TYPE_PLAIN_0_0_4
 #: Counters for alarms. They exist from 0 on, since otherwise their first count would be no increase; others appear with their first count.
 _WATCHED_REFUSALS = ("queue-full", "disk-full")
 _WATCHED_ENDS = ("worker-ended", "worker-hung")
+_PLACES = ("device", "host", "disk")
 disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series for each, with the time of its first count
 
 
@@ -26,7 +27,9 @@ class Metrics:
         self._refusals = Counter("vitrine_refusals", "Refused requests.", ("reason",), registry=self._registry)
         self._reused = Counter("vitrine_answers_reused", "Questions that a finished explanation answered.", registry=self._registry)
         self._ended = Counter("vitrine_worker_restarts", "Processes of models that ended.", ("reason",), registry=self._registry)
-        for counter, reasons in ((self._refusals, _WATCHED_REFUSALS), (self._ended, _WATCHED_ENDS)):
+        self._moves = Counter("vitrine_model_moves", "Models that moved to a place.", ("to",), registry=self._registry)
+        watched = ((self._refusals, _WATCHED_REFUSALS), (self._ended, _WATCHED_ENDS), (self._moves, _PLACES))
+        for counter, reasons in watched:
             for reason in reasons:
                 counter.labels(reason)
 
@@ -57,6 +60,10 @@ class Metrics:
     def worker_ended(self, reason: str) -> None:
         """Count one process of models that ended, for this reason; the next one takes its place."""
         self._ended.labels(reason).inc()
+
+    def model_moved(self, place: str) -> None:
+        """Count one model that moved to a ``place``: the device that computes, host memory, or disk, which is that it was dropped."""
+        self._moves.labels(place).inc()
 
     def text(self, gauges: Mapping[str, tuple[str, float]]) -> str:
         """Return all counters in Prometheus's text format, with ``gauges``: name -> (help, current value)."""

@@ -42,6 +42,8 @@ def load_problem(name: str, error: Exception, place: Path | None = None) -> Prob
     send = "Choose another model, or try again."
     if isinstance(error, Problem):
         return error
+    if isinstance(error, MemoryShortageError):
+        return out_of_memory(str(error), "Choose a smaller model, or try again later.")
     if ran_out_of_memory(error):
         return out_of_memory(f"{name} needs more memory than there is.", "Choose a smaller model, or try again later.")
     if isinstance(error, ExplainerError):

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from explainers.models import memory
-from explainers.models.memory import _Counting, bytes_of_pass, free_memory
+from explainers.models.memory import _Counting, bytes_of_pass, free_memory, total_memory
 from explainers.models.wrapping import wrap
 from tests.families import FAMILIES
 
@@ -43,20 +43,20 @@ def test_more_inputs_cost_a_pass_more() -> None:
 
 
 def test_what_is_free_is_what_the_system_and_the_container_leave(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("psutil.virtual_memory", lambda: SimpleNamespace(available=8000))
+    monkeypatch.setattr("psutil.virtual_memory", lambda: SimpleNamespace(total=50000, available=8000))
     monkeypatch.setattr(memory, "_GROUP", tmp_path)
-    assert free_memory(CPU) == 8000
+    assert (free_memory(CPU), total_memory(CPU)) == (8000, 50000)
     (tmp_path / "memory.current").write_text("5000\n")
     (tmp_path / "memory.stat").write_text("anon 4000\ninactive_file 0\n")
     (tmp_path / "memory.max").write_text("max\n")
-    assert free_memory(CPU) == 8000
+    assert (free_memory(CPU), total_memory(CPU)) == (8000, 50000)
     (tmp_path / "memory.max").write_text("9000\n")
-    assert free_memory(CPU) == 4000
+    assert (free_memory(CPU), total_memory(CPU)) == (4000, 9000)
     (tmp_path / "memory.stat").write_text("anon 4000\ninactive_anon 7\ninactive_file 600\n")  # files that were read, given back when needed
     assert free_memory(CPU) == 4600
     (tmp_path / "memory.max").write_text("99000\n")
-    assert free_memory(CPU) == 8000
-    assert free_memory(torch.device("meta")) is None
+    assert (free_memory(CPU), total_memory(CPU)) == (8000, 50000)
+    assert free_memory(torch.device("meta")) is total_memory(torch.device("meta")) is None
 
 
 def test_what_is_free_is_a_part_of_the_machine() -> None:

@@ -13,6 +13,7 @@ import explainers
 from explainers import ExplainerError
 from explainers.models import tf32
 from explainers.models.tf32 import asking_for_tf32, is_tf32_asked, products_in_float32
+from explainers.records.session import Session
 from tests.explainers.support.wrapped import inputs, wrapped
 
 
@@ -100,6 +101,25 @@ def test_only_a_gpu_rounds() -> None:
         assert is_tf32_asked(torch.device("cuda"))
         assert not is_tf32_asked(torch.device("cpu"))
     assert not is_tf32_asked(torch.device("cuda"))
+
+
+def test_a_session_alone_refuses_what_it_would_not_do() -> None:
+    model, given = wrapped("vit", torch.float32), inputs("vit", 1, torch.float32)
+    with pytest.raises(ExplainerError, match="asking_for_tf32"):
+        Session(model, given, 1, precision="tf32")
+    with asking_for_tf32(True):
+        assert Session(model, given, 1, precision="tf32").precision == "tf32"
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_every_map_says_its_precision(dtype: torch.dtype) -> None:
+    name = str(dtype).removeprefix("torch.")
+    found = explainers.explain(wrapped("vit", dtype), inputs("vit", 1, dtype), 1, ["rollout", "input_x_gradient", "lrp"])
+    dtypes = [each.precision.dtype for each in found.maps if each.precision is not None]
+    assert dtypes[:2] == [name] * 2
+    assert dtypes[2] in (name, "float64")
+    assert found.maps[0].precision is not None
+    assert ("TF32 was off" in found.maps[0].precision.why) == (dtype == torch.float32)
 
 
 def test_a_map_says_that_it_was_rounded(monkeypatch: pytest.MonkeyPatch) -> None:

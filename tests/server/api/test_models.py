@@ -138,6 +138,8 @@ def test_what_is_resident_is_shown(sites: Sites) -> None:
         taken = sum(bytes_of_weights(MAKES.get(name, image_model)().module) for name in EMBEDDED)
         assert f"vitrine_model_device_bytes {float(taken)}" in metrics
         assert "vitrine_model_host_bytes 0.0" in metrics
+        (room,) = re.findall(r"^vitrine_model_room_bytes (\S+)$", metrics, re.MULTILINE)
+        assert taken < float(room) < 1.02 * taken
         load(site, "timm/listed")
         assert "resident" not in model(site, "scenes-vit")
 

@@ -34,7 +34,8 @@ def _loaded_once() -> Iterator[None]:
     load, embedded = explainers.load, {entry.name for entry in CATALOGUE if entry.embedded}
 
     def kept(name: str, device: str | None = None, **more: Any) -> Model:
-        return loaded(name) if name in embedded and device_named(device).type == "cpu" else load(name, device, **more)
+        is_usual = name in embedded and device_named(device).type == "cpu" and "dtype" not in more
+        return loaded(name) if is_usual else load(name, device, **more)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(explainers, "load", kept)

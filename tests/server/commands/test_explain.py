@@ -150,6 +150,12 @@ def test_the_words_of_a_prompt_are_explained_on_the_text_side(photo: Path, capsy
     assert "leave --side out" in capsys.readouterr().err
 
 
+def test_weights_are_loaded_in_half_precision(photo: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", str(photo), "--model", "scenes-vit", "--dtype", "bfloat16", "--methods", "rollout", "--json"]) == 0
+    (found,) = json.loads(capsys.readouterr().out)["maps"]
+    assert found["precision"] == {"dtype": "bfloat16", "why": "The model's weights are bfloat16.", "rounding": None}
+
+
 def test_double_precision_is_asked_for(photo: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", str(photo), "--methods", "partial_lrp", "--precision", "double", "--json"]) == 0
     (found,) = json.loads(capsys.readouterr().out)["maps"]

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
+from pathlib import Path
 from typing import Any
 
 import timm
@@ -17,6 +18,7 @@ import explainers
 from explainers.methods import METHODS, method
 from explainers.models.catalogue import CatalogueEntry
 from explainers.models.inputs.images import Preprocessing
+from explainers.models.memory import bytes_of_weights
 from explainers.records.trace import Trace
 from tests.families import FAMILIES, SQUARE
 from tests.support.vocabularies import wordpiece
@@ -149,8 +151,11 @@ class GatedModels:
         self.reach(f"fetch {name}")
         progress("Downloading", 0.5)
 
+    def bytes_of(self, place: str | Path, dtype: torch.dtype) -> int | None:
+        return bytes_of_weights(self.makes.get(str(place), image_model)().module)
+
     def source(self) -> ModelSource:
-        return ModelSource(self.catalogue, self.load, self.fetch)
+        return ModelSource(self.catalogue, self.load, self.fetch, self.bytes_of)
 
     @contextmanager
     def in_registry(self) -> Iterator[GatedModels]:

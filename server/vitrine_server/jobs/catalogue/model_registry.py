@@ -73,12 +73,14 @@ class ModelEntry:
     failure_report: str | None = None  # where it could not be opened, to send to others
     kept: bool = False  # named by whoever started the server: it may always be loaded
     is_awaited: bool = False  # somebody follows its loading
+    is_early: bool = False  # it is loaded at the start, and nobody has asked for it yet
     state: ModelState = "available"
     problem: Problem | None = None
     facts: ModelFacts | None = None
     feed: Feed = field(default_factory=Feed)
     events: int = 0
     resident: ResidentModel | None = None  # where its weights are, while it is loaded
+    bytes: int | None = None  # that its weights take in memory, once that is known
 
     @property
     def has_failed(self) -> bool:
@@ -124,6 +126,7 @@ class ModelRegistry:
         self._lock = threading.RLock()
         self._entries: dict[str, ModelEntry] = {}
         self._held_by: dict[int, frozenset[str]] = {}  # the names of the models of each host
+        self._rooms: dict[int, int] = {}  # of each host, the bytes that its models may take, where they are known
         for listed in catalogue:
             first = listed.embedded and not any(entry.kind == listed.kind for entry in self._entries.values())
             entry = ModelEntry(listed.name, listed.kind, listed.title, listed.description, listed.embedded, default=first)
@@ -157,11 +160,13 @@ class ModelRegistry:
         *,
         visitor: Visitor = ALONE,
         trusted: bool = False,
+        is_early: bool = False,
         open_options: Mapping[str, Any] | None = None,
     ) -> ModelEntry:
         """Return the entry of ``name``, after calling ``start`` to load it unless it is loaded or loading already.
 
-        A hub name that the catalogue lacks is added; with ``trusted``, any name is, to be opened with ``open_options``. Raises Problem 422
+        ``is_early``: nobody asks for it yet. A hub name that the catalogue lacks is added; with ``trusted``, any name is, to be opened with
+        ``open_options``. Raises Problem 422
         for a name that is neither known nor of the hub, 403 if it would have to be downloaded from the hub and that is not allowed, 404 for
         the model of another visitor, and 429 if too many models are loading.
         """
@@ -176,6 +181,7 @@ class ModelRegistry:
                 self._drop_failed()
                 self._entries[name] = ModelEntry(name, None, name.rpartition("/")[2], "Added by name.", embedded=False, listed=False)
             entry = self.find(name, visitor)
+            entry.is_early = entry.is_early and is_early
             if entry.state in ("loading", "loaded"):
                 return entry
             if not (trusted or entry.embedded or entry.kept or entry.place is not None):
@@ -186,7 +192,7 @@ class ModelRegistry:
             if not (entry.embedded or entry.kept) and loading >= _MOST_LOADING:
                 wait = {"Retry-After": "30"}
                 raise Problem(429, "too-many-loading", f"{loading} models are loading.", send="Wait until one is done.", headers=wait)
-            self.begin_loading(entry)
+            self.begin_loading(entry).is_early = is_early
         start(entry)
         return entry
 
@@ -222,6 +228,7 @@ class ModelRegistry:
         """Set the state of ``entry`` to loading, with an empty feed of events; return the entry."""
         with self._lock:
             entry.state, entry.problem, entry.feed, entry.events, entry.failure_report = "loading", None, Feed(), 0, None
+            entry.is_early = False
         return entry
 
     def _drop_failed(self) -> None:
@@ -259,18 +266,32 @@ class ModelRegistry:
             if entry is not None and entry.state == "loaded":
                 entry.facts, entry.state, entry.resident = None, "available", None
 
-    def note_residents(self, host: int, models: Mapping[str, ResidentModel], dropped: set[str]) -> None:
-        """Record which ``models`` a host holds now, by name, and where their weights are; ``host`` is a number that identifies it. Those
-        that it ``dropped`` are released, unless another host holds them; those that were lost with its process are not, and are loaded
-        again.
+    def put_off(self, entry: ModelEntry) -> None:
+        """Mark a model that waited to be loaded as available: it is loaded once somebody asks for it."""
+        with self._lock:
+            entry.state = "available"
+            entry.feed.close()
+
+    @property
+    def room(self) -> int:
+        """The bytes that the weights of models may take on the devices that compute, as far as that is known."""
+        with self._lock:
+            return sum(self._rooms.values())
+
+    def note_residents(self, host: int, models: Mapping[str, ResidentModel], dropped: set[str], room: int | None = None) -> None:
+        """Record which ``models`` a host holds now, by name, where their weights are, and how many bytes all may take; ``host`` is a number
+        that identifies it. Those that it ``dropped`` are released, unless another host holds them; those that were lost with its process
+        are not, and are loaded again.
         """
         with self._lock:
             self._held_by[host] = frozenset(models)
+            if room is not None:
+                self._rooms[host] = room
             for name in dropped.difference(*self._held_by.values()):
                 self.release(name)
             for name, resident in models.items():
                 if name in self._entries:
-                    self._entries[name].resident = resident
+                    self._entries[name].resident, self._entries[name].bytes = resident, resident.bytes
 
     def use(self, entry: ModelEntry) -> ModelFacts:
         """Return the facts of a loaded entry. Raises the Problem with which it failed to load, or Problem 503

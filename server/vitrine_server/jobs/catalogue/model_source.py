@@ -7,33 +7,55 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
+
 import explainers
 from explainers.models.catalogue import CATALOGUE, CatalogueEntry, embedded_names
 from explainers.models.libraries.hub import DownloadProgress
-from explainers.models.loading import fetch
+from explainers.models.loading import DTYPES_BY_NAME, fetch
+from explainers.models.opening.stored_size import bytes_when_loaded
 from explainers.models.threads import Threads
 from explainers.self_check.opening import check_model
 from vitrine_server.settings import Settings
 
 #: Is told what has been done of the opening of a model: ``opened``, ``checked``.
 TellStage = Callable[[str], None]
+#: From the name or the path of a model, and the type of its weights, to the bytes that these will take; None where that is not known.
+BytesOf = Callable[[str | Path, torch.dtype], int | None]
 
 
-def load_model(name: str | Path, device: str | None, /, on_stage: TellStage = lambda _: None, **open_options: Any) -> explainers.Model:
-    """Load a model by its name or path. Unless it ships with the library, it is checked, and its report then warns with every map about
-    checks that failed.
+def bytes_not_known(place: str | Path, dtype: torch.dtype) -> int | None:
+    """Return None: the size of no model is known before it is loaded."""
+    return None
+
+
+def load_model(
+    name: str | Path,
+    device: str | None,
+    /,
+    on_stage: TellStage = lambda _: None,
+    dtype: torch.dtype = torch.float32,
+    **open_options: Any,
+) -> explainers.Model:
+    """Load a model by its name or path, its weights in ``dtype``. Unless it ships with the library, it is checked, and its report then
+    warns with every map about checks that failed.
 
     ``device`` None: the library chooses. ``on_stage`` is called with "opened" and "checked"; ``open_options`` are arguments of
     :func:`explainers.open`.
     """
     if str(name) in embedded_names():
-        return explainers.load(str(name), device)
-    model = explainers.open(name, device=device, check="none", **open_options)
+        return explainers.load(str(name), device, dtype=dtype)
+    model = explainers.open(name, device=device, check="none", dtype=dtype, **open_options)
     on_stage("opened")
     Threads().fit(model)
     model = check_model(model)
     on_stage("checked")
     return model
+
+
+def dtype_of(name: str, settings: Settings) -> torch.dtype:
+    """Return the type in which the weights of a model are loaded."""
+    return torch.float32 if name in embedded_names() else DTYPES_BY_NAME[settings.model_dtype]
 
 
 def open_options_of(name: str, settings: Settings) -> dict[str, Any]:
@@ -51,9 +73,11 @@ class ModelSource:
 
     catalogue  the models to list, embedded ones first
     load       called with a name or path, a device (None: the library chooses) and arguments of ``explainers.open``; returns the model
+    bytes_of   returns the bytes that the weights of a model on this machine will take, without reading them
     fetch      downloads the files of a hub model into the local cache; needs no device, so it may run while the worker works
     """
 
     catalogue: Sequence[CatalogueEntry] = tuple(CATALOGUE)
     load: Callable[..., Any] = load_model
     fetch: Callable[[str, DownloadProgress], None] = fetch
+    bytes_of: BytesOf = bytes_when_loaded

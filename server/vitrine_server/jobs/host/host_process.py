@@ -53,6 +53,7 @@ class HostProcess:
         self._waits_since: float | None = None
         self._last_problem: Problem | None = None  # for which the last process ended
         self.models: dict[str, ResidentModel] = {}
+        self.room: int | None = None
 
     def look_after(self) -> None:
         """Detect a process that ended while it was idle; it has lost its models."""

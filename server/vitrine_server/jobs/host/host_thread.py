@@ -22,6 +22,7 @@ class HostThread:
         self._host = host
         self._waits_since: float | None = None
         self.models: dict[str, ResidentModel] = {}
+        self.room: int | None = None
 
     @property
     def silence(self) -> float:

@@ -39,8 +39,8 @@ class LoadRequest(HostRequest[ModelFacts]):
 
 
 @dataclass(frozen=True)
-class KeepRequest(HostRequest[None]):
-    """A request to drop all models from memory except those in ``names``."""
+class DropRequest(HostRequest[None]):
+    """A request to drop the models in ``names`` from memory; names that are not there are no error."""
 
     names: frozenset[str]
 
@@ -73,9 +73,12 @@ class Begun:
 
 @dataclass(frozen=True)
 class Residents:
-    """A message after models were loaded, moved or dropped: the models that the host holds now, by name."""
+    """A message after models were loaded, moved or dropped: the models that the host holds now, by name, and the bytes that all of them may
+    take on its device (None: not known).
+    """
 
     models: dict[str, ResidentModel]
+    room: int | None = None
 
 
 @dataclass(frozen=True)
@@ -142,6 +145,7 @@ class Host(Protocol):
 
     can_be_ended  whether a pass that hangs can be ended
     models        the models that it holds, by name, as :class:`Residents` last said; whoever follows its requests keeps them up to date
+    room          bytes that its models may take on its device, as :class:`Residents` last said; None: not known
     pid           the number of its process; None if none runs
     memory        resident memory of its process in bytes; 0 if none runs
     silence       seconds for which the server has waited for its next message; 0 while the server does not wait. Any thread may read it.
@@ -149,6 +153,7 @@ class Host(Protocol):
 
     can_be_ended: bool
     models: dict[str, ResidentModel]
+    room: int | None
 
     @property
     def pid(self) -> int | None: ...  # noqa: D102

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+import torch
 from PIL import Image
 from safetensors.torch import save
 
@@ -20,17 +21,19 @@ from explainers.models.loading import device_named
 from explainers.models.memory import release_memory
 from explainers.models.registers.moving import view_of
 from explainers.models.threads import Threads
+from explainers.pipeline.memory_steps import run_in_steps
 from explainers.pipeline.places import ask_at, runnable_specs, with_chat_template
 from explainers.records.session import Cancelled
 from vitrine_server.http.uploads import encode_image, open_clip, open_picture
 from vitrine_server.jobs.catalogue.model_facts import ModelFacts, ResidentModel, facts_of
+from vitrine_server.jobs.catalogue.model_source import BytesOf, bytes_not_known, dtype_of
 from vitrine_server.jobs.failures import load_problem, problem_of
 from vitrine_server.jobs.host.interface import (
     Begun,
     ChooseMethod,
+    DropRequest,
     ExplainRequest,
     HostRequest,
-    KeepRequest,
     LoadRequest,
     LoadStage,
     MadeMap,
@@ -59,12 +62,15 @@ class ModelHost:
     """The loaded models by name, and the work on them. Only one thread uses it.
 
     pause_seconds  least time between two pauses of a request: small models make many passes in that time
+    bytes_of       returns the bytes that a model will take once it is loaded, by its name or path; None where they are not known
     """
 
     load_model: Callable[..., Any]
     settings: Settings
     pause_seconds: float = 0.0
+    bytes_of: BytesOf = bytes_not_known
     _models: Residency = field(init=False)
+    _device: torch.device = field(init=False)
     _told: dict[str, ResidentModel] = field(default_factory=dict)  # the models that the server knows of
     _cores: Threads = field(default_factory=Threads)
     _threads: WorkThreads = field(default_factory=WorkThreads)
@@ -73,9 +79,8 @@ class ModelHost:
         """Set how much of a device's memory the models of this host may take: the share in the settings, divided by the number of hosts on
         it.
         """
-        device = device_named(None if self.settings.device == "auto" else self.settings.device)
-        hosts = self.settings.workers if device.type == "cpu" else 1  # a GPU has one
-        self._models = Residency(self.settings.model_memory / hosts)
+        device = self._device = device_named(None if self.settings.device == "auto" else self.settings.device)
+        self._models = Residency(memory_share(self.settings, device), pinned=self.settings.pinned_models)
 
     def ask(self, request: HostRequest[Result]) -> Stream[Result]:
         """Begin a request and yield its messages, as :meth:`vitrine_server.jobs.host.interface.Host.ask`."""
@@ -86,8 +91,8 @@ class ModelHost:
         match request:
             case LoadRequest():
                 return self._load(request, tell)
-            case KeepRequest():
-                self._models.keep(request.names)
+            case DropRequest():
+                self._models.drop(request.names)
                 return self._tell_residents(tell)
             case ExplainRequest():
                 return self._explain(request, tell)
@@ -97,11 +102,17 @@ class ModelHost:
     def _load(self, request: LoadRequest, tell: Tell) -> ModelFacts:
         """Load a model and return its facts. Raises a Problem if it cannot be loaded."""
         name, place = request.name, request.place
-        staged = {} if place is None else {"on_stage": lambda stage: tell(LoadStage(stage))}
+        options: dict[str, Any] = {} if place is None else {"on_stage": lambda stage: tell(LoadStage(stage))}
+        if (dtype := dtype_of(name, self.settings)) != torch.float32:
+            options["dtype"] = dtype
+        wanted, device = self.bytes_of(name if place is None else place, dtype), device_named(request.device)
         while True:
             try:
+                if wanted is not None:
+                    self._models.make_room_for(name, wanted, device)
+                    self._tell_residents(tell)
                 with _exits_as_errors():
-                    model = self.load_model(name if place is None else place, request.device, **staged, **request.open_options)
+                    model = self.load_model(name if place is None else place, request.device, **options, **request.open_options)
                     facts = facts_of(model)
                 break
             except Exception as error:
@@ -118,7 +129,7 @@ class ModelHost:
     def _tell_residents(self, tell: Tell) -> None:
         """Tell the server which models are held, and where, if that has changed."""
         if (models := self._models.resident()) != self._told:
-            tell(Residents(models))
+            tell(Residents(models, self._models.room(self._device)))
             self._told = models
 
     @contextmanager
@@ -186,7 +197,8 @@ class ModelHost:
             cancelled = self._pauses(model, tell)
 
             def work() -> None:
-                answers.append(request.work(model, cancelled, lambda done, total: tell(Progress(done, total))))
+                tell_progress = lambda done, total: tell(Progress(done, total))  # noqa: E731
+                answers.append(run_in_steps(lambda: model, lambda: request.work(model, cancelled, tell_progress)))
 
             send = "Ask for less at once, or explain a shorter text."
             run_with_memory_retry(work, request.name, str(model.device), send, self._room_next_to(model))
@@ -215,6 +227,14 @@ class ModelHost:
             return is_stopped
 
         return cancelled
+
+
+def memory_share(settings: Settings, device: torch.device) -> float:
+    """Return the share of the memory of a device that the models of one host may take: the processes that share the device share it out."""
+    if device.type == "cpu":
+        return settings.model_memory / settings.workers
+    is_shared = settings.engine == "ray" and 0 < settings.replica_gpus < 1
+    return settings.model_memory * (settings.replica_gpus if is_shared else 1)
 
 
 class _Observer:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from vitrine_server.http.visitors import Visitor
@@ -17,10 +17,23 @@ EVERYTHING = BACKGROUND + 1
 SLICE = 1.0
 
 
+#: Whether a model fits into memory next to those that must not be moved until their work is done: the models of the work under way, and
+#: those (the second argument) of explanations that have begun and wait for their next turn.
+HasRoom = Callable[[ModelEntry, Collection[ModelEntry]], bool]
+
+
+def always_has_room(entry: ModelEntry, begun: Collection[ModelEntry]) -> bool:
+    """Return True: every model fits."""
+    return True
+
+
 @dataclass
 class DeviceQueue:
     """The queue of one device: the models to load, and the studies and explanations that wait for it. The caller holds the lock of the
     scheduler.
+
+    Where two models do not fit into memory together, explanations that have begun with one of them end before anything is asked of the
+    other, and no new one begins meanwhile: so each model is loaded once, and nothing waits for ever.
 
     is_ready  returns whether a model is loaded, or has failed to load
     is_quick  returns whether the next map of an explanation is estimated to be quick
@@ -47,52 +60,63 @@ class DeviceQueue:
         """Add seconds of the device to the account of a visitor."""
         self._used[visitor.turn] = self._used.get(visitor.turn, 0.0) + seconds
 
-    def take(self, below: int = EVERYTHING) -> WorkItem | None:
+    def take(self, below: int = EVERYTHING, has_room: HasRoom = always_has_room) -> WorkItem | None:
         """Remove and return the next item whose weight is less than ``below``; None if there is none. The order is: models that somebody
         waits for, short studies, new explanations, studies of few passes, explanations that have begun, studies of many passes, embedded
         models that nobody has asked for. Among explanations those of the visitor come first who has used the device least.
 
-        Below ``FEW_PASSES`` only short studies and explanations whose next map is quick are taken.
+        Below ``FEW_PASSES`` only short studies and explanations whose next map is quick are taken. What does not fit into memory
+        (``has_room``) waits.
         """
-        if (wanted := self._wanted_load()) is not None:
+        fits = self._fitting(has_room)
+        if (wanted := next(filter(fits, self._wanted_loads()), None)) is not None:
             self.loads.remove(wanted)
             return wanted
-        if (study := self._take_study(range(SHORT, FEW_PASSES))) is not None:
+        if (study := self._take_study(range(SHORT, FEW_PASSES), fits)) is not None:
             return study
         if below <= FEW_PASSES:
-            return self._take_job(self.is_quick)
-        next_job = next((job for job in self._in_order() if self.is_ready(job.entry)), None)
+            return self._remove(next(filter(self.is_quick, self._ready_jobs(fits)), None))
+        next_job = next(self._ready_jobs(fits), None)
         is_new = next_job is not None and not next_job.has_begun
-        if not is_new and (study := self._take_study(range(FEW_PASSES, FEW_PASSES + 1))) is not None:
+        if not is_new and (study := self._take_study(range(FEW_PASSES, FEW_PASSES + 1), fits)) is not None:
             return study
-        if next_job is not None:
-            self.jobs.remove(next_job)
-        if (task := next_job or self._take_study(range(FEW_PASSES + 1, below))) is not None:
+        if (task := self._remove(next_job) or self._take_study(range(FEW_PASSES + 1, below), fits)) is not None:
             return task
-        return self.loads.pop(0) if self.loads and below == EVERYTHING else None
+        return self.loads.pop(0) if self.loads and below == EVERYTHING and fits(self.loads[0]) else None
 
-    def _wanted_load(self) -> ModelEntry | None:
-        """Return the first model to load that somebody waits for, or None; embedded models are queued at the start,
-        before anybody waits.
-        """
+    def _wanted_loads(self) -> list[ModelEntry]:
+        """Return the models to load that somebody waits for; embedded ones are queued at the start, before anybody waits."""
         wanted = {task.entry.name for tasks in (self.jobs, self.studies) for task in tasks}
-        return next((entry for entry in self.loads if not entry.embedded or entry.is_awaited or entry.name in wanted), None)
+        return [entry for entry in self.loads if not entry.embedded or entry.is_awaited or entry.name in wanted]
 
-    def _take_study(self, weights: range) -> Study | None:
-        """Remove and return the lightest study with a weight in ``weights`` whose model is ready; None if there is none."""
+    def _fitting(self, has_room: HasRoom) -> Callable[[ModelEntry], bool]:
+        """Return a function that returns whether a model fits next to those that must not be moved."""
+        begun = [job.entry for job in self.jobs if job.has_begun]
+        return lambda entry: has_room(entry, begun)
+
+    def _take_study(self, weights: range, fits: Callable[[ModelEntry], bool]) -> Study | None:
+        """Remove and return the lightest study with a weight in ``weights`` whose model is ready and fits; None if there is none."""
         for study in sorted(self.studies, key=lambda study: study.task.weight):
-            if study.task.weight in weights and self.is_ready(study.entry):
+            if study.task.weight in weights and self.is_ready(study.entry) and fits(study.entry):
                 self.studies.remove(study)
                 return study
         return None
 
-    def _take_job(self, is_wanted: Callable[[Job], bool]) -> Job | None:
-        """Remove and return the first explanation that ``is_wanted`` accepts and whose model is ready; None if there is none."""
+    def _ready_jobs(self, fits: Callable[[ModelEntry], bool]) -> Iterator[Job]:
+        """Yield the explanations that can run, in order: their models are ready and fit. New ones stay behind whatever waits for room."""
+        lacks_room = not all(fits(entry) for entry in (*self._wanted_loads(), *(study.entry for study in self.studies)))
         for job in self._in_order():
-            if is_wanted(job) and self.is_ready(job.entry):
-                self.jobs.remove(job)
-                return job
-        return None
+            is_ready = self.is_ready(job.entry)  # which has a model loaded that is not there
+            if not fits(job.entry):
+                lacks_room = True
+            elif is_ready and (job.has_begun or not lacks_room):
+                yield job
+
+    def _remove(self, job: Job | None) -> Job | None:
+        """Remove an explanation from those that wait, and return it."""
+        if job is not None:
+            self.jobs.remove(job)
+        return job
 
     def _in_order(self) -> list[Job]:
         """Sort the waiting explanations by the device time of their visitors; for one visitor new ones first, then by their own device
@@ -100,9 +124,9 @@ class DeviceQueue:
         """
         return sorted(self.jobs, key=lambda job: (self._used.get(job.visitor.turn, 0.0), job.has_begun, job.used))
 
-    def goes_before(self, job: Job, used: float) -> bool:
+    def goes_before(self, job: Job, used: float, has_room: HasRoom = always_has_room) -> bool:
         """Return whether another item should run before the running ``job``, which has used the device for ``used`` seconds, this turn
-        included.
+        included. What does not fit into memory next to its model (``has_room``) does not.
 
         Such items are loads and studies of few passes; of the same visitor, explanations that are new or have used less; of other visitors,
         explanations whose visitor has used less.
@@ -114,9 +138,9 @@ class DeviceQueue:
                 return not other.has_begun or other.used + SLICE <= used
             return self._used.get(other.visitor.turn, 0.0) + SLICE * other.has_begun <= so_far
 
-        studies = (study for study in self.studies if study.task.weight <= FEW_PASSES)
-        jobs = (other for other in self.jobs if is_before(other))
-        return self._wanted_load() is not None or any(self.is_ready(task.entry) for tasks in (studies, jobs) for task in tasks)
+        fits = self._fitting(has_room)
+        studies = (study.entry for study in self.studies if study.task.weight <= FEW_PASSES and self.is_ready(study.entry))
+        return any(fits(entry) for entry in (*self._wanted_loads(), *studies)) or any(map(is_before, self._ready_jobs(fits)))
 
     def tell_positions(self, is_busy: bool) -> None:
         """Publish to each new explanation its position: the new ones before it, and one more where the device ``is_busy``."""

@@ -10,22 +10,22 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from typing import Any
 
 from explainers.records.session import Cancelled
 from vitrine_server.http.limits import limits
 from vitrine_server.http.problems import Problem
-from vitrine_server.jobs.catalogue.model_facts import ModelFacts
+from vitrine_server.jobs.catalogue.model_facts import ModelFacts, ResidentModel
 from vitrine_server.jobs.catalogue.model_registry import ModelEntry
 from vitrine_server.jobs.failures import interrupted, load_problem, problem_of
 from vitrine_server.jobs.host.interface import (
+    DropRequest,
     ExplainRequest,
     Host,
     HostLostError,
     HostRequest,
-    KeepRequest,
     LoadRequest,
     LoadStage,
     Message,
@@ -63,6 +63,7 @@ class Runner(threading.Thread):
         self._settings, self._costs = scheduler.settings, scheduler.costs
         self._study_limit = limits(self._settings)["job_seconds"]
         self._device = None if self._settings.device == "auto" else self._settings.device
+        self._open: list[ModelEntry] = []  # the models of the items under way, the innermost last
         self._in_between = 0.0  # seconds spent on other items between two passes of an open one
         self._at_start = 0  # memory of the host in bytes once it had loaded its models
 
@@ -83,10 +84,26 @@ class Runner(threading.Thread):
     def _do(self, task: WorkItem, quick: bool = False) -> None:
         if isinstance(task, ModelEntry):
             self._load(task)
-        elif isinstance(task, Study):
-            self._answer(task)
-        else:
-            self._explain(task, quick)
+            return
+        self._open.append(task.entry)
+        try:
+            if isinstance(task, Study):
+                self._answer(task)
+            else:
+                self._explain(task, quick)
+        finally:
+            self._open.pop()
+
+    def _has_room(self, entry: ModelEntry, begun: Collection[ModelEntry]) -> bool:
+        """Return whether a model fits on the device next to the models of the items under way, and to those of ``begun`` explanations that
+        are there.
+        """
+        there = {name for name, model in self.host.models.items() if model.place == "device"}
+        there |= {other.name for other in self._open}
+        others = {other.name: other.bytes or 0 for other in (*self._open, *begun) if other.name in there}
+        if not others or entry.name in others or self.host.room is None:
+            return True
+        return sum(others.values()) + (entry.bytes or 0) <= self.host.room
 
     def _take(self) -> WorkItem | None:
         """Wait for the next item and return it; None when the server stops."""
@@ -95,7 +112,7 @@ class Runner(threading.Thread):
             with scheduler.change:
                 if scheduler.stopping:
                     return None
-                if (task := scheduler.take()) is not None:
+                if (task := scheduler.take(has_room=self._has_room)) is not None:
                     return task
                 if is_tidy:
                     scheduler.change.wait(_IDLE_BEAT)
@@ -104,8 +121,8 @@ class Runner(threading.Thread):
             is_tidy = not self._tidy_up()
 
     def _tidy_up(self) -> bool:
-        """Do one chore of an idle runner: tidy the store, restart a host whose memory grew, reload a model. Returns False if there is
-        nothing left to do.
+        """Do one chore of an idle runner: tidy the store, restart a host whose memory grew, reload a model for which no other has to leave.
+        Returns False if there is nothing left to do.
         """
         self._scheduler.tidy_store()
         self.host.look_after()
@@ -115,7 +132,7 @@ class Runner(threading.Thread):
             self._scheduler.metrics.worker_ended("memory")
             host.close()
         for entry in registry.all():
-            if entry.state == "loaded" and entry.name not in host.models:
+            if entry.state == "loaded" and entry.name not in host.models and self._has_room(entry, registry.all()):
                 self._bring(entry)
                 return True
         return False
@@ -123,6 +140,11 @@ class Runner(threading.Thread):
     # --- models ----------------------------------------------------------------------------------------------------------
 
     def _load(self, entry: ModelEntry) -> None:
+        registry = self._scheduler.registry
+        if entry.is_early and not self._has_room(entry, registry.all()):
+            log.info("%s is loaded when somebody asks for it: it does not fit next to the other models", entry.name)
+            registry.put_off(entry)
+            return
         self._bring(entry)
         if entry.facts is not None:
             log.info("loaded %s on %s", entry.name, entry.facts.device)
@@ -136,11 +158,20 @@ class Runner(threading.Thread):
             if not isinstance(message, Residents):
                 return handle(message)
             dropped = self.host.models.keys() - message.models.keys()
-            self.host.models = message.models
-            self._scheduler.registry.note_residents(id(self.host), message.models, dropped)
+            self._count_moves(message.models)
+            self.host.models, self.host.room = message.models, message.room
+            self._scheduler.registry.note_residents(id(self.host), message.models, dropped, message.room)
             return None
 
         return follow(self.host.ask(request, watch), handle_each)
+
+    def _count_moves(self, models: Mapping[str, ResidentModel]) -> None:
+        """Count the models that came to the device, left it for host memory or were dropped, since the host last said what it holds."""
+        before = self.host.models
+        for name in before.keys() | models.keys():
+            was, now = (each[name].place if name in each else "disk" for each in (before, models))
+            if was != now:
+                self._scheduler.metrics.model_moved(now)
 
     def _bring(self, entry: ModelEntry) -> None:
         """Have the host load a model, and drop those that the registry has dropped."""
@@ -161,8 +192,8 @@ class Runner(threading.Thread):
                 facts = self._follow(request, watch, handle)  # whatever killed it may have had nothing to do with this model
             if entry.state != "loaded" or entry.facts is None or entry.facts.weights_digest != facts.weights_digest:
                 registry.loaded(entry, facts)
-            if self.host.models.keys() - (names := frozenset(registry.in_memory)):
-                self._follow(KeepRequest(names), watch)
+            if released := frozenset(self.host.models.keys() - set(registry.in_memory)):
+                self._follow(DropRequest(released), watch)
         except HostLostError as lost:
             self._scheduler.load_failed(entry, lost.problem)
         except Exception as error:
@@ -193,7 +224,7 @@ class Runner(threading.Thread):
         """Run one waiting item whose weight is less than ``below``, while the item that is being run pauses between two of its passes;
         return False if no such item waits. With ``quick`` an explanation gets a short turn.
         """
-        task = self._scheduler.take(below)
+        task = self._scheduler.take(below, self._has_room)
         if task is None:
             return False
         before, began = self._in_between, time.monotonic()
@@ -336,7 +367,7 @@ class Runner(threading.Thread):
                 self._scheduler.store.save(document, key=job.key)
 
         def is_over() -> bool:
-            return (quick and turn.used >= SLICE) or self._scheduler.should_yield(job, job.used + turn.used)
+            return (quick and turn.used >= SLICE) or self._scheduler.should_yield(job, job.used + turn.used, self._has_room)
 
         def is_unwanted() -> bool:
             return job.cancelled.is_set() or job.stopped.is_set() or job.is_left

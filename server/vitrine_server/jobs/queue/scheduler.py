@@ -17,7 +17,7 @@ from vitrine_server.jobs.failures import interrupted
 from vitrine_server.jobs.feed import Event
 from vitrine_server.jobs.queue.admission import check_room
 from vitrine_server.jobs.queue.costs import Costs
-from vitrine_server.jobs.queue.device_queue import EVERYTHING, DeviceQueue, WorkItem
+from vitrine_server.jobs.queue.device_queue import EVERYTHING, DeviceQueue, HasRoom, WorkItem, always_has_room
 from vitrine_server.jobs.queue.job import Job
 from vitrine_server.jobs.queue.study import Study
 from vitrine_server.jobs.queue.turn import is_slow, prepare
@@ -168,12 +168,12 @@ class Scheduler:
 
     # --- for the runners -------------------------------------------------------------------------------------------------
 
-    def take(self, below: int = EVERYTHING) -> WorkItem | None:
+    def take(self, below: int = EVERYTHING, has_room: HasRoom = always_has_room) -> WorkItem | None:
         """Remove and return the next item whose weight is less than ``below``, or None, see :meth:`DeviceQueue.take`; an explanation then
         counts as running.
         """
         with self.change:
-            task = self._queue.take(below)
+            task = self._queue.take(below, has_room)
             if isinstance(task, Job):
                 self._running.append(task)
                 if not task.has_begun:
@@ -226,10 +226,10 @@ class Scheduler:
         self._tell_positions()
         job.feed.close()
 
-    def should_yield(self, job: Job, used: float) -> bool:
+    def should_yield(self, job: Job, used: float, has_room: HasRoom = always_has_room) -> bool:
         """Return whether a running job that has used the device for ``used`` seconds should let another item run."""
         with self.change:
-            return self._queue.goes_before(job, used)
+            return self._queue.goes_before(job, used, has_room)
 
     def note(self, job: Job, seconds: float) -> None:
         """Add seconds of the device to the account of the job's visitor."""

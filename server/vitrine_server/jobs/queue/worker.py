@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from vitrine_server.http.metrics import Metrics
 from vitrine_server.jobs.catalogue.model_registry import ModelEntry, ModelRegistry
-from vitrine_server.jobs.catalogue.model_source import ModelSource
+from vitrine_server.jobs.catalogue.model_source import ModelSource, dtype_of
 from vitrine_server.jobs.failures import load_problem
 from vitrine_server.jobs.host.interface import Host
 from vitrine_server.jobs.queue.costs import COSTS_FILE, Costs
@@ -65,7 +65,7 @@ class Worker(Scheduler):
     def load(self, entry: ModelEntry) -> None:
         """Queue the loading of ``entry``. The files of a hub model are fetched first, in a thread of their own."""
         if entry.embedded or entry.place is not None:
-            self.load_soon(entry)
+            self._load_from_disk(entry)
         else:
             threading.Thread(target=self._fetch, args=(entry,), name=f"fetch {entry.name}", daemon=True).start()
 
@@ -78,7 +78,12 @@ class Worker(Scheduler):
         except Exception as error:
             self.load_failed(entry, load_problem(entry.name, error))
         else:
-            self.load_soon(entry)
+            self._load_from_disk(entry)
+
+    def _load_from_disk(self, entry: ModelEntry) -> None:
+        """Queue the loading of a model whose files are on the disk, with the bytes that it will take."""
+        entry.bytes = entry.bytes or self._source.bytes_of(entry.place or entry.name, dtype_of(entry.name, self.settings))
+        self.load_soon(entry)
 
     def stop(self) -> None:
         """Stop after the current pass, or kill a process that does not stop; unfinished explanations wait for the next start."""

@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch import nn
 
+from explainers.errors import MemoryShortageError
 from explainers.models.memory import bytes_of_weights, total_memory
 from vitrine_server.jobs.host.residency import Residency
 
@@ -145,12 +146,66 @@ def test_what_leaves_the_gpu_keeps_within_host_memory_and_leaves_it_last() -> No
         assert not residency.make_room()
 
 
-def test_models_that_are_not_kept_are_gone() -> None:
+def test_models_that_are_dropped_are_gone_and_the_others_stay() -> None:
     residency = filled(GPU, gpu=2, host=4)
-    residency.keep({"a", "d"})
+    residency.drop({"b", "c", "never there"})
     assert places(residency) == {"a": "host", "d": "device"}
     with pytest.raises(KeyError), residency.using("b"):
         pass
+
+
+def test_room_is_made_before_a_model_is_loaded() -> None:
+    residency, most = Residency(1.0, memory(3, 2)), 0
+    for name in "abcdefg":
+        residency.make_room_for(name, SIZE, GPU)
+        there = list(places(residency).values())
+        most = max(most, there.count("device") + 1)
+        assert there.count("host") <= 1  # its weights come through host memory
+        residency.add(name, MadeUp(GPU))
+    assert most == 3
+    assert places(residency) == {"d": "host", "e": "device", "f": "device", "g": "device"}
+
+
+def test_an_earlier_model_of_that_name_makes_room_for_it() -> None:
+    residency = Residency(1.0, memory(2, 9))
+    for name in "ab":
+        residency.add(name, MadeUp(GPU))
+    residency.make_room_for("a", SIZE, GPU)
+    assert places(residency) == {"b": "device"}
+
+
+def test_a_model_that_does_not_fit_next_to_those_in_use_is_refused_in_words() -> None:
+    residency = Residency(1.0, memory(2, 9))
+    for name in "abc":
+        residency.add(name, MadeUp(GPU))
+    with residency.using("b"), residency.using("c"):
+        with pytest.raises(MemoryShortageError, match=r"d takes .* does not fit next to b, c, in use or pinned, .* of the 8e-07 GB"):
+            residency.make_room_for("d", SIZE, GPU)
+        with pytest.raises(MemoryShortageError, match="a takes"), residency.using("a"):
+            pass
+        assert places(residency)["a"] == "host"
+    with residency.using("a"):
+        assert places(residency)["a"] == "device"
+
+
+def test_a_model_larger_than_its_device_is_refused_and_one_larger_than_the_share_is_held_alone() -> None:
+    residency = Residency(0.5, memory(3, 9))
+    residency.add("a", MadeUp(GPU))
+    with pytest.raises(MemoryShortageError, match=r"b takes 1\.6e-06 GB, and cuda has 1\.2e-06 GB in all.*VITRINE_MODEL_DTYPE"):
+        residency.make_room_for("b", 4 * SIZE, GPU)
+    residency.make_room_for("b", 2 * SIZE, GPU)
+    assert places(residency) == {"a": "host"}
+
+
+def test_pinned_models_stay() -> None:
+    residency = Residency(1.0, memory(2, 1), pinned={"a"})
+    for name in "abc":
+        residency.add(name, MadeUp(GPU))
+    assert places(residency) == {"a": "device", "b": "host", "c": "device"}
+    assert residency.make_room()
+    assert residency.make_room()
+    assert not residency.make_room()
+    assert places(residency) == {"a": "device"}
 
 
 def test_a_device_of_unknown_size_is_never_full() -> None:

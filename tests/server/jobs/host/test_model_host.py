@@ -1,0 +1,101 @@
+"""How a host loads a model: room is made before it, and in the type of weights that the settings name."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import explainers
+from explainers.models.memory import bytes_of_weights, total_memory
+from tests.server.support.gated_models import image_model
+from vitrine_server.http.problems import Problem
+from vitrine_server.jobs.host.interface import DropRequest, HostRequest, LoadRequest, Message, Residents, follow
+from vitrine_server.jobs.host.model_host import ModelHost, memory_share
+from vitrine_server.settings import load_settings
+
+SIZE = bytes_of_weights(image_model().module)
+
+
+def share_of(models: float) -> float:
+    """Return the share of this machine's memory that so many models take."""
+    total = total_memory(torch.device("cpu"))
+    assert total is not None
+    return models * SIZE / total
+
+
+def ask(host: ModelHost, request: HostRequest[Any]) -> list[set[str]]:
+    """Ask a host; the names of the models that it says to hold, each time that it says so."""
+    said: list[set[str]] = []
+
+    def note(message: Message) -> None:
+        if isinstance(message, Residents):
+            said.append(set(message.models))
+
+    follow(host.ask(request), note)
+    return said
+
+
+def load(name: str, device: str | None = None, **how: Any) -> explainers.Model:
+    return replace(image_model(), name=str(name))
+
+
+def test_processes_that_share_a_device_share_its_memory_out() -> None:
+    cpu, gpu = torch.device("cpu"), torch.device("cuda:0")
+    four = load_settings({"workers": 4, "model_memory": 0.6}, {})
+    assert (memory_share(four, cpu), memory_share(four, gpu)) == (pytest.approx(0.15), 0.6)
+    halves = load_settings({"engine": "ray", "database": "postgresql://a@b/c", "replica_gpus": 0.5, "model_memory": 0.6}, {})
+    assert (memory_share(halves, gpu), memory_share(halves, cpu)) == (pytest.approx(0.3), 0.6)
+    assert memory_share(halves.model_copy(update={"replica_gpus": 2.0}), gpu) == 0.6
+
+
+def test_models_leave_before_the_next_one_is_loaded() -> None:
+    there: list[set[str]] = []
+    settings = load_settings({"model_memory": share_of(2.5)}, {})
+    host = ModelHost(
+        lambda name, device, **how: (there.append(set(host._models.resident())), load(name))[1], settings, bytes_of=lambda *_: SIZE
+    )
+    said = [ask(host, LoadRequest(name, "cpu")) for name in "abcd"]
+    assert there == [set(), {"a"}, {"b"}, {"c"}]
+    assert said == [[{"a"}], [{"a", "b"}], [{"b"}, {"b", "c"}], [{"c"}, {"c", "d"}]]
+    assert ask(host, DropRequest(frozenset({"c", "x"}))) == [{"d"}]
+
+
+def test_a_model_of_unknown_size_makes_room_once_it_is_there() -> None:
+    host = ModelHost(load, load_settings({"model_memory": share_of(1.5)}, {}))
+    assert [ask(host, LoadRequest(name, "cpu")) for name in "ab"] == [[{"a"}], [{"b"}]]
+
+
+def test_a_model_larger_than_the_machine_is_never_read() -> None:
+    host = ModelHost(lambda *_, **__: pytest.fail("it is read"), load_settings({}, {}), bytes_of=lambda *_: 10**18)
+    with pytest.raises(Problem, match="large-one takes 1e\\+09 GB, and cpu has") as problem:
+        ask(host, LoadRequest("large-one", "cpu"))
+    assert (problem.value.status, problem.value.slug) == (503, "out-of-memory")
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype", "expected"),
+    [
+        ("timm/x", "float32", None),
+        ("timm/x", "bfloat16", torch.bfloat16),
+        ("hf/a/b", "float16", torch.float16),
+        ("scenes-vit", "float16", None),
+    ],
+)
+def test_weights_are_loaded_in_the_type_of_the_settings(name: str, dtype: str, expected: torch.dtype | None) -> None:
+    asked: list[Any] = []
+
+    def bytes_of(place: str | Path, of_type: torch.dtype) -> int | None:
+        asked.append(of_type)
+        return None
+
+    def note(name: str, device: str | None, **how: Any) -> explainers.Model:
+        asked.append(how.get("dtype"))
+        return load(name)
+
+    host = ModelHost(note, load_settings({"model_dtype": dtype}, {}), bytes_of=bytes_of)
+    ask(host, LoadRequest(name, "cpu"))
+    assert asked == [expected or torch.float32, expected]

@@ -1,0 +1,125 @@
+"""Models that do not fit into memory together: each is loaded once for a request, room is made first, and nobody waits for ever."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+import torch
+
+from explainers.models.memory import bytes_of_weights, total_memory
+from tests.server.conftest import Site, Sites, png
+from tests.server.support.gated_models import SLOW_STEP, STEPS, image_model
+
+IMAGE_MODELS = ("scenes-vit", "timm/listed", "timm/other")
+
+
+def room_for(models: float) -> float:
+    """Return the share of this machine's memory that so many models of images take."""
+    total = total_memory(torch.device("cpu"))
+    assert total is not None
+    return models * bytes_of_weights(image_model().module) / total
+
+
+@contextmanager
+def small(sites: Sites, room: float, **settings: Any) -> Iterator[Site]:
+    """A server with room for so many models of images, the first of which is loaded."""
+    with sites(loaded=False, model_memory=room_for(room), **settings) as site:
+        site.wait_for_models("scenes-vit")
+        yield site
+
+
+def loads(site: Site) -> dict[str, int]:
+    return {name: site.models.calls.count(f"load {name}") for name in IMAGE_MODELS}
+
+
+def test_two_models_that_do_not_fit_together_are_loaded_once_each(sites: Sites) -> None:
+    with small(sites, 1.5) as site:
+        gate = site.models.gate(STEPS[0])
+        first = site.ask(png(0), methods=STEPS).json()["id"]
+        gate.wait()
+        second = site.ask(png(0), model="timm/listed", methods=STEPS).json()["id"]
+        site.events_until("/api/models/events?name=timm/listed", "Loading timm/listed")
+        gate.open()
+        assert {len(site.finish(one)["maps"]) for one in (first, second)} == {len(STEPS)}
+        assert loads(site) == {"scenes-vit": 1, "timm/listed": 1, "timm/other": 0}
+
+
+def test_models_that_fit_together_take_turns(sites: Sites) -> None:
+    with small(sites, 20) as site:
+        gate = site.models.gate(STEPS[0])
+        first = site.ask(png(0), methods=STEPS).json()["id"]
+        gate.wait()
+        second = site.ask(png(0), model="timm/listed", methods=[STEPS[3]]).json()["id"]
+        site.events_until("/api/models/events?name=timm/listed", "Loading timm/listed")
+        gate.open()
+        site.finish(first)
+        assert site.finish(second)["state"] == "done"
+        steps = [call for call in site.models.calls if call in STEPS]
+        assert steps.index(STEPS[3]) < len(STEPS)  # the second did not wait for the first to end
+
+
+def test_what_waits_for_room_comes_before_what_was_asked_later(sites: Sites) -> None:
+    with small(sites, 1.5) as site:
+        gate = site.models.gate(STEPS[0])
+        first = site.ask(png(0), methods=STEPS[:2]).json()["id"]
+        gate.wait()
+        second = site.ask(png(0), model="timm/listed", methods=[STEPS[2]]).json()["id"]
+        site.events_until("/api/models/events?name=timm/listed", "Loading timm/listed")
+        third = site.ask(png(1), methods=[STEPS[3]]).json()["id"]
+        gate.open()
+        assert {site.finish(one)["state"] for one in (first, second, third)} == {"done"}
+        assert [call for call in site.models.calls if call in STEPS] == STEPS
+        assert loads(site) == {"scenes-vit": 2, "timm/listed": 1, "timm/other": 0}
+
+
+def test_no_model_is_loaded_next_to_one_in_use_if_both_do_not_fit(sites: Sites) -> None:
+    with small(sites, 1.5) as site:
+        site.client.app.state.services.worker.costs.note("scenes-vit", SLOW_STEP, 60.0, 0)  # type: ignore[attr-defined]
+        gate = site.models.gate("pass 0")
+        first = site.ask(png(0), methods=[SLOW_STEP]).json()["id"]
+        gate.wait()
+        second = site.ask(png(0), model="timm/listed", methods=[STEPS[0]]).json()["id"]
+        site.events_until("/api/models/events?name=timm/listed", "Loading timm/listed")
+        gate.open()
+        assert {site.finish(one)["state"] for one in (first, second)} == {"done"}
+        assert site.models.calls.index("pass 2") < site.models.calls.index("load timm/listed")
+
+
+def test_the_weights_never_take_more_than_their_room(sites: Sites, monkeypatch: pytest.MonkeyPatch) -> None:
+    from vitrine_server.jobs.host.residency import Residency
+
+    size, held = bytes_of_weights(image_model().module), []
+    make_room_for = Residency.make_room_for
+
+    def noted(self: Residency, name: str, wanted: int, device: torch.device) -> None:
+        make_room_for(self, name, wanted, device)
+        held.append(sum(one.bytes for one in self.resident().values()) + wanted)
+
+    monkeypatch.setattr(Residency, "make_room_for", noted)
+    with small(sites, 2.5) as site:
+        for model in (*IMAGE_MODELS, *IMAGE_MODELS):
+            site.ask(png(0), model=model, methods=[STEPS[0]], wait=True)
+    assert len(held) >= 5
+    assert max(held) <= 2.5 * size
+
+
+def test_models_of_the_start_that_do_not_fit_are_loaded_when_they_are_asked(sites: Sites) -> None:
+    with small(sites, 1.05, models=("timm/listed", "timm/other")) as site:
+        assert site.get("/readyz")["status"] == "ready"
+        assert site.ask(png(0), model="timm/other", wait=True).json()["state"] == "done"
+        assert loads(site) == {"scenes-vit": 1, "timm/listed": 0, "timm/other": 1}
+        metrics = site.client.get("/metrics").text
+        assert 'vitrine_model_moves_total{to="device"} 2.0' in metrics
+        assert 'vitrine_model_moves_total{to="disk"} 1.0' in metrics
+
+
+def test_a_model_that_does_not_fit_next_to_a_pinned_one_says_so(sites: Sites) -> None:
+    with small(sites, 1.5, pinned_models="scenes-vit") as site:
+        answer = site.ask(png(0), model="timm/other", wait=True)
+        assert answer.status_code == 503
+        assert "does not fit next to scenes-vit, in use or pinned" in answer.json()["detail"]
+        assert site.ask(png(0), wait=True).json()["state"] == "done"
+        assert loads(site)["scenes-vit"] == 1
