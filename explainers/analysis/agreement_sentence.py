@@ -220,7 +220,7 @@ def _disagreement(titles: Sequence[str], rho: NDArray[np.float64], threshold: fl
 
 
 def _format_correlation(value: float, rounding: Callable[[float], int] = round) -> str:
-    """Format a correlation with two digits; ``rounding`` is floor for "at least" and ceil for "at most"."""
+    """Format ``value``, a correlation, with two decimals; ``rounding`` is floor for "at least" and ceil for "at most"."""
     hundredths = rounding(round(100 * value, 6))
     return f"{_MINUS if hundredths < 0 else ''}{abs(hundredths) / 100:.2f}"
 
@@ -231,8 +231,8 @@ def _format_least(value: float) -> str:
 
 
 def _evidence(titled_map: TitledMap) -> NDArray[np.float64]:
-    """Return each token's share (N,) of the evidence in a map. The evidence is the positive scores of a signed map, and of an unsigned one
-    the scores above the median.
+    """Return each token's share (N,) of the evidence in ``titled_map``. The evidence is the positive scores of a signed map, and of an
+    unsigned one the scores above the median.
     """
     evidence = np.maximum(titled_map.scores, 0)
     if not titled_map.signed or not evidence.any():

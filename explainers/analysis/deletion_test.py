@@ -335,7 +335,9 @@ def run_deletion(
 
 
 def notes_on(removal: TokenRemoval, counts: Sequence[int]) -> list[str]:
-    """Return notes for a person on how the tokens of an input were removed in a deletion test."""
+    """Return notes for a person on how tokens were removed in a deletion test, by ``removal`` and in steps of ``counts`` tokens; none if
+    there is nothing special.
+    """
     notes = ["This model needs all of its patches, so removed ones are painted in the mean colour."] if removal.how == "painted" else []
     keeps_one = removal.least > 0 and max(counts, default=0) == removal.tokens - removal.least
     return notes + (["This model cannot answer an empty input, so the last step keeps one token."] if keeps_one else [])

@@ -147,7 +147,9 @@ def patch_similarity(model: Any, inputs: Input | Prepared) -> PatchSimilarity:
 
 
 def _tokens(model: Model, tensors: dict[str, Tensor]) -> tuple[Tensor, str]:
-    """Return the features (1, S, D) of all tokens, and a phrase that says which features these are."""
+    """Return the features (1, S, D) by ``model`` of all tokens of the picture in ``tensors``, and a phrase that says which features these
+    are.
+    """
     with torch.no_grad(), evaluating(model.module):
         if isinstance(model.task, Features) and model.raw_forward is not None:
             return model.task.hidden_states(model.raw_forward(tensors)), "the features that the model gives"

@@ -287,7 +287,7 @@ def place_of_inplace(func: Callable[..., Any]) -> int | None:
 
 
 def tensors_in(value: Any) -> Iterator[Tensor]:
-    """Yield the tensors in arguments or results, in order, also from nested lists and tuples."""
+    """Yield the tensors in ``value``, the arguments or the result of a call, in order, also from nested lists and tuples."""
     if isinstance(value, Tensor):
         yield value
     elif isinstance(value, list | tuple):

@@ -207,8 +207,8 @@ class ForwardDecomposition(Recording):
         return self.on_real(y, bias) if factor is None else y + bias * factor
 
     def with_rest(self, y: Tensor) -> Tensor:
-        """Return a sum of two paths unchanged or, if biases are shared, with the part of the real sample that its copies lack distributed
-        among them.
+        """Return ``y``, a sum of two paths, unchanged or, if biases are shared, with the part of the real sample that its copies lack
+        distributed among them.
         """
         if not self._shares_biases:
             return y

@@ -165,8 +165,8 @@ class Float64Mode(TorchFunctionMode):
 
 
 def call_in_float64(call: Callable[[Any, tuple[Any, ...], dict[str, Any]], Any], func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
-    """Make a torch call with every floating-point tensor and data type in float64; a call that only lowers a tensor's precision returns it
-    unchanged.
+    """Make the torch call ``call(func, args, kwargs)`` with every floating-point tensor and data type in float64, and return its result; a
+    call that only lowers a tensor's precision returns it unchanged.
     """
     if func in _NARROWING:
         return args[0].double()

@@ -102,7 +102,9 @@ class Recomputation:
 
 
 def _are_same(first: Tensor, second: Tensor) -> bool:
-    """Return whether two outputs of a block on the same input are the same but for the order in which kernels add."""
+    """Return whether ``first`` and ``second``, two outputs of a block on the same input, are the same but for the order in which kernels
+    add.
+    """
     tolerance = max(SAME_OUTPUT_TOLERANCE, 4 * torch.finfo(first.dtype).eps) * first.abs().max()
     return first.shape == second.shape and bool((first - second).abs().max() <= tolerance)
 

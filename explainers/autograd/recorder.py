@@ -40,7 +40,9 @@ class Operator(Function):
 
 
 def saved_of(ctx: Any) -> Sequence[Any]:
-    """Return the tensors that :meth:`Recorder.keep` kept in an autograd context; each is read, or computed again, when it is accessed."""
+    """Return the tensors that :meth:`Recorder.keep` kept in the autograd context ``ctx``; each is read, or computed again, when it is
+    accessed.
+    """
     return SavedTensors(ctx.kept_tensors) if hasattr(ctx, "kept_tensors") else ctx.saved_tensors
 
 

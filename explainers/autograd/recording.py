@@ -551,7 +551,9 @@ class Recording:
         self._starts.clear()
 
     def start_of(self, chosen: BatchTarget, rule: Rule) -> Tensor:
-        """Return the gradient (B, C) with which a backward pass begins for a target; the same tensor for the same target."""
+        """Return the gradient (B, C) with which a backward pass under ``rule`` begins for the target ``chosen``; the same tensor for the
+        same target.
+        """
         key = (id(chosen), rule)
         if key not in self._starts:
             self._starts[key] = (chosen, chosen.output_gradient(self.logits, rule))

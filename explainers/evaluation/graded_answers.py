@@ -30,7 +30,8 @@ def from_zero_to_one(scores: Tensor) -> Tensor:
 
 
 def logits_of_shown(model: Model, tensors: Mapping[str, Tensor], maps: Tensor) -> Tensor:
-    """Return logits (M, C) of a picture, a batch of one, multiplied by each of its maps (M, rows, columns).
+    """Return the logits (M, C) of ``model`` for a picture in ``tensors``, a batch of one, multiplied by each of its maps (M, rows,
+    columns).
 
     Maps are scaled from 0 to 1 and enlarged bilinearly. The normalised picture is multiplied, in which 0 is the mean colour.
     """
@@ -75,7 +76,7 @@ def _with_elements(model: Model, tensors: Mapping[str, Tensor], keep: Tensor, co
 
 
 def _width(model: Model, tensors: Mapping[str, Tensor]) -> int:
-    """Return the width of the embedded tokens of an input."""
+    """Return the width of the embedded tokens that ``model`` makes of the input in ``tensors``."""
     widths: list[int] = []
 
     def note_width(tokens: Tensor) -> Tensor:

@@ -26,7 +26,9 @@ RunEngine = Callable[[EvaluationSetup, Parts, TellInputs, Size], Generator[tuple
 
 
 def local(setup: EvaluationSetup, parts: Parts, tell: TellInputs, size: Size) -> Generator[tuple[int, list[EvaluationRow]]]:
-    """Measure the missing parts of a run in this process; yield the number and the rows of each part."""
+    """Measure ``parts``, the missing ones, of the run that ``setup`` describes, in this process; yield the number and the rows of each
+    part.
+    """
     if parts:
         device = setup.model.device
         yield from one_by_one(size(device.type, free_memory(device)), parts, tell)

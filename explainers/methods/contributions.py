@@ -93,8 +93,8 @@ class Shares:
 
 
 def after_attention(trace: Trace, block: int, norms: int) -> Shares:
-    """Return the contributions of a block's input tokens after its attention and residual; in a post-norm block the first ``norms`` of its
-    two LayerNorms act on them, the feed-forward layer between the two left out.
+    """Return the contributions of the input tokens of block ``block`` to its tokens after attention and residual; in a post-norm block the
+    first ``norms`` of its two LayerNorms act on them, the feed-forward layer between the two left out.
     """
     place = _last_mixing_sum(trace, block)
 
@@ -115,8 +115,8 @@ def after_attention(trace: Trace, block: int, norms: int) -> Shares:
 
 
 def _shares(parts: list[tuple[Tensor, Tensor]]) -> Shares:
-    """Join the results of several passes to one :class:`Shares`. Each is the contributions of some source tokens (B, sources, S to, D) and
-    the whole output (B, S, D).
+    """Join ``parts``, the results of several passes, to one :class:`Shares`. Each is the contributions of some source tokens (B, sources, S
+    to, D) and the whole output (B, S, D).
     """
     return Shares(torch.cat([vectors for vectors, _ in parts], 1).transpose(1, 2), parts[0][1])
 

@@ -91,13 +91,17 @@ def max_logit(evidence: Evidence) -> float:
 
 
 def energy(evidence: Evidence) -> float:
-    """Return the energy score T logsumexp(logits / T) of an answer, with T the temperature; it is large for familiar inputs."""
+    """Return the energy score T logsumexp(logits / T) of the answer in ``evidence``, with T the temperature; it is large for familiar
+    inputs.
+    """
     temperature = evidence.calibration.temperature
     return float(temperature * (_logits(evidence) / temperature).logsumexp(-1))
 
 
 def prominence(evidence: Evidence) -> float:
-    """Return how far the largest logit of an answer stands out: `explainers.models.companion_files.calibration.prominence_of`."""
+    """Return how far the largest logit of the answer in ``evidence`` stands out, as a number:
+    `explainers.models.companion_files.calibration.prominence_of`.
+    """
     return float(prominence_of(_logits(evidence)))
 
 
@@ -111,7 +115,7 @@ def opinion_evidence(evidence: Evidence) -> float:
 
 
 def neutral_probability(evidence: Evidence) -> float:
-    """Return the probability of the class called neutral in an answer. Raises ExplainerError if there is none."""
+    """Return the probability of the class called neutral in the answer in ``evidence``. Raises ExplainerError if there is none."""
     labels = [label.casefold() for label in evidence.labels]
     if NEUTRAL not in labels:
         raise ExplainerError(f"neutral_probability needs a class called {NEUTRAL}; there are {', '.join(evidence.labels[:6])}")
@@ -119,13 +123,15 @@ def neutral_probability(evidence: Evidence) -> float:
 
 
 def probability_gap(evidence: Evidence) -> float:
-    """Return the largest probability of an answer minus the second largest; 1 if there is one class."""
+    """Return the largest probability of the answer in ``evidence`` minus the second largest; 1 if there is one class."""
     best = _probabilities(evidence).topk(min(2, len(_logits(evidence)))).values
     return float(best[0] - best[1]) if len(best) > 1 else 1.0
 
 
 def share_unknown(evidence: Evidence) -> float:
-    """Return the share of the words of the input that have an unknown token among their pieces; 1 if there are no words."""
+    """Return the share, 0 to 1, of the words of the text in ``evidence`` that have an unknown token among their pieces; 1 if there are no
+    words.
+    """
     text = _text(evidence)
     if evidence.unknown_id is None or not text.words:
         return 0.0 if text.words else 1.0
@@ -150,14 +156,16 @@ def word_familiarity(evidence: Evidence) -> float:
 
 
 def cosine(evidence: Evidence) -> float:
-    """Return the cosine of the image's and the prompt's embeddings."""
+    """Return the cosine of the image's and the prompt's embeddings, from ``evidence``. Raises ExplainerError if there is none."""
     if evidence.cosine is None:
         raise ExplainerError("cosine is a score of models that compare images with prompts and say their logit_scale")
     return evidence.cosine
 
 
 def patch_cosine(evidence: Evidence) -> float:
-    """Return the mean cosine of the prompt with the tenth of the patches that is most like it."""
+    """Return the mean cosine of the prompt with the tenth of the patches that is most like it, from ``evidence``. Raises ExplainerError if
+    there is none.
+    """
     if evidence.patch_cosine is None:
         raise ExplainerError("patch_cosine is a score of models that compare images with prompts, patch by patch")
     return evidence.patch_cosine

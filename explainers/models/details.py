@@ -54,8 +54,8 @@ def _word_tables(model: Model, readers: InputReaders) -> dict[str, tuple[str, ..
 
 
 def _similarity(module: nn.Module, kind: ModelKind) -> dict[str, float]:
-    """Return the constants with which a CLIP model converts cosines to logits: logit = logit_scale * cosine + logit_bias (SigLIP has a
-    bias).
+    """Return the constants with which ``module`` converts cosines to logits, none if its ``kind`` is not "clip": logit = logit_scale *
+    cosine + logit_bias (SigLIP has a bias).
     """
     scale, bias = getattr(module, "logit_scale", None), getattr(module, "logit_bias", None)
     if kind != "clip" or scale is None:

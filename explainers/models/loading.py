@@ -167,7 +167,9 @@ def fetch(name: str, progress: DownloadProgress | None = None) -> None:
 
 
 def card(name: str) -> str | None:
-    """Return the model card (Markdown) of an embedded model, a folder, or a hub model in the local cache; None if it has none."""
+    """Return the model card (Markdown) of the model ``name``, an embedded model, a folder, or a hub model in the local cache; None if it
+    has none.
+    """
     repository = repository_of(name)
     if name in embedded_names():
         folder: Path | None = embedded_path(name)
@@ -178,7 +180,7 @@ def card(name: str) -> str | None:
 
 
 def calibration_of(name: str) -> Calibration:
-    """Return the calibration stored with the weights of an embedded model; UNCALIBRATED where there is none."""
+    """Return the calibration stored with the weights of the embedded model ``name``; UNCALIBRATED where there is none."""
     if name not in embedded_names():
         return UNCALIBRATED
     path = embedded_path(name) / CALIBRATION_FILE

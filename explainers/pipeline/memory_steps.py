@@ -113,7 +113,7 @@ def _words_of_failure(model: Model, reason: str | None) -> str:
 
 
 def words_of_shortage(model: Model, tensors: Mapping[str, Tensor]) -> str:
-    """Return a sentence with the bytes that one input needs at least, and those that are free, and what to do."""
+    """Return a sentence: the bytes that ``model`` needs at least for one input of ``tensors``, those that are free, and what to do."""
     needed, free, total = bytes_recomputed(model, tensors), free_memory(model.device), total_memory(model.device)
     of_all = "" if free is None or total is None else f", and {gigabytes(free)} of {gigabytes(total)} are free"
     return (
@@ -124,7 +124,9 @@ def words_of_shortage(model: Model, tensors: Mapping[str, Tensor]) -> str:
 
 
 def words_of_kept(model: Model, tensors: Mapping[str, Tensor]) -> str:
-    """Return a sentence with the bytes that one input needs if all activations are kept, those that are free, and what to do."""
+    """Return a sentence with the bytes that ``model`` needs for one input of ``tensors`` if all activations are kept, those that are free,
+    and what to do.
+    """
     needed, free = OVERHEAD_FACTOR * estimate_of_one(model, tensors), free_memory(model.device)
     there = "" if free is None else f", and {gigabytes(free)} are free"
     return (
@@ -134,5 +136,5 @@ def words_of_kept(model: Model, tensors: Mapping[str, Tensor]) -> str:
 
 
 def gigabytes(count: float) -> str:
-    """Return a number of bytes in GB, with two digits."""
+    """Return ``count`` bytes as a text in GB, with two digits."""
     return f"{count / 1e9:.2g} GB"

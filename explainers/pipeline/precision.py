@@ -166,8 +166,8 @@ def _largest_share(change: Tensor, scores: Tensor) -> Tensor:
 
 
 def _needs_float64(session: Session, estimate: Estimate) -> Tensor:
-    """Return which samples' maps need float64, bool (B,): for small models also if only the small scores of patches and words may be
-    wrong.
+    """Return which samples of ``session`` need their map in float64, bool (B,), by the ``estimate`` of their rounding errors: for small
+    models also if only the small scores of patches and words may be wrong.
     """
     is_over, is_amplified = estimate.share_of_all > FLOAT64_THRESHOLD, estimate.share_of_content > ILL_CONDITIONED
     if not bool(is_amplified.any()):
@@ -186,8 +186,8 @@ def has_double(device: torch.device) -> bool:
 
 
 def _reason_for_float64(session: Session) -> str | None:
-    """Return why everything is computed in float64 without an estimate; None if the estimate decides. Raises ExplainerError if the device
-    has no float64.
+    """Return why everything in ``session`` is computed in float64 without an estimate; None if the estimate decides. Raises ExplainerError
+    if the device has no float64.
     """
     logits = session.recording.logits
     if session.precision == "double":

@@ -69,7 +69,7 @@ class MethodOutput:
         return MethodOutput((self.scores - other.scores).clamp(min=0), pixels=pixels, sizes=sizes, notes=notes)
 
     def on_grid(self, layout: Layout) -> MethodOutput:
-        """Return the output with the scores of larger patches moved to the grid of the smallest: see
+        """Return the output with the scores of larger patches moved to the grid of the smallest ones, as ``layout`` has them: see
         :func:`explainers.models.grids.on_grid`.
         """
 
@@ -250,8 +250,8 @@ class Trace:
         return [self.mask] * len(self.recording.block_inputs)
 
     def last_parts(self, recording: Recording) -> tuple[AttentionParts, tuple[Tensor, Tensor | None]]:
-        """Return the queries, keys, values, weights and outputs of the last recorded attention, and the weight and bias of its output
-        projection.
+        """Return the queries, keys, values, weights and outputs of the last attention in ``recording``, and the weight and bias of its
+        output projection.
 
         Raises ExplainerError if they cannot be read.
         """
@@ -332,7 +332,7 @@ class Trace:
         return self._like(self.chosen, RULES[rule])
 
     def about(self, chosen: ResolvedTarget) -> Trace:
-        """Return a trace of the same pass for another target."""
+        """Return a trace of the same pass for another target, ``chosen``."""
         return self._like(chosen, self.rule)
 
     def _like(self, chosen: ResolvedTarget, rule: Rule | None) -> Trace:

@@ -153,7 +153,9 @@ def create_app(
 
 
 def _check_prefix(app: FastAPI, settings: Settings) -> None:
-    """Raise ExplainerError if the path prefix begins like one of the server's own paths, from which it could not be distinguished."""
+    """Raise ExplainerError if the path prefix in ``settings`` begins like one of the paths of ``app``, from which it could not be
+    distinguished.
+    """
     first = settings.path_prefix.split("/")[1:2]
     taken = {path.split("/")[1] for route in app.routes if (path := getattr(route, "path", ""))} - {""}
     if first and first[0] in taken:
@@ -203,6 +205,6 @@ def _registry(settings: Settings, source: ModelSource) -> ModelRegistry:
 
 
 def own_model_host(settings: Settings) -> ModelHost:
-    """Make the host of the models of ``explainers``, which runs in a process of its own."""
+    """Return the host of the models of ``explainers``, by the ``settings``; it runs in a process of its own."""
     source = ModelSource()
     return ModelHost(source.load, settings, bytes_of=source.bytes_of)

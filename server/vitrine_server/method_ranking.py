@@ -109,7 +109,7 @@ class MethodRanking:
         return {spec: 1 + values.index(value) for spec, value in zip(self._figures, values, strict=True)}
 
     def rank(self, spec: str) -> int | None:
-        """Return the rank of a method, 1 for the best; None if it was not measured, and for the control."""
+        """Return the rank of the method ``spec``, 1 for the best; None if it was not measured, and for the control."""
         return self.ranks.get(spec)
 
     def can_tell_apart(self, first: str, second: str, level: float) -> bool:

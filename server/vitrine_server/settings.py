@@ -29,8 +29,8 @@ _HEADER = re.compile(r"[A-Za-z0-9-]+", re.ASCII)
 
 
 def _split(value: Any) -> Any:
-    """Split a text at its commas and return the parts as a tuple, without white space at their ends and without empty ones. Of a list, each
-    item is a part.
+    """Split ``value``, a text, at its commas and return the parts as a tuple, without white space at their ends and without empty ones. Of
+    a list, each item is a part.
     """
     parts = value.split(",") if isinstance(value, str) else value
     return tuple(part.strip() for part in parts if part.strip())
@@ -271,7 +271,7 @@ class Settings(BaseModel):
 
 
 def environment_name(name: str) -> str:
-    """Return the environment variable of a setting."""
+    """Return the name of the environment variable for the setting ``name``."""
     return PREFIX + name.upper()
 
 

@@ -157,8 +157,8 @@ class Game:
         return self._embed(self.picture.model, keep, tensors)
 
     def cosines(self, keep: Tensor) -> Tensor:
-        """Return the cosine (K,) of prompt and picture for each coalition, bool (K, words + parts). A prompt or picture that several share
-        is encoded once.
+        """Return the cosine (K,) of prompt and picture for each coalition in ``keep``, bool (K, words + parts). A prompt or picture that
+        several share is encoded once.
         """
         words, of_words = keep[:, : self.players[0]].unique(dim=0, return_inverse=True)
         parts, of_parts = keep[:, self.players[0] :].unique(dim=0, return_inverse=True)

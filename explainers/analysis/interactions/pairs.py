@@ -219,7 +219,9 @@ def _interaction(a: Encoded, b: Encoded, settings: _Settings) -> Interaction:
 
 
 def _notes_on_rest(result: Interaction) -> tuple[str, ...]:
-    """Return a tuple with a note on the part of the cosine that the pairs of an interaction leave out; empty if that part is small."""
+    """Return a tuple with a note on the part of the cosine that the pairs of the interaction ``result`` leave out; empty if that part is
+    small.
+    """
     if abs(result.cosine - result.total) <= INTERACTION_TOLERANCE * max(abs(result.cosine), abs(result.total)):
         return ()
     baseline_in_words = "where their tokens are zero" if result.baseline == "zero" else "of an empty input"
@@ -246,7 +248,7 @@ def _compare(a: Encoded, b: Encoded, settings: _Settings) -> tuple[Tensor, Tenso
 
 
 def _exchange(original: Interaction) -> Interaction:
-    """Return the interaction with its two inputs exchanged."""
+    """Return the interaction ``original`` with its two inputs exchanged."""
     return replace(
         original,
         first=original.second,
@@ -258,8 +260,8 @@ def _exchange(original: Interaction) -> Interaction:
 
 
 def _products(side: Encoded, settings: _Settings) -> Tensor:
-    """Return the share of each unit (a patch or word) of one encoded input in its embedding, (units + 1, D): the unit's tokens minus those
-    of the baseline, times their Jacobian. The last row is the share of all tokens.
+    """Return the share of each unit (a patch or word) of ``side``, one encoded input, in its embedding, (units + 1, D): the unit's tokens
+    minus those of the baseline, times their Jacobian. The last row is the share of all tokens.
     """
     sums, width = _sums(side), len(side.embedding)
     if len(sums) >= width:
@@ -289,7 +291,9 @@ def _components_along(side: Encoded, directions: Tensor, settings: _Settings) ->
 
 
 def _sums(side: Encoded) -> Tensor:
-    """Return a matrix (units + 1, S) of 0 and 1: each row marks the tokens of one unit, the last row every token."""
+    """Return a matrix (units + 1, S) of 0 and 1 for ``side``, one encoded input: each row marks the tokens of one unit, the last row every
+    token.
+    """
     return torch.cat([side.units, side.is_token[None]])
 
 

@@ -20,7 +20,7 @@ KIND_HOLDING_ROLE = {Role.GATE: "activation", Role.CURVE: "product", Role.SCALE:
 
 
 def constant_of(node: Node) -> Any:
-    """Return the constant operand of a recorded sum or product with one path: a tensor, or for a product also a number."""
+    """Return the constant operand of ``node``, a recorded sum or product with one path: a tensor, or for a product also a number."""
     if node.operator is Scale:
         return node.settings["c"]
     return node.settings["b" if "b" in node.settings else "a"]

@@ -17,7 +17,7 @@ from explainers.models import matrix_products
 
 
 def weight_and_bias_of(node: Node) -> tuple[Tensor, Tensor | None]:
-    """Return the weight and the bias of a recorded linear map."""
+    """Return the weight and the bias (None without one) of ``node``, a recorded linear map."""
     return node.settings["w"], node.settings["b"]
 
 
@@ -88,7 +88,9 @@ def _role(ctx: Any) -> LinearMapRole:
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None, rec: Recorder, role: LinearMapRole = None) -> Tensor:
-    """Apply the linear map x W^T + b and record it, so that a rule can choose its backward pass."""
+    """Apply the linear map x W^T + b, with W the ``weight`` and b the ``bias``, record it in ``rec`` and return the result, so that a rule
+    can choose its backward pass.
+    """
     return rec.run(LinearMap, x, weight, bias, matrix_products.linear, matrix_products.matmul, role)
 
 

@@ -112,9 +112,9 @@ def attention_outside(nodes: Nodes, read: Sequence[Attention], users: Users) -> 
 
 
 def has_shortcuts(nodes: Nodes) -> bool:
-    """Return whether a later block, or the code after the last one, uses the input or the output of an earlier block by another path than
-    through the blocks between. Paths through attention weights do not count. If a loop outside of the blocks adds their residual, a sum
-    around one block alone looks like that residual, and does not count either.
+    """Return whether, in a recorded pass (``nodes``), a later block, or the code after the last one, uses the input or the output of an
+    earlier block by another path than through the blocks between. Paths through attention weights do not count. If a loop outside of the
+    blocks adds their residual, a sum around one block alone looks like that residual, and does not count either.
     """
     blocks = nodes.blocks
     first, last = blocks[0].start, blocks[-1]
@@ -254,8 +254,8 @@ def _has_keys_in_order(attention: Attention, last: Block, pull: Pull) -> bool:
 
 
 def keeps_inner_order(nodes: Nodes, pull: Pull) -> bool:
-    """Return whether, in every block, row i of each tensor inside it belongs to the block's token i: of the inputs of linear maps, the
-    outputs of normalisations and the residual stream, if they have a row for each token.
+    """Return whether, in every block of a recorded pass (``nodes``), row i of each tensor inside it belongs to the block's token i: of the
+    inputs of linear maps, the outputs of normalisations and the residual stream, if they have a row for each token.
     """
     generator = torch.Generator().manual_seed(0)
     for block in nodes.blocks:

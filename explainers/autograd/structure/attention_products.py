@@ -94,8 +94,8 @@ def products_of(nodes: Nodes, block: Block) -> list[Product]:
 
 
 def adds_values_beside(product: Product, block: Block) -> bool:
-    """Return whether the values of an attention are also added to its output by another path, unchanged or scaled, as in ``v - A v``. Then
-    the attention weights alone do not say how much each token contributes.
+    """Return whether the values that an attention weights in ``product`` are also added to its output in ``block`` by another path,
+    unchanged or scaled, as in ``v - A v``. Then the attention weights alone do not say how much each token contributes.
     """
     value = product.node.inputs[1 - product.side]
     if value is None:

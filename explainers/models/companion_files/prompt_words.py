@@ -96,7 +96,7 @@ class PromptWords:
 
 
 def words_of(text: str) -> list[str]:
-    """Return the words of a prompt in small letters, without marks and numbers."""
+    """Return the words of ``text``, a prompt, in small letters, without marks and numbers."""
     return [word.replace("’", "'") for word in _WORD.findall(text.lower())]
 
 
@@ -108,7 +108,9 @@ def _singular(word: str, known: Mapping[str, str] | frozenset[str]) -> str:
 
 
 def read_prompt_words(path: Path) -> PromptWords:
-    """Read a ``prompt_words.safetensors``. Raises ExplainerError, naming the part, for a file of another form."""
+    """Return the words in the file ``path``, a ``prompt_words.safetensors``, with their embeddings. Raises ExplainerError, naming the part,
+    for a file of another form.
+    """
     try:
         with safe_open(path, "pt") as file:
             embeddings, facts = file.get_tensor("embeddings"), file.metadata() or {}

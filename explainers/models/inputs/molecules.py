@@ -85,7 +85,7 @@ class Molecule:
 
 
 def read_molecule(source: object) -> Molecule:
-    """Read a molecule from its SMILES, the text of a .mol or .sdf file, the path of one, or RDKit's own object.
+    """Return the molecule ``source``: its SMILES, the text of a .mol or .sdf file, the path of one, or RDKit's own object.
 
     Raises ExplainerError, saying what is wrong and where in the SMILES, if it is no molecule or has more than `MOST_ATOMS` atoms.
     """

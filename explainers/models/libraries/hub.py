@@ -148,7 +148,9 @@ def _download(repository: str, progress: DownloadProgress | None) -> Path:
 
 
 def _files_to_download(sizes: dict[str, int]) -> list[str]:
-    """Return the names of the files to download: the small files of the top folder, then the weights in the best available format."""
+    """Return the names of those files in ``sizes`` (a repository's files, with their bytes) that are downloaded: the small files of the top
+    folder, then the weights in the best available format.
+    """
     top = [name for name in sizes if "/" not in name]
     index_or_weights = next((name for name in WEIGHTS if name in top), None)
     side = [name for name in top if name.endswith(_SIDE_FILES) and name not in WEIGHTS]

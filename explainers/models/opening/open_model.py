@@ -145,7 +145,7 @@ def _shapes(module: nn.Module) -> dict[str, tuple[int, ...]]:
 
 
 def _private(anything: Any, options: OpenOptions) -> list[str]:
-    """List the paths and names of the files in a call of ``open``, which a failure report must leave out."""
+    """List the paths and names of files in a call of ``open`` with ``anything`` and ``options``, which a failure report must leave out."""
     given = anything if isinstance(anything, list | tuple) else [anything]
     places = [
         Path(item)

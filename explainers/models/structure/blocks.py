@@ -135,7 +135,7 @@ def trial(module: nn.Module) -> Iterator[None]:
 
 
 def first_tensor(value: Any) -> Tensor | None:
-    """Return the first tensor in a module's arguments or result, None if there is none: hidden states come first everywhere."""
+    """Return the first tensor in ``value``, a module's arguments or result, None if there is none: hidden states come first everywhere."""
     if isinstance(value, Tensor):
         return value
     if isinstance(value, Mapping):

@@ -21,7 +21,7 @@ OPEN_OPTIONS = {
 
 
 def add_model(parser: argparse.ArgumentParser, about: str, default: str | None = None) -> None:
-    """Add the option ``--model`` and those of :data:`OPEN_OPTIONS`."""
+    """Add the option ``--model``, with ``about`` as its help, and those of :data:`OPEN_OPTIONS` to ``parser``."""
     parser.add_argument("--model", metavar="NAME", default=default, help=f"{about}; also a folder, or a file of weights")
     add_open_options(parser)
 

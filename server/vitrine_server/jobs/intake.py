@@ -253,7 +253,9 @@ def _check_kind(question: Question, facts: ModelFacts) -> None:
 
 
 def _check_clip(question: Question, image: bytes, facts: ModelFacts) -> None:
-    """Raise Problem 422 for several pictures if the model takes one, and for a crop or grey levels of a clip's frames."""
+    """Raise Problem 422 if ``image`` is several pictures and the model of ``facts`` takes one, and for a crop or grey levels of a clip's
+    frames.
+    """
     if facts.details.get("frames") is None:
         if is_packed(image):
             detail = f"{question.model} looks at one picture, and several were sent."

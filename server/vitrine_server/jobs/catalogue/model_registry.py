@@ -260,7 +260,7 @@ class ModelRegistry:
             entry.feed.close()
 
     def release(self, name: str) -> None:
-        """Mark a loaded model as available, so that its memory can be freed; the next request loads it again."""
+        """Mark the loaded model ``name`` as available, so that its memory can be freed; the next request loads it again."""
         with self._lock:
             entry = self._entries.get(name)
             if entry is not None and entry.state == "loaded":

@@ -100,7 +100,7 @@ class ModelHost:
                 return self._study(request, tell)
 
     def _load(self, request: LoadRequest, tell: Tell) -> ModelFacts:
-        """Load a model and return its facts. Raises a Problem if it cannot be loaded."""
+        """Load the model that ``request`` names and return its facts; ``tell`` reports stages. Raises a Problem if it cannot load."""
         name, place = request.name, request.place
         options: dict[str, Any] = {} if place is None else {"on_stage": lambda stage: tell(LoadStage(stage))}
         if (dtype := dtype_of(name, self.settings)) != torch.float32:
@@ -153,7 +153,9 @@ class ModelHost:
         self._threads.close()
 
     def _explain(self, request: ExplainRequest, tell: Tell) -> None:
-        """Make maps for a question until the turn ends. Raises Problem, or Cancelled if a pause is answered by a stop."""
+        """Make the maps that ``request`` asks for and send each by ``tell``, until the turn ends. Raises Problem, or Cancelled if a pause
+        is answered by a stop.
+        """
         with _problems("explanation", "cannot-explain"), self._using(request.name, tell) as model:
             self._explain_with(model, request, tell)
 
@@ -191,7 +193,9 @@ class ModelHost:
         run_with_memory_retry(work, request.name, str(model.device), SEND_LESS, self._room_next_to(model))
 
     def _study(self, request: StudyRequest, tell: Tell) -> dict[str, Any]:
-        """Run a study and return its answer as JSON. Raises Problem, or Cancelled if a pause is answered by a stop."""
+        """Run the study of ``request`` and return its answer as JSON; ``tell`` reports the progress. Raises Problem, or Cancelled if a
+        pause is answered by a stop.
+        """
         answers: list[dict[str, Any]] = []
         with _problems("study", "cannot-answer"), self._using(request.name, tell) as model:
             cancelled = self._pauses(model, tell)
@@ -256,7 +260,7 @@ class _Observer:
         self._tell(ModelAnswer(document, _tokens(explanation), files))
 
     def on_map(self, explanation: Any, attribution: Any) -> None:
-        """Send a finished map to the server."""
+        """Send ``attribution``, a finished map of ``explanation``, to the server."""
         pixels = None if attribution.pixels is None else npy(attribution.pixels.numpy())
         self._tell(MadeMap(attribution.to_json(), pixels, _tokens(explanation)))
 

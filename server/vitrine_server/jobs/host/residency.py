@@ -69,7 +69,7 @@ class Residency:
 
     @contextmanager
     def using(self, name: str) -> Iterator[Any]:
-        """Return the model inside this context, on its device, as the one used last. Raises KeyError if it is not here, and
+        """Return the model ``name`` inside this context, on its device, as the one used last. Raises KeyError if it is not here, and
         MemoryShortageError if others in use leave it too little.
         """
         held = self._held[name] = self._held.pop(name)  # now the last
@@ -179,7 +179,9 @@ class Residency:
 
 
 def _move_to_host(held: _Held) -> bool:
-    """Move a model from its device to host memory; return False if that is full, so that the model may be there in part only."""
+    """Move the model ``held`` from its device to host memory and return True; return False if that is full, so that the model may be there
+    in part only.
+    """
     try:
         held.model.module.to(_CPU)
     except Exception as error:

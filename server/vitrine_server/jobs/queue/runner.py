@@ -174,7 +174,7 @@ class Runner(threading.Thread):
                 self._scheduler.metrics.model_moved(now)
 
     def _bring(self, entry: ModelEntry) -> None:
-        """Have the host load a model, and drop those that the registry has dropped."""
+        """Have the host load the model of ``entry``, and drop those that the registry has dropped."""
         registry, watch = self._scheduler.registry, self._watch(lambda: None, longest=_LONGEST_LOAD)
         before = self._own_memory() if self.host.models else 0
         request = LoadRequest(entry.name, self._device, entry.place, entry.open_options)
@@ -206,7 +206,9 @@ class Runner(threading.Thread):
         return self.host.memory - sum(model.bytes for model in self.host.models.values() if model.place == "host")
 
     def _loaded(self, entry: ModelEntry) -> ModelFacts:
-        """Return the facts of a model, after loading it into the host if need be. Raises the Problem with which it failed to load."""
+        """Return the facts of the model of ``entry``, after loading it into the host if need be. Raises the Problem with which it failed to
+        load.
+        """
         facts = self._scheduler.registry.use(entry)
         self.host.look_after()
         if entry.name in self.host.models:

@@ -62,7 +62,7 @@ class Scheduler:
     # --- for the web threads ---------------------------------------------------------------------------------------------
 
     def submit(self, job: Job) -> None:
-        """Store and queue a new explanation. Raises Problem 429 if the queue, or the visitor's share of it, is full."""
+        """Store and queue ``job``, a new explanation. Raises Problem 429 if the queue, or the visitor's share of it, is full."""
         with self.change:
             self._check_open()
             self._check_room([other.visitor for other in self._queue.jobs if not other.has_begun], job.visitor, "explanations")
@@ -100,12 +100,14 @@ class Scheduler:
         check_room(self.settings, waiting, visitor, what, waits)
 
     def find(self, explanation_id: str) -> Job | None:
-        """Return the job with this id; None if it is stored completely or unknown."""
+        """Return the job with the id ``explanation_id``; None if it is stored completely or unknown."""
         with self.change:
             return self._live.get(explanation_id)
 
     def cancel(self, explanation_id: str) -> bool:
-        """Remove a waiting job, or ask a running one to stop at its next pass; return False if there is neither."""
+        """Remove the waiting job with the id ``explanation_id``, or ask it to stop at its next pass if it runs; return False if it does
+        neither.
+        """
         with self.change:
             job = self._live.get(explanation_id)
             if job is None or job.final:
@@ -184,18 +186,18 @@ class Scheduler:
             return task
 
     def load_soon(self, entry: ModelEntry) -> None:
-        """Queue the loading of a model whose files are on the disk."""
+        """Queue the loading of the model of ``entry``, whose files are on the disk."""
         self.registry.tell(entry, "progress", {"text": f"Loading {entry.name}"})
         with self.change:
             self._queue.loads.append(entry)
             self.change.notify_all()
 
     def load(self, entry: ModelEntry) -> None:
-        """Begin to load a model; each kind of worker implements it."""
+        """Begin to load the model of ``entry``; each kind of worker implements it."""
         raise NotImplementedError
 
     def load_failed(self, entry: ModelEntry, problem: Problem) -> None:
-        """Mark a model as failed to load; items that wait for it will fail when they are taken."""
+        """Mark the model of ``entry`` as failed to load with ``problem``; items that wait for it will fail when they are taken."""
         log.warning("%s could not be loaded: %s", entry.name, problem.detail)
         self.registry.failed(entry, problem)
         with self.change:
@@ -303,7 +305,9 @@ class Scheduler:
         self.save_again()
 
     def _ready(self, entry: ModelEntry) -> bool:
-        """Return whether a model is loaded or failed to load. A model that was dropped from memory is queued for loading again."""
+        """Return whether the model of ``entry`` is loaded or failed to load. A model that was dropped from memory is queued for loading
+        again.
+        """
         if entry.state == "available":
             self.load(self.registry.begin_loading(entry))
         return entry.state == "loaded" or entry.has_failed
