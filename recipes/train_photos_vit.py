@@ -316,7 +316,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="folder of model, checkpoint and kept views; goes on from what it holds",
     )
     parser.add_argument("--stages", type=int, default=6, choices=(5, 6), help="of the trunk's 7 stages, how many to keep (default 6)")
-    parser.add_argument("--start", type=Path, help="a small checkpoint to go on from where OUT holds none, as recipes/checkpoints has one")
+    parser.add_argument("--start", type=Path, help="a small checkpoint to go on from where OUT holds none")
     parser.add_argument("--hours", type=float, default=14.0, help="hours of the processor in all, which set the learning rate (default 14)")
     parser.add_argument("--until", type=float, help="stop after so many of them, to go on later")
     parser.add_argument("--rate", type=float, default=1.5e-3, help="highest learning rate")

@@ -57,7 +57,7 @@ AGREEMENT = "same class as EfficientNet-Lite{}"
 ERROR, KEPT, REFUSED = "expected calibration error", "photos named right that are not doubted", "unknowable pictures that are doubted"
 ENERGY, POINTING, ENERGY_TO_BEST = "energy in the box over its share of the picture", "pointing", "energy over that of the best method"
 METRICS = {ENERGY: "energy_ratio", POINTING: "pointing"}  # names of the runner's metrics
-BARS = {TOP: 0.62, TOP_5: 0.86, ROBUST: 0.95, ENERGY: 2.5, POINTING: 0.8, ENERGY_TO_BEST: 0.9, ERROR: 0.05, WITHOUT_BLOCKS: 0.02}
+BARS = {TOP: 0.6, TOP_5: 0.83, ROBUST: 0.95, ENERGY: 2.5, POINTING: 0.8, ENERGY_TO_BEST: 0.9, ERROR: 0.05, WITHOUT_BLOCKS: 0.02}
 AT_MOST = {ERROR, WITHOUT_BLOCKS}
 
 Score = Callable[[Tensor, Tensor | None], Tensor]  # pictures uint8 (B, H, W, 3), kept patches (B, n) or None -> (B, names)
