@@ -21,8 +21,8 @@ from explainers.models.inputs.types import MoleculeInput
 from explainers.records.result import Explanation
 
 #: Rank correlation from which two maps count as ordering the tokens alike. Maps of two *different* pictures, by two methods, reach less in
-#: 95 % of the cases: under 0.58 with photos-vit (60 photos, 11 methods), 0.62 with clip (10) and 0.42 with scenes-vit (8). It leaves room for
-#: models whose maps are more alike.
+#: 95 % of the cases: under 0.58 with photos-vit (60 photos, 11 methods), 0.62 with clip (10) and 0.42 with scenes-vit (8). The limit
+#: leaves room for models whose maps are more alike.
 MIN_ALIKE_CORRELATION = 0.8
 #: Up to here two maps have no more in common than those of two different pictures typically have: medians 0.17, 0.24 and 0.07 of the same.
 MAX_UNRELATED_CORRELATION = 0.25

@@ -26,6 +26,7 @@ class ForwardPass:
               in a recording that starts at the pixels and in one that starts at x^1; accumulated rounding is measured on one and looked up
               for the other
     x1        the explained tokens, once they are reached
+    keeps_biased  whether what operators with a bias give is kept, to find the tokens of its rows
     head      the calls after the blocks
     """
 
@@ -33,6 +34,7 @@ class ForwardPass:
     exit_block: int | None = None
     exit_through: Change | None = None
     single_head: bool = False
+    keeps_biased: bool = False
     position: int = 0
     x1: Tensor | None = None
     insides: Insides = field(default_factory=Insides)

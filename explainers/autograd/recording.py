@@ -100,7 +100,7 @@ class Recording:
         if recomputed and (reason := reason_against_recomputation(model)) is not None:
             raise ExplainerError(reason)
         self.model = model
-        self.double, self._follows_biases = double, follows_biases(model)
+        self.double = double
         recording = weakref.proxy(self)  # no cycle: see run
         self._recomputation = Recomputation(lambda run: Recording._run_again(recording, run), single_head) if recomputed else None
         self.layout: Layout = model.layout_of(tensors)
@@ -109,7 +109,9 @@ class Recording:
         self.rounding: Mapping[int, float] = {}  # by position, the rounding that a value has gathered, where it was measured
         self._cache: dict[tuple[Rule, int | bytes], Signals] = {}
         self._starts: dict[tuple[int, Rule], tuple[BatchTarget, Tensor]] = {}  # with the targets, whose ids are theirs as long as they live
-        self._forward: ForwardPass | None = ForwardPass(entry, exit_block, exit_through, single_head, detached=DetachedNumbers(moved))
+        self._forward: ForwardPass | None = ForwardPass(
+            entry, exit_block, exit_through, single_head, follows_biases(model), detached=DetachedNumbers(moved)
+        )
 
         tensors = {k: doubled(v) for k, v in tensors.items()} if double else dict(tensors)
         self.pixels: Tensor | None = None
@@ -268,7 +270,9 @@ class Recording:
         self.nodes = Nodes(blocks=nodes.blocks[: run.number], class_blocks=nodes.class_blocks, entry=0)
         self.nodes.start(x)
         self.nodes.blocks.append(Block(1, x, self.nodes.of(x), nodes.blocks[run.number].stream))
-        self._forward = ForwardPass(position=run.position, x1=x, single_head=self._recomputation.has_single_head)
+        self._forward = ForwardPass(
+            position=run.position, x1=x, single_head=self._recomputation.has_single_head, keeps_biased=follows_biases(self.model)
+        )
         view = nullcontext() if self.model.view is None else self.model.view()
         try:
             mode = RecordingMode(self, self.forward_pass)
@@ -298,7 +302,8 @@ class Recording:
         if not self._head.is_whole:
             return None
         tokens, nodes = self.block_outputs[block], self.nodes
-        self.nodes, self._forward = self._head.nodes(nodes, tokens), ForwardPass(x1=self.block_inputs[0])
+        forward = ForwardPass(x1=self.block_inputs[0], keeps_biased=follows_biases(self.model))
+        self.nodes, self._forward = self._head.nodes(nodes, tokens), forward
         try:
             with torch.inference_mode(False), torch.enable_grad(), RecordingMode(self, self.forward_pass):
                 logits = self._head.logits_of(
@@ -330,7 +335,7 @@ class Recording:
             given = (*(each.transpose(0, 1) if each.dim() == 3 else each for each in arguments[:2]), *arguments[2:])
         # Weak: the graph belongs to the recording, and a cycle through autograd's nodes is one that nobody collects.
         out: Tensor = operator.apply(*given, weakref.proxy(self))  # type: ignore[no-untyped-call]
-        if self._follows_biases:
+        if self.forward_pass.keeps_biased:
             keep_biased(self.nodes.running, self.position, operator, arguments, role, out)
         return self._add_node(operator, arguments, out.transpose(0, 1) if turned else out, role)
 

@@ -3,23 +3,42 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from playwright.sync_api import expect
+from torch import Tensor
 
+from explainers.methods.registry import METHODS
+from explainers.records.trace import Trace
 from explainers.rendering.colours import one_sign, one_sign_note
 from tests.browser.support.figures import check_texts, said, take
 from tests.browser.support.image_plates import colours
+from tests.browser.support.questions import explained
 from tests.browser.support.visit import Visit
+from tests.server.conftest import png
 
 SPEC, OTHER = "gradcam_plus:libra", "fullgrad_plus:libra"
 
 
+@pytest.fixture
+def far_below_zero(monkeypatch: pytest.MonkeyPatch) -> None:
+    """GradCAM+ as it is where nothing speaks for a class: its scores lie far below zero."""
+    usual = METHODS["gradcam_plus"]
+
+    def moved(trace: Trace) -> Tensor:
+        scores = usual.function(trace)
+        return scores - 4 * scores.abs().amax(-1, keepdim=True)
+
+    monkeypatch.setitem(METHODS, "gradcam_plus", replace(usual, function=moved))
+
+
 @pytest.mark.trained
-def test_gradcam_plus_is_no_slab(desk: Visit, tmp_path: Path) -> None:
-    page = desk.open(f"/image?model=photos-vit&methods={SPEC}&methods={OTHER}&grid=patches&opacity=100&words=shown")
+def test_gradcam_plus_is_no_slab(far_below_zero: None, desk: Visit, tmp_path: Path) -> None:
+    made = explained(desk, "image", png(77), model="photos-vit", methods=[SPEC, OTHER])
+    page = desk.open(f"/image?id={made}&grid=patches&opacity=100&words=shown")
     maps = {attribution["method"]: attribution for attribution in desk.document()["maps"]}
     scores = np.array(maps[SPEC]["scores"])
     assert one_sign(scores) == -1

@@ -69,6 +69,6 @@ def test_at_full_size_it_is_said_where_there_are_none(desk: Visit) -> None:
     desk.plate(FINE).locator(".map-canvas").focus()
     page.keyboard.press("Enter")
     before = large.locator(".ends span").last.inner_text()
-    large.get_by_role("button", name="pixels").click()
+    large.get_by_role("button", name="pixels", exact=True).click()
     expect(large.locator(".ends span").last).not_to_have_text(before)
     expect(desk.plate(FINE).locator(".ends span").last).to_have_text(large.locator(".ends span").last.inner_text())

@@ -263,17 +263,16 @@ def test_what_to_trust_stands_first_in_words_and_maps(desk: Visit) -> None:
 
 
 def test_a_column_in_which_random_numbers_are_among_the_best_is_grey_and_says_why(desk: Visit) -> None:
-    page = desk.open("/leaderboard?run=photos-vit-on-coco", maps=False)
-    expect(page.locator("#undecided li")).to_have_count(1)
-    expect(page.locator("#undecided")).to_contain_text(
-        "LIF accuracy, in grey: A map of random numbers does as well as the best, and 24 of 30 methods"
-    )
-    cells = page.locator("#figures td[data-metric=lif]")
-    expect(cells).to_have_count(31)
-    assert set(cells.evaluate_all("(all) => all.map((cell) => cell.className)")) == {"muted"}
-    assert not any("*" in text for text in cells.all_inner_texts())
+    page = desk.open("/leaderboard?run=scenes-vit-on-scenes", maps=False)
+    expect(page.locator("#undecided li")).to_have_count(2)
+    expect(page.locator("#undecided li").first).to_contain_text(", in grey: A map of random numbers does as well as the best, and ")
+    for metric in ("monotonicity_insertion", "monotonicity_deletion"):
+        cells = page.locator(f"#figures td[data-metric={metric}]")
+        expect(cells).to_have_count(31)
+        assert set(cells.evaluate_all("(all) => all.map((cell) => cell.className)")) == {"muted"}
+        assert not any("*" in text for text in cells.all_inner_texts())
     expect(page.locator('#figures tr[data-spec="random"] .star')).to_have_count(0)
-    assert page.locator("#figures td[data-metric=srg] .star").count() == 1  # another column tells
+    assert page.locator("#figures td[data-metric=srg] .star").count() == 2  # another column tells
 
 
 def test_trials_of_a_few_inputs_stand_apart_from_the_runs(desk: Visit) -> None:

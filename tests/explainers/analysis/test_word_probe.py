@@ -49,7 +49,7 @@ def test_it_prints_and_saves(probe: explainers.WordProbe, tmp_path: Path) -> Non
     assert printed[1].split() == ["group", "word", "probability", "logit", "relevance"]
     assert [line.split()[1] for line in printed[2:6]] == [text.word for text in probe.texts]
     assert f"{probe.difference['logit']:+.4f}" in printed[8]  # type: ignore[index]
-    assert printed[9] == "note: The model does not know \u03b2: it reads every unknown word as the same token."
+    assert printed[9] == "note: The model cannot read \u201c\u03b2\u201d: not in its vocabulary."
     probe.save(tmp_path / "probe.json")
     assert json.loads((tmp_path / "probe.json").read_text("utf-8")) == probe.to_json()
     with pytest.raises(ExplainerError, match=r"\.json"):

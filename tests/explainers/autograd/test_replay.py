@@ -14,13 +14,15 @@ from explainers.autograd.rules import RULES
 from explainers.errors import ExplainerError
 from tests.explainers.support.formulas import twin_of
 from tests.explainers.support.operator_cases import CASES, Case
+from tests.explainers.support.operator_cases.attention import POWERS_OF_TWO
 from tests.explainers.support.operator_cases.case import assert_close, normal
 from tests.explainers.support.toys import Function, autograd
 
 RULES_TRIED = ("libra", "attnlrp-epsilon", "cp-lrp-gamma")
 #: A softmax that weighs no values is none of attention in own code, and follows the ordinary gradient.
-ALONE = {"softmax", "softmax-method", "softmax-torch", "softmax-dtype", "nn.Softmax"} | {
-    *(f"log-softmax-exp{form}" for form in ("", "-torch", "-method")),
+ALONE = {"softmax", "softmax-method", "softmax-torch", "softmax-dtype", "softmax-special", "softmin", "nn.Softmax"} | {
+    *(f"log-softmax-exp{form}" for form in ("", "-torch", "-method", "-special")),
+    *(f"softmax-of-powers-{name}" for name in POWERS_OF_TWO),
     *("softmax-written-out", "softmax-written-in-place"),
 }
 #: Rows whose signal has no derivative, or one that is not that of its differences: torch has none, or the function detaches numbers.
