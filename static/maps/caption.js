@@ -264,7 +264,6 @@ export class Facts {
     );
     rowOf(this.seeds).hidden = true; // of maps drawn at random alone
     this.precision = line("precision", "");
-    rowOf(this.precision).hidden = true; // of explanations of earlier versions only maps of relevance say it
     this.time = line("time", "Computing time of this map");
     this.node = el("dl", { class: "facts" }, this.rows);
   }
@@ -285,7 +284,7 @@ export class Facts {
     const { precision, seed_correlation: seeds } = map ?? {};
     rowOf(this.seeds).hidden = seeds === undefined;
     this.seeds.textContent = seeds === undefined ? "–" : number(seeds, 2);
-    rowOf(this.precision).hidden = !precision;
+    rowOf(this.precision).hidden = map !== null && !precision; // as of most explanations of earlier versions
     this.precision.textContent = precision?.dtype ?? "–";
     rowOf(this.precision).title = precision ? `The precision in which this map was computed. ${precision.why}` : "";
     this.time.textContent = map?.seconds === undefined ? "–" : seconds(map.seconds);

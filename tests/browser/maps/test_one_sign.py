@@ -29,7 +29,7 @@ def far_below_zero(monkeypatch: pytest.MonkeyPatch) -> None:
     usual = METHODS["gradcam_plus"]
 
     def moved(trace: Trace) -> Tensor:
-        scores = usual.function(trace)
+        scores: Tensor = usual.function(trace).scores
         return scores - 4 * scores.abs().amax(-1, keepdim=True)
 
     monkeypatch.setitem(METHODS, "gradcam_plus", replace(usual, function=moved))

@@ -138,7 +138,7 @@ def test_the_sample_stands_beside_the_title_and_tables_are_folded(desk: Visit) -
     assert sample["x"] > title["x"] + 400
     assert abs(sample["y"] - title["y"]) < 40
     expect(page.locator("#verdict")).to_have_text(
-        "On photos Input × Gradient · Libra ranks 5 of 30, in the best third (Symmetric relevance gain, 60 photos of COCO 2017, train2017)."
+        "On photos AttnLRP ranks 1 of 30, tied for first (Symmetric relevance gain, 60 photos of COCO 2017, train2017)."
     )
     expect(page.locator("#figures")).to_be_hidden()
     expect(page.get_by_role("region", name="Rules it can be combined with")).to_be_hidden()
