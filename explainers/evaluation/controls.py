@@ -164,8 +164,8 @@ def find_controls(names: Sequence[str], data: Dataset) -> tuple[str, ...]:
 
 
 def for_controls(metric: Metric) -> bool:
-    """Return whether a metric can be measured on a control: it takes nothing but the map and the model's answers about parts of this
-    input.
+    """Return whether a metric can be measured on a control, a made-up map: it has a direction and no curve over special tokens, and takes
+    only the map, the model's answers about parts of this input, and what the data set marks in it; no other class, model or input.
     """
     if metric.direction is None or any(curve.special for curve in metric.curves.values()):
         return False

@@ -144,7 +144,9 @@ class Model:
 
     @cached_property
     def groups(self) -> dict[str, tuple[int, ...]]:
-        """The groups that classes are in, lower case, each with the indices of its classes: what :class:`explainers.AnyOf` takes."""
+        """Return the groups of classes, such as all dogs: a dict from each group's name in lower case to the indices of its classes.
+        :class:`explainers.AnyOf` takes such a name.
+        """
         return places_of(self.classes, "groups")
 
     @cached_property

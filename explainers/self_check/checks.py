@@ -64,8 +64,10 @@ Outcome = tuple[CheckState, str]
 
 
 def quick_checks(session: Session, sample: Sample, twin: nn.Module | None) -> list[Check]:
-    """Run the quick checks on a recorded ``sample`` and return their results: logits, probabilities, the gradient and Libra's account.
-    ``twin`` is the original module, if the model has a copy.
+    """Run the quick checks of a model on its recorded pass, ``session``, over a ``sample`` input, and return the result of each: logits
+    equal the plain module's, probabilities its library's, the gradient torch's, and FullGrad under Libra adds up to the logit.
+
+    ``twin`` is the original module if the model is a copy or a new module, else None; the logits are then compared with the twin's.
     """
     plain = cache(lambda: _run_plain(session))
     session.plan([(RULES["gradient"], _OF_GRADIENT), (RULES["libra"], ACCOUNT)])

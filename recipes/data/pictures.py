@@ -101,8 +101,8 @@ class Pictures:
 
 
 def recolour(images: Tensor, rng: np.random.Generator) -> Tensor:
-    """Recolour half of a batch of pictures, the ``images``, uint8 (B, H, W, 3), drawn by ``rng``, and paint random patches of a few of them
-    grey.
+    """Return a changed copy of a batch of pictures, the ``images``, uint8 (B, H, W, 3): each is recoloured with probability 1/2 and,
+    apart from that, has random patches painted grey with probability ``GREY_SHARE``. ``rng`` draws all of it.
     """
     number, grid = len(images), (images.shape[1] // PATCH, images.shape[2] // PATCH)
 

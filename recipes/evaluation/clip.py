@@ -104,7 +104,9 @@ def named_figures(name: str, model: Model, photos: LabelledPhotos) -> list[Figur
 
 
 def is_synonym(word: str, members: Sequence[int]) -> bool:
-    """Return whether a word stands for exactly one class, and that class has another label."""
+    """Return whether ``word`` is a synonym: there is exactly one class that it stands for (``members`` are the indices of all such
+    classes), and the label of that class is another word.
+    """
     return len(members) == 1 and classes()[members[0]]["label"] != word
 
 

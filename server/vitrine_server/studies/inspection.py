@@ -125,7 +125,10 @@ Contributions = schema_of(inspection.Contributions, base=Study)
 
 @study("/api/explanations/{id}/contributions", form=ContributionsRequest, answer=Contributions, cost="contributions", weight=FEW_PASSES)
 def contributions(subject: Subject, wanted: ContributionsRequest) -> dict[str, Any]:
-    """Return the part of each block in the map of a method that is a sum over blocks."""
+    """Split the map of an explained input, by the method and for the target in ``wanted``, into the parts of the model's blocks.
+
+    Return each block's part, as a total and by patch or word, and what belongs to no block. The method must be a sum over blocks.
+    """
     return dict(explainers.contributions(explainers.Session(**question(subject, wanted.target)), wanted.method).to_json())
 
 
