@@ -199,8 +199,6 @@ def word_probe(
         _measure(group, word, start, result, unknown_id) for (group, word, _), result in zip(filled_template, results, strict=True)
     )
     notes = list(dict.fromkeys(note for result in results for note in result.notes))
-    if unknown_words := [text.word for text in texts if text.unknown]:
-        notes.append(f"The model does not know {', '.join(unknown_words)}: it reads every unknown word as the same token.")
     return WordProbe(model.name, results[0].target.label, template, results[0].maps[0], texts, tuple(notes))
 
 

@@ -28,7 +28,7 @@ OUT = ROOT / "static" / "pages" / "gallery.json"
 SAMPLE, PHOTO, PROMPT = "photo-dogs", "dogs.jpg", "a photo of a dog"
 TEXT = "A sad story, told with great warmth: I left smiling, and I would see it again."
 STEPS = 127
-BLOCK = 2  # counted from 0: two blocks come before it, one after it
+BLOCK = 3  # counted from 0: three blocks come before it, two after it
 #: The places at which the signal is read, from the output of the block back to its input.
 STAGES = (
     "output",

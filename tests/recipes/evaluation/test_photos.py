@@ -193,19 +193,19 @@ def test_photos_are_skipped_without_their_data(folder: Path, tmp_path: Path, cap
     assert "lacks imagen_test/" in capsys.readouterr().out
 
 
-def test_the_shipped_model_doubts_drawings_and_not_the_photos_of_the_pages() -> None:
+def test_the_shipped_model_doubts_textures_and_not_the_photos_of_the_pages() -> None:
     folder, samples = MODELS / "photos-vit", Path(explainers.embedded.__file__).parent / "samples" / "photos"
     calibration = photos.read_shipped_calibration(folder)
     assert calibration is not None
-    assert [(line.kind, line.score) for line in calibration.thresholds] == [("something_else", "prominence")]
+    assert [(line.kind, line.score) for line in calibration.thresholds] == [("something_else", "energy")]
     score = photos.vit_scores(folder)
     known = [Image.open(samples / f"{name}.jpg") for name in ("bee", "cat", "clock", "coffee", "bridge", "drum")]
     named = answers(score, torch.from_numpy(np.stack([crop_centre(photo) for photo in known])))
     assert int(is_known(named, calibration).sum()) >= 5
     strange = {kind: answers(score, pictures) for kind, pictures in draw_unknowable(10).items()}
     doubted = {kind: float((~is_known(logits, calibration)).float().mean()) for kind, logits in strange.items()}
-    assert np.mean(list(doubted.values())) > 0.5  # 69 % of 300 were measured
-    assert doubted["soft grey shapes"] >= 0.4  # by the largest logit 12 %
+    assert np.mean(list(doubted.values())) > 0.2  # 30 % of 300 were measured
+    assert doubted["textures, noise and pages of text"] >= 0.5  # 63 %
 
 
 def test_photos_of_nothing_that_has_a_class_are_told_by_their_annotations(photo_data: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,6 +30,7 @@ from tests.server.support.tiny_models import CLASSES, TEXT, tiny, tiny_site
 from vitrine_server import registries
 from vitrine_server.app import create_app
 from vitrine_server.jobs.catalogue.model_source import ModelSource
+from vitrine_server.method_ranking import default_specs, ranking_for
 from vitrine_server.samples import read_samples, sample_folders
 from vitrine_server.settings import load_settings
 
@@ -254,7 +255,9 @@ def test_many_at_once_get_the_same_numbers_as_alone(site: Site) -> None:
 
 
 def test_the_default_methods_are_the_models(site: Site) -> None:
-    assert site.ask(png(7), methods=None, wait=True).json()["methods"] == explainers.default_methods(tiny("scenes-vit"))
+    model = tiny("scenes-vit")
+    usual = default_specs(ranking_for("image", "scenes-vit"), explainers.variants(model))
+    assert site.ask(png(7), methods=None, wait=True).json()["methods"] == usual
 
 
 def test_methods_have_the_bounds_and_reasons_of_the_side(site: Site) -> None:

@@ -62,7 +62,7 @@ def test_means_and_difference(site: Site) -> None:
 def test_a_word_that_the_model_does_not_know_is_said(site: Site) -> None:
     found = ask(site).json()
     assert [row["word"] for row in found["rows"] if row["unknown"]] == ["β"]
-    assert found["notes"] == ["The model does not know β: it reads every unknown word as the same token."]
+    assert found["notes"] == ["The model cannot read “β”: not in its vocabulary."]
     assert [row["pieces"] for row in found["rows"]][2:4] == [["film", "s"], ["well", "-", "made"]]
 
 

@@ -185,8 +185,8 @@ def test_lrp_to_the_input_goes_to_float64_by_itself_and_transformer_attribution_
         assert (precision.rounding > FLOAT64_THRESHOLD) == (dtype == "float64")
         assert f"{100 * precision.rounding:.1g} %" in precision.why or "100 %" in precision.why
         assert found[spec].to_json()["precision"] == {"dtype": dtype, "why": precision.why, "rounding": precision.rounding}
-    assert found["rollout"].precision is None
-    assert "precision" not in found["rollout"].to_json()
+    said = explainers.MapPrecision("float32", "The model's weights are float32, and TF32 was off.")
+    assert found["rollout"].precision == said
 
 
 def test_float64_is_recorded_only_where_it_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -305,8 +305,8 @@ def test_a_map_of_short_weights_says_so(dtype: torch.dtype) -> None:
     for each in found.maps:
         assert any("the type of the weights, which has" in note for note in each.notes) == (dtype != torch.float32)
         name = str(dtype).removeprefix("torch.")
-        said = explainers.MapPrecision(name, f"The model's weights are {name}.")
-        assert each.precision == (None if dtype == torch.float32 else said)
+        tf32 = ", and TF32 was off" if dtype == torch.float32 else ""
+        assert each.precision == explainers.MapPrecision(name, f"The model's weights are {name}{tf32}.")
 
 
 @pytest.mark.slow

@@ -27,6 +27,7 @@ def room_for(models: float) -> float:
 def small(sites: Sites, room: float, **settings: Any) -> Iterator[Site]:
     """A server with room for so many models of images, the first of which is loaded."""
     with sites(loaded=False, model_memory=room_for(room), **settings) as site:
+        assert site.client.post("/api/models", json={"name": "scenes-vit"}).status_code == 202  # the start may not have come to it yet
         site.wait_for_models("scenes-vit")
         yield site
 
