@@ -42,7 +42,7 @@ from recipes.networks.trunk import autocast, teacher_trunk
 from recipes.networks.vits import answer, create, encode_features, load, plain_attention, save, to_half
 from recipes.networks.written_weights import RIDGE, ridge_regression
 from recipes.photos_objective import Objective, Student, divergence, later_tokens
-from recipes.training import average_, save_checkpoint
+from recipes.training import save_checkpoint, take_step
 
 ARCHITECTURE = "vitrine_efficient"
 SHAPE = {"img_size": SIDE, "embed_dim": 256, "depth": 6, "num_heads": 4}
@@ -266,13 +266,8 @@ def run(
             for group in stepper.param_groups:
                 group["lr"] = args.rate * learning_rate_factor(step, now / length)
         loss, parts = objective(batches(step), step)
-        student.zero_grad()
-        loss.backward()
-        nn.utils.clip_grad_norm_(student.parameters(), 1.0)
-        for stepper in steppers:
-            stepper.step()
         step += 1
-        average_(average, student, step, AVERAGE_DECAY)
+        take_step(student, loss, steppers, average, step, AVERAGE_DECAY)
         for name, value in parts.items():
             sums[name] = sums.get(name, 0.0) + value
         if step % WATCH_EVERY_STEPS == 0:

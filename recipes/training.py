@@ -111,6 +111,21 @@ def average_(average: dict[str, Tensor], model: nn.Module, step: int, decay: flo
             average[name].copy_(value)
 
 
+def take_step(
+    model: nn.Module, loss: Tensor, optimizers: Sequence[torch.optim.Optimizer], average: dict[str, Tensor], step: int, decay: float
+) -> None:
+    """Change the weights of ``model`` by the gradients of ``loss``, whose norm is cut at 1, and move their ``average`` towards them.
+
+    ``step`` is the number of steps taken with this one; ``decay`` is that of :func:`average_`.
+    """
+    model.zero_grad()
+    loss.backward()
+    nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    for optimizer in optimizers:
+        optimizer.step()
+    average_(average, model, step, decay)
+
+
 def save_checkpoint(state: Mapping[str, Any], path: Path) -> None:
     """Write the state of a training to the file ``path``: to a temporary file first, which then replaces it, so that it is never
     incomplete.
@@ -176,13 +191,8 @@ def fit(
             for group in itertools.chain(*(optimizer.param_groups for optimizer in optimizers)):
                 group["lr"] = rate * group["share"] * min(1.0, (step + 1) / warm_up) * 0.5 * (1 + math.cos(math.pi * progress))
             value, shown = loss(batch, progress, step)
-            model.zero_grad()
-            value.backward()
-            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-            for optimizer in optimizers:
-                optimizer.step()
             step += 1
-            average_(average, model, step, decay)
+            take_step(model, value, optimizers, average, step, decay)
             pair = float(value.detach()), shown
             smooth = pair if smooth is None else (0.98 * smooth[0] + 0.02 * pair[0], 0.98 * smooth[1] + 0.02 * pair[1])
             bar.set_postfix_str(f"{progress:.0%} loss {smooth[0]:.3f} right {smooth[1]:.3f}", refresh=False)
