@@ -137,6 +137,16 @@ def maps_of(vit: nn.Module, x: Tensor, *specs: str) -> list[Tensor]:
     return [torch.stack([each[spec].scores for each in results]).double() for spec in specs]
 
 
+def check_bias_terms(vit: Vit, plain: Vit, x: Tensor) -> None:
+    """The bias terms of ``vit`` lie where torch puts those of ``plain``, which computes the same in the usual form."""
+    torch.testing.assert_close(vit(x), plain(x))
+    layers = [*(m for b in plain.blocks for m in b.modules() if isinstance(m, nn.LayerNorm)), plain.norm]
+    layers += [m for b in plain.blocks for m in (b.attn.qkv, b.attn.proj, b.mlp.a, b.mlp.b)]  # type: ignore[union-attr,operator]
+    expected = terms_of(plain, layers, list(plain.blocks), lambda: plain(x)[:, 1])
+    for found, terms in zip(maps_of(vit, x, "fullgrad", "fullgrad_plus"), expected, strict=True):
+        torch.testing.assert_close(found, terms, rtol=1e-4, atol=1e-6)
+
+
 @pytest.mark.parametrize("samples", [1, 3])
 @pytest.mark.parametrize(
     "block",
@@ -150,12 +160,7 @@ def maps_of(vit: nn.Module, x: Tensor, *specs: str) -> list[Tensor]:
 def test_bias_terms_are_of_the_tokens_where_biases_act(block: Callable[[], nn.Module], samples: int) -> None:
     x = torch.randn(samples, 3, 32, 32, generator=torch.Generator().manual_seed(5), dtype=torch.float64)
     vit, plain = vit_of(block), vit_of(lambda: Block(lambda: Attention(of_module)))
-    torch.testing.assert_close(vit(x), plain(x))
-    layers = [*(m for b in plain.blocks for m in b.modules() if isinstance(m, nn.LayerNorm)), plain.norm]
-    layers += [m for b in plain.blocks for m in (b.attn.qkv, b.attn.proj, b.mlp.a, b.mlp.b)]  # type: ignore[union-attr,operator]
-    expected = terms_of(plain, layers, list(plain.blocks), lambda: plain(x)[:, 1])
-    for found, terms in zip(maps_of(vit, x, "fullgrad", "fullgrad_plus"), expected, strict=True):
-        torch.testing.assert_close(found, terms, rtol=1e-4, atol=1e-6)
+    check_bias_terms(vit, plain, x)
 
 
 def test_as_many_channels_as_tokens_are_not_taken_for_tokens() -> None:
@@ -247,9 +252,4 @@ class WithSinkWrittenOut(WithSink):
 def test_a_score_of_no_token_is_no_bias() -> None:
     x = torch.randn(2, 3, 32, 32, generator=torch.Generator().manual_seed(5), dtype=torch.float64)
     vit, plain = (vit_of(lambda made=made: Block(lambda: made(of_module))) for made in (WithSink, WithSinkWrittenOut))
-    torch.testing.assert_close(vit(x), plain(x))
-    layers = [*(m for b in plain.blocks for m in b.modules() if isinstance(m, nn.LayerNorm)), plain.norm]
-    layers += [m for b in plain.blocks for m in (b.attn.qkv, b.attn.proj, b.mlp.a, b.mlp.b)]  # type: ignore[union-attr,operator]
-    expected = terms_of(plain, layers, list(plain.blocks), lambda: plain(x)[:, 1])
-    for found, terms in zip(maps_of(vit, x, "fullgrad", "fullgrad_plus"), expected, strict=True):
-        torch.testing.assert_close(found, terms, rtol=1e-4, atol=1e-6)
+    check_bias_terms(vit, plain, x)
