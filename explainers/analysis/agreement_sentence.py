@@ -95,52 +95,49 @@ def sentence_of(
     grid: tuple[int, int] | None = None,
     words: Sequence[tuple[str, Sequence[int]]] = (),
     are_atoms: bool = False,
-    is_outlined: bool = False,
 ) -> str:
     """Return a sentence on what maps of the same tokens have in common, or "" if they have nothing in common.
-
-    ``is_outlined``: a picture next to the sentence shows :func:`agreed_patches`, so the sentence names no rows and columns.
 
     The tokens are the patches of a ``grid`` (rows, columns), ``words``, each with the indices of its pieces, or atoms, which have no names.
     Maps that give every token the same score are left out.
     """
-    varied_maps = [titled_map for titled_map in maps if np.ptp(titled_map.scores) > 0]
+    varied_maps, order_sentence, agreeing_maps = _compare(maps)
     if len(varied_maps) < 2:
         return ""
-    titles, rho = (
-        [titled_map.title for titled_map in varied_maps],
-        rank_correlations(np.stack([titled_map.scores for titled_map in varied_maps])),
-    )
-    if grid is None:
-        words_sentence = "" if are_atoms else _words(varied_maps, words)
-        order_sentence, _ = _agreement(titles, rho, len(varied_maps[0].scores))
-        parts = [words_sentence, order_sentence]
+    if grid is not None:
+        parts = [order_sentence, _place(agreeing_maps, grid)]
     else:
-        order_sentence, agreeing_maps = _agreement(titles, rho, len(varied_maps[0].scores))
-        agreeing = [varied_maps[i] for i in agreeing_maps]
-        is_shown = is_outlined and bool(_agreed(agreeing, grid))
-        subject = "They" if len(agreeing) == len(varied_maps) else f"Those {len(agreeing)}"
-        outline_sentence = f"{subject} mark the outlined part most." if is_shown else ""
-        parts = [order_sentence, outline_sentence if is_outlined else _place(agreeing, grid)]
+        parts = ["" if are_atoms else _words(varied_maps, words), order_sentence]
     return " ".join(part for part in parts if part)
 
 
-def agreed_patches(maps: Sequence[TitledMap], grid: tuple[int, int]) -> list[int]:
-    """Return the indices of the patches of a ``grid`` (rows, columns) that the maps mark most, if most of the maps agree; else none.
+def outlined_sentence(maps: Sequence[TitledMap], grid: tuple[int, int]) -> tuple[str, list[int]]:
+    """Return a sentence on what maps of a picture have in common, and the indices of the patches of a ``grid`` (rows, columns) to outline
+    next to it: those that the maps mark most, if most of the maps agree; else none.
 
     A map marks the fewest patches that hold half of its evidence; a patch counts if at least two thirds of the agreeing maps mark it. None
-    either if these are so many that they are no place.
+    either if these are so many that they are no place. The sentence is otherwise that of :func:`sentence_of`.
     """
+    varied_maps, order_sentence, agreeing_maps = _compare(maps)
+    patches = _agreed(agreeing_maps, grid)
+    if not patches:
+        return order_sentence, []
+    subject = "They" if len(agreeing_maps) == len(varied_maps) else f"Those {len(agreeing_maps)}"
+    return f"{order_sentence} {subject} mark the outlined part most.", patches
+
+
+def _compare(maps: Sequence[TitledMap]) -> tuple[list[TitledMap], str, list[TitledMap]]:
+    """Return the ``maps`` whose scores differ, a sentence on how alike these are, and those that agree, if more than half do."""
     varied_maps = [titled_map for titled_map in maps if np.ptp(titled_map.scores) > 0]
     if len(varied_maps) < 2:
-        return []
+        return varied_maps, "", []
     rho = rank_correlations(np.stack([titled_map.scores for titled_map in varied_maps]))
-    _, agreeing_maps = _agreement([titled_map.title for titled_map in varied_maps], rho, len(varied_maps[0].scores))
-    return _agreed([varied_maps[i] for i in agreeing_maps], grid)
+    sentence, agreeing = _agreement([titled_map.title for titled_map in varied_maps], rho, len(varied_maps[0].scores))
+    return varied_maps, sentence, [varied_maps[i] for i in agreeing]
 
 
 def _agreed(maps: Sequence[TitledMap], grid: tuple[int, int]) -> list[int]:
-    """Return the patches that at least two thirds of these maps mark; see :func:`agreed_patches`."""
+    """Return the patches that at least two thirds of these maps mark; see :func:`outlined_sentence`."""
     if not maps:
         return []
     votes = np.zeros(grid[0] * grid[1])

@@ -11,7 +11,7 @@ from fastapi.responses import Response
 from torch import Tensor
 
 from explainers.analysis.agreement import agreement_of
-from explainers.analysis.agreement_sentence import agreed_patches, sentence_of, title_map, words_of
+from explainers.analysis.agreement_sentence import outlined_sentence, sentence_of, title_map, words_of
 from explainers.analysis.regions import THRESHOLD, Regions, refuse_without_winner, regions_of
 from explainers.errors import ExplainerError
 from explainers.methods.registry import is_control
@@ -58,8 +58,7 @@ def _sum_up(document: dict[str, Any], label: str, maps: dict[str, Tensor]) -> tu
         return "", []
     shown = [title_map(entry["title"], entry["method"], maps[entry["method"]], entry["signed"]) for entry in entries]
     if (grid := entries[0].get("grid")) is not None:
-        places = (grid[0], grid[1])
-        return sentence_of(shown, grid=places, is_outlined=True), agreed_patches(shown, places)
+        return outlined_sentence(shown, (grid[0], grid[1]))
     read = read_for(document, label)
     if "molecule" in read:
         return sentence_of(shown, are_atoms=True), []

@@ -13,7 +13,7 @@ from PIL import Image
 from scipy.stats import spearmanr
 
 import explainers
-from explainers.analysis.agreement_sentence import TitledMap, agreed_patches, sentence_of, title_map
+from explainers.analysis.agreement_sentence import TitledMap, outlined_sentence, sentence_of, title_map
 from explainers.errors import ExplainerError
 
 GRID = (14, 14)
@@ -155,16 +155,15 @@ def test_the_patches_that_most_maps_mark_are_outlined_in_place_of_rows_and_colum
     other = -base
     maps = {"A": base, "B": 3 * base, "C": base + 0.001, "D": other}
     titled = [TitledMap(title, scores, True) for title, scores in maps.items()]
-    found = agreed_patches(titled, GRID)
+    sentence, found = outlined_sentence(titled, GRID)
     assert set(found) <= set(marked)
     assert 2 * base[found].sum() >= base.sum() - base.max()  # half of the evidence, up to a patch
-    sentence = sentence_of(titled, grid=GRID, is_outlined=True)
     assert sentence.endswith("Those 3 mark the outlined part most.")
-    assert sentence_of(titled[:3], grid=GRID, is_outlined=True).endswith("They mark the outlined part most.")
+    assert outlined_sentence(titled[:3], GRID)[0].endswith("They mark the outlined part most.")
     assert "rows" not in sentence
-    assert agreed_patches(titled[:1], GRID) == []
+    assert outlined_sentence(titled[:1], GRID)[1] == []
     apart = [TitledMap(title, noise(seed), True) for seed, title in enumerate("ABC")]
-    assert agreed_patches(apart, GRID) == []
-    assert "outlined" not in sentence_of(apart, grid=GRID, is_outlined=True)
+    assert outlined_sentence(apart, GRID)[1] == []
+    assert "outlined" not in outlined_sentence(apart, GRID)[0]
     wide = [TitledMap(title, np.abs(noise(5)) + 1 + 0.001 * noise(seed), True) for seed, title in enumerate("ABC")]
-    assert agreed_patches(wide, GRID) == []  # half of it lies nearly everywhere
+    assert outlined_sentence(wide, GRID)[1] == []  # half of it lies nearly everywhere
