@@ -59,8 +59,8 @@ def agreement(result: Explanation, target: str | None = None) -> Agreement:
 
 
 def explained_label(result: Explanation, target: str | None) -> str:
-    """Return ``target`` if it was explained; if it is None, the label of the first explained target. Raises ExplainerError for one that was
-    not explained.
+    """Return ``target``, a label, if ``result`` explains it; if ``target`` is None, the first label that it explains. Raises ExplainerError
+    for a label that it does not explain.
     """
     labels = [target_info.label for target_info in result.targets]
     label = labels[0] if target is None else target

@@ -59,8 +59,8 @@ class TitledMap:
 
 
 def title_map(title: str, spec: str, scores: Tensor, signed: bool) -> TitledMap:
-    """Make a :class:`TitledMap` from a method's title, its spec and its scores; its name is the title, followed by the options in ``spec``,
-    if any.
+    """Make a :class:`TitledMap` from a method's title, its ``spec`` and its scores (N,); ``signed`` says whether the scores have a sign.
+    The map's name is the title, followed by the options in ``spec``, if any.
     """
     return TitledMap(Spec.parse(spec).title(title), scores.double().numpy(), signed)
 
@@ -137,7 +137,9 @@ def _compare(maps: Sequence[TitledMap]) -> tuple[list[TitledMap], str, list[Titl
 
 
 def _agreed(maps: Sequence[TitledMap], grid: tuple[int, int]) -> list[int]:
-    """Return the patches that at least two thirds of these maps mark; see :func:`outlined_sentence`."""
+    """Return the indices of the patches that at least two thirds of ``maps`` mark, on a ``grid`` of (rows, columns); none if they are more
+    than :data:`MAX_NAMED_AREA_SHARE` of the grid. A map marks the fewest patches that hold half of its evidence.
+    """
     if not maps:
         return []
     votes = np.zeros(grid[0] * grid[1])
@@ -171,7 +173,9 @@ def _agreement(titles: Sequence[str], rho: NDArray[np.float64], count: int) -> t
 
 
 def _largest_group(rho: NDArray[np.float64], threshold: float) -> list[int]:
-    """Return the row indices of the largest group of maps, by complete linkage, in which any two correlate by ``threshold`` or more."""
+    """Return the row indices of the largest group of maps in which any two correlate by ``threshold`` or more, by complete linkage. ``rho``
+    (maps, maps) holds the correlation of each two.
+    """
     from scipy.cluster.hierarchy import fcluster, linkage
     from scipy.spatial.distance import squareform
 
@@ -240,8 +244,8 @@ def _evidence(titled_map: TitledMap) -> NDArray[np.float64]:
 
 
 def _place(maps: Sequence[TitledMap], grid: tuple[int, int]) -> str:
-    """Return a sentence on the smallest rectangle of patches that holds half of the mean evidence of several maps; "" if it is too large to
-    name.
+    """Return a sentence on the smallest rectangle of patches that holds half of the mean evidence of ``maps``, on a ``grid`` of (rows,
+    columns); "" if there are no maps, or if the rectangle is too large to name.
     """
     if not maps:
         return ""

@@ -34,8 +34,8 @@ def _signals(trace: Trace) -> BlockMaps:
 
 
 def _times(first: BlockMaps, second: BlockMaps) -> BlockMaps:
-    """Multiply the lists of maps ``first`` and ``second``, one map or None for each block, element by element; negative products become 0.
-    A block without a map in either list gets None.
+    """Return the product of the lists of maps ``first`` and ``second``, one map or None for each block, element by element; negative
+    products become 0. A block without a map in either list gets None.
     """
     pairs = zip(first, second, strict=True)
     return [None if a is None or b is None else (a * b).clamp(min=0) for a, b in pairs]
@@ -105,7 +105,9 @@ HEAD_QUANTITIES = {quantity.name: quantity for quantity in _QUANTITIES}
 
 @dataclass(frozen=True)
 class HeadRow(Record):
-    """One row of a head's map, from one token to all others, in JSON: the scores of patches or words, and the sum of the rest."""
+    """One row of a head's map, from one token to all others, in JSON: ``scores`` of patches or words, and in ``outside`` the sum of the
+    rest.
+    """
 
     scores: list[float]
     outside: Annotated[float, describe("The sum over the tokens that stand for no patch or word.")]
@@ -154,7 +156,7 @@ class HeadMaps(Record):
 
     @property
     def _shown(self) -> Tensor:
-        """Bool (S,): the tokens that have scores in JSON."""
+        """Return which tokens have scores in JSON, bool (S,): only patches if the input is a picture, else all."""
         return self.content if self.grid is not None else torch.ones_like(self.content)
 
     @property
@@ -185,8 +187,9 @@ def head_maps(
     block: int | Sequence[int] | None = None,
     head: int | None = None,
 ) -> HeadMaps:
-    """Return for each attention head the row of its map that belongs to the token which the model's classification head reads, or the mean
-    over all rows if it reads no single token. The first input and target are taken.
+    """Return for each attention head of the model in ``session`` the row of its map that belongs to the token which the classification head
+    reads, or the mean over all rows if it reads no single token. The first input and target are taken; ``quantity`` says what map:
+    attention, its gradient, or another of :data:`HEAD_QUANTITIES`.
 
     ``token`` chooses another row: the number of a patch in raster order, or of a word piece. ``block`` (one or several) and ``head``
     restrict the result to these. Raises ExplainerError for a token, block or head that does not exist, and for a model without attention
@@ -249,8 +252,9 @@ def _numbers(count: int, given: int | Sequence[int] | None, what: str) -> list[i
 
 
 def _origin(trace: Trace, real: Tensor, content: Tensor, token: int | None) -> tuple[_Origin, int | None]:
-    """Find whose row of an attention map is read: return the kind of that token, and its index among the real tokens (None for the mean
-    over all rows). ``token`` is the number of a patch or word piece; None takes the class token or the token that the model's head reads.
+    """Find whose row of the attention maps in ``trace`` is read: return the kind of that token, and its index among the real tokens (None
+    for the mean over all rows). ``real`` and ``content`` (bool) say which tokens are no padding, and which of these are patches or words.
+    ``token`` is the number of a patch or word piece; None takes the class token or the token that the model's head reads.
     """
     if token is not None:
         places = content.nonzero()[:, 0] if trace.layout.grid is not None else torch.arange(len(content))
@@ -308,7 +312,7 @@ class Contributions(Record):
 
 
 def contributions(session: Session, spec: str) -> Contributions:
-    """Split the map of ``spec``, for the first input and target, into the parts of the blocks.
+    """Split the map of the method ``spec``, for the first input and target of ``session``, into the parts that the model's blocks add.
 
     Raises ExplainerError if that method is not a sum over blocks.
     """

@@ -28,6 +28,7 @@ def metric_driven_map(
     """Score the superpixels of a picture by Metric-Driven Attributions (MDA); return float64 (height, width): for each pixel that the model
     saw the score of its superpixel.
 
+    model, image, target  as :func:`explain` takes them
     superpixels  whole numbers from 0 (height, width), of the size of the model's input tensor, as SLIC makes them; None: patches
     hint    numbers (height, width), in any size: candidates for each place in the order are chosen by the means of this map. None: by how
             far the answer falls without each superpixel alone

@@ -53,7 +53,7 @@ class PatchSimilarity:
 
     @property
     def grid(self) -> tuple[int, int]:
-        """Rows and columns of patches."""
+        """Return how many rows and columns of patches the picture has."""
         rows, columns, _ = self.features.shape
         return rows, columns
 

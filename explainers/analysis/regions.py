@@ -135,8 +135,8 @@ def _colour(i: int) -> tuple[int, int, int]:
 
 
 def regions(result: Explanation, method: str, threshold: float = THRESHOLD) -> Regions:
-    """Find which explained target of ``result`` wins each patch by the maps of ``method``; see :func:`regions_of`. A prompt that the model
-    did not find for sure, or cannot read, wins none.
+    """Find which explained target of ``result`` wins each patch by the maps of ``method``, if its score is above ``threshold``, a share of
+    the largest; see :func:`regions_of`. A prompt that the model did not find for sure, or cannot read, wins none.
 
     Raises ExplainerError for a text, for tensors without a picture's size, for a method without a map, for a method whose map is the same
     for every label, and for a label that occurs twice.
@@ -165,8 +165,8 @@ def regions(result: Explanation, method: str, threshold: float = THRESHOLD) -> R
 
 
 def refuse_without_winner(method: str, labels: Sequence[str], class_specific: bool) -> None:
-    """Raise ExplainerError if a label occurs twice, or if there are several labels and the map of ``method`` does not depend on the label:
-    then no label can win a patch.
+    """Raise ExplainerError if a label occurs twice in ``labels``, or if there are several labels and the map of ``method`` is the same for
+    all (``class_specific`` is false): then no label can win a patch.
     """
     repeated = sorted({label for label in labels if list(labels).count(label) > 1})
     if repeated:

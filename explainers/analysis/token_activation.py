@@ -65,8 +65,8 @@ class TokenActivationMaps(Record, name="TokenMaps"):
             raise ExplainerError(f"{path} cannot be saved with this ending: end it in .json, .png, .pdf or .svg")
 
     def figure(self, picture: Any = None, columns: int = 4) -> Figure:
-        """Return the maps side by side, over ``picture`` (a PIL image, as the model saw it) where one is passed; nothing is shown or
-        saved.
+        """Draw the maps side by side, ``columns`` in a row, and return the figure of matplotlib, over ``picture`` (a PIL image, as the
+        model saw it) where one is passed; nothing is shown or saved.
         """
         from matplotlib.figure import Figure
 
@@ -135,7 +135,13 @@ def token_activation_maps(
 def _of_module(
     module: nn.Module, tensors: Mapping[str, Tensor], tokenizer: Any, image_token: int | None, grid: tuple[int, int] | None, tokens: int
 ) -> TokenActivationMaps:
-    """Return the token activation maps of a torch module, for ``tensors`` that its processor made."""
+    """Let a torch module that reads a picture and text write up to ``tokens`` tokens, and return the activation map of each over the
+    picture.
+
+    ``tensors`` are what its processor made of the picture and the prompt; ``tokenizer`` turns ids into text; ``image_token`` is the id that
+    stands for a patch and ``grid`` the (rows, columns) of patches, each guessed if None. Raises ExplainerError if they cannot be, or if the
+    model writes nothing.
+    """
     config: Any = getattr(module, "config", None)
     known = [getattr(config, name, None) for name in ("image_token_id", "image_token_index")]
     image_id = image_token if image_token is not None else next((index for index in known if isinstance(index, int)), None)
@@ -169,9 +175,10 @@ def _texts(tokenizer: Any, ids: list[int]) -> list[str]:
 
 
 def _maps(logits: Tensor, ids: Tensor, seen: Tensor, start: int, texts: list[str], grid: tuple[int, int]) -> Tensor:
-    """Return the maps (tokens, rows, columns) of the tokens from ``start`` on.
+    """Return the maps (tokens, rows, columns) of the tokens from position ``start`` on, over the ``grid`` of patches (rows, columns).
 
-    ``logits`` (S, V), none below 0, and ``ids`` (S,) belong to all tokens; ``seen`` (N,) are the positions of the picture's tokens.
+    ``logits`` (S, V), none below 0, ``ids`` (S,) and ``texts`` belong to all tokens; ``seen`` (N,) are the positions of the picture's
+    tokens.
     """
     of_picture = set(seen.tolist())
     text = [position for position in range(int(seen[0]), len(ids)) if position not in of_picture]
@@ -201,14 +208,16 @@ def clean_map(activations: Tensor, earlier: Tensor, weights: Tensor) -> tuple[Te
 
 
 def scale_map(cleaned: Tensor, text: Tensor) -> Tensor:
-    """Scale a map (N,) linearly so that the smallest number in it and in the activations (T,) at text tokens is 0 and the largest 1."""
+    """Scale a map (N,), ``cleaned``, linearly so that the smallest number in it and in ``text``, the activations (T,) at text tokens,
+    becomes 0 and the largest 1; return the map. If all are equal it becomes zeros.
+    """
     both = torch.cat([cleaned, text])
     low, high = both.min(), both.max()
     return (cleaned - low) / (high - low) if bool(high > low) else torch.zeros_like(cleaned)
 
 
 def rank_filter(scores: Tensor) -> Tensor:
-    """Replace each value of a map (rows, columns) by a weighted mean of its 3 x 3 window.
+    """Replace each value of a map (rows, columns), ``scores``, by a weighted mean of its 3 x 3 window, and return the new map.
 
     The values of a window, reflected at the edges, are sorted and weighed by a bell around the middle one, whose width is their standard
     deviation over their mean. A window of equal values keeps them; if the mean of a window is 0, the result is 0.

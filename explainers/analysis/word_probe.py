@@ -203,8 +203,9 @@ def word_probe(
 
 
 def _measure(group: str, word: str, start: int, result: Explanation, unknown_id: int | None) -> FilledText:
-    """Return the row of a filled text: the model's answer in ``result``, and the relevance of ``word``, which begins at the character
-    ``start``. ``unknown_id`` is the tokenizer's id for unknown words. Raises ExplainerError if the model did not read the word.
+    """Return the row of a filled text, whose word belongs to the ``group``: the model's answer in ``result``, and the relevance of
+    ``word``, which begins at the character ``start``. ``unknown_id`` is the tokenizer's id for unknown words. Raises ExplainerError if the
+    model did not read the word.
     """
     assert not isinstance(result.input, ImageInput)
     stop, tokens = start + len(word), result.input.tokens

@@ -24,7 +24,9 @@ _APOSTROPHES = str.maketrans("’ʼ", "''")
 
 @dataclass(frozen=True)
 class WordTotal:
-    """A word in any case: how often it stands in the texts, and its scores there, summed and on average."""
+    """A word in any case (``word``): how often it stands in the texts (``count``), and its scores there, summed (``total``) and on average
+    (``mean``).
+    """
 
     word: str
     count: int
@@ -33,8 +35,8 @@ class WordTotal:
 
 
 def word_totals(texts: Iterable[Sequence[tuple[str, float]]]) -> list[WordTotal]:
-    """Sum the scores of every word over texts, each a list of (word, score); the largest total first. Case and the punctuation around a
-    word are ignored.
+    """Sum the scores of every word over ``texts``, each a list of (word, score); return one total for each word, the largest first. Case
+    and the punctuation around a word are ignored.
     """
     scores: dict[str, list[float]] = {}
     for text in texts:
@@ -93,7 +95,9 @@ def _is_in_capitals(word: str) -> bool:
 
 
 def _parts(word: str) -> tuple[str, str, str]:
-    """Split a word into the marks before its first letter or digit, the text to its last one, and the rest; marks alone are all before."""
+    """Split ``word`` into three texts: the marks before its first letter or digit, the text from there to its last one, and the marks after
+    it; marks alone are all before.
+    """
     places = [place for place, character in enumerate(word) if character.isalnum()]
     if not places:
         return word, "", ""
@@ -101,7 +105,9 @@ def _parts(word: str) -> tuple[str, str, str]:
 
 
 def _is_inside(previous: str, marks: str) -> bool:
-    """Return whether a word is inside a sentence, judged by the word before it and the marks between."""
+    """Return whether a word is inside a sentence, judged by ``previous``, the word before it ("" if there is none), and by ``marks``, the
+    punctuation between them.
+    """
     ends_abbreviation = marks == "." and ((len(previous) == 1 and previous.isupper()) or previous.casefold() in _TITLES)
     return bool(previous) and (ends_abbreviation or not _BEGINNINGS & set(marks))
 

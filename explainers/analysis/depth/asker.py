@@ -88,7 +88,8 @@ class Asker:
 def loss_of(logits: Tensor, right: Tensor, output: Output) -> Tensor:
     """Return the loss (B,) of logits (B, C): minus the logarithm of the probability of the class ``right`` (B,), in nats.
 
-    If the labels are each yes or no (a sigmoid), ``right`` is index + 1 for yes and -(index + 1) for no.
+    ``right`` is the index of the class. If ``output`` is a sigmoid, each label is yes or no: ``right`` is then index + 1 for yes and
+    -(index + 1) for no.
     """
     index = right.abs() - 1 if output == "sigmoid" else right
     chosen = logits.gather(1, index[:, None])[:, 0]
@@ -98,8 +99,8 @@ def loss_of(logits: Tensor, right: Tensor, output: Output) -> Tensor:
 
 
 def own_answers(logits: Tensor, output: Output) -> Tensor:
-    """Return the model's answers (B,) to logits (B, C), in the form of ``right`` in :func:`loss_of`: the top class, or the top label with
-    yes or no.
+    """Return the model's answers (B,) to logits (B, C): the index of the top class or, if ``output`` is a sigmoid, index + 1 of the top
+    label for yes and -(index + 1) for no. This is the form of ``right`` in :func:`loss_of`.
     """
     top = logits.argmax(1)
     if output != "sigmoid":
@@ -109,9 +110,10 @@ def own_answers(logits: Tensor, output: Output) -> Tensor:
 
 
 def right_of(names: Sequence[Any], model: Model) -> Tensor:
-    """Convert the names or numbers of right classes to a tensor in the form of ``right`` in :func:`loss_of`.
+    """Convert the ``names`` (or indices) of the right classes of inputs to a tensor (inputs,) in the form of ``right`` in :func:`loss_of`,
+    on the model's device.
 
-    Raises ExplainerError for an unknown class.
+    Raises ExplainerError for a class that ``model`` does not have.
     """
     indices = []
     for name in names:
@@ -123,8 +125,8 @@ def right_of(names: Sequence[Any], model: Model) -> Tensor:
 
 
 def prepare_batches(model: Model, inputs: Iterable[Any], prompts: Sequence[str] | None, check: Callable[[], None]) -> list[Batch]:
-    """Prepare inputs for the model one by one, and return them as batches of up to :data:`BATCH` neighbours of one shape, on a GPU of
-    as many as fit.
+    """Prepare ``inputs`` (pictures or texts) for the model one by one, and return them as batches of up to :data:`BATCH` neighbours of one
+    shape, on a GPU of as many as fit. ``prompts`` are compared with every picture; ``check`` is called before each input and may raise.
 
     Texts are never padded, because the output of a part at padding would enter its mean. Raises ExplainerError for an input that cannot be
     read.

@@ -73,7 +73,9 @@ class BlockCalls(TorchFunctionMode):
 
     @contextmanager
     def over_blocks(self) -> Iterator[None]:
-        """Observe the forward passes of the current thread inside this context; blocks are counted from 0 again in each."""
+        """Observe the calls of the model's blocks inside this context, in forward passes of the current thread; blocks are counted from 0
+        again in each pass.
+        """
         blocks = list(dict.fromkeys(self.model.blocks))  # a shared block runs several times
         handles = [block.register_forward_pre_hook(in_this_thread(self._begin), with_kwargs=True) for block in blocks]
         handles += [block.register_forward_hook(in_this_thread(self._end)) for block in blocks]

@@ -53,7 +53,9 @@ class PartLosses:
         return self._known[key]
 
     def rise(self, parts: Collection[Part], also: Collection[Part] = ()) -> Estimate:
-        """Estimate how much the loss rises when ``parts`` are replaced, compared with ``also`` alone replaced."""
+        """Estimate how much the loss rises, on average over the inputs, when ``parts`` of the model are replaced in addition to those in
+        ``also``.
+        """
         return Estimate.of(self.without({*parts, *also}) - self.without(also))
 
     def idle(self, rises: dict[Part, Estimate], together: Estimate) -> list[Part]:
@@ -140,8 +142,8 @@ class NotMasked(Exception):
 
 
 def isolated_answers(asker: Asker, readers: Callable[[Batch], Tensor | None]) -> list[Tensor]:
-    """Return the logits of each batch when no patch or word may read another; ``readers`` returns the index (B,) of the token that the head
-    reads. Raises NotMasked where an attention could not be masked.
+    """Return the logits of each batch of ``asker`` when no patch or word may read another. ``readers`` returns the index (B,) of the token
+    that the head reads. Raises NotMasked if an attention could not be masked.
     """
     modes = list[IsolatedTokens]()
 

@@ -84,8 +84,8 @@ class IsolatedTokens(BlockCalls):
         return func(**named)
 
     def _bias(self, shape: torch.Size, like: Tensor) -> Tensor | None:
-        """Return the numbers to add to attention scores of this ``shape`` (..., queries, keys): 0 or minus infinity; None if they are not
-        over the tokens.
+        """Return the numbers to add to attention scores of this ``shape`` (..., queries, keys): 0 or minus infinity, in the type and on the
+        device of ``like``; None if the scores are not over the tokens.
         """
         batch, tokens = self._allowed.shape[:2]
         if shape[-2:] != (tokens, tokens) or len(shape) < 3 or (shape[0] != batch if len(shape) > 3 else shape[0] % batch):
@@ -98,7 +98,9 @@ class IsolatedTokens(BlockCalls):
 
 
 def _as_bias(mask: Tensor, like: Tensor) -> Tensor:
-    """Convert a mask to numbers that are added to attention scores: a bool mask to 0 where true, else minus infinity; other masks stay."""
+    """Convert a mask of attention to numbers that are added to attention scores, in the type of ``like``: a bool mask to 0 where true and
+    minus infinity elsewhere; other masks keep their numbers.
+    """
     if mask.dtype != torch.bool:
         return mask.to(like.dtype)
     return torch.zeros(mask.shape, dtype=like.dtype, device=like.device).masked_fill(~mask, -math.inf)

@@ -107,7 +107,12 @@ def _measure(
     notes: Sequence[str],
     counter: _Progress,
 ) -> Depth:
-    """Measure the depth of a model on ``items``."""
+    """Measure the depth of a model on ``items``, and return it: how much each block and part changes the answers, whether tokens must read
+    each other, how alike the heads are and how the methods agree.
+
+    ``labels`` are the right classes (None: the model's own answers count as right), ``prompts`` what pictures are compared with, ``notes``
+    sentences for the result; ``counter`` reports progress.
+    """
     asker = Asker(prepare_batches(model, items, prompts, counter.check), counter.step)
     mapped = [items[i] for i in np.linspace(0, len(items) - 1, min(MAX_MAPPED_INPUTS, len(items))).astype(int)]
     lacks = missing_requirements(model)
@@ -123,9 +128,9 @@ def _measure(
 def _chosen(
     model: Model, inputs: Iterable[Any], labels: Sequence[str | int] | None, prompts: Sequence[str] | None, limit: int
 ) -> tuple[list[Any], Sequence[str | int] | None, list[str]]:
-    """Choose at most ``limit`` of the inputs, evenly; return them, their labels, and notes.
+    """Choose at most ``limit`` of the ``inputs`` of a measurement, evenly spaced; return them, their labels, and notes on inputs left out.
 
-    Raises ExplainerError for inputs that cannot be measured.
+    Raises ExplainerError for inputs, labels or ``prompts`` that ``model`` cannot be measured with.
     """
     if isinstance(inputs, str | bytes | Mapping | Tensor | Crop | TextPair | PicturePrompt) or not isinstance(inputs, Iterable):
         raise ExplainerError(f"inputs is a list of pictures, paths or texts, not a {type(inputs).__name__}: send at least {MIN_INPUTS}.")
@@ -185,8 +190,8 @@ def _first_row(batch: Batch) -> dict[str, Tensor]:
 
 
 def _set_right(asker: Asker, own_classes: Sequence[Tensor], labels: Sequence[str | int] | None, model: Model) -> None:
-    """Set in each batch the class that counts as right for each input: from the labels, or from the model's own answers if there are
-    none.
+    """Set in each batch of ``asker`` the class that counts as right for each input: from ``labels`` or, if they are None, from
+    ``own_classes``, the model's own answers by batch.
     """
     sizes = [batch.size for batch in asker.batches]
     right = own_classes if labels is None else right_of(labels, model).split(sizes)

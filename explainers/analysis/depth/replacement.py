@@ -80,7 +80,9 @@ class MeanOutputs:
 
     @staticmethod
     def _groups(rows: Tensor, batch: Batch) -> Tensor:
-        """Return the kind of each token of a batch (read by the head, other special token, word) as a number, (B * S,)."""
+        """Return the kind of each token of a ``batch`` (read by the head, other special token, word or patch) as a number, (B * S,);
+        ``rows`` (B, S, D) are its tokens. Raises ExplainerError for pictures of several sizes.
+        """
         if rows.dim() != 3 or batch.content is None:
             raise ExplainerError(
                 "The pictures have several sizes, so that what a part gives has no mean by patch: send pictures of one size."

@@ -17,12 +17,12 @@ NAMES_SHOWN = 4
 
 
 def number(value: float) -> str:
-    """Format a number, such as a rise of the loss or a correlation, with two decimals, or three if it is small."""
+    """Format ``value``, such as a rise of the loss or a correlation, with two decimals, or with three if its size is below 0.01."""
     return f"{value:.2f}" if abs(value) >= 0.01 else f"{value:.3f}"
 
 
 def percent(value: float) -> str:
-    """Format a share from 0 to 1 in per cent."""
+    """Format a share from 0 to 1 as a whole number of per cent, such as "42 %"."""
     return f"{100 * value:.0f} %"
 
 
@@ -101,8 +101,8 @@ def say_heads(blocks: Sequence[HeadsOfBlock]) -> str:
 
 
 def say_reading(stay: Estimate, chance: float, unit: str) -> str:
-    """Return sentences on whether the answers need patches or words (``unit``) to read each other, from the share of answers that stay
-    without.
+    """Return sentences on whether the answers need patches or words (``unit``) to read each other. ``stay`` is the share of answers that
+    stay the same when none reads another, ``chance`` the share that would by chance.
     """
     interval = f"{percent(stay.low)} to {percent(stay.high)}; chance: {percent(chance)}"
     first = f"When no {unit} reads another, {percent(stay.value)} of the answers stay ({interval})."

@@ -214,7 +214,7 @@ def similarity_without_head(session: Session, block: int, head: int) -> WithoutH
 
 
 def save_json(data: dict[str, Any], path: Path | str) -> None:
-    """Write plain data as ``.json``. Raises ExplainerError for another ending."""
+    """Write ``data`` as JSON to the file ``path``. Raises ExplainerError for a name that does not end in ``.json``."""
     path = Path(path)
     if path.suffix != ".json":
         raise ExplainerError(f"{path} cannot be saved with this ending: end it in .json")
@@ -246,5 +246,7 @@ def _target(session: Session) -> ResolvedTarget:
 
 
 def _weights(target: ResolvedTarget, prompts: int, like: Tensor) -> Tensor:
-    """Return the weight (prompts,) with which the cosine of each prompt enters the target's number."""
+    """Return the weight (prompts,) with which the cosine of each of the ``prompts`` enters the number that ``target`` stands for, in the
+    type and on the device of ``like``.
+    """
     return target.target.output_gradient(target.name_logits(torch.zeros(1, prompts, dtype=like.dtype, device=like.device)))[0]

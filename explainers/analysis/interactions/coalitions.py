@@ -76,7 +76,8 @@ def exact_weights(coalitions: Tensor, variant: Variant, p: float) -> Tensor:
 
 
 def draw_coalitions(players: int, count: int, variant: Variant, p: float, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Draw at most ``count`` distinct coalitions of n ``players`` and return them, bool (K, n), with their weights (K,).
+    """Draw at most ``count`` distinct coalitions of n ``players`` by ``generator`` and return them, bool (K, n), with their weights (K,).
+    ``variant`` and ``p`` say how coalitions weigh by size, see :func:`size_masses`.
 
     A size is drawn by its weight, then a coalition of that size uniformly. If the draw would on average give all coalitions of a size,
     these are listed instead of drawn. The drawn coalitions share the weight of the other sizes by how often each was drawn. If no size is
@@ -103,7 +104,9 @@ def draw_coalitions(players: int, count: int, variant: Variant, p: float, genera
 
 
 def _draw_distinct(masses: Tensor, count: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Draw ``count`` distinct coalitions bool (K, n) with sizes distributed by ``masses`` (n + 1,), and how often each was drawn (K,)."""
+    """Draw ``count`` distinct coalitions of n players by ``generator``. Return them, bool (K, n), and how often each was drawn (K,). Their
+    sizes are distributed by ``masses`` (n + 1,).
+    """
     players = len(masses) - 1
     times: dict[bytes, int] = {}
     for _ in range(_MOST_DRAWS):

@@ -327,8 +327,8 @@ def measure_interactions(
 
 
 def _terms(outcome: PairedInputs, game: Game) -> Fit:
-    """Return the terms of an interaction as a fit over the players of the game; the terms of patches are summed over each part of the
-    picture.
+    """Return the terms of an interaction (``outcome``) as a fit over the players of ``game``, words and parts of the picture; the terms of
+    patches are summed over each part. Raises ExplainerError if it is of other inputs.
     """
     words, pieces = game.players
     if outcome.pairs.shape != (words, len(game.part_of)):

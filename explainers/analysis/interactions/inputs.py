@@ -50,8 +50,8 @@ class Encoded:
 
 
 def encode(model: Model, prepared: Prepared, baseline: Baseline = "zero", block: EntryBlock = "first") -> Encoded:
-    """Encode one input, and return it with the tokens that enter the first or the last block of ``model``. A norm before the blocks, as in
-    CLIP, is applied first.
+    """Encode the one input in ``prepared``, and return it with the tokens that enter the first or the last ``block`` of ``model``, for it
+    and for its ``baseline`` ("zero" or an empty input). A norm before the blocks, as in CLIP, is applied first.
 
     Raises ExplainerError for several inputs at once, and for an unknown baseline or block.
     """
@@ -109,7 +109,8 @@ def _from_block(model: Model, block: EntryBlock) -> Model:
 
 def _empty_tokens(model: Model, tensors: Mapping[str, Tensor], record: ImageInput | TextInput, mask: Tensor) -> Tensor:
     """Return the tokens (S, width) that an empty input of the same size gives at the first block: a picture of zeros, or a text of the
-    special tokens around one padding token, padded to the length of the original. Raises ExplainerError for a text model without a padding
+    special tokens around one padding token, padded to the length of the original. ``tensors`` are the model's arguments for the original,
+    ``record`` describes it, ``mask`` (S,) says which of its tokens are real. Raises ExplainerError for a text model without a padding
     token.
     """
     tensors_of_empty = dict(tensors)

@@ -62,13 +62,13 @@ def insertion_and_deletion(fit: Fit, value: Value) -> tuple[float, Tensor, Tenso
 
 
 def r_squared(values: Tensor, predicted: Tensor) -> float:
-    """Return R squared of predictions g (K,) for values v (K,): 1 - sum (v - g)^2 / sum (v - mean v)^2. It is below 0 if the mean predicts
-    better.
+    """Return R squared of predictions g (K,), ``predicted``, for ``values`` v (K,): 1 - sum (v - g)^2 / sum (v - mean v)^2. It is below 0
+    if the mean of the values predicts better.
     """
     values, predicted = values.double(), predicted.double()
     return float(1 - (values - predicted).square().sum() / (values - values.mean()).square().sum())
 
 
 def rank_agreement(values: Tensor, predicted: Tensor) -> float:
-    """Return Spearman's correlation of values and predictions (K,)."""
+    """Return Spearman's rank correlation of ``values`` (K,) with their predictions (K,), ``predicted``."""
     return float(rank_correlations(torch.stack([values, predicted]).double().numpy())[0, 1])

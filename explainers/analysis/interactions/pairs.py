@@ -145,7 +145,8 @@ def input_interaction(
     first, second  two images, or two texts. For a CLIP model a str is a text unless it is the path of a picture (a name that ends in .jpg,
                    .png, .heic, ...)
 
-    The other arguments are those of :func:`interaction`. Texts longer than the model are cut, with a note.
+    ``rule`` is the backward rule, ``steps`` and ``quadrature`` say how Jacobians are averaged on the path from the ``baseline``, ``block``
+    at which block's input; see :func:`interaction`. Texts longer than the model are cut, with a note.
     """
     model = model_of(model)
     settings = _check_settings(rule, steps, baseline, block, quadrature, checker(cancelled))
@@ -179,8 +180,9 @@ class _Settings:
 
 
 def _check_settings(rule: str, steps: int, baseline: Baseline, block: EntryBlock, quadrature: Quadrature, check: Check) -> _Settings:
-    """Check the settings of an interaction and return them. Raises ExplainerError for an unknown rule or quadrature, and for a number of
-    steps that is not allowed.
+    """Check the settings of an interaction (backward ``rule``, ``steps`` and ``quadrature`` of the path, ``baseline``, ``block``) and
+    return them as one record. ``check`` is called between passes. Raises ExplainerError for an unknown rule or quadrature, and for a number
+    of steps that is not allowed.
     """
     if rule not in gradient_rules():
         raise ExplainerError(f"Interactions are made with rules that carry gradients: {', '.join(gradient_rules())}; not {rule!r}.")
@@ -298,19 +300,21 @@ def _sums(side: Encoded) -> Tensor:
 
 
 def _parts(count: int, side: Encoded) -> list[Tensor]:
-    """Split the indices 0 to ``count`` into as few parts of equal length as fit at once; the last may be shorter."""
+    """Split the indices 0 to ``count`` - 1 into as few parts of nearly equal length as fit into one pass over copies of the input ``side``;
+    the last may be shorter.
+    """
     most = rows_at_most(COPIES_AT_ONCE["text" if side.model.reads_text else "image"])
     return list(torch.arange(count).split(-(-count // -(-count // most))))
 
 
 def _pad_rows(rows: Tensor, count: int) -> Tensor:
-    """Pad a tensor with rows of zeros to this number of rows."""
+    """Return the tensor ``rows`` (n, D) with zero rows added at its end, ``count`` rows in all."""
     return torch.cat([rows, rows.new_zeros(count - len(rows), rows.shape[1])])
 
 
 def _linearise(side: Encoded, copies: int, settings: _Settings) -> Iterator[tuple[Linearised, float]]:
-    """Yield, for each point of the path from the baseline, the encoder linearised there for ``copies`` copies of the input, and the point's
-    weight. Without steps the input is the only point.
+    """Yield, for each point of the path from the baseline to the encoded input ``side``, the encoder linearised there for ``copies`` copies
+    of the input, and the point's weight; ``settings`` hold the rule and the steps. Without steps the input is the only point.
     """
     tensors = {name: tensor.expand(copies, *tensor.shape[1:]) for name, tensor in side.tensors.items()}
     rerun = rerunner(side.model, tensors, settings.check)
