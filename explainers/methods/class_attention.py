@@ -111,20 +111,20 @@ class ClassAttentionTrace(Trace):
 
     @property
     def class_tokens(self) -> Tensor:
-        """Index of the classification token of each sample, (B,): always 0."""
+        """Return the index of the classification token in each sample, (B,): always 0."""
         return torch.zeros(len(self.mask), dtype=torch.long, device=self.mask.device)
 
     @property
     def attentions(self) -> list[Tensor]:
-        """Attention maps (B, H, 1 + S, 1 + S) of each block, class attention last; rows sum to 1."""
+        """Return the attention maps (B, H, 1 + S, 1 + S) of the blocks, those of class attention last; each row sums to 1."""
         before = [] if self._last else [add_class_token(a, 1.0) for a in self._trace.attentions]
         behind = (a.detach().to(self.type_of_attention) for a in self.recording.class_attentions)
         return [*before, *(_add_patches(a, 1.0) for a in behind)]
 
     @property
     def attention_grads(self) -> Sequence[Tensor]:
-        """Signal at the attention weights of each block, (B, H, 1 + S, 1 + S), class attention last; 0 in rows of tokens that attend to
-        nothing.
+        """Return the signal of the backward pass at the attention weights of each block, (B, H, 1 + S, 1 + S), class attention last; 0 in
+        rows of tokens that attend to nothing.
         """
         before: Sequence[Tensor] = [] if self._last else self._trace.attention_grads
         behind = (a.to(self.type_of_attention) for a in self.signals_with("class_attentions").class_attentions)
@@ -139,20 +139,24 @@ class ClassAttentionTrace(Trace):
 
     @property
     def block_inputs(self) -> list[Tensor]:
-        """Tokens (B, 1 + S, D) that each block takes; the classification token's row is zero in blocks that it has not joined yet."""
+        """Return the tokens (B, 1 + S, D) that each block takes, class attention last; the classification token's row is zero in blocks
+        that it has not joined yet.
+        """
         return [*(_pad_class_token(x) for x in self._trace.block_inputs), *(block.input.detach() for block in self.class_blocks)]
 
     @property
     def mid_residuals(self) -> list[Tensor]:
-        """Tokens (B, 1 + S, D) after the attention of each block and its residual; zero in the classification token's row before it joins.
-        In class attention patches keep their input, unless the block changes them too.
+        """Return the tokens (B, 1 + S, D) after the attention of each block and its residual; zero in the classification token's row before
+        it joins. In class attention patches keep their input, unless the block changes them too.
         """
         behind = [_join_patches(block.mid_residual, block.input) for block in self.class_blocks]
         return [*(_pad_class_token(x) for x in self._trace.mid_residuals), *behind]
 
     @property
     def block_outputs(self) -> list[Tensor]:
-        """Tokens (B, 1 + S, D) that each block gives; the classification token's row is zero in blocks that it has not joined yet."""
+        """Return the tokens (B, 1 + S, D) that each block gives, class attention last; the classification token's row is zero in blocks
+        that it has not joined yet.
+        """
         behind = [_join_patches(block.output, block.input) for block in self.class_blocks]
         return [*(_pad_class_token(x) for x in self._trace.block_outputs), *behind]
 
@@ -190,7 +194,7 @@ class ClassAttentionTrace(Trace):
 
 
 def _pad_class_token(patches: Tensor) -> Tensor:
-    """Put a classification token of zeros before the patches (B, S, D): (B, 1 + S, D)."""
+    """Put a classification token of zeros before the ``patches`` (B, S, D), and return (B, 1 + S, D)."""
     return torch.nn.functional.pad(patches, (0, 0, 1, 0))
 
 

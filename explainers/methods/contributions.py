@@ -27,11 +27,12 @@ def propagate(
     class_attention_stage: bool = False,
     shares_biases: bool = False,
 ) -> list[T]:
-    """Propagate all source tokens forward, some in each pass, and return the results of ``read``, which is called with each pass and its
-    number of sources.
+    """Propagate the share of every source token of ``trace`` forward, some tokens in each pass, and return the results of ``read``, one for
+    each pass; it is called with the pass and its number of sources.
 
-    ``block`` is the last block to run; None goes on to the logits. Only one pass is in memory at a time. With ``shares_biases``, biases are
-    shared among the sources, so that all go through one pass.
+    ``block`` is the last block to run; None goes on to the logits. Only one pass is in memory at a time. With ``class_attention_stage``
+    sources are the tokens of the blocks where a classification token joins. With ``shares_biases``, biases are shared among the sources, so
+    that all go through one pass.
     """
     rule, x = trace.rule or RULES["libra"], trace.recording.block_inputs[0]
     tokens = x.shape[1] + class_attention_stage
@@ -62,8 +63,8 @@ def propagate(
 
 
 def _row_tokens(trace: Trace) -> dict[int, Tensor]:
-    """Return, by the position of an operator with a bias whose output has no axis of tokens, the token of each of its rows of one sample.
-    Raises ExplainerError if rows of one sample are not next to each other.
+    """Return, for a recorded pass, by the position of an operator with a bias whose output has no axis of tokens, the token of each of its
+    rows of one sample. Raises ExplainerError if rows of one sample are not next to each other.
     """
     plan = trace.recording.structure.plan
     if plan is None or not plan.has_rows_elsewhere:
@@ -93,8 +94,8 @@ class Shares:
 
 
 def after_attention(trace: Trace, block: int, norms: int) -> Shares:
-    """Return the contributions of the input tokens of block ``block`` to its tokens after attention and residual; in a post-norm block the
-    first ``norms`` of its two LayerNorms act on them, the feed-forward layer between the two left out.
+    """Return the contributions of the input tokens of block ``block`` in ``trace`` to its tokens after attention and residual; in a
+    post-norm block the first ``norms`` of its two LayerNorms act on them, the feed-forward layer between the two left out.
     """
     place = _last_mixing_sum(trace, block)
 
@@ -115,15 +116,15 @@ def after_attention(trace: Trace, block: int, norms: int) -> Shares:
 
 
 def _shares(parts: list[tuple[Tensor, Tensor]]) -> Shares:
-    """Join ``parts``, the results of several passes, to one :class:`Shares`. Each is the contributions of some source tokens (B, sources, S
-    to, D) and the whole output (B, S, D).
+    """Join ``parts``, the results of several passes, to one :class:`Shares`. Each part is the contributions of some source tokens (B,
+    sources, S to, D) and the whole output (B, S, D).
     """
     return Shares(torch.cat([vectors for vectors, _ in parts], 1).transpose(1, 2), parts[0][1])
 
 
 def _last_mixing_sum(trace: Trace, block: int) -> int:
-    """Return the index of the sum in a block that last brings tokens together: the one after attention over tokens, unless attention is
-    over channels (XCiT's), and convolutions after it reach further.
+    """Return the index, among the residual sums of block ``block`` in ``trace``, of the sum that last brings tokens together: the one after
+    attention over tokens, unless attention is over channels (XCiT's), and convolutions after it reach further.
     """
     recording = trace.recording
     if not recording.structure.sums[block]:
@@ -141,8 +142,8 @@ def _last_mixing_sum(trace: Trace, block: int) -> int:
 
 
 def after_class_attention(trace: Trace, block: int) -> Shares:
-    """Return the contributions after the attention of a class attention block and its residual, where S includes the classification token;
-    they are (B, 1, S from, D) if the block outputs that token alone.
+    """Return the contributions of input tokens to the tokens after the attention and residual of ``block``, a class attention block of
+    ``trace``, where S includes the classification token; they are (B, 1, S from, D) if the block outputs that token alone.
     """
 
     def read(propagation: ForwardDecomposition, count: int) -> tuple[Tensor, Tensor]:
@@ -155,10 +156,10 @@ def after_class_attention(trace: Trace, block: int) -> Shares:
 
 
 def measure_blocks(trace: Trace, norms: int, measure: Callable[[Shares], Tensor]) -> list[Tensor]:
-    """Return for each block the matrix (B, S to, S from) that ``measure`` makes of its contributions after attention.
+    """Return for each block of ``trace`` the matrix (B, S to, S from) that ``measure`` makes of its contributions after attention.
 
-    Where the classification token joins after the blocks, S counts it, and it has a row of its own before it has joined. ``norms`` is as
-    in :func:`after_attention`.
+    Where the classification token joins after the blocks, S counts it, and it has a row of its own before it has joined. ``norms`` is as in
+    :func:`after_attention`.
     """
     blocks = [measure(after_attention(trace, block, norms)) for block in range(len(trace.recording.block_inputs))]
     if not isinstance(trace, ClassAttentionTrace):

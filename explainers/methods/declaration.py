@@ -102,8 +102,8 @@ class Method(Record):
         return () if self.rule is None else (self.rule, *self.also)
 
     def line_under(self, rule_name: str | None) -> str:
-        """Return one line of plain words for the method under a rule; its default rule is not mentioned. Empty if the method has no
-        text.
+        """Return one line of plain words for the method under the rule ``rule_name`` (None or its default rule: the rule is not mentioned).
+        Empty if the method has no text.
         """
         if self.about is None:
             return ""

@@ -82,8 +82,8 @@ class EmbeddingParts:
             self._refuse_others(F.normalize(recording.logits.detach(), dim=-1), F.normalize(self.embeddings, dim=-1))
 
     def cosines(self, texts: Tensor, recording: Recording) -> Tensor:
-        """Return the cosines (B, T) of the images with texts (T, P) of length 1. Raises ExplainerError if the model, of images and prompts,
-        computes others.
+        """Return the cosines (B, T) of the images of ``recording`` with the embeddings ``texts`` (T, P), each of length 1. Raises
+        ExplainerError if the model, of images and prompts, computes others.
         """
         details = recording.model.details
         if "logit_scale" not in details:
@@ -128,8 +128,9 @@ class EmbeddingParts:
         return weight, bias, normed
 
     def _read_attention(self, recording: Recording, block: int, place: int, x: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-        """Return the vector that each token of ``recording`` sends to the classification token, at ``place``, through each head of block
-        ``block`` (B, H, N, d), and the linear map of these vectors into the residual stream: weight (D, H, d) and bias (D,).
+        """Return the vector that each token of ``recording`` (``x`` (B, N, D) at the block's input) sends to the classification token, at
+        ``place``, through each head of block ``block`` (B, H, N, d), and the linear map of these vectors into the residual stream: weight
+        (D, H, d) and bias (D,).
         """
         parts, projection = recording.parts[block], recording.structure.output_projections[block]
         mid = recording.mid_residuals[block]

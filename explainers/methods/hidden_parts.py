@@ -23,8 +23,8 @@ SAMPLES = Option(int, 400, "how many maskings to try", minimum=8, maximum=100_00
 
 
 def hide(trace: Trace, sample: int, keep: Tensor) -> Tensor:
-    """Return the explained number (K,) of one sample under K maskings ``keep`` (K, features) from 0 (hidden) to 1 (shown); a feature is a
-    content token or a pixel.
+    """Return the explained number (K,) of input number ``sample`` of ``trace`` under K maskings ``keep`` (K, features) from 0 (hidden) to 1
+    (shown); a feature is a content token or a pixel.
     """
 
     def ask(first: int, number: int) -> Tensor:
@@ -81,8 +81,8 @@ def _hidden_tokens(tensor: Tensor, content: Tensor, keep: Tensor) -> Tensor:
 def attribute_each(
     trace: Trace, attribute: Callable[[Callable[[Tensor], Tensor], Tensor], Sequence[Tensor]], samples: int | None = None
 ) -> MethodOutput:
-    """Run ``attribute(f, ones)`` for each sample, with torch's generator seeded for it, and return the first result as the scores (B, S);
-    ``ones`` is (1, features).
+    """Run ``attribute(f, ones)`` for each sample of ``trace``, with torch's generator seeded for it, and return the first result as the
+    scores (B, S); ``ones`` is (1, features).
 
     f returns the explained number (K,) for maskings (K, features) in 0..1. Methods that draw ``samples`` return further results: the scores
     without each group of the samples.

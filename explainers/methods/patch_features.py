@@ -54,7 +54,9 @@ class PatchFeatures:
         return self.project(block, weights @ self.part(block).value)
 
     def project(self, block: int, context: Tensor) -> Tensor:
-        """Apply the output projection of a block's attention to the output of its heads (1, H, S, d), and return (1, S, D)."""
+        """Apply the output projection of the attention of block ``block`` to ``context``, the output of its heads (1, H, S, d), and return
+        (1, S, D).
+        """
         projection = self._projections[block]
         assert projection is not None
         weight, bias = (None if tensor is None else tensor.detach() for tensor in projection)
@@ -100,7 +102,9 @@ class PatchFeatures:
             return self._pass()
 
     def logits_without_head(self, block: int, head: int) -> Tensor:
-        """Return the logits (1, prompts) of the model if the output of one attention head is zero at every token."""
+        """Return the logits (1, prompts) of the model if the output of attention head ``head`` of block ``block`` is set to zero at every
+        token.
+        """
         module, _ = self._attention(block)
         context = torch.zeros_like(self.part(block).output)
         context[:, head] = self.part(block).output[:, head]

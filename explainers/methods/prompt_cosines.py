@@ -40,8 +40,8 @@ def after_option(default: str) -> Option:
 
 
 def patch_logits(trace: Trace, key: Hashable, tokens: Tokens, prompts: Mapping[str, Tensor] | None = None) -> list[Tensor]:
-    """Return the logits (patches, prompts) of each sample: the model's head reads each patch's token instead of the classification token.
-    ``tokens`` returns the tokens (1, S, D) that are taken as the last block's output.
+    """Return the logits (patches, prompts) of each sample of ``trace``: the model's head reads each patch's token instead of the
+    classification token. ``tokens`` returns the tokens (1, S, D) that are taken as the last block's output.
 
     ``key`` identifies ``tokens`` and its settings, so that other targets of the same pass reuse the result. ``prompts`` are input tensors
     of prompts that replace those of the pass.
@@ -59,8 +59,8 @@ def patch_logits(trace: Trace, key: Hashable, tokens: Tokens, prompts: Mapping[s
 
 
 def scores_of(trace: Trace, logits: list[Tensor]) -> Tensor:
-    """Turn logits (patches, prompts) of each sample into scores (B, S): at each patch the cosine with the prompt, for a contrast the
-    difference of two, for a probability its share among the prompts at this patch.
+    """Turn ``logits`` (patches, prompts) of each sample of ``trace`` into scores (B, S): at each patch the cosine with the prompt, for a
+    contrast the difference of two, for a probability its share among the prompts at this patch.
     """
     details = trace.recording.model.details
     scale, bias = details["logit_scale"], details.get("logit_bias", 0.0)
@@ -73,8 +73,8 @@ def scores_of(trace: Trace, logits: list[Tensor]) -> Tensor:
 
 
 def cosine_map(trace: Trace, key: Hashable, tokens: Tokens, less: str) -> Tensor:
-    """Return scores (B, S): the cosine of each patch with the prompt, computed by :func:`patch_logits` with the same ``key`` and
-    ``tokens``. With ``less`` "prompts" its mean over all prompts is subtracted; with "nothing" it is not.
+    """Return scores (B, S) of a recorded pass: the cosine of each patch with the prompt, computed by :func:`patch_logits` with the same
+    ``key`` and ``tokens``. With ``less`` "prompts" its mean over all prompts is subtracted; with "nothing" it is not.
     """
     logits = patch_logits(trace, key, tokens)
     if less == "nothing":

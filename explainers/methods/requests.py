@@ -32,7 +32,7 @@ class Request:
 
     @property
     def name(self) -> Name:
-        """Title, authors, year and paper of this pair of method and rule."""
+        """Return the name of this pair of method and rule: title, authors, year and paper."""
         return name_of(self.method, self.rule)
 
     @property

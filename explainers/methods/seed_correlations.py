@@ -37,7 +37,8 @@ def group_of(samples: int, together: int = 1) -> Tensor:
 
 
 def seed_correlation(scores: Tensor, without: Tensor) -> float | None:
-    """Estimate how a map (N,) correlates with that of another seed, from the maps (groups, N) made without each group of samples.
+    """Estimate how a map, ``scores`` (N,), correlates with that of another seed, from ``without`` (groups, N): the maps made without each
+    group of samples.
 
     The result is between 0 and 1; None if the map has no variance, or if there are fewer than two groups.
     """
@@ -66,7 +67,7 @@ def samples_for(correlation: float, samples: int) -> int:
 def add_seed_correlations(
     output: MethodOutput, trace: Trace, without: Sequence[Tensor], name: str, option: Option, samples: int
 ) -> MethodOutput:
-    """Return the output with the estimated correlation of two seeds for each sample, and with a note if it is low.
+    """Return ``output``, the maps of ``trace``, with the estimated correlation of two seeds for each sample, and with a note if it is low.
 
     ``without`` holds, for each sample, the scores (groups, N) of its content made without each group of draws. ``name`` and ``option`` are
     the name and the declaration of the option that sets the number of ``samples``.

@@ -40,7 +40,8 @@ def smooth_masks(coarse: Tensor, shifts: Tensor, size: tuple[int, int]) -> Tenso
 def map_of_pixel_masks(
     f: Callable[[Tensor], Tensor], grid: tuple[int, int], size: tuple[int, int], samples: int, keep: float, cells: int
 ) -> list[Tensor]:
-    """Return RISE's scores of the patches, from smooth random masks of pixels; then the scores computed without each group of samples.
+    """Return RISE's scores (rows, columns) of the patches on ``grid``, from ``samples`` smooth random masks of (height, width) ``size`` in
+    pixels; then the scores computed without each group of samples.
 
     ``f`` returns the explained number for given masks; ``keep`` is the share that a mask shows, ``cells`` the side of its coarse grid.
     Masks are made a few at a time.

@@ -16,8 +16,9 @@ from explainers.json_records import HIDDEN, Record, describe
 class Option(Record):
     """One option of a method: its type, default, bounds or choices, and what it does, in plain words.
 
-    ``blocks`` says that its bounds are those of the model: ``index`` for an option that names a block, ``count`` for a number of blocks.
-    ``several``: whether several values, separated by commas, are allowed; they give a tuple.
+    ``kind`` is the type, ``default`` the value if none is given, ``minimum`` and ``maximum`` the bounds, ``choices`` the only allowed
+    values if there are any. ``blocks`` says that its bounds are those of the model: ``index`` for an option that names a block, ``count``
+    for a number of blocks. ``several``: whether several values, separated by commas, are allowed; they give a tuple.
     """
 
     kind: Annotated[
@@ -54,7 +55,9 @@ class Option(Record):
         return " ".join((kind, *ends)) + (", or several with commas between them" if self.several else "")
 
     def parse(self, name: str, text: str) -> Any:
-        """Convert ``text`` to a value of the option called ``name``. Raises ExplainerError, with the allowed values, if it cannot."""
+        """Convert ``text`` to a value of this option, called ``name``, and return it: a number, bool or text, or a tuple of several. Raises
+        ExplainerError, with the allowed values, if it cannot.
+        """
         if self.several and "," in text:
             return tuple(self.parse(name, part.strip()) for part in text.split(","))
         wrong = ExplainerError(f"Option {name}={text!r} is not {self.allowed}.")
@@ -89,7 +92,9 @@ class Spec:
 
     @classmethod
     def parse(cls, text: str) -> Spec:
-        """Split ``method[:rule][?option=value]`` into a spec. Raises ExplainerError if the text is not spelt as one."""
+        """Split ``text``, spelt ``method[:rule][?option=value]``, into a spec and return it. Raises ExplainerError if the text is not spelt
+        as one.
+        """
         head, _, query = text.strip().partition("?")
         method_name, colon, rule = head.partition(":")
         if not method_name or (colon and not rule):

@@ -15,8 +15,8 @@ from explainers.methods.registry import METHODS
 
 @dataclass(frozen=True)
 class Variant(Record):
-    """A method with one of its rules, as lists of methods show it: its title, what it computes and costs, and why it cannot run for a
-    model, if so.
+    """A method with one of its rules, as lists of methods show it: its spec and title, whether scores have a sign and depend on the class,
+    what it computes (``description``) and costs (``passes``, ``slow``), and why it cannot run for a model, if so.
     """
 
     spec: str

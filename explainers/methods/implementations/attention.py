@@ -22,8 +22,8 @@ START_LAYER = Option(int, 0, FIRST_BLOCK, blocks="index")
 
 
 def product(identity: Tensor, matrices: Sequence[Tensor], start_layer: int = 0) -> Tensor:
-    """Return the product (I + M^L) ... (I + M^(1 + start)) of the blocks' matrices, later blocks on the left: (B, S, S). Raises
-    ExplainerError for a start beyond the last block.
+    """Return the product (I + M^L) ... (I + M^(1 + start)) of the blocks' ``matrices`` M (B, S, S), later blocks on the left; ``identity``
+    is I and ``start_layer`` the first block, negative from the end. Raises ExplainerError for a start beyond the last block.
     """
     blocks = len(matrices)
     if not -blocks <= start_layer < blocks:
@@ -35,8 +35,8 @@ def product(identity: Tensor, matrices: Sequence[Tensor], start_layer: int = 0) 
 
 
 def drop_class_token(trace: Trace, scores: Tensor) -> Tensor:
-    """Return the ``scores`` (B, S) of a map with 0 at the classification token, as the published code for BERT has it; a word that the head
-    reads keeps its own.
+    """Return the ``scores`` (B, S) of a map over the tokens of ``trace`` with 0 at the classification token, as the published code for BERT
+    has it; a word that the head reads keeps its own.
     """
     token = trace.layout.class_token
     if token is None and trace.row == "class_token":
@@ -150,9 +150,8 @@ def rollout(trace: Trace, start_layer: int = 0) -> Tensor:
 def gradcam_attention(trace: Trace) -> Tensor:
     """Attention of the last block, each head weighted by its mean gradient, negative values set to zero.
 
-    Images: a = A^L[cls, patches], w_h the mean over patches of its gradient. Texts: w_h the mean over the whole map of
-    the real tokens, and the entry of [CLS] is 0.
-    Scores are max(0, mean_h w_h a_h), and 0 where all are negative.
+    Images: a = A^L[cls, patches], w_h the mean over patches of its gradient. Texts: w_h the mean over the whole map of the real tokens, and
+    the entry of [CLS] is 0. Scores are max(0, mean_h w_h a_h), and 0 where all are negative. Returns (B, S).
     """
     a, g = trace.attentions[-1], trace.attention_grad(-1)
     row = trace.class_row(a)
@@ -197,8 +196,9 @@ def gradcam_attention(trace: Trace) -> Tensor:
     ),
 )
 def generic_attention(trace: Trace, start_layer: int = 0) -> Tensor:
-    """Attention times its gradient, positive part, multiplied through the blocks (eq. 5 and 6: the product of I + mean_h
-    (A * grad A)^+).
+    """Attention times its gradient, positive part, multiplied through the blocks (eq. 5 and 6: the product of I + mean_h (A * grad A)^+).
+
+    ``start_layer`` is the first block of the product, negative from the end. Returns the row (B, S) of the classification token.
     """
     maps = [(a * g).clamp(min=0).mean(1) for a, g in zip(trace.attentions, trace.attention_grads, strict=True)]
     return trace.class_row(product(trace.identity(), maps, trace.recording.structure.first_map(start_layer)))
@@ -245,7 +245,8 @@ def attcat(trace: Trace, published_code: bool = False) -> MethodOutput:
 
     sum_l alpha^l * sum_d h^l grad h^l; alpha the mean over heads and query rows of A^l, so that no classification token is needed; h^l the
     output of block l or, as in the published code, its input. The last block's output is left out, as LibraGrad's code has it: of a head
-    that reads a classification token its gradient is zero elsewhere. Where the head pools all tokens it is not, and a note says so.
+    that reads a classification token its gradient is zero elsewhere. Where the head pools all tokens it is not, and a note says so. With
+    ``published_code`` tokens are the blocks' inputs.
     """
     if not published_code and trace.recording.layout.class_token is None:
         trace.note(POOLED_ATTCAT)

@@ -61,7 +61,11 @@ COUNTS = 0.2
     ),
 )
 def occlusion(trace: Trace, window: int = 1, compare: bool = True) -> MethodOutput:
-    """Fall of the answer when a patch is painted grey or a word piece masked; for a window, the mean over the windows that cover it."""
+    """Fall of the answer when a patch is painted grey or a word piece masked; for a window, the mean over the windows that cover it.
+
+    ``window`` is the side of the hidden square, in patches or word pieces. With ``compare``, and a window of one patch, a note says where
+    taking patches out of the input would give another answer than painting them.
+    """
     from captum.attr import Occlusion
 
     grid = trace.layout.grid
@@ -81,8 +85,8 @@ def occlusion(trace: Trace, window: int = 1, compare: bool = True) -> MethodOutp
 
 
 def _compare_hiding(trace: Trace, sample: int, painted_falls: Tensor, grid: tuple[int, int]) -> tuple[str, ...]:
-    """Return a sentence on the difference between painting patches grey and taking them out, for one sample; empty if both agree, or if
-    patches cannot be taken out of the model's input.
+    """Return a sentence, in a tuple, on the difference between painting patches grey and taking them out, for input number ``sample`` on
+    its ``grid`` (rows, columns) of patches; an empty tuple if both agree, or if patches cannot be taken out of the model's input.
 
     ``painted_falls`` (N,) is how much the answer fell when each patch was painted.
     """
@@ -107,8 +111,8 @@ def _compare_hiding(trace: Trace, sample: int, painted_falls: Tensor, grid: tupl
 
 
 def describe_disagreement(painted_falls: Tensor, removed_falls: Tensor, grid: tuple[int, int]) -> str:
-    """Return a sentence on how the falls of the answer (N,) differ between patches painted grey and taken out; "" if their order is alike
-    (a rank correlation of ``ALIKE_HIDING`` or more) and no patch that matters has the opposite sign.
+    """Return a sentence on how the falls of the answer (N,) differ between patches of a ``grid`` painted grey and taken out; "" if their
+    order is alike (a rank correlation of ``ALIKE_HIDING`` or more) and no patch that matters has the opposite sign.
     """
     rho = float(rank_correlations(np.stack([painted_falls.double().numpy(), removed_falls.double().numpy()]))[0, 1])
     shares = [falls / falls.abs().max().clamp(min=torch.finfo(falls.dtype).tiny) for falls in (painted_falls, removed_falls)]
@@ -169,8 +173,8 @@ def rise(trace: Trace, samples: int = 400, keep: float = 0.5, cells: int = 7, at
     """Mean of the answer over random maskings, weighted by how much of the token each kept.
 
     E[(f - mean f) m_j] / keep: the mean is taken off because f is a logit, not a probability, and would add the same to every token.
-    at=pixels: the paper's masks, cells x cells random numbers stretched over (cells + 1) cells of pixels and shifted by up to a cell; a
-    patch has the mean of its pixels.
+    ``samples`` maskings are drawn, each of which keeps a cell with probability ``keep``. at=pixels: the paper's masks, cells x cells random
+    numbers stretched over (cells + 1) cells of pixels and shifted by up to a cell; a patch has the mean of its pixels.
     """
     grid = trace.layout.grid
     if grid is not None and at == "pixels":
@@ -259,7 +263,10 @@ class _Refit:
     ),
 )
 def lime(trace: Trace, samples: int = 400, alpha: float = 0.01) -> MethodOutput:
-    """Weights of a sparse linear model (lasso) fitted to the answers under random maskings, near maskings counting more."""
+    """Weights of a sparse linear model (lasso) fitted to the answers under random maskings, near maskings counting more.
+
+    ``samples`` maskings are drawn; ``alpha`` is the weight of the lasso's penalty.
+    """
     from captum._utils.models.linear_model import SkLearnLasso
     from captum.attr import Lime
 

@@ -28,7 +28,10 @@ from explainers.records.trace import MethodOutput, Trace
     ),
 )
 def random(trace: Trace) -> MethodOutput:
-    """Uniform random numbers, the same for the same seed: a map that any method must beat."""
+    """Uniform random numbers, the same for the same seed: a map that any method must beat.
+
+    Returns scores (B, S), one number from 0 to 1 for each token.
+    """
     tokens = trace.recording.block_inputs[0].shape[1]
     rows = [torch.rand(tokens, generator=torch.Generator().manual_seed(seed), dtype=torch.float64) for seed in trace.seeds]
     drawn = torch.stack(rows).to(trace.recording.block_inputs[0])

@@ -73,7 +73,8 @@ def clip_decomposition(trace: Trace, less_mean: bool = False) -> MethodOutput:
     """The share of each token in the cosine with the prompt: what it sends the classification token through all heads of all blocks.
 
     The embedding is the sum of what each token adds through each head (c = A_0j W_O v_j and its share of the bias), and of what the MLPs
-    add, with the statistics of the last LayerNorm held; the score is the product with the prompt. What the MLPs add is in no token.
+    add, with the statistics of the last LayerNorm held; the score is the product with the prompt. What the MLPs add is in no token. With
+    ``less_mean`` the mean over all prompts is subtracted.
     """
     parts, texts = parts_and_texts(trace)
     logits = trace.recording.logits.detach()
@@ -85,8 +86,8 @@ def clip_decomposition(trace: Trace, less_mean: bool = False) -> MethodOutput:
 
 
 def _weights(trace: Trace, logits: Tensor) -> Tensor:
-    """Return the weight (B, prompts) of each prompt's cosine in the target; where the target is no sum of cosines, its slope with respect
-    to the logits.
+    """Return the weight (B, prompts) of each prompt's cosine in the target of ``trace``, from the ``logits`` (B, prompts); where the target
+    is no sum of cosines, its slope with respect to the logits.
     """
     chosen, details = trace.chosen, trace.recording.model.details
     slopes: Tensor = chosen.target.output_gradient(chosen.name_logits(logits))

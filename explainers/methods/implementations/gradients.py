@@ -31,7 +31,7 @@ _LAST_EPSILON = "Here the head reads one token, which the others reach through t
 
 
 def _note_epsilon(trace: Trace, method: str) -> None:
-    """Add a note to a trace if the scores of all tokens but the class token come only from the epsilon of the last block's
+    """Add a note on ``method`` to ``trace`` if the scores of all tokens but the class token come only from the epsilon of the last block's
     normalisation.
     """
     assert trace.rule is not None
@@ -159,7 +159,10 @@ def hirescam(trace: Trace) -> MethodOutput:
     ),
 )
 def saliency(trace: Trace, at: str = "tokens") -> Tensor | MethodOutput:
-    """Size of the gradient at each embedded token: sum_d |grad x^1|. Or at each pixel, summed over colours."""
+    """Size of the gradient at each embedded token: sum_d |grad x^1|. Or at each pixel, summed over colours.
+
+    ``at`` is "tokens" or "pixels". Returns scores (B, S).
+    """
     if at == "pixels":
         return from_pixels(trace, trace.pixel_grads.abs().sum(1))
     return trace.block_input_grad(0).abs().sum(-1)

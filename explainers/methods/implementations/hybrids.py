@@ -16,8 +16,8 @@ from explainers.records.trace import MethodOutput, Trace, over_blocks
 
 
 def _transformation(before: Tensor, after: Tensor, mask: Tensor) -> Tensor:
-    """Return TokenTM's weight of each token (B, S): the ratio of its lengths ``after`` and ``before``, times the softmax over real tokens
-    of the cosine between them.
+    """Return TokenTM's weight of each token (B, S) from the tokens ``before`` and ``after`` a layer, (B, S, D), and the ``mask`` (B, S) of
+    real ones: the ratio of its lengths ``after`` and ``before``, times the softmax over real tokens of the cosine between them.
     """
     length = after.norm(dim=-1) / (before.norm(dim=-1) + 1e-8)
     direction = F.cosine_similarity(before, after, dim=-1).masked_fill(~mask, -torch.inf).softmax(-1)
@@ -117,9 +117,10 @@ def legrad(trace: Trace, layers: int = 2) -> MethodOutput:
     """Positive part of the gradient, with respect to attention, of the score formed at each of the last blocks: averaged over heads and
     queries, summed over these blocks.
 
-    The head is given, for block l, the mean of that block's output over all tokens (the classification token among
-    them, as in the published code) at every token; the gradient of the target's score there, with respect to A^l. A head that pools the
-    tokens by attention of its own is given block l's output as it is, and the gradient is that with respect to its attention, first query.
+    The head is given, for block l, the mean of that block's output over all tokens (the classification token among them, as in the
+    published code) at every token; the gradient of the target's score there, with respect to A^l. A head that pools the tokens by attention
+    of its own is given block l's output as it is, and the gradient is that with respect to its attention, first query. ``layers`` is the
+    number of last blocks.
     """
     blocks = len(trace.block_inputs)
     if layers > blocks:

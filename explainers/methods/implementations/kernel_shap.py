@@ -29,8 +29,8 @@ Coalitions = tuple[Tensor, Tensor, Tensor]
 
 
 def slic_segments(pixels: Tensor, grid: tuple[int, int], most: int) -> Tensor:
-    """Return the segment of each patch (rows * columns,), at most ``most`` different ones: the superpixel (by SLIC of scikit-image) that
-    contains most of its pixels.
+    """Return the segment of each patch of a ``grid`` (rows, columns), as numbers (rows * columns,) from 0, at most ``most`` different ones:
+    the superpixel (by SLIC of scikit-image) that contains most of its pixels.
 
     ``pixels`` (C, height, width) as the model takes them, scaled from 0 to 1. Raises ExplainerError without scikit-image.
     """
@@ -102,8 +102,8 @@ def _all_of_size(parts: int, size: int) -> Iterator[list[bool]]:
 
 
 def fit_shapley(coalitions: Tensor, weights: Tensor, values: Tensor, nothing: float, everything: float) -> Tensor:
-    """Fit Shapley values (parts,) to the ``values`` (K,) of coalitions (K, parts), by weighted least squares with the sum fixed at
-    ``everything`` minus ``nothing``. Exact if every coalition is among them.
+    """Fit Shapley values (parts,) to the ``values`` (K,) of coalitions (K, parts), by least squares with ``weights`` (K,) and the sum fixed
+    at ``everything`` minus ``nothing``, the values of all parts and of none. Exact if every coalition is among them.
     """
     total = everything - nothing
     z = coalitions.double().cpu().numpy()
@@ -166,7 +166,8 @@ def kernel_shap(trace: Trace, samples: int = 400, features: int | None = None, s
     A weighted linear fit to the answers for coalitions of parts. Sizes of which every coalition fits into the samples are enumerated, the
     others drawn. 196 patches, each hidden on its own, are not determined by some hundred samples: two seeds correlated by 0.07 to 0.25,
     those of 49 parts by 0.0 to 0.1 on a scene, of 16 by 0.97. The paper too takes regions of a picture. The patches of a part share its
-    value alike.
+    value alike. ``samples`` is the number of coalitions asked, ``features`` the largest number of parts, and ``segments`` says whether a
+    picture is divided by a grid or by SLIC superpixels.
     """
     grid = trace.layout.grid
     most = features or (OF_TEXT if grid is None else OF_PICTURE)

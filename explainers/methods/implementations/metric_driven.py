@@ -33,8 +33,8 @@ def search_beginning(ask: Ask, ranking: Sequence[int], candidates: int, blurred:
     """Return patches, most important first, that bring the answer to the ``blurred`` picture up to 0.9 of that to the ``whole`` one; all
     patches if never.
 
-    In each step the first ``candidates`` patches of the ``ranking`` that are not shown yet are tried, and the one with the largest answer
-    is shown.
+    ``ask`` returns the answers to pictures given as rows of shown patches (bool). In each step the first ``candidates`` patches of the
+    ``ranking`` that are not shown yet are tried, and the one with the largest answer is shown.
     """
     shown: list[int] = []
     left = list(ranking)
@@ -231,8 +231,9 @@ def mda(trace: Trace, gamma: float = 0.5, candidates: int = 28) -> MethodOutput:
 
 
 def scores_of_search(trace: Trace, sample: int, segments: Tensor, ranking: Sequence[int] | None, gamma: float, candidates: int) -> Tensor:
-    """Search an order of the superpixels of one sample and return their scores (N,); ``segments`` (height, width) are their numbers 0 to N
-    - 1.
+    """Search an order of the superpixels of input number ``sample`` of ``trace`` and return their scores (N,), made from the falls of the
+    answer along it as :func:`scores_of_curve` does with ``gamma``; ``segments`` (height, width) are their numbers 0 to N - 1. In each step
+    at most ``candidates`` superpixels are tried.
 
     ``ranking`` lists the superpixels, probably most important first, and chooses the candidates; None: they are ranked by how far the
     answer falls without each one. Raises ExplainerError if the answer is the same for the picture and for one that shows nothing.
@@ -261,8 +262,8 @@ def scores_of_search(trace: Trace, sample: int, segments: Tensor, ranking: Seque
 
 
 def _forgotten(trace: Trace, pictures: _Pictures, pixels: Tensor) -> tuple[Tensor, float]:
-    """Blur the picture ``pixels`` more and more until the probability of the answer is below 1 %; return the blurred picture and that
-    probability. If it is never below, the least blurred picture of the search is returned.
+    """Blur the picture ``pixels`` of ``trace``, asked through ``pictures``, more and more until the probability of the answer is below 1 %;
+    return the blurred picture and that probability. If it is never below, the least blurred picture of the search is returned.
     """
     first: tuple[Tensor, float] | None = None
     for side in range(BLUR, max(BLUR, min(pixels.shape[-2:])) + 1, WIDER):

@@ -22,8 +22,8 @@ Cam = Callable[[Tensor, Tensor], Tensor]
 
 
 def gradcam(x: Tensor, g: Tensor) -> Tensor:
-    """Return the map of Grad-CAM (B, patches): activations summed over channels, each channel weighted by its mean gradient over
-    patches.
+    """Return the map of Grad-CAM (B, patches) from activations ``x`` and their gradient ``g``, both (B, patches, D): activations summed
+    over channels, each channel weighted by its mean gradient over patches.
     """
     return (x * g.mean(1, keepdim=True)).sum(-1)
 
@@ -36,12 +36,16 @@ def xgradcam(x: Tensor, g: Tensor) -> Tensor:
 
 
 def hirescam(x: Tensor, g: Tensor) -> Tensor:
-    """Return the map of HiResCAM (B, patches): each activation times its gradient, summed over channels."""
+    """Return the map of HiResCAM (B, patches) from activations ``x`` and their gradient ``g``, both (B, patches, D): each activation times
+    its gradient, summed over channels.
+    """
     return (x * g).sum(-1)
 
 
 def layercam(x: Tensor, g: Tensor) -> Tensor:
-    """Return the map of LayerCAM (B, patches): each activation times the positive part of its gradient, summed over channels."""
+    """Return the map of LayerCAM (B, patches) from activations ``x`` and their gradient ``g``, both (B, patches, D): each activation times
+    the positive part of its gradient, summed over channels.
+    """
     return (x * g.clamp(min=0)).sum(-1)
 
 
@@ -55,8 +59,8 @@ def gradcam_plus_plus(x: Tensor, g: Tensor) -> Tensor:
 
 
 def gradcam_squared(x: Tensor, g: Tensor) -> Tensor:
-    """Return the map of torch-cam's Grad-CAM++ (B, patches): channels weighted by sum g^2 g+, as its code divides a copy of g^2 by
-    Grad-CAM++'s denominator.
+    """Return the map of torch-cam's Grad-CAM++ (B, patches) from activations ``x`` and their gradient ``g``, both (B, patches, D): channels
+    weighted by sum g^2 g+, as its code divides a copy of g^2 by Grad-CAM++'s denominator.
     """
     return (x * (g.square() * g.clamp(min=0)).sum(1, keepdim=True)).sum(-1)
 
@@ -180,13 +184,13 @@ def _positive(trace: Trace, cam: Cam, z: Tensor, gradient: Tensor) -> Tensor:
 
 
 def _stretch(scores: Tensor) -> Tensor:
-    """Scale each map (B, patches) to run from 0 to 1; a map that is the same everywhere becomes 0."""
+    """Scale each map (..., patches) of ``scores`` to run from 0 to 1, and return them; a map that is the same everywhere becomes 0."""
     above = scores - scores.amin(-1, keepdim=True)
     return above / (above.amax(-1, keepdim=True) + 1e-8)
 
 
 def _on_patches(trace: Trace, scores: Tensor) -> Tensor:
-    """Return scores (B, S) of all tokens from those of patches (B, patches), 0 elsewhere."""
+    """Return scores (B, S) of all tokens of ``trace`` from ``scores`` of its patches (B, patches); tokens that are no patch get 0."""
     every = torch.zeros(trace.mask.shape, dtype=scores.dtype, device=scores.device)
     every[:, _patches(trace)] = scores
     return every

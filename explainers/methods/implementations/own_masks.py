@@ -25,8 +25,8 @@ NOISE = 0.1  # standard deviation of what ViT-CX shows in place of what a mask h
 
 
 def probability_of(trace: Trace, sample: int) -> ResolvedTarget:
-    """Return the target that these methods measure for a sample: the probability of the explained class; for a contrast or a value, that
-    number itself.
+    """Return the target whose number methods with masks of their own measure for input number ``sample`` of ``trace``: the probability of
+    the explained class; for a contrast or a value, that number itself.
     """
     chosen = trace.chosen.only(sample)
     output = trace.recording.model.output
@@ -58,7 +58,9 @@ def mean_of_masks(values: Tensor, masks: Tensor) -> Tensor:
 
 
 def _centroids(activations: Tensor, count: int) -> Tensor:
-    """Cluster maps (channels, N) by k-means and return at most ``count`` centroids (K, N), always from the same start."""
+    """Cluster maps (channels, N), the ``activations``, by k-means and return at most ``count`` centroids (K, N), always from the same
+    start.
+    """
     from sklearn.cluster import KMeans
 
     rows = activations.double().cpu().numpy()
@@ -99,9 +101,9 @@ def _centroids(activations: Tensor, count: int) -> Tensor:
 def tis(trace: Trace, masks: int = 1024, keep: float | tuple[float, ...] = 0.5) -> MethodOutput:
     """Mean probability of the answer over the groups of patches, shown to the model alone, that contain the patch.
 
-    What all blocks give is (channels, patches); k-means draws these maps together, and each centroid keeps the patches where it is
-    largest. sum_k y_k m_ki / sum_k m_ki, y_k the probability with the tokens of mask k alone, taken after their positions are added. Of
-    several shares, such as ``keep=0.5,0.25``, each centroid gives a mask for each.
+    What all blocks give is (channels, patches); k-means draws these maps together, and each centroid keeps the patches where it is largest.
+    sum_k y_k m_ki / sum_k m_ki, y_k the probability with the tokens of mask k alone, taken after their positions are added. Of several
+    shares, such as ``keep=0.5,0.25``, each centroid gives a mask for each. ``masks`` is the number of centroids.
     """
     shares = keep if isinstance(keep, tuple) else (keep,)
     grid, scores = trace.layout.grid, torch.zeros_like(trace.recording.block_inputs[0][..., 0]).detach()
@@ -130,7 +132,7 @@ def tis(trace: Trace, masks: int = 1024, keep: float | tuple[float, ...] = 0.5) 
 
 
 def tensors_of(trace: Trace, sample: int) -> dict[str, Tensor]:
-    """Return the input tensors of one sample by name, as the model takes them."""
+    """Return the input tensors of input number ``sample`` of ``trace``, a dict by name, as the model takes them."""
     tensors: dict[str, Tensor] = {}
 
     def record_tensor(name: str, tensor: Tensor) -> Tensor:
@@ -145,7 +147,7 @@ def tensors_of(trace: Trace, sample: int) -> dict[str, Tensor]:
 
 
 def scale_maps(maps: Tensor) -> Tensor:
-    """Scale maps (K, H, W) to run from 0 to 1 each, and drop those that are the same everywhere."""
+    """Scale ``maps`` (K, H, W) to run from 0 to 1 each, and return those that are not the same everywhere."""
     low, high = maps.amin((1, 2), keepdim=True), maps.amax((1, 2), keepdim=True)
     is_varied = (high > low).flatten()
     return ((maps - low) / (high - low))[is_varied]
@@ -210,9 +212,9 @@ def vit_cx(trace: Trace, distance: float = 0.1) -> MethodOutput:
     """Probability of the answer when only the parts are shown that a group of features of the last block marks, shared among these parts.
 
     Features are what the attention of the last block is given, at the patches; of a block whose attention cannot be read the tokens that
-    enter it, and a note says so. Hidden parts get noise of deviation 0.1, and what that noise
-    alone does is taken off. The noise is drawn once, whatever seed is asked for, as in the published code: how much another draw would
-    change the map is not estimated.
+    enter it, and a note says so. Hidden parts get noise of deviation 0.1, and what that noise alone does is taken off. The noise is drawn
+    once, whatever seed is asked for, as in the published code: how much another draw would change the map is not estimated. ``distance`` is
+    that below which features are clustered together.
     """
     grid = trace.layout.grid
     assert grid is not None
@@ -232,7 +234,9 @@ def vit_cx(trace: Trace, distance: float = 0.1) -> MethodOutput:
 
 
 def _last_features(trace: Trace, sample: int) -> Tensor:
-    """Return the tokens (S, D) of one sample that the attention of the last block takes, or those that enter the block."""
+    """Return the tokens (S, D) of input number ``sample`` of ``trace`` that the attention of the last block takes, or, if these cannot be
+    read, those that enter the block; a note then says so.
+    """
     structure, last = trace.recording.structure, len(trace.block_inputs) - 1
     taken = structure.attention_inputs[last] if structure.plan is None or structure.plan.keeps_inner_order else None
     if taken is None:

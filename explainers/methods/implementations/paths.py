@@ -28,9 +28,9 @@ PATH_TOLERANCE = 0.05  # of the explained difference: what Integrated Gradients 
 
 
 def _gradients(trace: Trace, at: str, values: Callable[[Tensor, int, int], Tensor], count: int) -> list[Tensor]:
-    """Return the signals at ``count`` changed inputs, as a list of (B, number, ...). ``values(x, first, number)`` makes ``number`` of the
-    inputs, (B * number, ...), beginning with the one numbered ``first``, from x repeated that often; it may be called more than once for
-    the same ones.
+    """Return the signals of the backward pass at ``count`` changed inputs of ``trace``, as a list of (B, number, ...); ``at`` says whether
+    pixels or embedded tokens are changed. ``values(x, first, number)`` makes ``number`` of the inputs, (B * number, ...), beginning with
+    the one numbered ``first``, from x repeated that often; it may be called more than once for the same ones.
     """
     rule = trace.rule
     assert rule is not None
@@ -55,7 +55,9 @@ def _gradients(trace: Trace, at: str, values: Callable[[Tensor, int, int], Tenso
 
 
 def _baseline(trace: Trace, at: str, name: str) -> Tensor:
-    """Return the start of the path, in the shape of x: zeros, or the embedded padding token (``name`` is "zero" or "pad")."""
+    """Return the start of the path of integrated gradients, in the shape of the pixels or of the embedded tokens (``at``) of ``trace``:
+    zeros, or the embedded padding token (``name`` is "zero" or "pad").
+    """
     x = trace.pixel_values if at == "pixels" else trace.block_inputs[0]
     if name == "zero":
         return torch.zeros_like(x)
@@ -111,9 +113,9 @@ def integrated_gradients(
 ) -> MethodOutput:
     """Input minus baseline, times the mean gradient along the straight path between them.
 
-    sum_d (x - x') int_0^1 grad f(x' + a (x - x')) da at x^1, baseline zero for the whole of x^1 (position embedding and
-    classification token
-    included), or at the pixels. The error reported is |f(x) - f(x') - sum of the scores|.
+    sum_d (x - x') int_0^1 grad f(x' + a (x - x')) da at x^1, baseline zero for the whole of x^1 (position embedding and classification
+    token included), or at the pixels. The error reported is |f(x) - f(x') - sum of the scores|. ``steps`` and ``quadrature`` give the
+    points of the integral.
     """
     points, weights = integration.quadrature(quadrature, steps)
     x = trace.pixel_values if at == "pixels" else trace.block_inputs[0]
@@ -185,13 +187,16 @@ def _notes_on_steps(difference: Tensor, error: Tensor, steps: int) -> tuple[tupl
     ),
 )
 def smoothgrad(trace: Trace, sigma: float = 0.15, draws: int = 32, at: str = "tokens") -> MethodOutput:
-    """Size of the mean gradient at noisy copies of the input: sum_d |mean_n grad f(x + noise_n)|, noise normal, at x^1 or at the pixels."""
+    """Size of the mean gradient at noisy copies of the input: sum_d |mean_n grad f(x + noise_n)|, noise normal, at x^1 or at the pixels.
+
+    ``sigma`` is the deviation of the noise, as a share of the range of values; ``draws`` is the number of copies.
+    """
     x = trace.pixel_values if at == "pixels" else trace.block_inputs[0]
     generators = [torch.Generator().manual_seed(seed) for seed in trace.seeds]
 
     def noise(sample: int) -> Tensor:
-        """Draw noise for input number ``sample`` of the batch, in the shape of its pixels or embedded tokens; padding gets zeros, so that
-        neither padding nor neighbours change the noise of the real tokens.
+        """Draw noise for input number ``sample`` of the batch, in the shape of its pixels or embedded tokens; its deviation is ``sigma``
+        times the range of the real values. Padding gets zeros, so that neither padding nor neighbours change the noise of the real tokens.
         """
         values = x[sample] if at == "pixels" else x[sample, trace.mask[sample]]
         draw = torch.randn(values.shape, generator=generators[sample], dtype=torch.float64).to(x) * (sigma * (values.max() - values.min()))

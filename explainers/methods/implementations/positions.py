@@ -59,9 +59,10 @@ ROTARY = (
 def pa_lrp(trace: Trace, part: str = "both") -> MethodOutput:
     """Relevance of the pixels plus that of each patch's position embedding, spread over its pixels; positive part.
 
-    A token is the sum z = E + P of what its patch shows and where it is; each gets its share of R(z), R(P) = P R(z) / z, and R(E) goes
-    back to the pixels. Relevance begins with 1 at the explained number. Each pixel gets its own relevance, summed over colours, and an
-    equal part of R(P) of its patch, summed over the width; what is negative is set to 0, as in the authors' code.
+    A token is the sum z = E + P of what its patch shows and where it is; each gets its share of R(z), R(P) = P R(z) / z, and R(E) goes back
+    to the pixels. Relevance begins with 1 at the explained number. Each pixel gets its own relevance, summed over colours, and an equal
+    part of R(P) of its patch, summed over the width; what is negative is set to 0, as in the authors' code. ``part`` restricts the map to
+    "pixels" or "positions".
     """
     positions = trace.recording.structure.positions
     assert positions is not None  # needs

@@ -21,7 +21,9 @@ def _gradient_times_relevance(trace: Trace) -> list[Tensor]:
 
 
 def _gradient_times_relevance_of(trace: Trace, block: int) -> Tensor:
-    """Return mean_h (grad A * R)^+ (B, S, S) of one block."""
+    """Return the mean over heads of the positive part of attention gradient times attention relevance, mean_h (grad A * R)^+ (B, S, S), of
+    block ``block`` in ``trace``.
+    """
     return (trace.under("gradient").attention_grad(block) * trace.attention_grad(block)).clamp(min=0).mean(1)
 
 
@@ -62,8 +64,9 @@ def _gradient_times_relevance_of(trace: Trace, block: int) -> Tensor:
 def transformer_attribution(trace: Trace, start_layer: int | None = None, published_code: bool = False) -> Tensor:
     """Attention relevance times attention gradient, positive part, multiplied through the blocks.
 
-    Eq. 13 and 14: the product of I + mean_h (grad A * R)^+ over the blocks, row of the classification token; the clamp
-    is taken in each head.
+    Eq. 13 and 14: the product of I + mean_h (grad A * R)^+ over the blocks, row of the classification token; the clamp is taken in each
+    head. ``start_layer`` is the first block of the product. With ``published_code`` rows are normalised and the classification token gets
+    the smallest score, as in the authors' code.
     """
     if published_code and trace.row == "mean":
         raise ExplainerError(
@@ -107,7 +110,10 @@ def transformer_attribution(trace: Trace, start_layer: int | None = None, publis
     ),
 )
 def without_gradient(trace: Trace, start_layer: int = 0, published_code: bool = False) -> Tensor:
-    """Transformer Attribution with attention in place of its gradient: the product of I + mean_h (A * R)^+ over the blocks."""
+    """Transformer Attribution with attention in place of its gradient: the product of I + mean_h (A * R)^+ over the blocks.
+
+    ``start_layer`` is the first block of the product. With ``published_code`` R alone is taken, without A, as in the authors' code.
+    """
     relevance = trace.attention_grads
     if not published_code:
         relevance = [a * r for a, r in zip(trace.attentions, relevance, strict=True)]

@@ -66,7 +66,8 @@ def gem(trace: Trace, layers: int = 6, iterations: int = 1, inverse_temperature:
 
     y starts as the input of the first of the last blocks; each adds proj(mean_u softmax(T u u') v), u the unit-length queries, keys and
     values after ``iterations`` rounds of u <- softmax(T u u') u; T = mean |LN(x)| / sqrt d. No MLP; q, k, v are those of the model's own
-    path. Cosine of each patch's projected token with the prompt.
+    path. Cosine of each patch's projected token with the prompt. ``layers`` is the number of last blocks, ``inverse_temperature`` replaces
+    T (0: T as above), ``less`` "prompts" subtracts the mean over the prompts.
     """
 
     def add(features: PatchFeatures, block: int) -> Tensor:
@@ -79,7 +80,9 @@ def gem(trace: Trace, layers: int = 6, iterations: int = 1, inverse_temperature:
 
 
 def _draw_together(heads: Tensor, factor: float | Tensor, iterations: int) -> Tensor:
-    """Scale heads (1, H, S, d) to unit length and replace each token ``iterations`` times by the mean of those like it."""
+    """Scale the vectors of ``heads`` (1, H, S, d) to unit length, replace each token ``iterations`` times by the mean of those like it, and
+    return them. Weights are the softmax of ``factor`` times the cosines.
+    """
     for _ in range(iterations):
         heads = F.normalize(heads, dim=-1)
         heads = likeness(heads, heads, factor).softmax(-1) @ heads
@@ -120,9 +123,10 @@ def clip_surgery(trace: Trace, layers: int = 6, features: bool = True) -> Tensor
     """Similarity of each patch to the prompt, minus what it has in common with the other prompts, or with an empty one where the prompt is
     alone.
 
-    y starts as the input of the first of the last blocks; each adds proj(softmax(v v' / sqrt d) v), without MLP. With cosines c_ij of
-    patch i and prompt j and w_j the share of prompt j in the image (softmax of twice the cosine, over its mean): w_j c_ij less the mean of
-    that over the prompts. Of one prompt: c_i less the cosine with an empty text.
+    y starts as the input of the first of the last blocks; each adds proj(softmax(v v' / sqrt d) v), without MLP. With cosines c_ij of patch
+    i and prompt j and w_j the share of prompt j in the image (softmax of twice the cosine, over its mean): w_j c_ij less the mean of that
+    over the prompts. Of one prompt: c_i less the cosine with an empty text. ``layers`` is the number of last blocks; without ``features``
+    nothing is subtracted.
     """
 
     def add(features_of_sample: PatchFeatures, block: int) -> Tensor:
@@ -150,7 +154,9 @@ def clip_surgery(trace: Trace, layers: int = 6, features: bool = True) -> Tensor
 
 
 def _logits_of_empty_prompt(trace: Trace, tokens: Tokens, layers: int) -> list[Tensor]:
-    """Return the logits (patches, 1) of each sample for an empty text; ``tokens`` and ``layers`` are those of the map."""
+    """Return the logits (patches, 1) of each sample of ``trace`` for an empty text; ``tokens`` makes the output tokens of the second path
+    over the last ``layers`` blocks.
+    """
     prepare_prompts = trace.recording.model.prompt_inputs
     if prepare_prompts is None:
         raise ExplainerError("This model came without a tokenizer, and one prompt alone is set against an empty text: send two prompts.")
@@ -163,8 +169,8 @@ def _logits_of_empty_prompt(trace: Trace, tokens: Tokens, layers: int) -> list[T
 
 
 def _second_path(trace: Trace, layers: int, add: Callable[[PatchFeatures, int], Tensor]) -> Tokens:
-    """Return a function from patch features to the output tokens of a second path over the last ``layers`` blocks: the input of the first
-    of these blocks plus the result of ``add`` for each block.
+    """Return, for the model of ``trace``, a function from patch features to the output tokens of a second path over the last ``layers``
+    blocks: the input of the first of these blocks plus the result of ``add`` for each block.
     """
     blocks = len(trace.recording.block_inputs)
     if layers > blocks:

@@ -48,7 +48,8 @@ def maskclip(trace: Trace, after: str = "block", less: str = "nothing") -> Tenso
     """Similarity of each patch to the prompt when the last block lets every patch attend to itself alone.
 
     Attention of the last block is the identity, so that it gives the projected values; cosine of each patch's projected token with the
-    prompt. after=attention leaves residual and MLP out, as the paper's formula has it; its code keeps them.
+    prompt. after=attention leaves residual and MLP out, as the paper's formula has it; its code keeps them. ``less`` "prompts" subtracts
+    the mean over the prompts.
     """
 
     return cosine_map(trace, ("maskclip", after), reweigh_last_block(attend_alone, after), less)
@@ -86,8 +87,9 @@ def maskclip(trace: Trace, after: str = "block", less: str = "nothing") -> Tenso
 def sclip(trace: Trace, after: str = "block", less: str = "nothing") -> Tensor:
     """Similarity of each patch to the prompt when the last block lets patches attend to those with similar queries or keys.
 
-    Attention of the last block is softmax(q q' / sqrt d) + softmax(k k' / sqrt d), whose rows add up to 2; cosine of each patch's
-    projected token with the prompt.
+    Attention of the last block is softmax(q q' / sqrt d) + softmax(k k' / sqrt d), whose rows add up to 2; cosine of each patch's projected
+    token with the prompt. ``after`` is "attention" (residual and MLP are left out) or "block"; ``less`` "prompts" subtracts the mean over
+    the prompts.
     """
 
     def weights(parts: AttentionParts) -> Tensor:
@@ -126,7 +128,7 @@ def clearclip(trace: Trace, after: str = "attention", less: str = "nothing") -> 
     """Similarity of each patch to the prompt when the last block attends by queries alone and its residual and MLP are left out.
 
     Attention of the last block is softmax(q q' / sqrt d); its residual and MLP are left out; cosine of each patch's projected token with
-    the prompt.
+    the prompt. ``after`` "block" keeps residual and MLP; ``less`` "prompts" subtracts the mean over the prompts.
     """
     weights = reweigh_last_block(lambda parts: likeness(parts.query, parts.query).softmax(-1), after)
     return cosine_map(trace, ("clearclip", after), weights, less)
@@ -170,7 +172,8 @@ def naclip(trace: Trace, after: str = "attention", std: float = 5.0, less: str =
     """Similarity of each patch to the prompt when the last block lets patches attend to those with similar keys, near ones more.
 
     Attention of the last block is softmax(k k' / sqrt d + w), w_ij = exp(-dist(i, j)^2 / (2 std^2)) between patches, 0 for the
-    classification token; residual and MLP are left out; cosine of each patch's projected token with the prompt.
+    classification token; residual and MLP are left out; cosine of each patch's projected token with the prompt. ``after`` "block" keeps
+    them; ``less`` "prompts" subtracts the mean over the prompts.
     """
 
     def weights(parts: AttentionParts) -> Tensor:
