@@ -29,8 +29,8 @@ NEUTRAL = "neutral"  # the label of the class that stands for no opinion
 
 @dataclass(frozen=True)
 class Abstention(Record):
-    """A statement that the model cannot know the answer, with the score and the threshold that it crossed. It replaces the answer, or
-    stands next to it if it is only a doubt.
+    """A statement that the model cannot know the answer: its kind, the statement in a few words (``says``) and in a sentence (``detail``),
+    the score, and in ``line`` the threshold that it crossed. It replaces the answer, or stands next to it if it is only a doubt.
     """
 
     kind: Annotated[str, describe("Its name for programs.")]  # of explainers.models.companion_files.calibration.ABSTENTION_KINDS
@@ -206,7 +206,8 @@ def abstention(evidence: Evidence, subject: str) -> Abstention | None:
     """Return why a prompt cannot be read, else the first threshold of its calibration that the answer crosses, else that nothing of a text
     was read, as an abstention; None if there is none of these.
 
-    ``subject`` is what was read: the text, or a prompt in quotation marks.
+    ``evidence`` holds the model's answer and what it read; ``subject`` is its name in the sentence: the text, or a prompt in quotation
+    marks.
     """
     if unread := _judge_words(evidence, subject):
         return unread
@@ -222,8 +223,8 @@ def abstention(evidence: Evidence, subject: str) -> Abstention | None:
 
 
 def _judge_words(evidence: Evidence, subject: str) -> Abstention | None:
-    """Return an abstention for a prompt in another language, or with a word that is no training word and that the tokenizer has to spell
-    in pieces; None for one that can be read, and where the training words are not known.
+    """Return an abstention for a prompt (in ``evidence``) in another language, or with a word that is no training word and that the
+    tokenizer has to spell in pieces; None for one that can be read, and where the training words are not known.
 
     Other untaught words ("towards") are read: the text encoder has a piece for each. The abstention's score is the number of such words.
     """
@@ -243,7 +244,7 @@ def _judge_words(evidence: Evidence, subject: str) -> Abstention | None:
 
 
 def _judge_characters(evidence: Evidence) -> Abstention | None:
-    """Return an abstention for a text of which the tokenizer knows no word; None for any other, and for a prompt."""
+    """Return an abstention for a text, in ``evidence``, of which the tokenizer knows no word; None for any other, and for a prompt."""
     text = evidence.text
     if evidence.prompt is not None or evidence.unknown_id is None or not isinstance(text, TextInput) or not text.words:
         return None
@@ -255,7 +256,7 @@ def _judge_characters(evidence: Evidence) -> Abstention | None:
 
 def _detail(threshold: AbstentionThreshold, value: float, evidence: Evidence, subject: str) -> str:
     """Return one sentence for a person on why the model abstains: what it cannot tell about ``subject``, with the measured ``value`` and
-    the threshold in brackets.
+    the threshold in brackets. ``evidence`` holds the answer that is judged.
     """
     side = "below" if threshold.below else "above"
     shown, limit = _format_both(value, threshold.value, _is_share(threshold.score))
@@ -306,7 +307,9 @@ def _text(evidence: Evidence) -> TextInput:
 
 
 def _format_both(value: float, threshold: float, is_share: bool) -> tuple[str, str]:
-    """Format a value and its threshold with as many digits as are needed to make them look different."""
+    """Format ``value`` and its ``threshold``, as percentages if ``is_share``, with as many digits as are needed to make them look
+    different; return both texts.
+    """
     for digits in range(1 if is_share else 2, 15):
         shown, limit = (f"{number:.{digits}{'%' if is_share else 'f'}}" for number in (value, threshold))
         if shown != limit or value == threshold:

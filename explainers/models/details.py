@@ -14,7 +14,9 @@ from explainers.models.structure.word_places import WORD_TABLES, tables_of_words
 
 
 def details_of(model: Model, readers: InputReaders, library: lib.Library, width: int) -> dict[str, Any]:
-    """Return the facts about ``model`` as JSON, None for those that do not apply; ``width`` is the width of its tokens."""
+    """Return the facts about ``model`` (such as its blocks, heads, grid and classes) as JSON, None for those that do not apply; ``readers``
+    prepare its inputs, ``library`` is that of its module, and ``width`` is the width of its tokens.
+    """
     module, words, task = model.module, readers.words, model.task
     layout = model.layout_of(readers.first)
     clip = lib.clip_shape(module)
@@ -46,7 +48,9 @@ def details_of(model: Model, readers: InputReaders, library: lib.Library, width:
 
 
 def _word_tables(model: Model, readers: InputReaders) -> dict[str, tuple[str, ...]]:
-    """Return the tables in which a model looks each token of a text up, where there are several."""
+    """Return the names of the tables in which ``model`` looks each token of a text up, under the key ``WORD_TABLES``; an empty dict if it
+    has only one, or reads no text. ``readers`` hold a sample text.
+    """
     if model.kind != "text" or readers.pictures is not None or "input_ids" not in readers.first:
         return {}
     tables = tables_of_words(model.module, model, model.forward, readers.first)

@@ -44,8 +44,8 @@ def without_compilation() -> Iterator[None]:
 
 @contextmanager
 def evaluating(module: nn.Module) -> Iterator[None]:
-    """Switch off dropout, compiled code and TF32 inside this context; every module's own mode is restored when the last pass over
-    it has ended.
+    """Put ``module`` in eval mode inside this context (no dropout), without compiled code and TF32; every submodule's own mode is restored
+    when the last pass over it has ended.
     """
     with without_compilation(), products_in_float32(), _in_eval_mode(module):
         yield

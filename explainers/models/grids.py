@@ -31,8 +31,8 @@ def _overlaps(coarse: int, fine: int) -> Tensor:
 
 
 def on_grid(values: Tensor, layout: Layout) -> Tensor:
-    """Distribute the values (B, S) of larger patches over the patches of the grid, in proportion to the shared area, and set the values of
-    the larger patches to 0. The sum does not change.
+    """Distribute the values (B, S) of larger patches over the patches of the grid in ``layout`` and return all values (B, S), in proportion
+    to the shared area, and set the values of the larger patches to 0. The sum does not change.
     """
     if not layout.coarser or layout.grid is None:
         return values
@@ -47,7 +47,9 @@ def on_grid(values: Tensor, layout: Layout) -> Tensor:
 
 
 def halve_grid(grid: tuple[int, int], most: int) -> Tensor:
-    """Return the segment of each patch, (rows * columns,), at most ``most`` segments: the longer side is halved until there are no more."""
+    """Divide a ``grid`` of patches (rows, columns) into at most ``most`` segments, and return the segment of each patch, (rows * columns,):
+    the longer side is halved until there are no more.
+    """
     sides = list(grid)
     while math.prod(sides) > most and max(sides) > 1:
         longer = 0 if sides[0] >= sides[1] else 1

@@ -50,8 +50,8 @@ class InputReaders:
         return {name: tensor[:1] for name, tensor in self.sample.items()}
 
     def preparer(self, kind: ModelKind, prefix: int, takes_positions: bool) -> Callable[[Input], Prepared]:
-        """Return the function from an input to its tensors. ``prefix`` tokens stand before the atoms of a molecule; ``takes_positions``:
-        whether the positions of words are sent with a text.
+        """Return the function that prepares an input of this ``kind`` of model: it takes the input and returns its tensors and records.
+        ``prefix`` tokens stand before the atoms of a molecule; ``takes_positions``: whether the positions of words are sent with a text.
         """
         if self.graphs is not None:
             return partial(prepare_of_molecules, self.module, self.graphs, prefix)
@@ -77,7 +77,8 @@ class InputReaders:
 def input_readers(
     module: nn.Module, library: lib.Library, kind: ModelKind, preprocess: Any, tokenizer: Any, reader: str | MoleculeReader | None
 ) -> InputReaders:
-    """Return the readers for the inputs of a module of this kind; the last three arguments are those of :func:`explainers.wrap`.
+    """Return the readers for the inputs of a module of this kind (image, text, clip or molecule), which comes from ``library``;
+    ``preprocess``, ``tokenizer`` and ``reader`` are those of :func:`explainers.wrap`.
 
     Raises ExplainerError if the size of its images is not known, or the tokens of a picture in a text fill no square.
     """

@@ -14,7 +14,7 @@ from explainers.models.model import Model
 @contextmanager
 def name_expected_size(model: Model, tensors: Mapping[str, Tensor]) -> Iterator[None]:
     """Convert the failure of a pass over ``tensors`` inside this context to an ExplainerError with the size to send, if their pixels have
-    another size than the model declares.
+    another size than ``model`` declares.
 
     Many models take any size, so nothing is refused beforehand.
     """

@@ -32,10 +32,10 @@ class ClassEntry(Record):
 
 
 def read_classes(path: Path, count: int) -> list[ClassEntry]:
-    """Return the classes of a model from its ``labels.json``: a list with one object a class, in the order of the logits.
+    """Return the classes of a model from its ``labels.json`` at ``path``: a list with one object a class, in the order of the logits.
 
-    Each has ``label`` and may have ``group``, ``groups``, ``synonyms`` and ``wnid``. Raises ExplainerError, naming the entry, for a file
-    of another form, for two equal labels, and unless there are ``count`` classes.
+    Each has ``label`` and may have ``group``, ``groups``, ``synonyms`` and ``wnid``. Raises ExplainerError, naming the entry, for a file of
+    another form, for two equal labels, and unless there are ``count`` classes.
     """
     rows = read_json(path)
     if not isinstance(rows, list) or len(rows) != count:
@@ -107,7 +107,9 @@ def placeholder_labels(count: int) -> list[str]:
 
 
 def config_labels(id2label: Mapping[Any, str] | None, count: int) -> list[str]:
-    """Return the labels in the ``id2label`` of a transformers configuration, in order."""
+    """Return ``count`` labels in the order of the classes, from ``id2label`` of a transformers configuration. If it names not all of them,
+    or only as LABEL_0, placeholders are returned.
+    """
     named = {int(index): str(label) for index, label in (id2label or {}).items()}
     if sorted(named) != list(range(count)) or all(_UNNAMED.fullmatch(label) for label in named.values()):
         return placeholder_labels(count)
@@ -135,8 +137,8 @@ def timm_labels(config: Mapping[str, Any], count: int) -> list[str]:
 
 
 def _wordnet_labels(synsets: Sequence[str], descriptions: Mapping[str, str]) -> list[str]:
-    """Return a label for each synset: its first word if no other class has it, else all its words if these are unique, else also the
-    synset.
+    """Return a label for each of ``synsets``, made of its words in ``descriptions``: its first word if no other class has it, else all its
+    words if these are unique, else also the synset.
     """
     every = [descriptions.get(synset, synset) for synset in synsets]
     first = [words.split(",")[0].strip() for words in every]

@@ -25,7 +25,7 @@ class OtherTokens:
 
     @classmethod
     def at(cls, places: Collection[int], prefix: int, token: int | None, count: int) -> OtherTokens:
-        """Make the record of the tokens that the head reads at these ``places``, next to the class token at index ``token``, among
+        """Return the record of the tokens that the head reads at these ``places``, next to the class token at index ``token``, among
         ``count`` tokens of which the first ``prefix`` are prefix tokens.
         """
         behind = sum(place >= prefix for place in places)

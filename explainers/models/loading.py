@@ -107,7 +107,9 @@ def checked_dtype(dtype: torch.dtype) -> torch.dtype:
 
 
 def _wrapped(module: nn.Module, *, dtype: torch.dtype, **how: Any) -> Model:
-    """Return a module as a Model, with its weights, which were read in float32, converted to ``dtype``."""
+    """Convert ``module``, whose weights were read in float32, to ``dtype`` and return it as a :class:`Model`; ``how`` are the other
+    arguments of :func:`wrap`.
+    """
     return wrap(module if dtype == torch.float32 else module.to(dtype), **how)
 
 
@@ -266,7 +268,9 @@ _COMPANIONS = (
 
 
 def _with_companions(model: Model, folder: Path) -> Model:
-    """Read the names of a model's classes (``labels.json``) and the companion files stored with its weights; return the model with them."""
+    """Return ``model`` with the names of its classes (``labels.json``) and the contents of the companion files, all read from ``folder``,
+    which holds its weights.
+    """
     labels = folder / _LABELS
     if labels.is_file():
         if model.kind == "clip":
@@ -373,13 +377,15 @@ def _frame_processor(folder: Path) -> Any:
 
 
 def has_saved(folder: Path, auto_class: str) -> bool:
-    """Return whether a folder holds a tokenizer ("AutoTokenizer") or an image processor ("AutoImageProcessor") of transformers."""
+    """Return whether ``folder`` holds a file of a tokenizer (``auto_class`` "AutoTokenizer") or of an image processor
+    ("AutoImageProcessor") of transformers.
+    """
     return any((folder / file).is_file() for file in _SAVED_FILES[auto_class])
 
 
 def load_saved(folder: Path, auto_class: str) -> Any:
-    """Load the tokenizer or image processor that a folder holds, see :func:`has_saved`. Raises ExplainerError if it is missing or
-    broken.
+    """Load the tokenizer or image processor (``auto_class``) that ``folder`` holds, and return it; see :func:`has_saved`. Raises
+    ExplainerError if it is missing or broken.
     """
     import transformers
 

@@ -112,7 +112,9 @@ class Model:
         return f"<Model {self.name}: {self.kind}{classes}, {len(self.blocks)} blocks on {self.device}>"
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Model:
-        """Copy the module, and return a model of the copy whose blocks and other parts are those of the copy."""
+        """Return a model of a copy of the module, whose blocks and other parts are those of the copy; ``memo`` holds what is copied
+        already.
+        """
         return self.rebuild(**copy.deepcopy({"module": self.module, **self.made_with}, memo))
 
     def rebuild(self, **changes: Any) -> Model:
@@ -151,7 +153,7 @@ class Model:
 
     @cached_property
     def synonyms(self) -> dict[str, tuple[int, ...]]:
-        """Other words for classes, lower case, each with the indices of the classes that it may mean."""
+        """Return other words for the classes, in lower case, each with the indices of the classes that it may mean."""
         return places_of(self.classes, "synonyms")
 
     @property
@@ -266,7 +268,9 @@ class Model:
 
     @cached_property
     def weights_digest(self) -> str:
-        """SHA-256 over names, shapes and bytes of all parameters and buffers, in the order of their names."""
+        """Return the SHA-256, as hexadecimal text, over names, shapes and bytes of all parameters and buffers, in the order of their
+        names.
+        """
         digest = hashlib.sha256()
         for name, tensor in sorted(self.module.state_dict().items()):
             flat = tensor.detach().cpu().contiguous()

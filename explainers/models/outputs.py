@@ -264,7 +264,9 @@ def output_of(config: Any, classes: int, final_activation: FinalActivation | Non
 
 
 def probabilities(logits: Tensor, output: Output) -> Tensor:
-    """Convert logits (..., C) to probabilities of the same shape; NaN for a regression, which has none."""
+    """Convert logits (..., C) to probabilities of the same shape, by softmax or by sigmoid as ``output`` says; NaN for a regression, which
+    has none.
+    """
     if output == "softmax":
         return logits.softmax(-1)
     return logits.sigmoid() if output == "sigmoid" else torch.full_like(logits, torch.nan)

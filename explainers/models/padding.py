@@ -31,7 +31,8 @@ _ROUNDING, _ROUNDING_OF_HALF = 1e-4, 3e-2
 def is_changed_by_padding(
     module: nn.Module, run: Forward, text: Mapping[str, Tensor], tokenizer: Any, takes_positions: bool, answers: Tensor | None = None
 ) -> bool:
-    """Return whether the answer to ``text``, of one row, changes when padding is added where the tokenizer adds it.
+    """Return whether the answer of ``module`` to ``text``, of one row, changes when padding is added on the side where ``tokenizer`` adds
+    it. ``run`` returns its logits for a dict of tensors.
 
     ``takes_positions``: whether the positions of words are sent with padding that comes first; ``answers``: what ``run`` gives for the
     text, None if that is not known.
@@ -58,8 +59,8 @@ def is_changed_by_padding(
 
 
 def of_equal_length(model: Model, prepared: Prepared) -> list[Prepared]:
-    """Split a batch of texts into batches without padding, in the same order, where padding changes the answers of ``model``; else return
-    the batch itself.
+    """Split ``prepared``, a batch of texts, into batches without padding, in the same order, if padding changes the answers of ``model``;
+    else return a list of the batch itself.
     """
     mask = prepared.tensors.get("attention_mask")
     if not model.details.get(CHANGED_BY_PADDING) or mask is None or bool(mask.all()):

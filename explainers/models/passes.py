@@ -81,7 +81,9 @@ class Passes:
 
 @contextmanager
 def sparing_memory(how: Sparing) -> Iterator[None]:
-    """Have passes inside this context take less memory: by having one row each, and by computing activations again."""
+    """Have passes inside this context take less memory in the ways that ``how`` names: by having one row each, and by computing activations
+    again.
+    """
     token = _SPARING.set(how)
     try:
         yield
@@ -107,6 +109,8 @@ def rows_per_pass(device: torch.device, usual: int) -> int:
 
 
 def answers_of_rows(rows: Tensor, device: torch.device, usual: int, ask: Callable[[Tensor], Tensor]) -> Tensor:
-    """Return the answers (K, ...) to ``rows`` (K, ...), from passes over as many of them as fit; see :func:`rows_per_pass`."""
+    """Return the answers (K, ...) of ``ask`` to ``rows`` (K, ...), from passes over as many of them as fit on ``device``, ``usual`` at most
+    on a CPU; see :func:`rows_per_pass`.
+    """
     passes = Passes(rows_per_pass(device, usual))
     return torch.cat(list(passes.run(len(rows), lambda first, number: ask(rows[first : first + number]))))

@@ -99,8 +99,8 @@ class PicturePromptReader:
         )
 
     def read_tensors(self, tensors: Mapping[str, Tensor]) -> Prepared:
-        """Accept the tensors of one picture and one prompt from the model's own processor: ``input_ids`` with one id for each token of the
-        picture, and ``pixel_values``.
+        """Return ``tensors`` of one picture and one prompt, from the model's own processor, with a record of them: ``input_ids`` with one
+        id for each token of the picture, and ``pixel_values``.
         """
         ids, pixels = tensors.get("input_ids"), tensors.get("pixel_values")
         if ids is None or ids.dim() != 2 or len(ids) != 1 or ids.is_floating_point() or pixels is None or len(pixels) != 1:
@@ -145,7 +145,8 @@ def picture_reader(
     """Return a reader of pictures with prompts, and ``sample`` with the picture's tokens among those of the text; None and ``sample`` for
     other modules.
 
-    ``sample`` holds pixels and ids of texts; ``token`` is the id that stands for each token of a picture, None for modules without one.
+    ``module`` is the model, ``words`` reads its texts, ``recipe`` prepares its pictures, with ``notes`` on that. ``sample`` holds pixels
+    and ids of texts; ``token`` is the id that stands for each token of a picture, None for modules without one.
 
     Raises ExplainerError if the number of a picture's tokens is not a square.
     """
@@ -167,8 +168,8 @@ def picture_reader(
 
 
 def prepare_picture_prompts(module: nn.Module, reader: PicturePromptReader, inputs: Any, chat: bool = False) -> Prepared:
-    """Return one picture with its prompt, or their tensors (``inputs``), prepared by ``reader`` as the input of ``module``. Raises
-    ExplainerError for several inputs or another kind.
+    """Return one picture with its prompt (with ``chat`` put into the model's chat template), or their tensors (``inputs``), prepared by
+    ``reader`` as the input of ``module``. Raises ExplainerError for several inputs or another kind.
     """
     if isinstance(inputs, Mapping):
         prepared = reader.read_tensors(inputs)

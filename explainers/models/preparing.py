@@ -116,8 +116,8 @@ def _place_note(record: ImageInput) -> tuple[str, ...]:
 
 
 def prepare_clips(clip: ClipShape, module: nn.Module, recipe: AnyPreprocessing | None, notes: tuple[str, ...], inputs: Any) -> Prepared:
-    """Return the clips ``inputs`` as a batch for ``module``, each as a strip of frames; a list is several clips. ``clip`` is the shape that
-    the model takes. Raises ExplainerError for another number of frames.
+    """Return the clips ``inputs`` as a batch for ``module``, each as a strip of frames that ``recipe`` prepared, with ``notes`` on each; a
+    list is several clips. ``clip`` is the shape that the model takes. Raises ExplainerError for another number of frames.
     """
     if isinstance(inputs, Mapping):
         pixels = inputs.get("pixel_values")
@@ -171,7 +171,9 @@ def prepare_texts(module: nn.Module, reader: TextReader, takes_positions: bool, 
 
 
 def prepare_windows(module: nn.Module, reader: TextReader, takes_positions: bool, text: str) -> Windows | None:
-    """Return ``text`` in overlapping windows for ``module``, if it is too long for the model; None if it fits."""
+    """Return ``text`` in overlapping windows that ``reader`` tokenizes for ``module``, with the positions of words if ``takes_positions``;
+    None if the text fits into the model.
+    """
     windows = windows_of(reader, text, device_of(module))
     return windows if windows is None or not takes_positions else replace(windows, prepared=_with_positions(windows.prepared))
 

@@ -29,7 +29,8 @@ def reason_against_resize(model: Model) -> str | None:
 
 
 def with_resize(model: Model, resize: Resize) -> Model:
-    """Return the model with another way to bring pictures to its size; their scaling and normalisation stay.
+    """Return ``model`` with another way to bring pictures to its size, ``resize`` ("squashed" or "cropped"); their scaling and
+    normalisation stay.
 
     Chefer et al. (CVPR 2021) squash the whole picture; most models were trained on the middle of it, with a margin cut off. Raises
     ExplainerError for an unknown way, and for a model that reads texts or whose pictures have no size of their own.

@@ -43,7 +43,7 @@ def asking_for_tf32(is_asked: bool) -> Iterator[None]:
 
 @contextmanager
 def products_in_float32() -> Iterator[None]:
-    """Multiply float32 in float32 inside this context, or in TF32 where :func:`asking_for_tf32` allows it."""
+    """Multiply float32 matrices in float32 inside this context, or in TF32 where :func:`asking_for_tf32` allows it."""
     wish = _IS_ASKED.get()
     with _LOCK:
         if not _WISHES:

@@ -24,7 +24,9 @@ _STAT = Path("/proc/stat")
 
 
 def busy_seconds(stat: str, cores: set[int], ticks: int) -> float:
-    """Return the CPU seconds that all processes have used on these cores, from the text of /proc/stat."""
+    """Return the CPU seconds that all processes have used on ``cores``, from ``stat``, the text of /proc/stat, which counts ``ticks`` a
+    second.
+    """
     total = 0
     for line in stat.splitlines():
         name, *numbers = line.split()

@@ -27,8 +27,8 @@ def map_size(shape: Size, channels: int) -> tuple[int, int]:
 
 
 def as_given(tokens: Tensor, shape: Size, channels: int) -> Tensor:
-    """Reshape tokens (B, S, D) to the ``shape`` of a block's tensor; the inverse of :func:`as_tokens`. Only height and width of the shape
-    are read.
+    """Reshape tokens (B, S, D) to the ``shape`` of a block's tensor, whose axis ``channels`` is the width; the inverse of
+    :func:`as_tokens`. Only height and width of the shape are read.
 
     The result is a copy if the shape differs, because blocks may write into their inputs.
     """
@@ -57,8 +57,9 @@ def with_tokens(args: tuple[Any, ...], kwargs: Mapping[str, Any], x: Tensor) -> 
 
 
 def mask_of(tensors: Mapping[str, Tensor], x: Tensor) -> Tensor:
-    """Return a bool mask (B, S) of the real tokens of a text, True where a token is no padding; the model may have added padding at the end
-    of ``x``. Raises ExplainerError if ``x`` has fewer tokens than the text.
+    """Return a bool mask (B, S) of the real tokens of the texts in ``tensors``, whose embedded tokens are ``x`` (B, S, D), True where a
+    token is no padding; the model may have added padding at the end of ``x``. Raises ExplainerError if ``x`` has fewer tokens than the
+    text.
     """
     ids = tensors.get("input_ids")
     mask = tensors.get("attention_mask")

@@ -188,9 +188,10 @@ def wrap(
 def _is_changed_by_padding(
     model: Model, readers: InputReaders, library: lib.Library, takes_positions: bool, answers: Tensor | None
 ) -> bool:
-    """Return whether padding changes the answers of a model of texts. It is tried on the first sample, whose logits are ``answers`` (None:
-    not known yet). A model of transformers whose head reads the first token and whose tokenizer pads at the end is not tried: it follows
-    the mask, and False is returned.
+    """Return whether padding changes the answers of ``model``, which reads texts. It is tried on the first sample of ``readers``, whose
+    logits are ``answers`` (None: not known yet). ``takes_positions``: whether positions are sent with a text. A model of transformers
+    (``library``) whose head reads the first token and whose tokenizer pads at the end is not tried: it follows the mask, and False is
+    returned.
     """
     tokenizer, first = None if readers.words is None else readers.words.tokenizer, readers.first
     is_right = getattr(tokenizer, "padding_side", "right") == "right"
@@ -214,8 +215,9 @@ def _trainable(module: nn.Module) -> nn.Module:
 def _meaning(
     module: nn.Module, kind: ModelKind, task: Task | None, classes: int, head_activation: HeadActivation, output: Output | None
 ) -> Output:
-    """Return the meaning of the logits of a module with so many ``classes``: ``output`` if the caller named it, else that of the task, the
-    configuration or the head's final activation. Raises ExplainerError for an unknown ``output``.
+    """Return the meaning of the logits ("softmax", "sigmoid" or "regression") of a module of this ``kind`` with so many ``classes``:
+    ``output`` if the caller named it, else that of the task, the configuration or the head's final activation. Raises ExplainerError for an
+    unknown ``output``.
     """
     usual: Output = "softmax" if task is None else task.output
     if kind != "clip" and task is None:
@@ -227,8 +229,9 @@ def _meaning(
 
 
 def _find_layout(module: nn.Module, run: Forward, first: Mapping[str, Tensor], find: Callable[[], LayoutOf]) -> tuple[LayoutOf, Layout]:
-    """Find the function that gives the layout of a model's tokens, and the layout of the sample ``first``. Raises ExplainerError if there
-    is none; its message blames random numbers in the forward pass if these are the reason.
+    """Return the result of ``find``, the function that gives the layout of a model's tokens, and the layout of the sample ``first``.
+    ``run`` returns the logits of ``module``. Raises ExplainerError if there is none; its message blames random numbers in the forward pass
+    if these are the reason.
     """
     try:
         layout_of = find()
@@ -251,7 +254,8 @@ def _find_text_layout(
     in_order: bool,
     answers: Tensor | None,
 ) -> LayoutOf:
-    """Return the function that gives the layout of any batch of a model's texts; ``first`` is a sample text, ``answers`` its logits.
+    """Return the function that gives the layout of any batch of a model's texts; ``first`` is a sample text, ``answers`` its logits by
+    ``run``; ``prefix`` says how many tokens stand before the words, None: find out.
 
     ``other`` is a sample of other words, to find out whether the model reads the words in a second way; None: that is not checked.
     ``in_order``: whether the tokens must lie in the order of the words. Raises ExplainerError if they do not, or if words are read twice.
@@ -279,7 +283,9 @@ _READ_TWICE = (
 
 
 def _plain_labels(task: Task | None, labels: Sequence[str] | Mapping[str, Sequence[str]] | None) -> Sequence[str] | None:
-    """Return the class names of a model with one output; the names of a model with several outputs go to its task."""
+    """Return ``labels`` if the model has one output; for a model with several outputs give them to its ``task`` and return None. Raises
+    ExplainerError for a dict of names and one output.
+    """
     if isinstance(task, SeveralHeads):
         task.name_classes(labels)
         return None
@@ -302,8 +308,9 @@ def _explore(
     entry: Any,
     first_row: Callable[[], bool],
 ) -> tuple[rows.Structure, Tensor | None, HeadActivation]:
-    """Return the structure of the explained tower, the logits of ``sample``, and their final activation. For CLIP models only the tower
-    runs.
+    """Run ``module`` by ``run`` on ``sample``, and return its structure, the logits and their final activation. For CLIP models only the
+    tower of ``side`` runs, and there are no logits. ``blocks`` and ``entry`` name modules as :func:`explainers.wrap` takes them;
+    ``first_row`` is passed on to the search for blocks.
     """
     answers: Tensor | None = None
     final_activation: FinalActivation | None = None

@@ -69,7 +69,9 @@ PATCH_SCORE = "patch_cosine"
 
 @dataclass(frozen=True)
 class AbstentionThreshold(Record, name="AbstentionLine"):
-    """A threshold of one score, below or above which a model says that it does not know, with the measurement that it comes from."""
+    """A threshold (``value``) of one ``score``, below or above which a model says that it does not know (``kind``), with the measurement
+    that it comes from.
+    """
 
     kind: Annotated[str, describe("What the model then says, as a name for programs.")]
     score: Annotated[str, describe("The number that is compared with the threshold.")]
@@ -108,8 +110,9 @@ class Calibration(Record):
         return any(threshold.score == PATCH_SCORE for threshold in self.thresholds)
 
     def probabilities(self, logits: Tensor, output: Output) -> Tensor:
-        """Return probabilities (..., C) from logits of the same shape: (1 - lapse) softmax(logits / temperature) + lapse / C; for labels
-        that are each yes or no, (1 - lapse) sigmoid(logits / temperature) + lapse / 2; NaN for a regression.
+        """Return calibrated probabilities (..., C) from logits of the same shape; ``output`` says which formula: (1 - lapse) softmax(logits
+        / temperature) + lapse / C; for labels that are each yes or no, (1 - lapse) sigmoid(logits / temperature) + lapse / 2; NaN for a
+        regression.
         """
         shares = probabilities(logits / self.temperature, output)
         if not self.lapse:
@@ -152,7 +155,9 @@ def read_calibration(path: Path) -> Calibration:
 
 
 def parse_calibration(content: Any, where: str) -> Calibration:
-    """Return the calibration that a ``calibration.json`` holds as plain data; ``where`` is the name of the file in error messages."""
+    """Check ``content``, the plain data of a ``calibration.json``, and return the calibration that it describes. ``where`` is the name of
+    the file in error messages. Raises ExplainerError for data of another form.
+    """
     if not isinstance(content, dict) or not isinstance(content.get("lines", {}), dict):
         raise ExplainerError(f'{where} must be an object such as {{"temperature": 1.3, "lines": {{...}}}}')
     temperature = content.get("temperature", 1.0)

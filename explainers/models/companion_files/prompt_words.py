@@ -79,7 +79,7 @@ class PromptWords:
         return "scene" if "scene" in kinds and kinds <= {"scene", "colour"} else "thing"
 
     def strange(self, prompt: str) -> list[str]:
-        """List the words of a prompt that are neither known words nor their plurals."""
+        """List the words of ``prompt`` that are neither known words nor their plurals, each once."""
         return [word for word in dict.fromkeys(words_of(prompt)) if _singular(word, self._parts) not in self._parts]
 
     def read(self, prompt: str, embed: Embed) -> PromptReading:

@@ -43,19 +43,20 @@ class ClipShape:
         return self.frames // self.tubelet
 
     def strip_of(self, clips: Tensor) -> Tensor:
-        """Rearrange clips (B, T, C, H, W) to strips (B, C, T * H, W)."""
+        """Rearrange ``clips`` (B, T, C, H, W) of T frames to strips (B, C, T * H, W), with the frames one below the other."""
         height = clips.shape[3]
         cells: Tensor = clips.unflatten(3, (height // self.patch, self.patch)).unflatten(1, (self.times, self.tubelet))
         return cells.permute(0, 3, 1, 4, 2, 5, 6).flatten(2, 5)  # (B, C, times, rows, tubelet, patch, W)
 
     def clips_of(self, strips: Tensor) -> Tensor:
-        """Rearrange strips (B, C, T * H, W) back to clips (B, T, C, H, W)."""
+        """Rearrange ``strips`` (B, C, T * H, W) back to clips (B, T, C, H, W); the inverse of :meth:`strip_of`."""
         rows = strips.shape[2] // (self.frames * self.patch)
         cells: Tensor = strips.unflatten(2, (self.times, rows, self.tubelet, self.patch))
         return cells.permute(0, 2, 4, 1, 3, 5, 6).flatten(4, 5).flatten(1, 2)
 
     def prepare(self, clip: Any, recipe: AnyPreprocessing) -> tuple[Tensor, ImageInput, tuple[str, ...]]:
-        """Return a clip as a strip (C, T * H, W), a record of how it was shown, and a note if frames were left out or repeated.
+        """Return ``clip``, a sequence of pictures, as a strip (C, T * H, W), a record of how it was shown, and a note if frames were left
+        out or repeated. ``recipe`` prepares each frame.
 
         Frames are taken at even distances, including the first and the last. The record shows the first frame of each tubelet, one below
         the other.

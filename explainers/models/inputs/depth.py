@@ -49,7 +49,9 @@ class GreyWindow(Record):
 
 @dataclass(frozen=True)
 class WindowedPicture:
-    """A grey picture of more than 8 bits with the window of values, in the file's units, that the model is shown."""
+    """A grey picture of more than 8 bits (``image``) with the window of values, in the file's units, that the model is shown: ``level`` is
+    its middle, ``width`` its extent.
+    """
 
     image: Image.Image | Path | str | NDArray[Any]
     level: float
@@ -81,8 +83,8 @@ def window_of(image: Image.Image) -> GreyWindow:
 
 
 def picture_of_array(array: NDArray[Any]) -> Image.Image:
-    """Convert an array to a picture. It holds greys (height, width) of any number type, or colours (height, width, 3) of 8 bits or of 0 to
-    1, also with the channels first. Raises ExplainerError for any other array.
+    """Convert ``array`` to a picture and return it. It holds greys (height, width) of any number type, or colours (height, width, 3) of 8
+    bits or of 0 to 1, also with the channels first. Raises ExplainerError for any other array.
     """
     wanted = "send greys (height, width), or colours (height, width, 3) as uint8 or as floats of 0 to 1"
     shape = tuple(array.shape)
@@ -108,8 +110,8 @@ def picture_of_array(array: NDArray[Any]) -> Image.Image:
 
 
 def channels_last(array: NDArray[Any], counts: tuple[int, ...]) -> NDArray[Any]:
-    """Return a stack of bands as (height, width, bands). One of its first and last axes must have a length in ``counts``; raises
-    ExplainerError if both or none have.
+    """Return ``array``, a stack of bands, with its axes in the order (height, width, bands). One of its first and last axes must have a
+    length in ``counts``; raises ExplainerError if both or none have.
     """
     first, last = array.shape[0] in counts, array.shape[-1] in counts
     if array.ndim != 3 or first == last:

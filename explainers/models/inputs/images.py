@@ -176,12 +176,14 @@ class PicturePreparation(ABC):
 
     @abstractmethod
     def __call__(self, image: Image.Image) -> tuple[Tensor, ImageInput]:
-        """Turn an upright RGB image into a float32 tensor (channels, H, W), and a record of which part of the image the model sees."""
+        """Turn ``image``, upright and RGB, into a float32 tensor (channels, H, W), and a record of which part of the image the model
+        sees.
+        """
 
     @abstractmethod
     def cut_out(self, crop: Crop) -> tuple[Tensor, ImageInput]:
-        """Turn the part ``crop`` of a picture into a tensor, and a record of how it is shown. Raises ExplainerError for a part that does
-        not lie in its picture.
+        """Turn the part ``crop`` of a picture into a float32 tensor (channels, H, W), and a record of how it is shown. Raises
+        ExplainerError for a part that does not lie in its picture.
         """
 
     def of(self, source: PictureSource | Crop) -> tuple[Tensor, ImageInput]:
@@ -231,7 +233,9 @@ class Preprocessing(PicturePreparation):
         return self.crop or (self.resize if self.fit == "squash" else None)
 
     def __call__(self, image: Image.Image) -> tuple[Tensor, ImageInput]:
-        """Turn an upright RGB image into a float32 tensor (channels, H, W), and a record of which part of the image the model sees."""
+        """Turn ``image``, upright and RGB, into a normalised float32 tensor (channels, H, W), and a record of which part of the image the
+        model sees.
+        """
         resized_width, resized_height = self._size_after_resizing(image.width, image.height)
         height, width = self.crop or (resized_height, resized_width)
         left = self._margin(resized_width, width)
@@ -332,7 +336,8 @@ def _whole_patches(width: int, height: int, side: int, most: int) -> tuple[int, 
 
 
 def _span(start: int, length: int, ratio: float) -> tuple[int, int]:
-    """Return the pixels of the original, as (start, length), that belong to ``length`` resized pixels from ``start``; at least one pixel.
+    """Return the pixels of the original, from the first to before the last, that belong to ``length`` resized pixels from ``start``; at
+    least one pixel. ``ratio`` is the original's length over the resized one.
 
     The span reaches beyond the original (negative, or more than its size) if the model saw padding.
     """
@@ -354,8 +359,8 @@ _RESAMPLING = {
 
 
 def timm_preprocessing(config: Mapping[str, Any], size: tuple[int, int]) -> Preprocessing:
-    """Return the preprocessing of ``timm.data.create_transform`` in evaluation; ``config`` is the result of
-    ``timm.data.resolve_model_data_config``.
+    """Return the preprocessing of ``timm.data.create_transform`` in evaluation, for pictures of ``size`` (height, width); ``config`` is the
+    result of ``timm.data.resolve_model_data_config``. Raises ExplainerError for channels or an interpolation that are not known here.
     """
     mean, std = tuple(config["mean"]), tuple(config["std"])
     if config["interpolation"] not in _RESAMPLING or len(mean) not in (1, 3):

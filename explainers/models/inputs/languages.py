@@ -71,6 +71,8 @@ def is_spelt_out(word: Word) -> bool:
 
 
 def _spelt_out(word: Word, plain: str) -> bool:
-    """Return whether the word is in another script, or the tokenizer cuts it into more pieces than its parts and the signs between them."""
+    """Return whether ``word`` is in another script, or the tokenizer cuts it into more pieces than its parts and the signs between them.
+    ``plain`` is its text without accents.
+    """
     parts = [part for part in re.split(r"\W+", plain) if part]
     return not _latin(plain) or len(word.tokens) > 2 * len(parts) - 1

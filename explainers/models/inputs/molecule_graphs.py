@@ -63,8 +63,8 @@ def graphs_of(molecules: Sequence[Any]) -> dict[str, Tensor]:
 
 
 def pad_graphs(graphs: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
-    """Stack graphs to a batch: pad their tensors to N atoms, the largest number, and add ``attention_mask`` (B, 1 + N): 1 for the token of
-    the graph, which comes first, and for each atom.
+    """Stack ``graphs``, each the tensors of one molecule by name, to a batch and return its tensors: pad them to N atoms, the largest
+    number, and add ``attention_mask`` (B, 1 + N): 1 for the token of the graph, which comes first, and for each atom.
     """
     most = max(len(graph["atoms"]) for graph in graphs)
     batch = {

@@ -76,7 +76,9 @@ def check_rdkit() -> None:
 
 @dataclass(frozen=True)
 class Molecule:
-    """A molecule as it was read: its SMILES, RDKit's molecule of it, and for each atom its characters in the SMILES."""
+    """A molecule as it was read: its SMILES, RDKit's molecule of it (``mol``), for each atom the start and end of its characters in the
+    SMILES (``spans``), and notes for people.
+    """
 
     smiles: str
     mol: Any
@@ -120,7 +122,9 @@ def _from_rdkit(source: object) -> Molecule:
 
 
 def _from_block(text: str) -> Molecule:
-    """Read the molecule in the text of a .mol file, or the first one of an .sdf file."""
+    """Read the molecule in ``text``, that of a .mol file, or the first one of an .sdf file, and return it. Raises ExplainerError if it
+    cannot be read.
+    """
     from rdkit import Chem, rdBase
 
     blocks = [block for block in text.replace("\r\n", "\n").split("$$$$\n") if block.strip()]
@@ -158,8 +162,8 @@ def _from_smiles(smiles: str) -> Molecule:
 
 
 def _check_atoms(atoms: int, hydrogens: int = 0) -> None:
-    """Raise ExplainerError for too many atoms: called before RDKit looks for rings, as the time for that grows at least with the square of
-    their number.
+    """Raise ExplainerError for more than ``MOST_ATOMS`` atoms or ``MOST_HYDROGENS`` hydrogens written out. It is called before RDKit looks
+    for rings, as the time for that grows at least with the square of their number.
     """
     if atoms > MOST_ATOMS:
         raise ExplainerError(f"the molecule has {atoms} atoms, hydrogens not counted; send one of at most {MOST_ATOMS}")
@@ -169,7 +173,7 @@ def _check_atoms(atoms: int, hydrogens: int = 0) -> None:
 
 def _sanitise(mol: Any, what: str, spans: Sequence[tuple[int, int]] | None) -> None:
     """Have RDKit determine valences, rings and aromaticity of the molecule ``mol``, in place. Raises ExplainerError that names the
-    impossible atom and its position, from the characters ``spans`` of each atom.
+    impossible atom and its position, from the characters ``spans`` of each atom; ``what`` names the molecule in its message.
     """
     from rdkit import Chem, rdBase
 
@@ -184,7 +188,9 @@ def _sanitise(mol: Any, what: str, spans: Sequence[tuple[int, int]] | None) -> N
 
 
 def _explain_problem(mol: Any, problem: Any, atoms: Sequence[int]) -> str:
-    """Say in plain words what RDKit finds impossible in a molecule, and what to change."""
+    """Return a sentence on ``problem``, what RDKit finds impossible in the molecule ``mol``, and on what to change. ``atoms`` are the
+    indices of the atoms concerned.
+    """
     from rdkit import Chem
 
     atom = mol.GetAtomWithIdx(atoms[0])
@@ -254,7 +260,8 @@ def record_of(molecule: Molecule, before: int, after: int) -> MoleculeInput:
 
 
 def prepare_molecules(reader: MoleculeReader, special: int, sources: Sequence[Any]) -> Prepared:
-    """Return a batch of molecules, with a record of each; ``special`` tokens stand before the atoms.
+    """Read ``sources`` (SMILES, files or RDKit molecules) and return them as a batch of tensors made by ``reader``, with a record of each;
+    ``special`` tokens stand before the atoms.
 
     Raises ExplainerError for an input that is no molecule, and if molecules of different sizes come without an ``attention_mask``.
     """
@@ -270,8 +277,8 @@ def prepare_molecules(reader: MoleculeReader, special: int, sources: Sequence[An
 
 
 def records_of_tensors(tensors: Mapping[str, Tensor], special: int) -> tuple[MoleculeInput, ...]:
-    """Return records of molecules that were passed as tensors, with numbers as the names of atoms. Without a mask the first tensor must
-    have a row for each atom.
+    """Return records of molecules that were passed as ``tensors``, with numbers as the names of atoms; ``special`` tokens stand before the
+    atoms. Without a mask the first tensor must have a row for each atom.
     """
     first = next(iter(tensors.values()))
     mask = tensors.get("attention_mask", torch.ones(len(first), special + first.shape[1]))

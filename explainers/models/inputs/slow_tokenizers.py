@@ -19,7 +19,9 @@ _FAR = 64  # characters after the last token among which a piece is looked for
 
 
 class Encoding(UserDict[str, Any]):
-    """The result of a slow tokenizer, with what a fast one adds: the word and the text that each token of each row belongs to."""
+    """The result of a slow tokenizer, with what a fast one adds, by row: for each token the number of its word (``words``) and of its text
+    (``parts``), None for special ones.
+    """
 
     words: list[list[int | None]]
     parts: list[list[int | None]]
@@ -49,7 +51,9 @@ class OffsetTokenizer:
     def __call__(
         self, text: Any, text_pair: Any = None, *, return_offsets_mapping: bool = False, return_tensors: str | None = None, **how: Any
     ) -> Any:
-        """Tokenize texts with ``slow`` and return its tensors, with an ``offset_mapping`` if requested."""
+        """Tokenize ``text``, one or several, or pairs with ``text_pair``, with the slow tokenizer, and return its ids and masks by name.
+        With ``return_offsets_mapping`` they hold the characters of each token; ``how`` are its other arguments.
+        """
         if not return_offsets_mapping:
             return self.slow(text, text_pair, return_tensors=return_tensors, **how)
         texts, seconds = ([text], [text_pair]) if isinstance(text, str) else (list(text), text_pair or [None] * len(text))
@@ -77,8 +81,8 @@ class OffsetTokenizer:
     def _places(
         self, ids: Sequence[int], is_special: Sequence[int], texts: tuple[str, str | None]
     ) -> tuple[list[Span], list[int | None], list[int | None]]:
-        """Return, for each token of ``ids``, the characters that it stands for, its word and its text, for one text or
-        a pair, ``texts``.
+        """Return, for each token of ``ids``, the characters that it stands for, its word and its text, for one text or a pair, ``texts``;
+        ``is_special`` says which tokens stand for no text.
         """
         pieces = self.slow.convert_ids_to_tokens(ids)
         parts = _parts_of(is_special, texts[1] is not None)
@@ -138,7 +142,9 @@ def with_offsets(tokenizer: Any) -> Any:
 
 
 def _parts_of(is_special: Sequence[int], is_pair: bool) -> list[int | None]:
-    """Return, for each token, 0 for the first text, 1 for the second, and None for a special one; special tokens separate the texts."""
+    """Return, for each token, 0 for the first text, 1 for the second, and None for a special one; special tokens (1 in ``is_special``)
+    separate the texts of a pair (``is_pair``).
+    """
     part, parts = 0, list[int | None]()
     for place, special in enumerate(is_special):
         after_gap = place > 0 and is_special[place - 1] and 0 in parts

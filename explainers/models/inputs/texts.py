@@ -38,8 +38,8 @@ class Excerpt:
 
     @classmethod
     def without(cls, text: str, head: int, tail: int) -> Excerpt:
-        """Make an excerpt without ``text[head:tail]``. White space separates the two ends: that of the text, or if there is none a
-        space.
+        """Return an excerpt of ``text`` without ``text[head:tail]``. White space separates the two ends: that of the text, or if there is
+        none a space.
         """
         if text[tail - 1].isspace():
             tail -= 1
@@ -72,8 +72,8 @@ class TextReader:
     types: bool = False
 
     def read(self, texts: Sequence[str], device: torch.device, padding: bool | str = True) -> Prepared:
-        """Tokenize ``texts``, padded to one length, on the right or as the tokenizer does. Texts that are too long are cut in the way in
-        which the model was trained.
+        """Tokenize ``texts`` and return their tensors on ``device`` with a record of each, padded to one length as ``padding`` says. Texts
+        that are too long are cut in the way in which the model was trained.
         """
         self._check(texts)
         wholes = [self._words_of_long_text(text) for text in texts]
@@ -92,7 +92,9 @@ class TextReader:
         return Prepared(tensors, tuple(records), tuple(notes))
 
     def read_pairs(self, pairs: Sequence[TextPair], device: torch.device) -> Prepared:
-        """Tokenize each pair as one sequence, whose longer text is cut first if both do not fit."""
+        """Tokenize each of ``pairs`` as one sequence and return their tensors on ``device`` with a record of each. A pair is a sequence
+        whose longer text is cut first if both do not fit.
+        """
         self._check([text for pair in pairs for text in (pair.first, pair.second)])
         encoded = self._encode([pair.first for pair in pairs], True, [pair.second for pair in pairs])
         tensors = {name: encoded[name].to(device) for name in encoded if isinstance(encoded[name], Tensor)}
@@ -295,8 +297,8 @@ def special_ids(source: Any) -> frozenset[int]:
 
 
 def token_limit(tokenizer: Any, config: Any, module: torch.nn.Module) -> int | None:
-    """Return the largest number of tokens that the model ``module`` takes, None if unknown: the tokenizer's limit, or the rows of the
-    position table that are reachable.
+    """Return the largest number of tokens that ``module`` takes, None if unknown: the smaller of the limit of ``tokenizer`` and of the rows
+    of the position table that are reachable, whose number ``config`` declares.
     """
     limits = []
     if tokenizer is not None and tokenizer.model_max_length < _UNLIMITED:

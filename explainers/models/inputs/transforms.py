@@ -76,7 +76,9 @@ class TransformPreprocessing(PicturePreparation):
         return cls(transform, 1 if channels == 1 else 3, shapes.pop() if len(shapes) == 1 else None)
 
     def __call__(self, image: Image.Image) -> tuple[Tensor, ImageInput]:
-        """Turn an upright RGB image into a float32 tensor (channels, H, W), and a record of which part of the image the model sees."""
+        """Turn ``image``, upright and RGB, by the transform into a float32 tensor (channels, H, W), and a record of which part of the image
+        the model sees.
+        """
         pixels = _tensor_of(self.transform, image)
         trial = self._trial(image.size)
         seen = (pixels.shape[-1], pixels.shape[-2])
@@ -195,7 +197,9 @@ def _line(values: Tensor, known: Tensor) -> tuple[float, float] | None:
 
 
 def _on_edge(place: float, side: int) -> int:
-    """Round a position along a picture's side of ``side`` pixels to whole pixels, or to the edge of the picture if it is close to that."""
+    """Round ``place``, a position along a picture's side of ``side`` pixels, to whole pixels, or to the edge of the picture if it is close
+    to that; return it.
+    """
     edge = next((edge for edge in (0, side) if abs(place - edge) < _AT_EDGE * side), None)
     return round(place) if edge is None else edge
 

@@ -25,7 +25,9 @@ Side = Literal["image", "text"]
 
 @dataclass(frozen=True)
 class TextPair:
-    """Two texts that a classifier reads together: a premise and a hypothesis, a question and an answer."""
+    """Two texts that a classifier reads together, ``first`` and ``second``, such as a premise and a hypothesis, or a question and an
+    answer.
+    """
 
     first: str
     second: str
@@ -339,7 +341,9 @@ class Windows:
         return words[0], words[-1]
 
     def join_scores(self, scores: list[Tensor]) -> Tensor:
-        """Join the scores of windows into one score (S,) for each token of the whole: the mean of the windows that hold the token."""
+        """Join ``scores``, a tensor for each window of a long text, into one score (S,) for each token of the whole: the mean of the
+        windows that hold the token.
+        """
         total, count = torch.zeros(len(self.ids), dtype=torch.float64), torch.zeros(len(self.ids), dtype=torch.float64)
         for values, indices in zip(scores, self.indices, strict=True):
             index = torch.tensor(indices)

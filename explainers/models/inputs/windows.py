@@ -77,7 +77,9 @@ def _words_between(whole: TextInput, spans: Sequence[tuple[int, int]]) -> list[t
 
 
 def _part(whole: TextInput, words: Sequence[Word], indices: Sequence[int], mask: Sequence[bool]) -> TextInput:
-    """Return the record of one row: some tokens of the whole text and their ``words``, with padding where ``mask`` is False."""
+    """Return the record of one row of windows of a long text: the tokens of ``whole`` at ``indices`` and their ``words``, with padding
+    where ``mask`` is False.
+    """
     real = [i for i, attended in enumerate(mask) if attended]
     where = dict(zip(indices, real, strict=True))
     tokens = [Token("", 0, 0, True)] * len(mask)

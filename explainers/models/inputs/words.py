@@ -56,7 +56,8 @@ def _edges_of_characters(text: str) -> Set[int]:
 
 
 def _cut(text: str, tokens: Sequence[Token], group: Sequence[int], edges: Set[int]) -> list[list[int]]:
-    """Return the parts of a group between which there is white space or one of ``edges``.
+    """Cut ``group``, indices of neighbouring ``tokens`` of ``text``, at white space and at the characters ``edges``; return the parts as
+    lists of indices.
 
     A token of white space alone belongs to what follows it. Tokens may stand for bytes of one character: those stay together.
     """

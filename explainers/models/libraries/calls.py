@@ -27,8 +27,8 @@ _LEFT_OUT = ("token_type_ids", "attention_mask")
 def forward_of(
     module: nn.Module, library: Library, side: Side = "image", head: str | int | None = None
 ) -> Callable[[Mapping[str, Tensor]], Tensor]:
-    """Return a function from a dict of tensors to the logits (B, C) of ``module``: of its output ``head`` if it has several; for the text
-    side of a CLIP model transposed, (prompts, images).
+    """Return a function from a dict of tensors to the logits (B, C) of ``module``, which comes from ``library``: of its output ``head`` if
+    it has several; for the text side of a CLIP model transposed, (prompts, images).
     """
     output_of = raw_forward_of(module, library)
 
@@ -42,7 +42,9 @@ def forward_of(
 
 
 def logits_given(output: Any, tensors: Mapping[str, Tensor], library: Library, head: str | int | None = None) -> Tensor:
-    """Return the logits (B, C) in the ``output`` that a module gives for these tensors; of several outputs those of ``head``."""
+    """Return the logits (B, C) in ``output``, what a module of ``library`` returned for ``tensors``; of several outputs those of
+    ``head``.
+    """
     if library == "open_clip":
         return output  # type: ignore[no-any-return]
     if library == "transformers" and head is None and isinstance(output, tuple):
@@ -51,7 +53,9 @@ def logits_given(output: Any, tensors: Mapping[str, Tensor], library: Library, h
 
 
 def raw_forward_of(module: nn.Module, library: Library) -> RawForward:
-    """Return a function that runs ``module`` on a dict of tensors and returns its output unchanged: a tensor, a tuple or a dict."""
+    """Return a function that runs ``module``, which comes from ``library``, on a dict of tensors and returns its output unchanged: a
+    tensor, a tuple or a dict. It raises ExplainerError for tensors that the module does not take.
+    """
     takes = inspect.signature(module.forward).parameters
     by_name = library == "transformers" or any(name in takes for name in TENSOR_NAMES)
     own_names = {} if by_name or library == "open_clip" else names_in_forward(module)
@@ -135,7 +139,7 @@ def molecule_forward_of(module: nn.Module, head: str | int | None = None) -> Cal
 
 
 def _copy_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Copy the tensors for a module, which may write into its arguments (``x.sub_(mean)``)."""
+    """Return a copy of each of ``tensors``, by name, for a module that may write into its arguments (``x.sub_(mean)``)."""
     return {name: tensor.clone() for name, tensor in tensors.items()}
 
 
@@ -162,8 +166,8 @@ def _as_taken(module: nn.Module, takes: Mapping[str, Any], tensors: dict[str, Te
 
 
 def features_of(module: Any, library: Library, side: Side) -> Callable[[Mapping[str, Tensor]], Any]:
-    """Return a function from a dict of tensors to the features that a dual encoder, ``module``, computes of images, or with ``side`` "text"
-    of texts.
+    """Return a function from a dict of tensors to the features that a dual encoder, ``module`` of ``library``, computes of images, or with
+    ``side`` "text" of texts.
     """
 
     def run(tensors: Mapping[str, Tensor]) -> Any:

@@ -162,7 +162,9 @@ def _files_to_download(sizes: dict[str, int]) -> list[str]:
 
 
 def _listing(repository: str) -> dict[str, int]:
-    """Ask the hub for the sizes of the files of ``repository``, by name; this request has the short time limit."""
+    """Ask the hub for the files of ``repository`` and return their sizes in bytes, by name. Raises ExplainerError if there is no such
+    repository or no answer within ``PATIENCE_SECONDS``.
+    """
     from huggingface_hub import HfApi, constants
     from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError
 
@@ -191,8 +193,8 @@ def _listing(repository: str) -> dict[str, int]:
 
 
 def _bar(tell: DownloadProgress, repository: str, total: int) -> type[tqdm[Any]]:
-    """Return a class of progress bars that report the bytes downloaded so far of all files, out of ``total``, to ``tell`` instead of the
-    terminal.
+    """Return a class of progress bars that report the bytes downloaded so far of all files, as a share of ``total``, to ``tell``, with the
+    name of ``repository``, instead of to the terminal.
     """
     done = 0
 

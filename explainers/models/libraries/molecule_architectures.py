@@ -34,7 +34,8 @@ def add_molecule_architecture(name: str) -> Callable[[_Build], _Build]:
 
 
 def build_molecule_model(config: Mapping[str, Any], folder: Path) -> nn.Module:
-    """Build the module of a folder by ``architecture`` and ``model_args``, with the weights of its ``model.safetensors``, in float32.
+    """Return the module of molecules that ``config`` describes by ``architecture`` and ``model_args``, with the weights in
+    ``model.safetensors`` of ``folder``, in float32.
 
     Raises ExplainerError for an undeclared architecture, and for weights that do not fit it.
     """

@@ -75,8 +75,8 @@ _SOUNDS, _SERIES = ("input_values", "input_features"), ("past_values", "past_tim
 
 
 def why_unread(module: nn.Module, library: Library) -> str | None:
-    """Return why a module of transformers cannot be explained because of what it reads (sounds, series of numbers, or a picture and a text
-    together), and what can be opened instead; None if it reads none of these.
+    """Return why ``module``, if it is one of transformers (``library``), cannot be explained because of what it reads (sounds, series of
+    numbers, or a picture and a text together), and what can be opened instead; None if it reads none of these.
     """
     if library != "transformers":
         return None
@@ -193,7 +193,7 @@ def channels_of(module: nn.Module) -> int:
 
 
 def image_size(module: nn.Module, library: Library) -> tuple[int, int] | None:
-    """Return the (height, width) of images that a module declares; None if it declares none."""
+    """Return the (height, width) of images that ``module``, which comes from ``library``, declares; None if it declares none."""
     if library == "transformers" and isinstance(inner := getattr(module, "timm_model", None), nn.Module):
         return image_size(inner, "timm")
     if library == "transformers":
@@ -218,8 +218,8 @@ def timm_config(module: nn.Module) -> dict[str, Any]:
 
 
 def preprocessing_of(module: nn.Module, library: Library, passed: Any) -> tuple[AnyPreprocessing | None, tuple[str, ...]]:
-    """Return the preparation of images, and a note if it is a guess. It is None if unknown, or if the channels are neither greys nor
-    colours.
+    """Return the preparation of images for ``module``, which comes from ``library``, and a note if it is a guess. It is None if unknown, or
+    if the channels are neither greys nor colours.
 
     ``passed``: a Preprocessing, an image processor, a transform of torchvision or timm, a function from a PIL image to a tensor, None.
     """
@@ -273,8 +273,8 @@ def _preprocessing_passed(passed: Any) -> AnyPreprocessing:
 
 
 def saved_with(module: nn.Module, auto_class: str, **arguments: Any) -> Any:
-    """Load a tokenizer or processor (``auto_class``) that was saved with the weights of a transformers model, from its folder or the local
-    cache; None if there is none.
+    """Load the tokenizer or processor (``auto_class``) that was saved with the weights of a transformers model, ``module``, and return it,
+    from its folder or the local cache; None if there is none. ``arguments`` are passed to ``from_pretrained``.
     """
     import transformers
 
@@ -311,7 +311,9 @@ def _resize(recipe: Preprocessing, size: tuple[int, int]) -> Preprocessing:
 
 
 def tokenizer_of(module: nn.Module, passed: Any) -> Any:
-    """Return ``passed``, or the tokenizer that was saved with a transformers model; None if there is none."""
+    """Return the tokenizer of a text model ``module``, with character offsets: ``passed`` if it is not None, else the one that was saved
+    with its weights; None if there is none.
+    """
     if openclip.encodes(module):
         passed = openclip.tokenizer(module, passed)
     return with_offsets(passed if passed is not None else saved_with(module, "AutoTokenizer"))
@@ -331,7 +333,7 @@ def heads_of(block: nn.Module, config: Any, width: int) -> int | None:
 
 
 def title_of(module: nn.Module, library: Library) -> str:
-    """Return a default name for a module, from its class and configuration.
+    """Return a default name for ``module``, which comes from ``library``, from its class and configuration.
 
     The tag of pretrained weights in timm's modules is left out, as their weights may be others.
     """

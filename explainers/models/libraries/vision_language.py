@@ -12,7 +12,9 @@ from explainers.errors import ExplainerError
 
 
 def picture_token_of(module: nn.Module, library: str) -> int | None:
-    """Return the id that stands for each token of a picture in the text of a language model (LLaVA's kind); None for other modules."""
+    """Return the id that stands for each token of a picture in the text of ``module``, if it is a language model of transformers that reads
+    pictures (LLaVA's kind); None for other modules.
+    """
     if library != "transformers" or not hasattr(module, "get_image_features") or hasattr(module, "get_text_features"):
         return None
     config = getattr(module, "config", None)

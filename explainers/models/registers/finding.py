@@ -105,8 +105,9 @@ def neuron_scores(
     """Return for each block the mean magnitude (F,) of each neuron at outlier tokens, averaged over the pictures that have such tokens; and
     the number of these pictures.
 
-    Each of the ``inputs`` holds one picture. Outlier tokens are the tokens at the output of ``block`` with a norm above ``threshold``,
-    including the class token.
+    ``layers`` are the last linear maps of the blocks' MLPs. Each of the ``inputs`` holds one picture. Outlier tokens are the tokens at the
+    output of ``block`` with a norm above ``threshold``, including the class token. With ``sparse`` only neurons that are near zero at most
+    other tokens count; ``tell`` is called with the number of pictures done.
     """
     totals = [torch.zeros(layer.in_features, dtype=torch.float64) for layer in layers]
     counted = 0

@@ -98,8 +98,8 @@ def view_of(model: Model, outlier_tokens: OutlierTokens) -> Model:
 
 
 def with_registers(model: Model, neurons: tuple[tuple[int, int], ...], how: Moving) -> Model:
-    """Return the model with added tokens, to which the activations of these ``neurons`` are moved. Without neurons only the tokens are
-    added.
+    """Return ``model`` with added tokens, to which the activations of ``neurons`` (block, neuron) are moved in the way ``how``. Without
+    neurons only the tokens are added.
     """
     check_registers(model)
     images = encoder(model, "image") if model.kind == "clip" else model
@@ -166,7 +166,9 @@ def _hook_entry(model: Model, prefix: int, added: int) -> Any:
 
 
 def _hook_mlp(layer: nn.Linear, neurons: list[int], layout: Layout, how: Moving) -> Any:
-    """Register a hook that moves the activations of ``neurons`` in the input of ``layer``; return its handle."""
+    """Register a hook that moves the activations of ``neurons`` in the input of ``layer`` as :func:`move_activations` does with ``layout``
+    and ``how``; return its handle.
+    """
 
     def move(module: nn.Module, args: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         return (move_activations(args[0], neurons, layout, how), *args[1:])
@@ -179,7 +181,8 @@ def _for_this_thread(hook: Callable[..., Any]) -> Any:
 
 
 def move_activations(values: Tensor, neurons: list[int], layout: Layout, how: Moving) -> Tensor:
-    """Return activations (B, S, F) with those of ``neurons`` moved to the added tokens after the prefix; ``layout`` has none of these yet.
+    """Return the activations ``values`` (B, S, F) with those of ``neurons`` moved to the added tokens after the prefix, in the way ``how``;
+    ``layout`` has none of these tokens yet.
 
     Numbers are only moved, multiplied by constants and added, so that their signal passes unchanged under every rule.
     """

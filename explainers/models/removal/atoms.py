@@ -19,8 +19,8 @@ from explainers.models.removal.ways import OF_ATOMS, How, check_how
 def atom_removal(
     model: Model, tensors: Mapping[str, Tensor], content: Tensor, how: How | None = None, tokens: int | None = None
 ) -> TokenRemoval:
-    """Return the removal of atoms from a molecule, a batch of one. ``content`` bool (S,) marks the atoms among its tokens; the other tokens
-    always stay.
+    """Return a :class:`TokenRemoval` that removes atoms from a molecule, a batch of one in ``tensors``, and asks ``model``. ``content``
+    bool (S,) marks the atoms among its tokens; the other tokens always stay.
 
     ``tokens`` is the maximum number of tokens in one forward pass; None: as many as the device can hold. ``how`` "removed": no token
     attends to a removed atom; the bonds and distances of the others do not change. "zeroed": its embedded token is zero. None: "removed" if
@@ -41,8 +41,8 @@ def atom_removal(
 
 
 def picture_prompt_removal(model: Model, tensors: Mapping[str, Tensor], content: Tensor, how: How | None = None) -> TokenRemoval:
-    """Return the removal of patches and word pieces from a picture with a prompt, a batch of one. ``content`` bool (S,) marks them among
-    the tokens.
+    """Return a :class:`TokenRemoval` that removes patches and word pieces from a picture with a prompt, a batch of one in ``tensors``, and
+    asks ``model``. ``content`` bool (S,) marks them among the tokens.
 
     No token attends to a removed one; the others keep their positions. Raises ExplainerError for an unknown way.
     """
@@ -52,8 +52,8 @@ def picture_prompt_removal(model: Model, tensors: Mapping[str, Tensor], content:
 
 
 def unattended_removal(model: Model, tensors: Mapping[str, Tensor], content: Tensor, tokens: int | None = None) -> TokenRemoval:
-    """Return the removal of the tokens marked in ``content`` bool (S,): no token attends to a removed one. ``tokens`` is that of
-    :func:`atom_removal`.
+    """Return a :class:`TokenRemoval` that removes tokens, marked in ``content`` bool (S,), from the input ``tensors`` of ``model`` by
+    masking attention: no token attends to a removed one. ``tokens`` is that of :func:`atom_removal`.
     """
 
     def remove(keep: Tensor) -> Tensor:
@@ -66,7 +66,9 @@ def unattended_removal(model: Model, tensors: Mapping[str, Tensor], content: Ten
 
 
 def _stays(keep: Tensor, content: Tensor) -> Tensor:
-    """Return bool (K, S): which of all tokens stay, from ``keep`` (K, N), which of the removable tokens stay."""
+    """Return which of all S tokens stay, bool (K, S): all special ones, and of the removable tokens, marked in ``content`` bool (S,), those
+    that ``keep`` bool (K, N) keeps.
+    """
     kept = torch.ones(len(keep), len(content), dtype=torch.bool)
     kept[:, content.cpu()] = keep
     return kept

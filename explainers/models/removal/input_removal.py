@@ -27,7 +27,8 @@ def input_removal(
     windows: Windows | None = None,
     how: How | None = None,
 ) -> TokenRemoval:
-    """Return the removal of parts from one input, a batch of one: an image with its ``grid`` of patches, a text or a molecule.
+    """Return a :class:`TokenRemoval` that removes parts from one input, a batch of one in ``tensors``, and asks ``model``: an image with
+    its ``grid`` of patches, a text or a molecule.
 
     special  for a text or a molecule: which of its tokens, without padding, always stay
     prompt   for the text side of a CLIP model: the index of the text among the prompts

@@ -20,7 +20,8 @@ from explainers.models.removal.ways import OF_PATCHES, How, check_how
 def patch_removal(
     model: Model, tensors: Mapping[str, Tensor], grid: tuple[int, int], how: How | None = None, tokens: int | None = None
 ) -> TokenRemoval:
-    """Return the removal of patches from an image, a batch of one, with a ``grid`` of (rows, columns) of patches in raster order.
+    """Return a :class:`TokenRemoval` that removes patches from an image, a batch of one in ``tensors``, and asks ``model``; the image has a
+    ``grid`` of (rows, columns) of patches in raster order.
 
     ``tokens`` is the maximum number of tokens in one forward pass; None: as many as the device can hold. ``how`` is one of
     :data:`explainers.models.removal.ways.OF_PATCHES`; None removes patches if the model allows it, else paints them. Raises ExplainerError
@@ -85,8 +86,8 @@ def patch_removal(
 
 
 def paint_patches(pixels: Tensor, keep: Tensor, grid: tuple[int, int]) -> Tensor:
-    """Multiply normalised pixels by the kept share of each patch, ``keep`` (K, N) in 0..1; return (K, C, height, width). A share of 0 gives
-    the mean colour.
+    """Multiply normalised ``pixels`` (K, C, height, width) by the kept share of each patch of ``grid``, ``keep`` (K, N) from 0 to 1; return
+    them. A share of 0 gives the mean colour.
     """
     shown = F.interpolate(keep.to(pixels).unflatten(1, grid)[:, None], size=pixels.shape[-2:], mode="nearest")
     return pixels * shown
@@ -113,8 +114,8 @@ def blacken_parts(pixels: Tensor, keep: Tensor, black: Tensor) -> Tensor:
 
 
 def _shared_stem(model: Model, tensors: Mapping[str, Tensor]) -> tuple[Stem | None, Tensor]:
-    """Run the model twice; return the stem, the stored computation up to the embedded tokens, and the answer to the input. The stem is None
-    if a pass that reuses it gives another answer.
+    """Run ``model`` twice on ``tensors``; return the stem, the stored computation up to the embedded tokens, and the answer to the input.
+    The stem is None if a pass that reuses it gives another answer.
     """
     stem = Stem()
     alone = answer(model, tensors, stem=stem)

@@ -33,5 +33,7 @@ class Stem(TorchFunctionMode):
         return out
 
     def end(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """End the shared part: a hook on the first block, after which everything is computed in each pass."""
+        """End the shared part: a hook on the first block, with its module and arguments, after which everything is computed in each
+        pass.
+        """
         self._is_known, self._is_before = True, False

@@ -49,7 +49,8 @@ class TokenRemoval:
     _most_tokens: int | None = field(default=TOKENS, repr=False)  # in one forward pass
 
     def logits(self, keep: Tensor, before_pass: BeforePass = _nothing) -> Tensor:
-        """Return logits (K, C), float32 on the CPU, with the tokens that ``keep`` bool (K, N) keeps and all special ones.
+        """Return logits (K, C), float32 on the CPU, with the tokens that ``keep`` bool (K, N) keeps and all special ones. ``before_pass``
+        is called before each pass with the numbers of done and of all rows.
 
         Equal rows are computed and counted once; rows that keep the same number of tokens go into one batch. Raises ExplainerError if a row
         keeps fewer tokens than the model needs.
@@ -89,13 +90,15 @@ def most_tokens(model: Model) -> int | None:
 
 
 def repeat_sample(model: Model, tensors: Mapping[str, Tensor], times: int) -> dict[str, Tensor]:
-    """Repeat the tensors of one sample ``times`` times; tensors that samples share are not repeated."""
+    """Repeat the ``tensors`` of one sample ``times`` times and return them by name; those that the samples of ``model`` share are not
+    repeated.
+    """
     return {name: tensor.expand(times, *tensor.shape[1:]) if model.is_sample(name) else tensor for name, tensor in tensors.items()}
 
 
 def answer(model: Model, tensors: Mapping[str, Tensor], hooks: Sequence[tuple[nn.Module, Hook]] = (), stem: Stem | None = None) -> Tensor:
-    """Run the model with hooks on some modules, which act only in this thread, and return the logits (K, C). With ``stem`` everything
-    before the embedded tokens is taken from it.
+    """Run ``model`` on ``tensors`` with ``hooks``, pairs of a module and a function that changes its input, which act only in this thread,
+    and return the logits (K, C). With ``stem`` everything before the embedded tokens is taken from it.
     """
     with answering(model.module), ExitStack() as stack:
         if stem is not None:

@@ -20,12 +20,12 @@ _FILLERS: dict[How, str] = {"masked": "mask_token_id", "unknown": "unknown_token
 def word_removal(
     model: Model, tensors: Mapping[str, Tensor], content: Tensor, how: How = "removed", tokens: int | None = None
 ) -> TokenRemoval:
-    """Return the removal of word pieces from a text, a batch of one. ``content`` bool (S,) marks the word pieces; the other tokens (special
-    ones) always stay.
+    """Return a :class:`TokenRemoval` that removes word pieces from a text, a batch of one in ``tensors``, and asks ``model``. ``content``
+    bool (S,) marks the word pieces; the other tokens (special ones) always stay.
 
     ``tokens`` is the maximum number of tokens in one forward pass; None: as many as the device can hold. ``how`` "removed": the pieces
-    after a removed one move up. "masked" and "unknown" put the mask or the unknown token in its place. Raises ExplainerError for an
-    unknown way, and if the tokenizer has no such token.
+    after a removed one move up. "masked" and "unknown" put the mask or the unknown token in its place. Raises ExplainerError for an unknown
+    way, and if the tokenizer has no such token.
     """
     length, most = len(content), tokens or most_tokens(model)
     if how != "removed":
@@ -111,8 +111,8 @@ def _filler(model: Model, tensors: Mapping[str, Tensor], content: Tensor, how: H
 
 
 def prompt_removal(model: Model, tensors: Mapping[str, Tensor], content: Tensor, prompt: int) -> TokenRemoval:
-    """Return the removal of word pieces from the prompt number ``prompt`` of a CLIP model seen from its text side. ``content`` bool (S,)
-    marks the pieces.
+    """Return a :class:`TokenRemoval` that removes word pieces from the prompt number ``prompt`` in ``tensors`` and asks ``model``, a CLIP
+    model seen from its text side. ``content`` bool (S,) marks the pieces.
 
     The logits (K, prompts) are those of one image; only this prompt changes. The remaining pieces move up, and padding keeps the length of
     the prompt, because some text towers accept only one length or read the last position.

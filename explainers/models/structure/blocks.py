@@ -63,7 +63,9 @@ class Structure:
 
 @dataclass
 class _Call:
-    """One call of a module in a row of alike modules: its input and output, several streams of tokens joined to one row."""
+    """One call of a module, ``block``, in a ``row`` of alike modules: its input ``tokens`` and its ``output``, several streams of tokens
+    joined to one row.
+    """
 
     row: str
     block: nn.Module
@@ -235,7 +237,9 @@ def _given_blocks(names: Mapping[str, nn.Module], blocks: Any) -> list[nn.Module
 
 
 def _watch(module: nn.Module, containers: Mapping[str, Sequence[nn.Module]], run: Callable[[], Any], batch: int) -> list[_Call]:
-    """Run the model and return every call of a module of the ``containers``, rows of modules by name, in order."""
+    """Run the model by ``run`` and return, in order, every call of a module in ``containers``, rows of modules of ``module`` by name.
+    ``batch`` is the number of samples.
+    """
     calls: list[_Call] = []
     open_calls: list[_Call] = []
     last_norm: list[Any] = [None, None]  # the normalisation that ran last and its result
@@ -281,8 +285,8 @@ def _watch(module: nn.Module, containers: Mapping[str, Sequence[nn.Module]], run
 
 
 def _runs(calls: Sequence[_Call]) -> list[BlockCalls]:
-    """Group successive calls of one row that keep one shape; a row whose input is the output of a similar row, of the same shape, continues
-    that row's group.
+    """Group successive ``calls`` of one row of modules that keep one shape, and return the groups; a row whose input is the output of a
+    similar row, of the same shape, continues that row's group.
     """
     runs: list[BlockCalls] = []
     current: dict[str, BlockCalls | None] = {}
@@ -311,8 +315,8 @@ def _from_first(runs: list[BlockCalls]) -> list[BlockCalls]:
 
 
 def _last_map(module: nn.Module, run: Callable[[], Any], batch: int) -> BlockCalls:
-    """Return, in a list, the call of the last layer that has weights and keeps the shape of its map, for a convolutional network without
-    blocks (VGG, DenseNet).
+    """Return, in a list, the call of the last layer that has weights and keeps the shape of its map, for ``module``, a convolutional
+    network without blocks (VGG, DenseNet). ``run`` runs it on ``batch`` samples. Raises ExplainerError if there is no such layer.
     """
     layers = [m for m in module.modules() if list(m.parameters(recurse=False))]
     kept = [c for c in _watch(module, {"": layers}, run, batch) if c.keeps and c.tokens is not None and c.tokens.dim() == 4]

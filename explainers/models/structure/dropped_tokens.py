@@ -30,8 +30,8 @@ _FAR, _ALIKE = 0.45, 0.9
 def are_in_place(
     module: nn.Module, structure: Structure, run: Forward, tensors: Mapping[str, Tensor], place: slice, grid: tuple[int, int]
 ) -> bool:
-    """Return whether the patches at ``place`` of the first block's tokens are a grid over the picture, where earlier blocks take more
-    tokens.
+    """Return whether the patches at ``place`` of the first block's tokens are a ``grid`` over the picture, for a model whose ``structure``
+    has earlier blocks that take more tokens. ``run`` returns its logits for ``tensors``, two pictures.
 
     To find out, the tokens of each block are changed in proportion to their row and to their column in the picture; the changes of the next
     block's tokens then tell where these come from. The tokens of the first earlier block must be a grid.
@@ -62,7 +62,8 @@ def _is_in_place(
     grid: tuple[int, int],
 ) -> bool:
     """Return whether the patches at ``place`` of the first block's tokens lie row by row in the ``grid`` over one picture, ``sample``.
-    ``places`` (S, 2) holds the row and column in the picture of each token that the first earlier call takes.
+    ``run`` returns the logits of ``module``, whose blocks are in ``structure``. ``places`` (S, 2) holds the row and column in the picture
+    of each token that the first earlier call takes.
     """
     blurred = False
     for call, after in pairwise(structure.earlier):
@@ -95,8 +96,8 @@ def _centres(rows: int, columns: int) -> Tensor:
 def _trace_tokens(
     module: nn.Module, run: Forward, tensors: Mapping[str, Tensor], source: EarlierCall, target: EarlierCall, places: Tensor, inside: bool
 ) -> Tensor | None:
-    """Find where in the picture the tokens of the call ``target`` come from, by changing the tokens of the call ``source``, whose
-    ``places`` (S, 2) are known: return their rows and columns (S, 2), NaN for a token of no patch. With ``inside`` the tokens that
+    """Find where in the picture of ``tensors`` the tokens of the call ``target`` come from, by changing the tokens of the call ``source``,
+    whose ``places`` (S, 2) are known: return their rows and columns (S, 2), NaN for a token of no patch. With ``inside`` the tokens that
     ``target`` returns are traced, not those that it takes. None if none of them depends on those tokens.
     """
     known = torch.isfinite(places).all(-1)
@@ -124,8 +125,9 @@ def _answers(
     inside: bool = False,
     seed: int = 0,
 ) -> Tensor:
-    """Run the model and return the tokens that the call ``target`` takes, or with ``inside`` returns: one sample for each row of ``codes``
-    (N, S), by which the tokens of the call ``source`` are changed. With ``codes`` None nothing is changed.
+    """Run ``module`` on ``tensors`` by ``run`` and return the tokens that the call ``target`` takes, or with ``inside`` returns: one sample
+    for each row of ``codes`` (N, S), by which the tokens of the call ``source`` are changed. With ``codes`` None nothing is changed.
+    ``seed`` draws the direction of the change.
     """
     seen: list[Tensor] = []
 

@@ -42,7 +42,9 @@ class FixedReads(TorchFunctionMode):
         return out
 
     def _follow(self, name: str, args: tuple[Any, ...], given: list[Tensor], out: Any) -> bool:
-        """Note ``out``, the output of the torch call ``name`` on the followed tokens, and return whether this call can be judged."""
+        """Note ``out``, the output of the torch call ``name`` with arguments ``args``, among them the followed tensors ``given``, and
+        return whether this call can be judged.
+        """
         if name in _LEAVING:
             return False
         followed = [value for value in given if not value.is_leaf or id(value) in self._tokens]  # weights are leaves too

@@ -49,7 +49,8 @@ class ReadTokens:
 def read_tokens(
     module: nn.Module, structure: Structure, run: Forward, tensors: Mapping[str, Tensor], prefix: int | None, after: int = 0
 ) -> ReadTokens:
-    """Find the classification token of a model, and what else its head reads.
+    """Find the classification token of a model, ``module``, whose blocks are in ``structure``, and what else its head reads. ``run``
+    returns its logits.
 
     All tokens that leave the last block are made equal, and the gradients of the logits at them are compared. A mean or attention pooling
     gives all tokens the same gradient, by symmetry. A head that reads a classification token (token 0 or one after the patches) gives that
@@ -96,9 +97,10 @@ def _read_tokens_of(gradients: Tensor) -> frozenset[int]:
 
 
 def _distinct_place(gradients: Tensor, heard: frozenset[int], least: Tensor, prefix: int | None, after: int) -> tuple[int | None, bool]:
-    """Return the index of the one token that the head reads in a way of its own: one of ``heard`` whose gradient differs by ``least`` or
-    more from that of the patches, or of most words; and whether it is token 0. None if there is none, or if there are several and none is
-    token 0.
+    """Return the index of the one token that the head reads in a way of its own, from the gradients (S, D) at equal tokens: one of
+    ``heard`` whose gradient differs by ``least`` or more from that of the patches, or of most words; and whether it is token 0. None if
+    there is none, or if there are several and none is token 0. ``prefix`` and ``after`` count the tokens before and after the patches;
+    ``prefix`` None means a text.
     """
     if prefix is None:
         alike = torch.cdist(gradients.float(), gradients.float(), p=torch.inf) <= least.float()
@@ -115,8 +117,9 @@ def _distinct_place(gradients: Tensor, heard: frozenset[int], least: Tensor, pre
 def _gradient_at_last_block(
     module: nn.Module, structure: Structure, run: Forward, tensors: Mapping[str, Tensor], change: Callable[[Tensor], Tensor]
 ) -> tuple[Tensor, bool]:
-    """Run the model on one sample with the tokens that leave the last block replaced by ``change(tokens)``. Return the gradient (S, D) of a
-    weighted sum of the logits at these tokens, and whether the head was seen to read tokens at fixed places.
+    """Run ``module`` by ``run`` on one sample, ``tensors``, with the tokens that leave the last block of ``structure`` replaced by
+    ``change(tokens)``. Return the gradient (S, D) of a weighted sum of the logits at these tokens, and whether the head was seen to read
+    tokens at fixed places.
     """
     last, block_kind = structure.blocks[-1], structure.block_kind
     by_kind = not (block_kind.is_row or block_kind.is_map)

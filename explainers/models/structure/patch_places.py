@@ -35,8 +35,9 @@ def patch_places(
     """Find where in the picture the patches at ``place`` of the embedded tokens x^1 come from: (N, 2), row and column in the ``grid``; and
     (N,), the share of each token that comes from elsewhere: 0 if it comes from one patch of the picture alone.
 
-    Noise is added to the picture: first equally strong everywhere, then stronger towards the bottom, then towards the right. How much a
-    token changes shows how strong the noise was where it comes from.
+    ``run`` returns the logits of ``module``, whose blocks are in ``structure``, for ``tensors``, a picture. Noise, drawn by ``seed``, is
+    added to the picture: first equally strong everywhere, then stronger towards the bottom, then towards the right. How much a token
+    changes shows how strong the noise was where it comes from.
     """
     pixels = tensors["pixel_values"][:1]
     height, width = pixels.shape[-2:]
@@ -58,8 +59,8 @@ def patch_places(
 
 
 def are_in_order(places: Tensor, rest: Tensor, grid: tuple[int, int]) -> bool:
-    """Return whether patches lie row by row in the order of the picture, from their ``places`` (N, 2) and the ``rest`` (N,) that
-    :func:`patch_places` returns.
+    """Return whether patches of a ``grid`` lie row by row in the order of the picture, from their ``places`` (N, 2) and the ``rest`` (N,)
+    that :func:`patch_places` returns.
 
     If layers before the embedded tokens mix patches, the places are only approximate: then tokens are out of order if another order fits
     far better, for all tokens or for those that it moves. If the places say next to nothing, as after many layers with random weights, True
@@ -97,8 +98,8 @@ def are_in_order(places: Tensor, rest: Tensor, grid: tuple[int, int]) -> bool:
 def is_in_order(
     module: nn.Module, structure: Structure, run: Forward, tensors: Mapping[str, Tensor], place: slice, grid: tuple[int, int]
 ) -> bool:
-    """Return whether the patches at ``place`` of the embedded tokens x^1 lie row by row in the order of the picture; see
-    :func:`are_in_order`.
+    """Return whether the patches at ``place`` of the embedded tokens x^1 lie row by row over the ``grid`` of the picture in ``tensors``,
+    for ``module`` with the blocks in ``structure``, whose logits ``run`` returns; see :func:`are_in_order`.
 
     If they seem to be out of order, the places are measured again with other noise: False is returned only if both measurements agree,
     which they do not after many layers of random weights.

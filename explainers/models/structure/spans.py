@@ -26,7 +26,9 @@ class Span(nn.Module):
         self.__dict__["_after"] = after  # no part of this block
 
     def register_forward_pre_hook(self, hook: Callable[..., Any], **how: Any) -> Any:
-        """Register a hook on the input of the first part, called with the span as its module, and return its handle."""
+        """Register ``hook`` on the input of the first part of the span, called with the span as its module, and return its handle; ``how``
+        may hold ``with_kwargs``.
+        """
         with_kwargs = how.get("with_kwargs", False)
 
         def begin(module: nn.Module, args: Any, kwargs: Any) -> Any:
@@ -35,8 +37,8 @@ class Span(nn.Module):
         return self.parts[0].register_forward_pre_hook(begin, with_kwargs=True) if with_kwargs else _plain(self.parts[0], begin)
 
     def register_forward_hook(self, hook: Callable[..., Any], **how: Any) -> Any:
-        """Register a hook on the tensor passed to the module that runs after the block, called with the span as its module, and return its
-        handle.
+        """Register ``hook`` on the output of the span, the tensor passed to the module that runs after it, called with the span as its
+        module, and return its handle; ``how`` may hold ``with_kwargs``.
         """
         with_kwargs = how.get("with_kwargs", False)
 

@@ -34,8 +34,8 @@ class Entrance(Protocol):
 
 
 def embed(module: nn.Module, structure: Entrance, run: Forward, tensors: Mapping[str, Tensor]) -> Tensor:
-    """Run the model on ``tensors`` up to its first block, and return the embedded tokens (B, S, D). Raises ExplainerError if the module
-    that takes them is not called.
+    """Run ``module`` by ``run`` on ``tensors`` up to its first block, which ``structure`` names, and return the embedded tokens (B, S, D).
+    Raises ExplainerError if the module that takes them is not called.
     """
     entry, block_kind = structure.entry, structure.block_kind
     seen: list[Tensor] = []
@@ -52,8 +52,9 @@ def embed(module: nn.Module, structure: Entrance, run: Forward, tensors: Mapping
 
 
 def covers_image(module: nn.Module, structure: Structure, run: Forward, pixels: Tensor, place: slice, grid: tuple[int, int]) -> bool:
-    """Return whether the patches at ``place`` of the embedded tokens x^1 lie row by row over the whole of an image (1, 3, height, width): a
-    change at an edge changes patches of the row or column at that edge, and none at the opposite edge.
+    """Return whether the patches at ``place`` of the embedded tokens x^1 lie row by row, as ``grid``, over the whole of an image,
+    ``pixels`` (1, 3, height, width): a change at an edge changes patches of the row or column at that edge, and none at the opposite edge.
+    ``run`` returns the logits of ``module``, whose blocks are in ``structure``.
     """
     height, width = pixels.shape[-2:]
     down, across = (max(1, side // (4 * count)) for side, count in zip((height, width), grid, strict=True))  # a quarter of a patch
@@ -74,7 +75,8 @@ def covers_image(module: nn.Module, structure: Structure, run: Forward, pixels: 
 
 
 def sees_all_edges(module: nn.Module, structure: Structure, run: Forward, tensors: Mapping[str, Tensor], grid: tuple[int, int]) -> bool:
-    """Return whether noise at each edge of the picture in ``tensors`` changes some of the embedded tokens x^1.
+    """Return whether noise at each edge of the picture in ``tensors`` changes some of the embedded tokens x^1 of ``module``, whose blocks
+    are in ``structure`` and whose logits ``run`` returns; ``grid`` is that of its patches.
 
     At the lower and the right edge the noise is wider: where the picture is no whole number of patches, less than a patch may be cut off
     there, and a convolutional network whose residual branches start at zero reads only the first row and column of each patch.
@@ -104,7 +106,8 @@ def has_bypass(
     """Return whether the answer depends on the image by another path than the embedded tokens x^1: two images whose x^1 are made the same
     get different answers. The second value is x^1 (2, S, D) of the two images, None if the tokens cannot be replaced.
 
-    ``answers`` is the result of ``run`` for the unchanged images; None: not known yet.
+    ``structure`` holds the blocks of ``module``; ``answers`` is the result of ``run`` for ``tensors``, the unchanged images; None: not
+    known yet.
     """
     entry, block_kind, first, is_out_of_reach = structure.entry, structure.block_kind, True, False
     x: Tensor | None = None
@@ -144,7 +147,7 @@ def reads_words_twice(
     """Return whether the answer depends on the words by another way than the embedded tokens x^1: a text with the x^1 of another text does
     not get the other's answer. ``first`` and ``other`` hold one text each, of one length.
 
-    ``answers`` is what ``run`` gives for ``first``; None: not known yet.
+    ``structure`` holds the blocks of ``module``; ``answers`` is what ``run`` gives for ``first``; None: not known yet.
     """
     entry, block_kind = structure.entry, structure.block_kind
 

@@ -41,8 +41,8 @@ class _Lookups(TorchFunctionMode):
 
 
 def tables_of_words(module: nn.Module, structure: Entrance, run: Forward, tensors: Mapping[str, Tensor]) -> tuple[str, ...]:
-    """Return the names of the tables of parameters in which a model looks its tokens up before its blocks, without those that it looks up
-    by position or by type, which are the same for other tokens. ``tensors`` holds one text.
+    """Return the names of the tables of parameters in which ``module`` looks its tokens up before its blocks (in ``structure``), without
+    those that it looks up by position or by type, which are the same for other tokens. ``tensors`` holds one text.
     """
     ids = tensors["input_ids"]
     texts = torch.cat([ids, ids.roll(1, -1)])
@@ -54,8 +54,8 @@ def tables_of_words(module: nn.Module, structure: Entrance, run: Forward, tensor
 
 
 def check_word_order(module: nn.Module, structure: Structure, run: Forward, tensors: Mapping[str, Tensor]) -> None:
-    """Raise ExplainerError if token i of a text is not token i of the embedded tokens x^1, with or without padding. ``tensors`` holds one
-    text.
+    """Raise ExplainerError if token i of a text is not token i of the embedded tokens x^1, with or without padding. ``run`` returns the
+    logits of ``module``, whose blocks are in ``structure``, for ``tensors``, one text.
     """
     for given, last in _texts(tensors):
         ids = given["input_ids"]

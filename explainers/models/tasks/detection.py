@@ -102,13 +102,17 @@ class ObjectDetection(Task):
         return sorted(places, key=lambda place: -(place.score or 0.0))[:MOST_BOXES]
 
     def _top(self, row: Tensor, labels: Sequence[str]) -> tuple[str, float]:
-        """Return the likeliest class of a box other than "no object", and its probability, from its row of logits."""
+        """Return the likeliest class of a box other than "no object", and its probability, from ``row``, its logits (C,), and the
+        ``labels`` of the classes.
+        """
         p = row.detach().double().softmax(-1) if self.output_of_boxes == "softmax" else row.detach().double().sigmoid()
         index = int(p[: len(labels) - (labels[-1] == NO_OBJECT)].argmax())
         return labels[index], float(p[index])
 
     def find(self, at: str, task_input: TaskInput, places: Sequence[Place]) -> Place:
-        """Return the place that ``at`` names: a box by its number, or a side of it."""
+        """Return the place that ``at`` names: a box of the output in ``task_input`` by its number ("box:3"), or a side of it
+        ("box:3/left"). Raises ExplainerError for other texts.
+        """
         named = _BOX.fullmatch(at.strip())
         boxes = self._boxes(task_input.output)[0]
         if named is None or (named[2] or "left") not in SIDES:

@@ -103,7 +103,7 @@ class Features(Task):
         return self.pooled_features(output)
 
     def class_count(self, logits: Tensor) -> int:
-        """Return 0: a feature is no class, so the model has no class names."""
+        """Return 0: a feature is no class, so the model has no class names. The ``logits`` are not read."""
         return 0
 
     @property
@@ -121,13 +121,15 @@ class Features(Task):
         return [*similar, *patches, Place("features", "features"), Place("mean", "mean of the features"), *components]
 
     def default_place(self, task_input: TaskInput, places: Sequence[Place]) -> Place:
-        """Return the default place: the similarity if there is a reference, else the patch that differs most from the others, else the
-        features.
+        """Return the first of ``places``, which is explained if none is named: the similarity if there is a reference, else the patch that
+        differs most from the others, else the features.
         """
         return places[0]
 
     def find(self, at: str, task_input: TaskInput, places: Sequence[Place]) -> Place:
-        """Return the place that ``at`` names: one of ``places``, or a patch or a token by its number."""
+        """Return the place that ``at`` names: one of ``places``, or a patch, token or principal component of the output in ``task_input``
+        by its number. Raises ExplainerError if there is none.
+        """
         number, component = _PATCH.fullmatch(at.strip()), _COMPONENT.fullmatch(at.strip())
         if number is not None:
             return self._token_place(int(number[1]), None if number[2] is None else int(number[2]), at, task_input)

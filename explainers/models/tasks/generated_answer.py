@@ -73,7 +73,7 @@ class GeneratedAnswer(VocabularyTask):
 
     @staticmethod
     def _room(module: nn.Module, tokens: int) -> int:
-        """Return how many tokens the model may still write after a prompt of so many ``tokens``: at most as its settings say, and as its
+        """Return how many tokens ``module`` may still write after a prompt of so many ``tokens``: at most as its settings say, and as its
         position embeddings allow.
         """
         declared = getattr(getattr(module, "generation_config", None), "max_new_tokens", None) or MAX_NEW_TOKENS
@@ -160,17 +160,21 @@ class GeneratedAnswer(VocabularyTask):
         return all(token.start == token.end for token in record.tokens[first : last + 1])
 
     def _probability(self, task_input: TaskInput, first: int, last: int) -> float:
-        """Return the probability of the tokens from ``first`` to ``last``, each after those before it."""
+        """Return the probability that the model writes the tokens from index ``first`` to ``last`` of the text in ``task_input``, each
+        after those before it: the product of theirs.
+        """
         logits, ids = self.logits(task_input.output)[0], task_input.tensors["input_ids"][0]
         p = logits[first - 1 : last].double().log_softmax(-1).gather(-1, ids[first : last + 1, None])
         return float(p.sum().exp())
 
     def default_place(self, task_input: TaskInput, places: Sequence[Place]) -> Place:
-        """Return the default place: the whole answer."""
+        """Return the first of ``places``, the whole answer: the place that is explained if none is named."""
         return places[0]
 
     def find(self, at: str, task_input: TaskInput, places: Sequence[Place]) -> Place:
-        """Return the place that ``at`` names: one of those listed, or tokens of the answer by their numbers or their text."""
+        """Return the place that ``at`` names: one of ``places``, or tokens of the answer in ``task_input`` by their numbers or their text.
+        Raises ExplainerError if there is none.
+        """
         wanted = at.strip()
         named = next((place for place in places if wanted in (place.at, place.at.removeprefix(WORD))), None)
         if named is not None:

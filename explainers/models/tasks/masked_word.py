@@ -73,7 +73,9 @@ class MaskedWord(VocabularyTask):
         return places
 
     def find(self, at: str, task_input: TaskInput, places: Sequence[Place]) -> Place:
-        """Return the place that ``at`` names: a mask by its number among masks, or among all tokens."""
+        """Return the place that ``at`` names: one of ``places``, by the number of its mask among the masks or of its token among all
+        tokens. Raises ExplainerError if no mask is there.
+        """
         if _NUMBER.fullmatch(at.strip()):
             first = int(at.partition(":")[2])
             place = next((place for place in places if place.tokens == (first, first)), None)

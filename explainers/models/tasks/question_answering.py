@@ -89,7 +89,9 @@ class QuestionAnswering(Task):
         return places[0]
 
     def find(self, at: str, task_input: TaskInput, places: Sequence[Place]) -> Place:
-        """Return the place that ``at`` names: one of the three by its name, or a span of the context."""
+        """Return the place that ``at`` names: one of the three ``places`` by its name, or a span of the context in ``task_input``. Raises
+        ExplainerError if there is none.
+        """
         named = next((place for place in places if at.strip().casefold() == place.at), None)
         if named is not None:
             return named

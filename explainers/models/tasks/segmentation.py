@@ -67,12 +67,16 @@ class ImageSegmentation(Task):
         return [*places, self._rectangle(WHOLE, "the whole picture", (0.0, 0.0, 1.0, 1.0), task_input)]
 
     def default_place(self, task_input: TaskInput, places: Sequence[Place]) -> Place:
-        """Return the default place: the largest area that is not background, or if all is background the largest."""
+        """Return the place that is explained if none is named: of the ``places`` with an area the first, the largest, that is not
+        background, or if all are background the first.
+        """
         areas = [place for place in places if place.area is not None]
         return next((place for place in areas if (place.says or "").casefold() not in _BACKGROUND), areas[0])
 
     def find(self, at: str, task_input: TaskInput, places: Sequence[Place]) -> Place:
-        """Return the place that ``at`` names: a rectangle, the whole picture, or the area of a class by its label."""
+        """Return the place that ``at`` names: a rectangle of the picture in ``task_input``, or one of ``places``, such as the area of a
+        class by its label. Raises ExplainerError if there is none.
+        """
         at = at.strip()
         rectangle = _REGION.fullmatch(at)
         if rectangle is not None:

@@ -40,7 +40,9 @@ class SeveralHeads(Task):
 
     @classmethod
     def of(cls, module: nn.Module, library: Library, output: Any) -> Task | None:
-        """Return this task if the module gives several such tensors, and none of them as its logits, else None."""
+        """Return this task if ``output``, that of the module for one sample, holds several rows of logits by name, and none of them as its
+        logits, else None.
+        """
         has_logits = any(isinstance(getattr(output, name, None), Tensor) for name in ("logits", "logits_per_image"))
         if has_logits or isinstance(output, Tensor) or (library == "transformers" and isinstance(output, tuple)):
             return None
@@ -107,11 +109,13 @@ class SeveralHeads(Task):
         return places
 
     def default_place(self, task_input: TaskInput, places: Sequence[Place]) -> Place:
-        """Return the default place: the first of ``places``."""
+        """Return the first of ``places``, which is explained if none is named."""
         return places[0]
 
     def reading(self, place: Place, task_input: TaskInput) -> Reading:
-        """Return a reading of a place: the logits of a head."""
+        """Return how to read ``place``, one of the model's outputs: the function from an output of the model to that head's logits, their
+        labels and what they mean, with a note on the other outputs.
+        """
         key, meaning, labels = self._head(place.at, task_input.output)
         others = ", ".join(name for name in self.names if name != place.at)
         note = f"The model has several outputs. This is {place.at}; the others are {others}."

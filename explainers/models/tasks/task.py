@@ -123,7 +123,9 @@ class Task(ABC):
     @classmethod
     @abstractmethod
     def of(cls, module: nn.Module, library: Library, output: Any) -> Task | None:
-        """Return the task of a ``module`` that gives this ``output`` for a trial batch; None if it is another one."""
+        """Return the task of a ``module`` that gives this ``output`` for a trial batch; None if it is another one. ``library`` is that of
+        the module.
+        """
 
     def raw_forward(self, forward: RawForward) -> RawForward:
         """Return the forward from which places are read, given the module's own ``forward``."""
@@ -168,7 +170,7 @@ class Task(ABC):
         return max(places, key=lambda place: place.score or 0.0)
 
     def find(self, at: str, task_input: TaskInput, places: Sequence[Place]) -> Place:
-        """Return the place that ``at``, a text, names. Raises ExplainerError if it names none."""
+        """Return the place among ``places`` that ``at``, a text, names or labels. Raises ExplainerError if it names none."""
         for place in places:
             if at.casefold() in (place.at.casefold(), place.label.casefold()):
                 return place
@@ -198,7 +200,9 @@ _Kind = TypeVar("_Kind", bound=type[Task])
 
 
 def add_task(task: _Kind) -> _Kind:
-    """Register a task: from then on its models can be wrapped, explained and shown. Raises ExplainerError for a name that is taken."""
+    """Register ``task``, a class, under its name and return it: from then on its models can be wrapped, explained and shown. Raises
+    ExplainerError for a name that is taken.
+    """
     if task.name in TASKS:
         raise ExplainerError(f"There is already a task {task.name}.")
     TASKS[task.name] = task
@@ -206,8 +210,8 @@ def add_task(task: _Kind) -> _Kind:
 
 
 def task_of(module: nn.Module, library: Library, output: Any, name: str | None = None) -> Task | None:
-    """Return the task of a ``module`` that gives ``output``, or the one called ``name``; None if its output is one row of logits for each
-    sample.
+    """Return the task of a ``module`` of ``library`` that gives ``output``, or the one called ``name``; None if its output is one row of
+    logits for each sample.
 
     Raises ExplainerError for an unknown name, and for a task that does not fit the module's output.
     """
@@ -237,12 +241,12 @@ def shapes_of(output: Any) -> str:
 
 
 def transformers_class_ends(module: nn.Module, library: Library, *endings: str) -> bool:
-    """Return whether the module is of transformers, with a class name that ends in one of ``endings``."""
+    """Return whether ``module`` is of transformers (``library``), with a class name that ends in one of ``endings``."""
     return library == "transformers" and type(module).__name__.endswith(endings)
 
 
 def top_class(logits: Tensor, labels: Sequence[str], output: Output = "softmax") -> tuple[str, float]:
-    """Return the label of the largest of the logits (C,), and its probability."""
+    """Return the label of the largest of the logits (C,), and its probability from 0 to 1, by softmax or sigmoid as ``output`` says."""
     p = logits.detach().double().softmax(-1) if output == "softmax" else logits.detach().double().sigmoid()
     index = int(p.argmax())
     return (labels[index] if index < len(labels) else f"class {index}"), float(p[index])

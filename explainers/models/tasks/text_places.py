@@ -43,7 +43,7 @@ def spell_tokens(first: int, last: int) -> str:
 
 
 def number_repeats(texts: Iterable[str]) -> list[str]:
-    """Append ``#2``, ``#3`` to repeated texts, as places are written."""
+    """Return ``texts`` in order, with ``#2``, ``#3`` appended to those that occur a second or third time."""
     seen: Counter[str] = Counter()
     labels = []
     for text in texts:

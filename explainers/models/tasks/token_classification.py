@@ -58,12 +58,14 @@ class TokenClassification(Task):
         return places
 
     def default_place(self, task_input: TaskInput, places: Sequence[Place]) -> Place:
-        """Return the default place: the word with the most certain label, among the ``places`` that have one."""
+        """Return the place that is explained if none is named: the word with the most certain label, among the ``places`` that have one."""
         named = [place for place in places if (place.says or "").casefold() not in _OUTSIDE]
         return super().default_place(task_input, named or places)
 
     def find(self, at: str, task_input: TaskInput, places: Sequence[Place]) -> Place:
-        """Return the place that ``at`` names: a word, a part of the text, or tokens by their numbers."""
+        """Return the place that ``at`` names in the text of ``task_input``: a word, a part of the text, or tokens by their numbers. Raises
+        ExplainerError if there is none.
+        """
         assert isinstance(task_input.record, TextInput)
         place = place_in_text(at, task_input.record)
         if place is None:

@@ -38,7 +38,7 @@ class VocabularyTask(Task):
 
 
 def vocabulary_labels(tokenizer: Any, count: int) -> list[str]:
-    """Return a label for each of the ``count`` logits of a vocabulary, no two the same.
+    """Return a label for each of the ``count`` logits over the vocabulary of ``tokenizer``, no two the same.
 
     A piece that begins a word is written as the word; one that continues a word gets :data:`CONTINUES` if both would read the same. Labels
     that are still equal, and logits of no token, get their number.
@@ -56,8 +56,8 @@ def vocabulary_labels(tokenizer: Any, count: int) -> list[str]:
 
 
 def piece_text(tokenizer: Any, piece: str) -> str:
-    """Return the text of a vocabulary piece as people write it: without the sign for a space, and with bytes as characters. Pieces of white
-    space only, and bytes that are no character, are returned unchanged.
+    """Return the text of ``piece``, an entry of the vocabulary of ``tokenizer``, as people write it: without the sign for a space, and with
+    bytes as characters. Pieces of white space only, and bytes that are no character, are returned unchanged.
     """
     bare = piece[1:] if piece.startswith(_SPACES) and len(piece) > 1 else piece
     if bare.isascii():

@@ -170,7 +170,7 @@ class BlockKind(ABC):
         return None
 
     def row_of(self, x: Tensor) -> Tensor:
-        """Rearrange the tokens ``x`` from the layout of the block's only stream to a row (B, S, D)."""
+        """Return the tokens ``x`` of the block's only stream as a row (B, S, D); this base class returns them unchanged."""
         return x
 
     def check(self, x: Tensor) -> None:
@@ -178,8 +178,8 @@ class BlockKind(ABC):
         return
 
     def spread(self, by_token: Tensor, y: Tensor, stream: Size | None) -> Tensor | None:
-        """Reshape numbers of tokens (B, S) so that they multiply a tensor ``y`` inside a block whose stream has the shape ``stream``; None
-        if ``y`` does not hold one row of values a token.
+        """Reshape ``by_token``, a number for each token (B, S), so that it multiplies a tensor ``y`` inside a block whose stream has the
+        shape ``stream``; None if ``y`` does not hold one row of values a token.
         """
         return by_token[:, :, None] if y.dim() == 3 and y.shape[:2] == by_token.shape else None
 
@@ -187,7 +187,7 @@ class BlockKind(ABC):
 
     def by_token(self, term: Tensor, tokens: int, layout: Layout) -> Tensor | None:
         """Sum a bias term (B, ...) over all axes but samples and tokens: (B, S); None if it has no axis of ``tokens``, nor height and width
-        of the map of patches.
+        of the map of patches in ``layout``.
         """
         batch, grid, around = term.shape[0], layout.grid, (layout.prefix, layout.after)
         patches = tokens - sum(around)
@@ -203,8 +203,8 @@ class BlockKind(ABC):
         return None if axis is None else term.movedim(axis, 1).reshape(batch, tokens, -1).sum(2)
 
     def by_patch(self, term: Tensor, batch: int, layout: Layout) -> Tensor | None:
-        """Sum ``term``, whose first axis runs over the patches of all ``batch`` samples, for each patch: (B, patches); None if no block has
-        such a tensor.
+        """Sum ``term``, whose first axis runs over the patches of all ``batch`` samples, by patch of ``layout``: (B, patches). This base
+        class returns None, as its blocks have no such tensor.
         """
         return None
 

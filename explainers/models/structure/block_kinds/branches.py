@@ -69,7 +69,7 @@ class Branches(StreamsInColumns):
 
     @property
     def places(self) -> Sequence[Sequence[slice]]:
-        """For each branch, the slices of a row that hold the tokens before its patches, and its patches."""
+        """Return for each branch the slices of a joined row of tokens that hold the tokens before its patches, and its patches."""
         counts = [*(count for count, _ in self.sizes), *(self.sizes[number][1] for number in self._finest_first)]
         ends = [sum(counts[: i + 1]) for i in range(len(counts))]
         slices = [slice(end - count, end) for end, count in zip(ends, counts, strict=True)]

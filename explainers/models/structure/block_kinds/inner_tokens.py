@@ -81,8 +81,8 @@ class InnerTokens(SeveralStreams):
         return streams[1 - self.inner].shape[2]
 
     def by_patch(self, term: Tensor, batch: int, layout: Layout) -> Tensor | None:
-        """Sum ``term`` over the tokens inside all patches of all ``batch`` samples by patch, (B, patches); None for a term with another
-        first axis.
+        """Sum ``term`` over the tokens inside all patches of all ``batch`` samples by patch of ``layout``, (B, patches); None for a term
+        with another first axis.
         """
         patches = math.prod(layout.grid or ())
         return term.reshape(batch, patches, -1).sum(2) if term.shape[0] == batch * patches else None

@@ -33,8 +33,9 @@ class OneStream(BlockKind):
 
     @classmethod
     def of(cls, block: nn.Module, tokens: Tensor, tokens_first: bool = False, in_loop: bool = False) -> OneStream:
-        """Return the kind of a block with the input ``tokens``, samples first. In a map of tokens, the axis of the width is the one with
-        the length of the block's vectors (normalisations, biases).
+        """Return the kind of ``block``, with the input ``tokens``, samples first; ``tokens_first`` says that its stream has tokens before
+        samples, ``in_loop`` that it is called in a loop. In a map of tokens, the axis of the width is the one with the length of the
+        block's vectors (normalisations, biases).
         """
         if tokens.dim() == 3:
             return cls(2, tokens_first, in_loop)
@@ -104,7 +105,7 @@ class OneStream(BlockKind):
         return as_tokens(x.transpose(0, 1) if self.tokens_first else x, self.channels)
 
     def _as_stream(self, x: Tensor, shape: Size) -> Tensor:
-        """Return a row (B, S, D) laid out as tokens lie in a stream of ``shape``; the inverse of :meth:`row_of`."""
+        """Return ``x``, a row of tokens (B, S, D), in the layout of a stream of this ``shape``; the inverse of :meth:`row_of`."""
         return x.transpose(0, 1) if self.tokens_first else as_given(x, shape, self.channels)
 
     def check(self, x: Tensor) -> None:
@@ -113,8 +114,8 @@ class OneStream(BlockKind):
             raise ExplainerError("The model lays tokens before samples, and there are as many of both: explain one input less at a time.")
 
     def spread(self, by_token: Tensor, y: Tensor, stream: Size | None) -> Tensor | None:
-        """Reshape numbers of tokens (B, S) so that they multiply tokens ``y`` in a row, or in a map of the stream's height and width; None
-        if ``y`` holds neither.
+        """Reshape ``by_token``, a number for each token (B, S), so that it multiplies tokens ``y`` in a row, or in a map of the height and
+        width of the shape ``stream``; None if ``y`` holds neither.
         """
         is_map = y.dim() == 4 and self.is_map and len(y) == len(by_token) and stream is not None
         if is_map and stream is not None and map_size(y.shape, self.channels) == map_size(stream, self.channels):

@@ -73,7 +73,9 @@ class StreamsInColumns(SeveralStreams):
     @property
     @abstractmethod
     def places(self) -> Sequence[Sequence[slice]]:
-        """For each stream, where its tokens lie in the joined row of tokens: slices of the row, in the order of the stream's tokens."""
+        """Return for each stream where its tokens lie in the joined row of tokens: slices of the row, in the order of the stream's
+        tokens.
+        """
 
     @property
     def count(self) -> int:
@@ -81,7 +83,7 @@ class StreamsInColumns(SeveralStreams):
         return len(self.places)
 
     def join(self, streams: Sequence[Tensor]) -> Tensor:
-        """Join the tokens of all streams to one row (B, S, D), each stream in columns of its own."""
+        """Join the tokens of all ``streams``, each (B, tokens, width), to one row (B, S, D), each stream in columns of its own."""
         widths = [stream.shape[-1] for stream in streams]
         padded = [
             pad(stream, (sum(widths[:number]), sum(widths[number + 1 :]), 0, 0))  # in columns of its own
@@ -108,7 +110,9 @@ class StreamsInColumns(SeveralStreams):
         return streams[next(number for number, places in enumerate(self.places) if self.patch_places[0] in places)].shape[2]
 
     def by_token(self, term: Tensor, tokens: int, layout: Layout) -> Tensor | None:
-        """Sum a term over the tokens of one stream by token of the row, (B, S); None for a term of another shape."""
+        """Sum ``term`` (B, n, ...), over the n tokens of one stream, by token of the joined row of ``tokens`` tokens, (B, S); None for a
+        term of another shape.
+        """
         if term.dim() != 3:
             return None
         lengths = [sum(place.stop - place.start for place in places) for places in self.places]
