@@ -61,7 +61,9 @@ def explain_batches(explain: Explain, model: Model, loader: DataLoader[Any]) -> 
 
 
 def _parts(batch: Any, model: Model) -> tuple[dict[str, Tensor], Any]:
-    """Split a batch into the tensors that the model takes, by name, and the rest, None if there is no rest."""
+    """Split ``batch``, one batch of a data loader, into the tensors that ``model`` takes, by name, and the rest (such as labels), None if
+    there is none. Raises ExplainerError for a batch without such tensors.
+    """
     if isinstance(batch, list | tuple) and batch:
         tensors, inside = _parts(batch[0], model)
         rest = batch[1] if len(batch) == 2 else list(batch[1:])

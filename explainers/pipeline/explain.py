@@ -61,7 +61,7 @@ class Observer(Protocol):
         """Receive the explanation when logits, top classes and targets are known, before any map."""
 
     def on_map(self, explanation: Explanation, attribution: Attribution) -> None:
-        """Receive a map when it is done; it is already in ``explanation.maps``."""
+        """Receive the map ``attribution`` when it is done; ``explanation.maps`` holds it already."""
 
 
 def versions() -> dict[str, str]:
@@ -279,6 +279,9 @@ def _explain(
 class _Work:
     """The state of explaining a batch, some of its inputs at a time: explanations that are finished are kept when memory runs out.
 
+    model, prepared, target, requests, seed  what is explained, and by which methods
+    spellings     the spec that was asked for, by the spec of its request
+    observer, next_method  what is called with each map, and what chooses the next method
     options       further arguments of :class:`Session`
     explanations  the explanations that were begun, by the index of their input
     """
@@ -354,8 +357,8 @@ class _Work:
             yield self._chosen_groups[number]
 
     def _compute(self, session: Session, target: ResolvedTarget, request: Request, make_maps: MakeMaps) -> list[Attribution]:
-        """Compute the maps of one request for one target, one map for each sample. Raises MemoryShortageError if the method reads values
-        inside blocks, which are not kept when memory is short.
+        """Compute the maps of one ``request`` for one ``target`` of the recorded pass in ``session``, one map for each sample, by
+        ``make_maps``. Raises MemoryShortageError if the method reads values inside blocks, which are not kept when memory is short.
         """
         try:
             return compute_maps(session, target, request.rule, request.read, make_maps)
@@ -364,8 +367,8 @@ class _Work:
 
 
 def _named_requests(methods: Methods | str | None, model: Model) -> list[Request]:
-    """Parse the methods for a text in windows, which are computed in several rounds. Raises ExplainerError for a rule without a name, which
-    a later round could not ask for again.
+    """Parse ``methods``, specs for a text in windows, which are computed in several rounds, into requests for ``model``. Raises
+    ExplainerError for None, and for a rule without a name, which a later round could not ask for again.
     """
     if methods is None:
         raise ExplainerError("next_method chooses among methods of a text in windows: name them.")
@@ -401,7 +404,9 @@ def _choose_defaults(lacks: dict[str, str], targets: list[Target]) -> tuple[list
 
 
 def _check_requests(requests: list[Request], lacks: dict[str, str], session: Session) -> None:
-    """Raise ExplainerError for a request that cannot run or makes no sense, before any method is computed."""
+    """Raise ExplainerError if one of ``requests`` cannot run for the recorded pass in ``session``, or makes no sense for its targets,
+    before any method is computed. ``lacks`` says by requirement why the model does not meet it.
+    """
     for request in requests:
         reason = reason_against(request.method, lacks, request.options)
         if reason is not None:
@@ -506,8 +511,8 @@ def _make_completeness(
 def _maps_of_samples(
     request: Request, samples: list[ImageInput | TextInput], trace: Trace, output: MethodOutput | None = None
 ) -> list[Attribution]:
-    """Run the method of ``request`` on a trace and make one map for each sample; ``output`` is the method's output, if
-    it is known already.
+    """Run the method of ``request`` on ``trace`` and return one map for each of ``samples``, the records of its inputs; ``output`` is the
+    method's output, if it is known already.
     """
     started = time.perf_counter()
     output = request.read(trace) if output is None else output
@@ -584,8 +589,9 @@ def _on_cpu(values: Tensor | None) -> Tensor | None:
 
 
 def _completeness_error(request: Request, trace: Trace, scores: Tensor) -> Tensor | None:
-    """Return the completeness error (B,) of scores for a method that promises a sum under some rule, even if the request has another rule.
-    None for methods that promise no sum or report their own error.
+    """Return the completeness error (B,) of the ``scores`` (B, S) of ``trace``, the size of what they miss of the number that they should
+    add up to, for the method of ``request``, if it is one that promises a sum under some rule, even if the request has another rule. None
+    for methods that promise no sum or report their own error.
     """
     if request.method.promise is None or trace.integrated:  # what was averaged over a path is no share
         return None

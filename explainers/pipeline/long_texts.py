@@ -38,7 +38,7 @@ class WindowObserver(Protocol):
         """Receive the explanation of a window when its answer is known."""
 
     def on_map(self, explanation: Explanation, attribution: Attribution) -> None:
-        """Receive one map of a window's explanation when it is done."""
+        """Receive the map ``attribution`` of a window when it is done; ``explanation.maps`` holds it already."""
 
 
 def read_windows(model: Model, inputs: Any) -> list[Windows | None]:
@@ -61,8 +61,9 @@ def explain_long(
     seed: int,
     **options: Any,
 ) -> Any:
-    """Explain inputs of which some are longer than the model takes; ``windows_of_inputs`` holds the windows of each, or None. Return one
-    explanation, or a list for a list; ``options`` are those of :func:`explain_windows`.
+    """Explain ``inputs``, of which some are longer than ``model`` takes, for ``target`` by ``explain``, a function like :func:`explain`,
+    with another ``seed`` for each; ``windows_of_inputs`` holds the windows of each, or None. Return one explanation, or a list for a list;
+    ``options`` are those of :func:`explain_windows`.
     """
     explanations = []
     for i, (text, windows) in enumerate(zip(_list_inputs(inputs), windows_of_inputs, strict=True)):
@@ -84,11 +85,13 @@ def explain_windows(
     check: Callable[[], None],
     rounds: Rounds | None = None,
 ) -> Explanation:
-    """Explain a long text by its windows, with ``explain`` for a few of them at a time.
+    """Explain a long text by its ``windows`` for ``target``, with ``explain``, a function like :func:`explain`, for a few of them at a
+    time; return the explanation of the whole text.
 
     With ``rounds`` the methods of one round are computed after the other, so that the maps of the first round are ready before the next
     begins. The answer is the mean of the windows' logits. Each window is explained for its own logit or probability of the target; the
-    score of a token is the mean over the windows that contain it.
+    score of a token is the mean over the windows that contain it. ``observer`` receives it and each of its maps; ``check`` is called
+    between passes and may raise.
     """
     logits = window_logits(model, windows, check)
     mean = logits.mean(0, keepdim=True)
@@ -136,7 +139,9 @@ def _features(model: Model, windows: Windows) -> Tensor:
 
 @dataclass(eq=False)
 class _WindowJoiner:
-    """An observer of the explanations of windows that joins their maps to those of the whole text."""
+    """An observer of the explanations of ``windows`` that joins their maps to those of the whole text, which it passes on to ``observer``;
+    ``answers`` are the logits of each window, ``chosen`` the targets for the whole.
+    """
 
     model: Model
     windows: Windows
@@ -167,8 +172,8 @@ class _WindowJoiner:
             self.observer.on_prediction(self._explanation)
 
     def on_map(self, explanation: Explanation, attribution: Attribution) -> None:
-        """Take a map of one window, which ``explanation`` already holds. When all windows have given this map, their average becomes the
-        map of the whole text, and the observer is called.
+        """Take the map ``attribution`` of one window, which ``explanation`` already holds. When all windows have given this map, their
+        average becomes the map of the whole text, and the observer is called.
         """
         place = len(explanation.maps) - 1  # not method and target: two targets may be called the same
         parts = self._waiting.setdefault(place, [])

@@ -93,8 +93,8 @@ def run_in_steps(model: Callable[[], Model], run: Callable[[], T]) -> T:
 
 
 def in_memory_steps(analysis: Callable[P, T]) -> Callable[P, T]:
-    """Have an analysis, whose first argument ``model`` has any form that :func:`explainers.open` takes, go through
-    :func:`run_in_steps`.
+    """Decorate ``analysis``, a function whose first argument ``model`` has any form that :func:`explainers.open` takes: return a function
+    of the same arguments and result that goes through :func:`run_in_steps`.
     """
 
     @wraps(analysis)

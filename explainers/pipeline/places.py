@@ -25,7 +25,9 @@ _SEVERAL_TABLES = (
 
 
 def single_inputs(model: Model, inputs: Any) -> list[Any]:
-    """Split inputs into single ones, since each has places of its own. Raises ExplainerError for a prepared batch or a batch of tensors."""
+    """Split ``inputs`` of ``model`` into a list of single ones, since each has places of its own. Raises ExplainerError for a prepared
+    batch or a batch of tensors.
+    """
     if isinstance(inputs, list | tuple):
         return list(inputs)
     tensors = inputs.tensors if isinstance(inputs, Prepared) else inputs if isinstance(inputs, dict) else {}
@@ -36,8 +38,8 @@ def single_inputs(model: Model, inputs: Any) -> list[Any]:
 
 
 def with_chat_template(model: Model, given: Any) -> Any:
-    """Prepare a prompt, or several, with the tokenizer's chat template around each; a prepared input is returned as it is. Raises
-    ExplainerError if the model has no template.
+    """Return ``given``, a prompt or several, prepared with the chat template of the tokenizer of ``model`` around each; a prepared input is
+    returned as it is. Raises ExplainerError if the model has no template.
     """
     if isinstance(given, Prepared):
         return given
@@ -63,7 +65,9 @@ def ask_at(model: Model, inputs: Input | Prepared, at: str | None, reference: An
 
 
 def runnable_specs(specs: Sequence[str], model: Model, prepared: Prepared) -> tuple[list[str], str | None]:
-    """Return the specs that can run for the place of this input that the model is asked about, and a note on why the others cannot."""
+    """Return those of ``specs`` that can run for the place of the input ``prepared`` that ``model`` is asked about, and a note on why the
+    others cannot.
+    """
     with torch.no_grad():
         lacks = lacks_of(Recording(model, prepared.tensors, pixels=True))
     reasons: dict[str, list[str]] = {}

@@ -50,7 +50,8 @@ MakeMaps = Callable[[Trace, MethodOutput | None], list[Attribution]]
 def compute_maps(
     session: Session, target: ResolvedTarget, rule: Rule | None, run_method: RunMethod, make_maps: MakeMaps
 ) -> list[Attribution]:
-    """Compute one map for each sample, in the precision that it needs; each map says which precision it has, and why.
+    """Compute one map for each sample of ``session`` for ``target`` under ``rule``, in the precision that it needs; each map says which
+    precision it has, and why.
 
     ``run_method`` runs the method on a trace, ``make_maps`` makes the maps of one, whose output may be known already. A sample whose
     estimate is over the threshold gets its map in float64; the others keep theirs, so that no map depends on the other samples. A gradient
@@ -135,7 +136,8 @@ class Estimate:
 
 
 def estimate_rounding(session: Session, trace: Trace, run_method: RunMethod) -> Estimate:
-    """Run ``run_method`` on a trace, and estimate how far rounding may have moved each of its numbers (B, N).
+    """Run ``run_method`` on ``trace``, and return its output with an estimate of how far rounding may have moved each of its numbers (B,
+    N).
 
     The method runs again with the relevance moved by its errors, their signs drawn at random.
     """
@@ -206,14 +208,16 @@ def _reason_for_float64(session: Session) -> str | None:
 
 
 def _add_errors(attribution: Attribution, errors: Tensor, model_scores: Tensor, dtype: str) -> Attribution:
-    """Return the map with the estimated ``errors`` (S,) of its scores, and their change from the scores in the model's ``dtype``."""
+    """Return the map ``attribution`` with the estimated ``errors`` (S,) of its scores, and their change from the scores in the model's
+    ``dtype``.
+    """
     assert attribution.precision is not None
     change = None if attribution.precision.dtype == dtype else model_scores - attribution.scores
     return replace(attribution, numerics=replace(attribution.numerics, errors=errors, change=change, dtype=dtype))
 
 
 def _add_note(attribution: Attribution, note: str) -> Attribution:
-    """Return the map with ``note`` added to its notes and to those that are about rounding."""
+    """Return the map ``attribution`` with ``note`` added to its notes and to those that are about rounding."""
     numerics = replace(attribution.numerics, notes=(*attribution.numerics.notes, note))
     return replace(attribution, notes=(*attribution.notes, note), numerics=numerics)
 
@@ -221,8 +225,9 @@ def _add_note(attribution: Attribution, note: str) -> Attribution:
 def _describe_model_precision(
     attribution: Attribution, dtype: str, of_all: float, of_content: float, lacks_double: bool = True
 ) -> Attribution:
-    """Return a map of the model's own precision, ``dtype``, with how far rounding may change it. ``lacks_double``: whether the map is over
-    the threshold but the device has no float64.
+    """Return ``attribution``, a map of the model's own precision, ``dtype``, with a statement of how far rounding may change it: by the
+    shares ``of_all`` scores and ``of_content``, those of patches or words. ``lacks_double``: whether the map is over the threshold but the
+    device has no float64.
     """
     by = _percent(of_all)
     if of_all <= FLOAT64_THRESHOLD and of_content <= ILL_CONDITIONED:
@@ -238,9 +243,9 @@ def _describe_model_precision(
 
 
 def _describe_float64(attribution: Attribution, model_scores: Tensor, shares: tuple[float, float], dtype: str) -> Attribution:
-    """Return a map computed in float64 with the reason for it: rounding in the model's own precision, ``dtype``, may change it by the
-    ``shares`` of all scores and of those of patches or words. A note is added if the scores in that precision, ``model_scores`` (S,), are
-    far from it.
+    """Return ``attribution``, a map computed in float64, with the reason for it: rounding in the model's own precision, ``dtype``, may
+    change it by the ``shares`` of all scores and of those of patches or words. A note is added if the scores in that precision,
+    ``model_scores`` (S,), are far from it.
     """
     of_all, of_content = shares
     reason = f"In {dtype} rounding may change it by {_percent(of_all)} of its largest score."
@@ -250,7 +255,9 @@ def _describe_float64(attribution: Attribution, model_scores: Tensor, shares: tu
 
 
 def _add_note_on_change(attribution: Attribution, model_scores: Tensor, dtype: str, subject: str) -> Attribution:
-    """Return the map with a note if the scores in the model's own precision, ``model_scores`` (S,), are far from those of float64."""
+    """Return the map ``attribution``, computed in float64, with a note if the scores in the model's own precision ``dtype``,
+    ``model_scores`` (S,), are far from it. ``subject`` begins the sentence: "This map was".
+    """
     content = attribution.content if bool(attribution.content.any()) else torch.ones_like(attribution.content)
     size = attribution.scores[content].abs().max().clamp(min=torch.finfo(torch.float32).tiny)
     change = float((model_scores - attribution.scores)[content].abs().max() / size)
@@ -298,8 +305,8 @@ def join_maps(parts: Sequence[Attribution], whole: Attribution, join: Callable[[
 
 
 def _describe_mixed_dtypes(whole: Attribution, model_scores: Tensor, dtype: str, double_count: int, window_count: int) -> Attribution:
-    """Return a map of the model's own precision with a note that ``double_count`` of its ``window_count`` parts were computed in
-    float64.
+    """Return ``whole``, the map of a long text, with a statement that ``double_count`` of its ``window_count`` parts were computed in
+    float64, the others in ``dtype``, and with a note if ``model_scores`` (S,), the scores in ``dtype``, are far from it.
     """
     assert whole.precision is not None
     subject = f"{double_count} of {window_count} windows {'was' if double_count == 1 else 'were'}"
@@ -310,7 +317,9 @@ def _describe_mixed_dtypes(whole: Attribution, model_scores: Tensor, dtype: str,
 
 
 def _join_sizes(part_numerics: Sequence[Numerics], join: Callable[[list[Tensor]], Tensor]) -> Tensor | None:
-    """Join the sizes of the terms of the parts' scores, in the coarsest of their types; None if a part has none."""
+    """Return the sizes of the terms of the scores of all parts, joined by ``join``, in the coarsest of their types; None if one of
+    ``part_numerics`` has no sizes.
+    """
     term_sizes = [numerics.sizes for numerics in part_numerics if numerics.sizes is not None]
     if len(term_sizes) < len(part_numerics):
         return None
@@ -318,7 +327,9 @@ def _join_sizes(part_numerics: Sequence[Numerics], join: Callable[[list[Tensor]]
 
 
 def _largest_shares(attribution: Attribution, errors: Tensor) -> tuple[float, float]:
-    """Return the shares of one map and the ``errors`` (S,) of its scores, as in :class:`Estimate`: ``of_all`` and ``of_content``."""
+    """Return how far rounding may move one map with ``errors`` (S,) of its scores: the largest error as a share of the largest score, among
+    all tokens (``of_all``) and among patches or words (``of_content``).
+    """
     everywhere = torch.ones_like(attribution.content)
     of_all, of_content = (
         float(_largest_share((errors * part)[None], (attribution.scores * part)[None])) for part in (everywhere, attribution.content)

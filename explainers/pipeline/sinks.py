@@ -10,8 +10,8 @@ from explainers.rendering.colours import has_sink
 
 
 def sink_notes(record: ImageInput | TextInput, scores: Tensor, signed: bool) -> tuple[str, ...]:
-    """Return a note if the first word of the text ``record`` has more of the ``scores`` (S,) than all others together; empty for pictures
-    and other texts.
+    """Return a note if the first word of the text ``record`` has more of the ``scores`` (S,), ``signed`` or not, than all others together;
+    empty for pictures and other texts.
     """
     if not isinstance(record, TextInput):
         return ()

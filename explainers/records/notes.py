@@ -14,7 +14,7 @@ class Note(str):
     kind: NoteKind
 
     def __new__(cls, text: str, kind: NoteKind = "") -> Note:
-        """Make a note with this text and kind."""
+        """Make a note, a text with a ``kind`` for programs ("" if it has none)."""
         note = super().__new__(cls, text)
         note.kind = kind
         return note

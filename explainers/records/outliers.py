@@ -22,7 +22,7 @@ class OutlierPatches(Record):
 
 
 def outlier_patches(recording: Recording, sample: int) -> OutlierPatches | None:
-    """Return the outlier patches of a sample of a recorded pass; None if no threshold for their norms is known."""
+    """Return the outlier patches of input number ``sample`` of ``recording``; None if no threshold for the norms of its model is known."""
     known, layout = recording.model.register_neurons, recording.layout
     if known is None or known.threshold is None or layout.grid is None:
         return None
@@ -32,7 +32,9 @@ def outlier_patches(recording: Recording, sample: int) -> OutlierPatches | None:
 
 
 def added_token_notes(scores: Tensor, layout: Layout) -> tuple[str, ...]:
-    """Return a note on the share of a map's scores (S,) that the added tokens hold; empty if there are none, and for a map of zeros."""
+    """Return a note on the share of a map's scores (S,) that the added tokens in ``layout`` hold; empty if there are none, and for a map of
+    zeros.
+    """
     total = float(scores.abs().sum())
     if not layout.added or not total:
         return ()

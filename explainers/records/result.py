@@ -47,7 +47,9 @@ class TargetInfo(Record, name="Target"):
 
 @dataclass(frozen=True)
 class WordScore:
-    """A word of the text, with character offsets, and its score; ``part`` is 1 for a word of the second text of a pair."""
+    """A word of the text, its characters from ``start`` to before ``end``, the indices of its tokens, and its score; ``part`` is 1 for a
+    word of the second text of a pair.
+    """
 
     text: str
     start: int
@@ -318,6 +320,8 @@ class Explanation(Record):
         sink     texts only: whether a first word with a far larger score than all others is included in the colour scale
 
         Raises ExplainerError for a method or a target without a map, and if there is no picture to draw on.
+
+        The figure has ``columns`` maps in a row.
         """
         from explainers.rendering.figures import panel
 

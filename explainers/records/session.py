@@ -247,7 +247,9 @@ def rerunner(model: Model, tensors: dict[str, Tensor], check: Check, *, recomput
 
 
 def content_of(record: ImageInput | TextInput, layout: Layout, tokens: int) -> Tensor:
-    """Return which of the ``tokens`` of an input stand for patches or words, bool (tokens,)."""
+    """Return which of the ``tokens`` of an input stand for patches or words, bool (tokens,): by ``record`` for a text, by ``layout`` for a
+    picture.
+    """
     if isinstance(record, TextInput):
         return torch.tensor([not t.special for t in record.tokens], dtype=torch.bool)
     content = torch.zeros(tokens, dtype=torch.bool)

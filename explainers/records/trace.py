@@ -219,7 +219,7 @@ class Trace:
 
     def _say_missing(self, signals: Signals, missing: Tensor) -> None:
         """Add a note for each sample in which the rule's account of its answer misses an amount, ``missing`` (B,), with the operators that
-        lost it.
+        lost it; ``signals`` are those of the backward pass.
         """
         assert self.rule is not None
         output_gradient = self.chosen.output_gradient(self.recording.logits, self.rule)
@@ -265,12 +265,14 @@ class Trace:
 
     @property
     def block_input_grads(self) -> tuple[Tensor, ...]:
-        """Signal at each block's input, (B, S, D)."""
+        """Return the signal of the rule's backward pass at each block's input, (B, S, D)."""
         return self.signals_with("block_inputs").block_inputs
 
     @property
     def bias(self) -> Tensor:
-        """FullGrad's bias terms, summed for each token (B, S); zero under a rule that leaves them out."""
+        """Return the bias terms of FullGrad, each bias times its signal, summed for each token (B, S); zero under a rule that leaves them
+        out.
+        """
         assert self.rule is not None
         bias = self.signals_with("bias").bias
         assert bias is not None
@@ -293,7 +295,9 @@ class Trace:
 
     @property
     def pixel_grads(self) -> Tensor:
-        """Signal at the pixels (B, C, height, width)."""
+        """Return the signal of the rule's backward pass at the pixels (B, C, height, width). Raises ExplainerError for texts and for
+        gradients averaged over a path.
+        """
         if self.integrated:
             raise ExplainerError("integrated= averages gradients at the embedded tokens; leave at=pixels out, or use integrated_gradients.")
         pixels = self.signals_with("pixels").pixels
@@ -303,12 +307,14 @@ class Trace:
 
     @property
     def block_output_grads(self) -> tuple[Tensor, ...]:
-        """Signal at each block's output, (B, S, D)."""
+        """Return the signal of the rule's backward pass at each block's output, (B, S, D)."""
         return self.signals_with("block_outputs").block_outputs
 
     @property
     def attention_grads(self) -> Sequence[Tensor]:
-        """Signal at each block's attention weights, (B, H, S, S)."""
+        """Return the signal of the rule's backward pass at each block's attention weights, (B, H, S, S), read block by block. Raises
+        ExplainerError for a block without them.
+        """
         return PerBlock(self.signals_with("attentions").attentions, lambda a, i: _require_attention(a, i).to(self.type_of_attention))
 
     def block_input_grad(self, block: int) -> Tensor:
@@ -470,9 +476,9 @@ def over_blocks(terms: Sequence[Tensor], first: int = 0, rest: Tensor | None = N
 
 
 def from_pixels(trace: Trace, pixels: Tensor, prefix: Tensor | None = None, terms: Tensor | None = None) -> MethodOutput:
-    """Return a map of the pixels (B, height, width), with its sum over each patch as scores. Prefix tokens get ``prefix`` (B, S), else 0.
-    ``terms`` (B, colours, height, width) sum to each pixel's number; rounding is estimated from their sizes. Raises ExplainerError if there
-    is no grid of patches.
+    """Return a method's output from its map of the pixels (B, height, width), for ``trace``, with the sum over each patch as scores (B, S).
+    Prefix tokens get ``prefix`` (B, S), else 0. ``terms`` (B, colours, height, width) sum to each pixel's number; rounding is estimated
+    from their sizes. Raises ExplainerError if there is no grid of patches.
     """
     grid = trace.layout.grid
     if grid is None:

@@ -30,7 +30,9 @@ class Contrast(Target):
 
     @property
     def sides(self) -> tuple[Target, Target]:
-        """Both sides as targets. Raises ExplainerError for a target that cannot be a side of a contrast."""
+        """Return both sides of this contrast as targets, the one for and the one against. Raises ExplainerError for a target that cannot be
+        a side of a contrast.
+        """
         sides = as_target(self.towards), as_target(self.against)
         for side in sides:
             if not (side.has_prefix or isinstance(side, OneClass)) or side.explains != "logit" or side.halves:
@@ -86,5 +88,7 @@ class Contrast(Target):
 
     @classmethod
     def from_json(cls, info: Mapping[str, Any], read_name: ReadName) -> Contrast:
-        """Return the contrast of the two sides that ``info`` describes."""
+        """Return the contrast of the two sides, ``of`` and ``against``, that ``info``, the JSON of a target, describes; ``read_name`` turns
+        each text into a target.
+        """
         return cls(read_name(info["of"]), read_name(info["against"]))

@@ -21,8 +21,8 @@ _SETTINGS: dict[str, Callable[[str], float]] = {"gamma": float, "references": in
 
 
 def nearest_classes(logits: NamedLogits, index: Tensor, count: int = REFERENCES) -> Tensor:
-    """Return the indices (B, R) of the classes whose logits are nearest to that of the class ``index`` (B,), itself left out, nearest
-    first.
+    """Return the indices (B, R) of the at most ``count`` classes whose ``logits`` are nearest to that of the class ``index`` (B,), itself
+    left out, nearest first.
     """
     rows = logits.logits.detach()
     distance = (rows - rows.gather(-1, index[:, None])).abs().scatter(-1, index[:, None], float("inf"))

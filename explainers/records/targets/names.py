@@ -50,9 +50,10 @@ def _similar_names(name: str, known: Iterable[str]) -> list[str]:
 
 
 def find_class(name: str | int, labels: Sequence[str], classes: int, synonyms: Places = _NONE, groups: Places = _NONE) -> int:
-    """Return the index of a class from its label (exact, else in any case), its index (also as text), or a synonym that only one class has.
+    """Return the index of the class called ``name``, among ``classes`` classes: by its label in ``labels`` (exact, else in any case), its
+    index (also as text), or a synonym that only one class has.
 
-    Raises ExplainerError, with similar names, for an unknown name.
+    Raises ExplainerError, with similar names, for an unknown name, and for one of ``groups``.
     """
     if isinstance(name, int):
         if not 0 <= name < classes:
@@ -80,8 +81,8 @@ def find_class(name: str | int, labels: Sequence[str], classes: int, synonyms: P
 
 
 def find_group(name: str, groups: Places, labels: Sequence[str] = ()) -> Sequence[int]:
-    """Return the indices of the classes of a group; case is ignored. Raises ExplainerError, with similar names, if there is no such
-    group.
+    """Return the indices of the classes of the group ``name`` in ``groups``; case is ignored. Raises ExplainerError, with similar names, if
+    there is no such group.
     """
     folded = name.casefold()
     if folded in groups:

@@ -61,6 +61,8 @@ class OneClass(Target):
 
     @classmethod
     def from_json(cls, info: Mapping[str, Any], read_name: ReadName) -> Target:
-        """Return the target for the class with the index in ``info``, or if it has none with the label: two classes may share a label."""
+        """Return the target for the class that ``info``, the JSON of a target, describes: by its index, or if it has none by its label,
+        which ``read_name`` turns into a target (two classes may share a label).
+        """
         name = info["index"] if info.get("index") is not None and "prompt" not in info else read_name(info.get("of", info["label"]))
         return name if isinstance(name, Target) else cls(name)

@@ -56,20 +56,22 @@ class Over(Target):
         return [OneClass(index) for index in reached]
 
     def value(self, logits: NamedLogits) -> Tensor:
-        """Raise ExplainerError: this target stands for several numbers."""
+        """Raise ExplainerError, whatever the ``logits``: this target stands for several numbers."""
         raise ExplainerError(f"over:{self.line:g} stands for several labels, each explained by itself: name one of them here.")
 
     def check(self, logits: NamedLogits) -> None:
-        """Raise ExplainerError: this target is not one number."""
+        """Raise ExplainerError, whatever the ``logits``: this target is not one number."""
         self.value(logits)
 
     def text(self, name_of: NameOf) -> str:
-        """Return the threshold as it is written after ``over:``."""
+        """Return the threshold as text, as it is written after ``over:``. ``name_of`` is not used."""
         return f"{self.line:g}"
 
     @classmethod
     def parse(cls, text: str, read_name: ReadName) -> Over:
-        """Return the target with the threshold that this text spells. Raises ExplainerError if it is no threshold."""
+        """Return the target whose threshold ``text`` spells, such as ``0.5``. Raises ExplainerError if it is no threshold. ``read_name`` is
+        not used.
+        """
         try:
             return cls(float(text))
         except ValueError as error:

@@ -84,6 +84,8 @@ class Probability(Target):
 
     @classmethod
     def from_json(cls, info: Mapping[str, Any], read_name: ReadName) -> Probability:
-        """Return the probability of the class or group that ``info`` describes."""
+        """Return the probability of the class or group that ``info``, the JSON of a target, describes; ``read_name`` turns its label into a
+        target.
+        """
         of_class = OneClass.from_json(info, read_name)
         return cls(of_class.name if isinstance(of_class, OneClass) else of_class)  # type: ignore[arg-type]

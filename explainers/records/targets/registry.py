@@ -25,7 +25,8 @@ _Kind = TypeVar("_Kind", bound=type[Target])
 
 
 def add_target(target: _Kind) -> _Kind:
-    """Add a kind of target, a frozen dataclass that derives from :class:`Target`. It can then be used wherever a class can.
+    """Register ``target``, a frozen dataclass that derives from :class:`Target`, as a kind of target, and return it. It can then be used
+    wherever a class can.
 
     Raises ExplainerError for a name that cannot stand before a colon, or that another kind has.
     """
@@ -93,7 +94,7 @@ def parse_target(text: str, labels: Sequence[str]) -> str | int | Target:
 
 def _parse_if_written(text: str, labels: Sequence[str], read_name: Any) -> str | Target:
     """Return the target that ``text`` spells as a kind and a colon, such as ``any:dog``; the text itself if it is one of ``labels`` or
-    begins with no kind.
+    begins with no kind. ``read_name`` turns the text after the colon into a target.
     """
     kind, colon, rest = text.partition(":")
     known = TARGETS.get(kind)

@@ -108,8 +108,8 @@ class ResolvedTarget:
 
 
 def _name_of(classes: Classes, places: Mapping[Any, Tensor], sample: int, *, spelt: bool = False) -> NameOf:
-    """Return a function from a name in a target to its label for the sample number ``sample``, or with ``spelt`` to its spelling on the
-    command line.
+    """Return a function from a name in a target to its label among ``classes`` for the sample number ``sample``, or with ``spelt`` to its
+    spelling on the command line. ``places`` holds the indices (B, M) of classes for each name.
     """
 
     def name_of(name: Any) -> str:
@@ -128,8 +128,8 @@ def expand_targets(targets: Sequence[Target], classes: Classes, logits: Tensor) 
 
 
 def resolve(target: TargetLike, classes: Classes, logits: Tensor) -> ResolvedTarget:
-    """Resolve a target for the logits (B, C) of a batch; the top class is each sample's own. Raises ExplainerError for a class that the
-    model does not have.
+    """Find the classes that ``target`` names among ``classes``, for the logits (B, C) of a batch, and return the target with them; the top
+    class is each sample's own. Raises ExplainerError for a class that the model does not have.
     """
     kind = as_target(target)
     places = {name: _place(name, classes, logits) for name in kind.names()}
@@ -139,7 +139,9 @@ def resolve(target: TargetLike, classes: Classes, logits: Tensor) -> ResolvedTar
 
 
 def _place(name: Any, classes: Classes, logits: Tensor) -> Tensor:
-    """Return the indices (B, M) of the classes that a name stands for; None is the top class of each sample."""
+    """Return the indices (B, M) of the classes that ``name`` stands for among ``classes``: a label, a group, or None for the top class of
+    each sample by its ``logits`` (B, C).
+    """
     if name is None:
         return logits.detach().argmax(-1, keepdim=True)
     if isinstance(name, ClassSet):

@@ -168,7 +168,9 @@ class Target(ABC):
 
     @classmethod
     def from_json(cls, info: Mapping[str, Any], read_name: ReadName) -> Target:
-        """Return the target that ``info``, from the JSON of an explanation, describes."""
+        """Return the target that ``info``, from the JSON of an explanation, describes; ``read_name`` turns the text of a class into a
+        target.
+        """
         return cls.parse(info["of"].removeprefix(f"{cls.kind}:"), read_name)
 
 
