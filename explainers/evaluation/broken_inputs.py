@@ -17,7 +17,7 @@ BROKEN = "broken"  # the key of a row that says why its input cannot be measured
 
 @dataclass(frozen=True)
 class BrokenRow(Record, name="BrokenInput"):
-    """An input that could not be read, and the reason. The name of the input is None where that cannot be read either."""
+    """An input that could not be read: its ``index`` in the data set, its name (null where that cannot be read either), and the reason."""
 
     index: int
     input: str | None
@@ -58,5 +58,5 @@ def read_sample(data: Dataset, index: int) -> Sample:
 
 
 def sort_rows(rows: Sequence[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Split rows into those of measured inputs and those that report a broken input."""
+    """Split ``rows`` of a run into those of measured inputs and those that report an input that could not be read; return both lists."""
     return [row for row in rows if BROKEN not in row], [row for row in rows if BROKEN in row]

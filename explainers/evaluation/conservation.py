@@ -26,7 +26,8 @@ BLOCK_COLUMNS = ("blocks.explained", "blocks.tokens", "blocks.biases")
 
 
 def sums_at_blocks(session: Session, target: ResolvedTarget, rule: Rule) -> Tensor:
-    """Return three sums for each sample and block, (B, 3, L), in float64, that show whether a rule conserves the explained number.
+    """Return three sums for each sample of ``session`` and block, (B, 3, L), in float64, that show whether ``rule`` conserves the number
+    that ``target`` stands for.
 
     The three are the number that the backward pass starts with, the part of it in the tokens at the block's input, and the sum of the bias
     terms from that block on.

@@ -51,7 +51,9 @@ class KnownInput:
     index: int
 
     def draw_tokens(self, among: Tensor, count: int, draw: np.random.Generator) -> Tensor:
-        """Choose ``count`` random tokens out of those where ``among``, bool (N,), is true: bool (N,)."""
+        """Choose ``count`` random tokens out of those where ``among``, bool (N,), is true, by the random numbers of ``draw``; return them
+        as bool (N,).
+        """
         chosen = torch.zeros_like(self.truth)
         chosen[torch.from_numpy(draw.permutation(np.flatnonzero(among.numpy()))[:count])] = True
         return chosen

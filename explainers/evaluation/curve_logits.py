@@ -46,7 +46,9 @@ def keep_of(curve: RemovalCurve, scores: Tensor, least: int = 0) -> Tensor:
 
 
 def usual_removal(model: Model, tensors: Mapping[str, Tensor]) -> How:
-    """Return the default way of removing tokens of an input, a batch of one, from a model."""
+    """Return the default way of removing tokens from the input ``tensors``, a batch of one, of ``model``, such as "removed" or
+    "painted".
+    """
     grid = model.layout_of(tensors).grid
     if grid is not None:
         return patch_removal(model, tensors, grid).how

@@ -54,8 +54,8 @@ class Sources:
 
     @classmethod
     def with_absolute_paths(cls, model: str, dataset: str, data: Path | None = None, split: str | None = None) -> Sources:
-        """Build sources with the folder of the data, and the model if it is a path, as absolute paths. Workers do not run in the folder
-        that this process runs in.
+        """Return sources with the name of the ``model`` (or its folder), that of the ``dataset``, the folder of its ``data`` and its
+        ``split``, with all paths absolute. Workers do not run in the folder that this process runs in.
         """
         folder = Path(model).expanduser()
         elsewhere = model in embedded_names() or model.startswith(("timm/", "hf/", "openclip/"))
@@ -63,7 +63,7 @@ class Sources:
         return cls(model=name, dataset=dataset, data=None if data is None else data.expanduser().resolve(), split=split)
 
     def open(self, device: str) -> tuple[Model, Dataset]:
-        """Open the model on this device and the data set.
+        """Open the model on ``device`` and the data set, and return both.
 
         Raises ExplainerError if one of them is missing on this machine.
         """
@@ -71,8 +71,8 @@ class Sources:
 
 
 def ray_engine(sources: Sources, *, workers: int | None = None, address: str | None = None, device: str | None = None) -> RunEngine:
-    """Return an engine that measures on a Ray cluster: the one at ``address``, else the one that ``RAY_ADDRESS`` names, else a cluster
-    started here for the run.
+    """Return an engine that measures the model and data set in ``sources`` on a Ray cluster: the one at ``address``, else the one that
+    ``RAY_ADDRESS`` names, else a cluster started here for the run.
 
     workers  maximum number of processes that measure at the same time; None: as many as the cluster has room for
     device   kind of device of a worker; None: a GPU for each worker if the cluster has any
@@ -119,8 +119,8 @@ def ray_engine(sources: Sources, *, workers: int | None = None, address: str | N
 
 @contextmanager
 def _connect(ray: Any, address: str | None) -> Iterator[None]:
-    """Connect to a cluster inside this context: to the one that this process is connected to already, which then stays connected, or to the
-    one at ``address`` until the end of the context. Raises ExplainerError if it cannot be reached.
+    """Connect by the module ``ray`` to a cluster inside this context: to the one that this process is connected to already, which then
+    stays connected, or to the one at ``address`` until the end of the context. Raises ExplainerError if it cannot be reached.
     """
     if ray.is_initialized():
         yield
@@ -141,7 +141,8 @@ def _connect(ray: Any, address: str | None) -> Iterator[None]:
 
 
 def _count_workers(ray: Any, device: str | None) -> tuple[str, int]:
-    """Return the kind of device of the workers, and how many workers the cluster can hold.
+    """Return the kind of device of the workers ("cuda" or "cpu"), that of ``device`` if it is not None, and how many workers the cluster
+    that ``ray`` is connected to can hold.
 
     Raises ExplainerError if it can hold none.
     """
@@ -165,8 +166,8 @@ def _cpus(kind: str) -> int:
 
 
 def _free_memory(ray: Any, kind: str, count: int) -> int | None:
-    """Return the free memory of a worker's device, of this ``kind`` ("cuda" or "cpu"), in bytes: of the first available GPU, or of this
-    machine, shared by ``count`` workers.
+    """Return the free bytes of a worker's device, of this ``kind`` ("cuda" or "cpu"), by ``ray``; None if unknown: of the first available
+    GPU, or of this machine, shared by ``count`` workers.
     """
     if kind == "cuda":
         ask = ray.remote(num_cpus=1, num_gpus=1)(free_memory)
@@ -213,8 +214,8 @@ class WorkOrder:
 
 
 def _receive_parts(ray: Any, order: WorkOrder, parts: Parts, count: int) -> Iterator[tuple[int, list[EvaluationRow]]]:
-    """Send the parts of a run to at most ``count`` workers with their instructions ``order``, and yield the number and the rows of each
-    part when a worker has finished it.
+    """Send the ``parts`` of a run (indices of inputs by number) to at most ``count`` workers with their instructions ``order``, by ``ray``,
+    and yield the number and the rows of each part when a worker has finished it.
     """
     items = [{"number": number, "indices": list(indices)} for number, indices in parts.items()]
     with warnings.catch_warnings():

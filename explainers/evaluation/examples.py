@@ -24,7 +24,8 @@ _STEPS = 127
 
 
 def examples_of(setup: EvaluationSetup, rows: list[EvaluationRow]) -> dict[str, Any]:
-    """Choose the examples of a run and return them as plain data.
+    """Choose from the ``rows`` of a run the inputs on which each method is best and worst by each metric of ``setup``, and return them as
+    plain data.
 
     inputs  number among the explained classes of inputs -> name, class, and the picture as the model saw it (JPEG, base64) or its words
     maps    method -> number -> scores of patches or words, as whole numbers from -127 to 127, base64

@@ -76,7 +76,8 @@ class ClassLookup:
         return self.data.classes_of(label, self.model)
 
     def explained_classes(self, sample: Sample, target: str) -> list[ExplainedClass]:
-        """Return the classes of an input that are explained, where its labels say which; there may be none.
+        """Return the classes of the input ``sample`` that are explained for ``target``, a way of choosing them by its labels; there may be
+        none.
 
         The target ``gold`` explains the class of the first label that the model knows, ``each`` and ``together`` those of all labels that
         it knows, and ``contrast`` the class of the first label against the class that the data set compares it with.
@@ -91,9 +92,9 @@ class ClassLookup:
         return list({entry.indices: entry for entry in known}.values())[: 1 if target == "gold" else None]
 
     def right_classes(self, sample: Sample, first_alone: bool = False) -> frozenset[int]:
-        """Return the indices of the classes of which any is a right answer.
+        """Return the indices of the classes of which any is a right answer for the input ``sample``.
 
-        They are those of every label of an input and of every object that it shows, or those of the first label alone.
+        They are those of every label of an input and of every object that it shows, or those of the first label alone (``first_alone``).
         """
         labels = labels_of(sample)[: 1 if first_alone else None]
         return frozenset(index for label in labels for index in self.classes_of(label))
@@ -103,8 +104,8 @@ class ClassLookup:
         return [str(label) for label in labels_of(sample) if self.class_of(label) is None]
 
     def target_of(self, explained: ExplainedClass, reads: str = "logit") -> str | int | Target:
-        """Convert a class to a target of ``explain``: its logit, or its probability if ``reads`` is "probability"; for a class with an
-        ``against``, the difference of the two logits.
+        """Convert the class ``explained`` to a target of ``explain`` and return it: its logit, or its probability if ``reads`` is
+        "probability"; for a class with an ``against``, the difference of the two logits.
         """
         if explained.against is not None:
             return Contrast(self._name_of(explained), self._name_of(explained.against))

@@ -24,7 +24,9 @@ _MAX_INPUTS_AT_ONCE = 16  # most inputs in one forward pass
 
 
 def from_zero_to_one(scores: Tensor) -> Tensor:
-    """Scale the scores of each map (..., N) so that the smallest is 0 and the largest 1; a map of equal scores becomes 0."""
+    """Scale the ``scores`` of each map (..., N) so that the smallest is 0 and the largest 1, and return them in float64; a map of equal
+    scores becomes 0.
+    """
     low, high = scores.double().amin(-1, keepdim=True), scores.double().amax(-1, keepdim=True)
     return torch.where(high > low, (scores - low) / (high - low).clamp(min=torch.finfo(torch.float64).tiny), 0.0)
 
@@ -47,7 +49,8 @@ def logits_of_shown(model: Model, tensors: Mapping[str, Tensor], maps: Tensor) -
 
 
 def logits_of_soft_removal(model: Model, tensors: Mapping[str, Tensor], scores: Tensor, content: Tensor, seed: int) -> Tensor:
-    """Return logits (M, 3, draws, C) of an input, a batch of one, with random elements of its embedded tokens set to zero.
+    """Return logits (M, 3, draws, C) of ``model`` for an input, a batch of one in ``tensors``, with random elements of its embedded tokens,
+    drawn by ``seed``, set to zero.
 
     For each map of ``scores`` (M, N), scaled from 0 to 1, there are three results: with each element of an embedded token kept with a
     probability equal to the token's score; with 1 minus that probability; and with all elements zero. Special tokens, which are False in
@@ -65,7 +68,9 @@ def logits_of_soft_removal(model: Model, tensors: Mapping[str, Tensor], scores: 
 
 
 def _with_elements(model: Model, tensors: Mapping[str, Tensor], keep: Tensor, content: Tensor) -> Tensor:
-    """Return the logits (K, C) with only the elements ``keep``, bool (K, N, D), of the content tokens, all others zero."""
+    """Return the logits (K, C) of ``model`` for one input, ``tensors``, K times with only the elements ``keep``, bool (K, N, D), of its
+    content tokens, all others zero; ``content`` bool (S,) marks these tokens.
+    """
     factor = torch.ones(len(keep), len(content), keep.shape[-1])
     factor[:, content.cpu()] = keep.float()
     return (

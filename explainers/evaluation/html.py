@@ -70,8 +70,8 @@ def inputs_in_words(report: dict[str, Any]) -> str:
 
 
 def broken_in_words(broken: list[dict[str, Any]]) -> str:
-    """Return a sentence part on the inputs that could not be read, one row of a run for each: how many, which, and the reason for the first
-    few.
+    """Return a sentence part on the inputs that could not be read, from ``broken``, one row of a run for each: how many, which, and the
+    reason for the first few.
     """
     reasons = [row["broken"].partition("\n")[0].rstrip(".") for row in broken[:_MAX_NAMED_BROKEN]]
     named = "; ".join(f"{row['input'] or 'number'} ({row['index']}): {reason}" for row, reason in zip(broken, reasons, strict=False))
@@ -108,8 +108,8 @@ def lacks_values(report: dict[str, Any]) -> bool:
 
 
 def format_value(value: float | None, unit: str, decimals: int | None = None) -> str:
-    """Format a value for people: a share in per cent, None as a dash. ``decimals`` None: a share gets one decimal, another number three
-    significant digits.
+    """Format ``value``, measured in ``unit``, for people: a share as a number of per cent, None as a dash. ``decimals`` None: a share gets
+    one decimal, another number three significant digits.
     """
     if value is None:
         return "–"
@@ -137,8 +137,8 @@ def _bars(report: dict[str, Any], metric: dict[str, Any]) -> list[dict[str, str]
 
 
 def _lines(report: dict[str, Any], name: str) -> list[dict[str, str]]:
-    """Return the curves of a report to draw for a metric: those of the best methods and that of random scores. The best have the lowest
-    curves, or the highest if the metric asks whether few tokens are enough.
+    """Return the curves of ``report`` to draw for the metric ``name``, each a dict of spec, colour and points of an SVG: those of the best
+    methods and that of random scores. The best have the lowest curves, or the highest if the metric asks whether few tokens are enough.
     """
     curve = report["curves"][name]
     order = sorted(curve["methods"], key=lambda spec: sum(curve["methods"][spec]) * (1 if name == "most" else -1))
@@ -179,8 +179,8 @@ def _cases(report: dict[str, Any], examples: dict[str, Any]) -> Iterator[tuple[d
 
 
 def _case(examples: dict[str, Any], spec: str, index: int, signed: bool) -> dict[str, Any]:
-    """Return the example input ``index`` with the map of the method ``spec``: its words with their scores, or a picture with the map over
-    it as base64.
+    """Return the example input ``index`` of ``examples`` with the map of the method ``spec``, ``signed`` or not: its words with their
+    scores, or a picture with the map over it as base64.
     """
     case = examples["inputs"][str(index)]
     if "words" in case:

@@ -45,7 +45,8 @@ def _crop_mask(mask: Mask, record: ImageInput) -> Mask:
 
 
 def marked_words(model: Model, sample: Sample, maps: Sequence[Attribution]) -> tuple[Tensor, Tensor] | None:
-    """Return scores (M, W) of every word of a text, and bool (P, W): which words are in each marked passage. None if no word is marked.
+    """Return the scores (M, W) of M ``maps`` for every word of the text in ``sample``, and bool (P, W): which words are in each marked
+    passage. None if no word is marked.
 
     Words that the model did not read have the score -inf.
 

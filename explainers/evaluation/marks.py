@@ -37,7 +37,7 @@ def cannot_tell(report: dict[str, Any], metric: dict[str, Any]) -> str | None:
 
 
 def best_methods(report: dict[str, Any], metric: dict[str, Any]) -> set[str]:
-    """Return the specs of the methods to mark: those that are tied with the best.
+    """Return the specs of the methods to mark for ``metric`` in ``report``: those that are tied with the best.
 
     Controls are never among them; the set is empty if the metric cannot tell good methods from others.
     """

@@ -120,7 +120,7 @@ class EvaluationSetup:
         return replace(self, prompt_indices=tuple(sorted(indices)))
 
     def read(self, index: int) -> Sample:
-        """Read the input number ``index`` of the data set. Raises BrokenInput if the data set or the model cannot read it."""
+        """Return the input number ``index`` of the data set. Raises BrokenInput if the data set or the model cannot read it."""
         sample = read_sample(self.data, index)
         try:
             self.model.prepare(sample.model_input)
@@ -138,7 +138,7 @@ class EvaluationSetup:
                     raise
 
     def target_of(self, explained_class: ExplainedClass) -> TargetLike:
-        """Convert a class to a target of ``explain``: its logit, or its probability."""
+        """Convert a class to a target of ``explain``, its logit or its probability as the plan says, and return it."""
         return self.classes.target_of(explained_class, self.plan.explains)
 
     def tensors(self, sample_input: Any) -> dict[str, Tensor]:
@@ -415,5 +415,5 @@ def _content_scores(maps: Sequence[Attribution]) -> Tensor:
 
 
 def _number(value: float) -> float | None:
-    """Convert a value for a row: None for what is not a number."""
+    """Return ``value`` as a row of a file stores it: None for NaN."""
     return None if np.isnan(value) else float(value)

@@ -130,7 +130,7 @@ def make_plan(
     long_texts: LongTexts | None = None,
     controls: Sequence[str] = (),
 ) -> Plan:
-    """Check the choices of a run and return its plan.
+    """Check the choices of a run of ``model`` on ``data`` and return its plan.
 
     ``methods`` are specs or names of sets (``default``, ``quick``, ...; ``all``: every listed method that can run); ``metrics`` are names,
     or ``all``: those that the data set allows. If ``long_texts`` is None, it becomes ``cut`` if a metric needs new answers of the model,
@@ -206,7 +206,9 @@ def reason_against_task(task: str | None, data: Dataset) -> str | None:
 
 
 def reason_against_target(target: str, data: Dataset, kind: str) -> str | None:
-    """Return why a class cannot be explained on a data set by a model of this ``kind``; None if it can."""
+    """Return why the way ``target`` of choosing the explained class does not go with the data set ``data`` and a model of this ``kind``;
+    None if it does.
+    """
     if target == "together" and kind != "clip":
         return "only models that compare pictures with prompts can be asked for some classes alone"
     if target in ("gold", "each", "together") and "class" not in data.gives:
@@ -234,7 +236,9 @@ def _specs(name: str, model: Model) -> list[str]:
 
 
 def _metrics(names: Sequence[str], data: Dataset, methods: int) -> list[Metric]:
-    """Return the metrics of these names. Raises ExplainerError for one that the data set does not allow."""
+    """Return the metrics called ``names`` ("all": every possible one) for a run of so many ``methods`` on ``data``. Raises ExplainerError
+    for one that the data set does not allow, and for none.
+    """
     possible_names = [metric.name for metric in METRICS.values() if reason_against_metric(metric, data, methods) is None]
     chosen_metrics = find_metrics([each for name in names for each in (possible_names if name == "all" else [name])])
     if not chosen_metrics:
@@ -251,7 +255,7 @@ def facts_needed(metric: Metric) -> list[str]:
 
 
 def reason_against_metric(metric: Metric, data: Dataset, methods: int) -> str | None:
-    """Return why a metric cannot be measured on a data set; None if it can."""
+    """Return why ``metric`` cannot be measured on ``data`` with so many ``methods``; None if it can."""
     if data.kind not in metric.kinds:
         return f"it is for {' and '.join(f'{kind}s' for kind in metric.kinds)}, and {data.name} holds {data.kind}s"
     for fact in facts_needed(metric):

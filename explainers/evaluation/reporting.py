@@ -68,8 +68,8 @@ class Interval(Record):
 
 @dataclass(frozen=True)
 class RunFigure(Record):
-    """The mean value of a metric for a method, with its standard error and confidence interval, the number of inputs, and whether it ties
-    with the best.
+    """The mean value of a metric for a method, with its standard error (``error``) and the ends of its confidence interval (``low``,
+    ``high``), the number of inputs, and whether it ties with the best.
     """
 
     value: float | None
@@ -90,8 +90,8 @@ class RunCurves(Record):
 
 @dataclass(frozen=True)
 class BlockFigure(Record):
-    """The conservation error at the input of one block: by how much the relevance there misses the explained number, with its confidence
-    interval.
+    """The conservation error at the input of one block: by how much the relevance there misses the explained number (``value``), with the
+    ends of its confidence interval (``low``, ``high``).
     """
 
     value: float | None
@@ -102,7 +102,7 @@ class BlockFigure(Record):
 
 @dataclass(frozen=True)
 class CostFigure(Record):
-    """The median cost of a map over inputs, with its quartiles."""
+    """The median cost of a map over inputs (``value``), with its quartiles (``low``, ``high``)."""
 
     value: float | None
     low: float | None
@@ -163,7 +163,8 @@ class EvaluationReport(Record):
 def write_reports(
     run: EvaluationRun, setup: EvaluationSetup, *, command: str | None = None, seconds: float | None = None, with_examples: bool = True
 ) -> dict[str, Any]:
-    """Write ``report.json``, ``examples.json`` and ``report.html`` into the folder of a run, and return the report.
+    """Write ``report.json``, ``examples.json`` and ``report.html`` into the folder of ``run``, and return the report; ``setup`` holds its
+    model and data.
 
     ``command`` is the command line; ``seconds`` the duration of a run that was not interrupted. Without examples the files contain no input
     of the data set, so they may be passed on even if the data may not.
@@ -256,7 +257,7 @@ def _results(metric: Metric, run: EvaluationRun, methods: list[str], weights: An
 
 
 def _number(value: float, digits: int | None = 6) -> float | None:
-    """Round a number for the report; ``digits`` None keeps all digits, and what is not finite becomes None."""
+    """Round ``value`` for the report to so many significant ``digits`` (None: all), and return it; None if it is not finite."""
     if not math.isfinite(value):
         return None
     return float(value if digits is None else f"{value:.{digits}g}")

@@ -38,8 +38,8 @@ def _arrow() -> Any:
 
 
 def schema_of(metrics: Sequence[Metric], curve_names: Sequence[str]) -> Any:
-    """Return the Arrow schema of the rows: columns for input and method, a number for each metric or part of one, curves, sums at blocks,
-    and scores.
+    """Return the Arrow schema of the rows of a run with these ``metrics`` and curves: columns for input and method, a number for each
+    metric or part of one, curves, sums at blocks, and scores.
     """
     pa = _arrow()
     columns = [("index", pa.int64()), ("input", pa.string()), ("target", pa.string()), ("method", pa.string())]
@@ -107,7 +107,9 @@ def lock_folder(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def _report_damage(path: Path) -> Iterator[None]:
-    """Convert an error of reading the file ``path`` inside this context to an ExplainerError that says how to continue."""
+    """Convert an error of reading the file ``path`` inside this context to an ExplainerError that says how to continue, by removing the
+    file.
+    """
     try:
         yield
     except (_arrow().ArrowException, OSError) as problem:
@@ -179,7 +181,9 @@ class RowFile:
             (self.folder / PARTS).rmdir()
 
     def _gather(self, parts: Sequence[Path], name: str, schema: Any) -> None:
-        """Write the columns of ``schema`` of all parts into one file; columns that an earlier version left out have no value."""
+        """Write the columns of ``schema`` of the files ``parts`` into one file, called ``name``, in the folder of the run; columns that an
+        earlier version left out have no value.
+        """
 
         def gather(half: Path) -> None:
             with _arrow().parquet.ParquetWriter(half, schema, compression="zstd") as writer:

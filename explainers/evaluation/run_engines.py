@@ -27,7 +27,7 @@ RunEngine = Callable[[EvaluationSetup, Parts, TellInputs, Size], Generator[tuple
 
 def local(setup: EvaluationSetup, parts: Parts, tell: TellInputs, size: Size) -> Generator[tuple[int, list[EvaluationRow]]]:
     """Measure ``parts``, the missing ones, of the run that ``setup`` describes, in this process; yield the number and the rows of each
-    part.
+    part. ``tell`` is called with the number of inputs done; ``size`` sets how many tokens fit into memory at once.
     """
     if parts:
         device = setup.model.device

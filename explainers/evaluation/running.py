@@ -133,14 +133,14 @@ def run(
 
 
 def _rows_of_methods(plan: Plan, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the ``rows`` of methods, without the rows of controls that follow those of each input."""
+    """Return those of ``rows`` that belong to methods of ``plan``, without the rows of controls that follow those of each input."""
     methods, each = len(plan.methods), len(plan.methods) + len(plan.controls)
     return [row for place, row in enumerate(rows) if place % each < methods]
 
 
 def _first_input(setup: EvaluationSetup, indices: Sequence[int]) -> tuple[Model, dict[str, Tensor]]:
-    """Return the model set to the place that the first readable input among ``indices`` asks about, and the tensors of that input with
-    their prompts. Raises ExplainerError if no input can be read.
+    """Return the model of ``setup`` set to the place that the first readable input among ``indices`` asks about, and the tensors of that
+    input with their prompts. Raises ExplainerError if no input can be read.
     """
     for sample in setup.readable(indices):
         at_place = setup.at_place_of(sample)

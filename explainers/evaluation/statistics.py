@@ -49,7 +49,9 @@ class Estimates:
 
 
 def rank_methods(report: dict[str, Any], metric: dict[str, Any]) -> list[str]:
-    """Return the methods that have a value, best first. If the metric has no better direction, the largest value is first."""
+    """Return the specs of the methods that have a value for ``metric`` in ``report``, best first. If the metric has no better direction,
+    the largest value is first.
+    """
     results = report["results"][metric["name"]]
     sign = 1 if metric["direction"] == "lower" else -1
     return sorted((spec for spec in results if results[spec]["value"] is not None), key=lambda spec: sign * results[spec]["value"])
@@ -57,8 +59,8 @@ def rank_methods(report: dict[str, Any], metric: dict[str, Any]) -> list[str]:
 
 def find_ties(values: Numbers, p_of_pairs: Numbers, direction: str | None) -> list[bool]:
     """Return which of M methods are tied with the best, from their values (M,) and the p values (M, M) that two of them are alike: those
-    whose p against the best is at least 5 % after Holm's correction. The best is one of them; none is tied if the metric has no better
-    direction.
+    whose p against the best is at least 5 % after Holm's correction. ``direction`` is "higher", "lower" or None. The best is one of them;
+    none is tied if the metric has no better direction.
     """
     measured_methods = np.flatnonzero(np.isfinite(values))
     if direction is None or not len(measured_methods):
@@ -84,7 +86,7 @@ def holm(p_values: Numbers) -> Numbers:
 
 
 def without_rounding(values: Numbers) -> Numbers:
-    """Round values (any shape) to 40 leading bits, some twelve digits, for comparisons.
+    """Round ``values`` (any shape) to ``COMPARED_BITS`` (40) leading bits, some twelve digits, for comparisons.
 
     A mean that is summed in two orders may differ in its last bits; after this rounding both are equal.
     """
@@ -133,8 +135,8 @@ def weighted_values(metric: Metric, values: Numbers, weights: Numbers) -> Number
 
 
 def estimate(metric: Metric, values: Numbers, weights: Numbers) -> Estimates:
-    """Estimate a metric, with intervals and pairwise p, from its columns ``values`` (inputs, M, columns), NaN for an input without a
-    value.
+    """Estimate ``metric`` for M methods, with intervals and the p that two methods are alike, from its columns ``values`` (inputs, M,
+    columns), NaN for an input without a value. ``weights`` (draws, inputs) say how often each draw of the bootstrap counts each input.
     """
     value, draws = weighted_values(metric, values, np.ones((1, len(values))))[0], weighted_values(metric, values, weights)
     tail = (1 - LEVEL) / 2

@@ -31,7 +31,7 @@ def completeness(error: Tensor) -> Tensor:
 
 
 def missed_share(sums: NDArray[Any]) -> NDArray[Any]:
-    """Divide the missed amount by the size of the explained number; ``sums`` (..., 2) holds both, summed over inputs."""
+    """Return the missed amount as a share of the size of the explained number, (...); ``sums`` (..., 2) holds both, summed over inputs."""
     share: NDArray[Any] = sums[..., 0] / sums[..., 1]
     return share
 

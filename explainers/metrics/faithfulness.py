@@ -165,7 +165,9 @@ def lif_log_odds(left: Tensor, whole: Tensor, target: Tensor) -> Tensor:
 
 
 def _area_between(upper: Tensor, lower: Tensor) -> Tensor:
-    """Return the area (B,) between two curves (B, steps) that meet at both ends; the ends themselves are not among the steps."""
+    """Return the area (B,) between two curves, ``upper`` and ``lower`` (B, steps), that meet at both ends; the ends themselves are not
+    among the steps.
+    """
     return (upper - lower).sum(1) / (upper.shape[1] + 1)
 
 

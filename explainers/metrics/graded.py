@@ -94,7 +94,9 @@ def used_shares(scores: Tensor, steps: int) -> Tensor:
 
 
 def responses(values: Tensor, *, rises: bool) -> Tensor:
-    """Scale answers (B, steps) along insertion (``rises``) or deletion to run from 0 to 1 between their ends, and make them monotone."""
+    """Scale answers, ``values`` (B, steps), along insertion (``rises``) or deletion to run from 0 to 1 between their ends, make them
+    monotone, and return them.
+    """
     values = values.double() if rises else values.double().flip(1)
     low, high = values[:, :1], values[:, -1:]
     shares = ((values - low) / (high - low).abs().clamp(min=torch.finfo(torch.float64).tiny)).clamp(0, 1)
@@ -195,7 +197,9 @@ def _soft(soft: Tensor, whole: Tensor, target: Tensor) -> tuple[Tensor, Tensor, 
 
 
 def _over_nothing(values: Tensor, lost_by_nothing: Tensor) -> Tensor:
-    """Divide losses (B,) by what is lost with no elements left, clipped to 0 to 1; NaN if nothing is lost then."""
+    """Divide losses, ``values`` (B,), by ``lost_by_nothing`` (B,), what is lost with no elements left, and clip to 0 to 1; NaN if nothing
+    is lost then.
+    """
     return torch.where(lost_by_nothing > 0, values / lost_by_nothing, torch.nan).clamp(0, 1)
 
 

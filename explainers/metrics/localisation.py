@@ -102,8 +102,8 @@ def covered_patches(mask: Tensor, grid: tuple[int, int]) -> Tensor:
 
 
 def _patch_scores(measure: Callable[[NDArray[Any], NDArray[Any]], float], maps: Tensor, mask: Tensor) -> Tensor:
-    """Return ``measure`` (B,) of each map's patch scores against the patches that the object covers by half or more; NaN if there are no
-    such patches, or no others.
+    """Return ``measure`` (B,) of the patch scores of each of ``maps`` (B, rows, columns) against the patches that the object in ``mask``
+    (height, width) covers by half or more; NaN if there are no such patches, or no others.
     """
     covers = covered_patches(mask, (maps.shape[1], maps.shape[2]))
     values = [
@@ -231,8 +231,8 @@ def _enlarge(maps: Tensor, mask: Tensor) -> Tensor:
 
 
 def _from_0_to_1(maps: Tensor, mask: Tensor) -> Tensor:
-    """Enlarge maps (B, rows, columns) to the size of the masks (B, height, width) and scale each from 0 to 1; a map with a single score is
-    0 throughout.
+    """Enlarge ``maps`` (B, rows, columns) to the size of ``mask``, scale each from 0 to 1, and return them (B, height, width); a map with a
+    single score is 0 throughout.
     """
     large = _enlarge(maps, mask)
     low, high = large.amin((1, 2), keepdim=True), large.amax((1, 2), keepdim=True)
@@ -245,7 +245,9 @@ def _is_constant(maps: Tensor) -> Tensor:
 
 
 def _above_mean(maps: Tensor, mask: Tensor) -> Tensor:
-    """Return Chefer et al.'s segmentation, bool (B, height, width): the pixels strictly above the mean of the enlarged map."""
+    """Return Chefer et al.'s segmentation by ``maps`` (B, rows, columns), bool (B, height, width) in the size of ``mask``: the pixels
+    strictly above the mean of the enlarged map.
+    """
     large = _from_0_to_1(maps, mask)
     return large > large.mean((1, 2), keepdim=True)
 

@@ -13,7 +13,7 @@ Measured = Any  # an explainers.evaluation.measuring.Measurement, which stands a
 
 
 def _for_each_map(measured: Measured, value: Tensor) -> Tensor:
-    """Repeat a value of a measured input along a new first axis, once for each of its M maps."""
+    """Repeat ``value``, a tensor that belongs to a measured input, along a new first axis, once for each of its M maps."""
     return value.expand(len(measured.maps), *value.shape)
 
 

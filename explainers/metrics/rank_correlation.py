@@ -7,7 +7,9 @@ from numpy.typing import NDArray
 
 
 def rank_correlations(scores: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return Spearman's rank correlation of every pair of rows, (M, N) -> (M, M); NaN in the row and column of a constant one."""
+    """Return Spearman's rank correlation of every pair of rows of ``scores``, (M, N) -> (M, M); NaN in the row and column of a constant
+    one.
+    """
     from scipy.stats import rankdata  # takes a second to import
 
     ranks = rankdata(scores, axis=1)

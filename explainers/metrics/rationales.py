@@ -174,7 +174,7 @@ def _need_marks(marked: Tensor) -> int:
 
 
 def _runs(chosen: Tensor) -> list[set[int]]:
-    """Group the indices at which ``chosen`` is true into runs of neighbours, one set each."""
+    """Group the indices at which ``chosen``, bool (N,), is true into runs of neighbours; return each run as a set."""
     runs: list[set[int]] = []
     for index in torch.nonzero(chosen).flatten().tolist():
         if runs and index - 1 in runs[-1]:

@@ -151,7 +151,9 @@ class Metric(Record, name="RunMetric"):
         )
 
     def __call__(self, **arguments: Tensor) -> Tensor:
-        """Compute the values (B,), or for a metric of a whole data set its parts (B, P), from the arguments that :attr:`takes` names."""
+        """Return the values (B,) of the metric, or for a metric of a whole data set its parts (B, P), from ``arguments``, tensors under the
+        names in :attr:`takes`.
+        """
         return self.function(**arguments)
 
 
@@ -169,8 +171,8 @@ def metric(
     source: Citation | None = None,
     **further: Any,
 ) -> Callable[[Callable[..., Tensor]], Callable[..., Tensor]]:
-    """Declare a metric: a pure function of the arguments in ``takes``. The first paragraph of its docstring describes it, unless
-    ``description`` does. The remaining fields are those of :class:`Metric`.
+    """Return a decorator that declares a metric called ``name``: it is put on a pure function of the arguments in ``takes``. The first
+    paragraph of its docstring describes it, unless ``description`` does. The remaining fields are those of :class:`Metric`.
 
     Raises ExplainerError for a name that is taken, and for a need that nothing provides.
     """

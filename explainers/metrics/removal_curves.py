@@ -26,7 +26,7 @@ def removal_order(scores: Tensor, order: Order) -> Tensor:
 
 
 def random_orders(tokens: int, seeds: Sequence[int]) -> Tensor:
-    """Draw an order of the tokens for each seed, (seeds, N): the same on every machine."""
+    """Draw a random order of ``tokens`` N tokens for each of ``seeds``; return (seeds, N), the same on every machine."""
     return torch.stack([torch.randperm(tokens, generator=torch.Generator().manual_seed(seed)) for seed in seeds])
 
 
@@ -56,11 +56,11 @@ def curves(removal: TokenRemoval, orders: Tensor, counts: Sequence[int], before_
 
 
 def area(removed_shares: Sequence[float], values: Tensor) -> float:
-    """Return the mean height of a curve (steps,) over the removed shares of the tokens: its area by trapezoids, over the width of that
-    range.
+    """Return the mean height of a curve, ``values`` (steps,), over ``removed_shares`` (steps,) of the tokens: its area by trapezoids, over
+    the width of that range.
 
-    Chefer et al., CVPR 2021, sum the trapezoids of a perturbation curve alike (over 0 to 0.9, times 100). The difference of the areas
-    of LIF and MIF is the symmetric relevance gain of Blücher et al., TMLR 2024. Raises ExplainerError for a range of no width.
+    Chefer et al., CVPR 2021, sum the trapezoids of a perturbation curve alike (over 0 to 0.9, times 100). The difference of the areas of
+    LIF and MIF is the symmetric relevance gain of Blücher et al., TMLR 2024. Raises ExplainerError for a range of no width.
     """
     x = torch.tensor(removed_shares, dtype=torch.float64)
     if len(x) < 2 or x[-1] <= x[0]:

@@ -17,8 +17,8 @@ def _correlation(first: Tensor, second: Tensor) -> Tensor:
 
 
 def _order_agreement(scores: Tensor, randomised: Tensor) -> Tensor:
-    """Return the size of the rank correlation (B,) of each map (B, N) with its map under random weights, 0 to 1; 0 where a map becomes
-    constant.
+    """Return the size of the rank correlation (B,) of each map, ``scores`` (B, N), with its map under random weights, ``randomised`` (B,
+    N), 0 to 1; 0 where a map becomes constant.
     """
     return _correlation(scores, randomised).abs().nan_to_num(0.0)
 

@@ -105,7 +105,9 @@ class WorldControls:
 
     @cached_property
     def _sides(self) -> dict[str, list[Side | None]]:
-        """For each control and method: whether the control is truer, less true or not distinguishable."""
+        """Return for each control (by name) and each method, in the order of the methods, whether the control is truer, less true or not
+        distinguishable.
+        """
         sides = {}
         for name in self.controls:
             draws = self._truth(self._weights * self._has_maps((name,)))

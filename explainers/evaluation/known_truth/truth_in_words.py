@@ -20,7 +20,9 @@ def agreement_in_words(figure: dict[str, Any]) -> str:
 
 
 def metrics_without_marks(document: dict[str, Any], kind: str) -> list[dict[str, Any]]:
-    """Return the metrics that do not read the truth and have an agreement with it on this kind of input, the closest first."""
+    """Return the metrics in ``document`` (JSON of a truth comparison) that do not read the truth and have an agreement with it on this
+    ``kind`` of input, the closest first.
+    """
     compared = [metric for metric in document["metrics"] if not metric["reads_marks"] and metric["kinds"].get(kind) is not None]
     return sorted(compared, key=lambda metric: -metric["kinds"][kind]["tau"])
 
@@ -38,8 +40,8 @@ def conclusions(document: dict[str, Any]) -> list[str]:
 
 
 def place_in_words(about: dict[str, Any] | None, control: str) -> str:
-    """Return the rank that a metric gives a control among the methods that are measurably truer or less true, ``1 of 21``; a dash without
-    one.
+    """Return the rank that a metric gives the control called ``control`` in a world (``about``, JSON) among the methods that are measurably
+    truer or less true, ``1 of 21``; a dash without one.
     """
     place = None if about is None else about["places"].get(control)
     return "–" if place is None else f"{place['place']} of {place['of'] + 1}"
@@ -106,8 +108,8 @@ def advice(document: dict[str, Any]) -> list[str]:
 
 
 def _above_chance(document: dict[str, Any], metrics: Iterable[dict[str, Any]], kinds: Sequence[str], first: bool) -> list[dict[str, Any]]:
-    """Return the metrics that are above chance in every world of these kinds and not in doubt, sorted by their lowest agreement, largest
-    first.
+    """Return those of ``metrics`` that are above chance in every world of ``document`` of these ``kinds`` of input and not in doubt, sorted
+    by their lowest agreement, largest first.
 
     With ``first`` only those that rank the truth first and its inverse last where answers come from what is marked alone.
     """
@@ -124,12 +126,14 @@ def _above_chance(document: dict[str, Any], metrics: Iterable[dict[str, Any]], k
 
 
 def _name_with_least(document: dict[str, Any], metrics: Iterable[dict[str, Any]], kinds: Sequence[str]) -> list[str]:
-    """Return the names of metrics, each followed by its lowest agreement in any world of these kinds: ``MIF accuracy (0.64)``."""
+    """Return the titles of ``metrics``, each followed by its lowest agreement with the truth in any world of ``document`` of these
+    ``kinds`` of input: ``MIF accuracy (0.64)``.
+    """
     return [f"{metric['title']} ({_lowest_agreement(document, metric, kinds):.2f})" for metric in metrics]
 
 
 def _lowest_agreement(document: dict[str, Any], metric: dict[str, Any], kinds: Sequence[str]) -> float:
-    """Return the lowest agreement of a metric with the truth in any world of these kinds."""
+    """Return the lowest agreement (tau) of ``metric`` with the truth in any world of ``document`` of these ``kinds`` of input."""
     return min(float(metric["worlds"][world["name"]]["tau"]) for world in document["worlds"] if world["kind"] in kinds)
 
 
@@ -143,8 +147,8 @@ def _of_world(world: dict[str, Any]) -> str:
 
 
 def _of_kind(metrics: Sequence[dict[str, Any]], kind: str, worlds: Sequence[str]) -> list[str]:
-    """Return sentences on which metrics follow the truth best on a kind of input, which are not above chance, which go against it, and
-    which do both.
+    """Return sentences on which of ``metrics`` follow the truth best on a ``kind`` of input, over these ``worlds``, which are not above
+    chance, which go against it, and which do both.
     """
     of_most = [metric for metric in metrics if _is_of_most(metric["kinds"][kind])]
     nearest = [f"{metric['title']} {agreement_in_words(metric['kinds'][kind])}" for metric in of_most[:MAX_NAMED_METRICS]]
@@ -237,7 +241,7 @@ def _disagrees_between_worlds(metric: dict[str, Any], worlds: Sequence[str]) -> 
 
 
 def join(items: Iterable[str]) -> str:
-    """Join items to a list in words, ``a; b and c``."""
+    """Join ``items`` to a list in words, ``a; b and c``, and return it."""
     *before, last = items
     return f"{'; '.join(before)} and {last}" if before else last
 

@@ -184,7 +184,9 @@ def _with_metrics(protocol: Protocol, metrics: Sequence[str]) -> Protocol:
 
 
 def _sources(protocol: Protocol, open_model: OpenModel, models: Sequence[str], data: Path | None, missing: list[str]) -> list[_Source]:
-    """Return every available model with every available data set; sentences on what is not available are added to ``missing``."""
+    """Return every available model of ``protocol`` (or of ``models``, if any are named), opened by ``open_model``, with every available
+    data set in the folder ``data``; sentences on what is not available are added to ``missing``.
+    """
     named = [ProtocolModel(title=name, name=name) for name in models or (protocol.inside if data is None else ())]
     if not named:
         named = [model for model in protocol.models if model.name]
@@ -283,8 +285,8 @@ def _measure(
 
 
 def _rows_in_words(batch: _Batch, protocol: Protocol) -> str:
-    """Return the titles of the rows of a run as the end of a sentence, if other rows of the protocol's table are measured with other
-    options; else an empty text.
+    """Return the titles of the rows of the run ``batch`` as the end of a sentence, if other rows of the table of ``protocol`` are measured
+    with other options; else an empty text.
     """
     if batch.has_all_rows:
         return ""
@@ -373,10 +375,10 @@ def _mark_best(table: Table) -> Table:
 
 
 def _rank_names(protocol: Protocol, sources: Sequence[_Source], count: int | None, tell: TellRun | None) -> Table:
-    """Rank the names in the texts of a protocol's data set by relevance for its class, separately for each gender; return a table of those
-    most for the class and those most against it.
+    """Rank the first names in at most ``count`` texts of the data set of ``protocol`` by relevance for its class, for the first of
+    ``sources``, separately for each gender; return a table of those most for the class and those most against it.
 
-    Raises ExplainerError if the texts have no name.
+    ``tell`` is called with the numbers of done and of all texts. Raises ExplainerError if the texts have no name.
     """
     row, source, measure = protocol.rows[0], sources[0], protocol.measures[0]
     indices = source.data.choose(count, 0)
@@ -404,7 +406,9 @@ def _rank_names(protocol: Protocol, sources: Sequence[_Source], count: int | Non
 
 
 def _rows_of_names(names: Sequence[WordTotal], title: str) -> Iterator[Row]:
-    """Yield a row of all names of a gender together, then of those most for the class and most against it; no row without names."""
+    """Yield a row for all ``names`` of a gender together, called ``title``, then one for each of those most for the class and most against
+    it; no row without names.
+    """
     if not names:
         return
     yield _row_of_names(f"all {title} ({len(names)})", sum(name.count for name in names), sum(name.total for name in names))

@@ -119,7 +119,9 @@ def _in_words(name: str, value: Any) -> str:
 
 
 def _cells(report: Mapping[str, Any], metric: Mapping[str, Any], specs: Sequence[str], *, marked: bool) -> dict[str, Cell]:
-    """Return the cells of a metric by spec, with the best and the ones tied with it marked."""
+    """Return the cells of ``metric`` in ``report`` for the methods ``specs``, by spec; if ``marked``, the best and those tied with it are
+    marked.
+    """
     figures = report["results"][metric["name"]]
     most = max(figure.get("inputs", 0) for figure in figures.values())
     cells = {spec: _cell(figures[spec], most) for spec in specs}
@@ -145,7 +147,7 @@ def _cell(figure: Mapping[str, Any], most: int) -> Cell:
 
 
 def _cells_of_blocks(report: Mapping[str, Any], specs: Sequence[str]) -> Iterator[dict[str, Cell]]:
-    """Yield, for each block of a run in turn, the cells of its conservation error by spec."""
+    """Yield, for each block in ``report`` in turn, the cells of its conservation error for the methods ``specs``, by spec."""
     blocks = report.get("blocks") or {}
     for block in range(max((len(of_method) for of_method in blocks.values() if of_method), default=0)):
         yield {spec: _cell_of_block(blocks.get(spec), block) for spec in specs}

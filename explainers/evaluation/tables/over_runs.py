@@ -146,7 +146,8 @@ def table_over_runs(runs: Sequence[NamedReport], selection: Selection | None = N
 
 
 def pairs_over_runs(runs: Sequence[NamedReport], selection: Selection | None = None, title: str = "Pairs of methods") -> Table:
-    """Return a table of p values of the hypothesis that two of the selected methods are alike, for every pair and each metric of each run.
+    """Return a table of p values of the hypothesis that two of the selected methods are alike, for every pair and each metric of each of
+    ``runs``. ``selection`` chooses methods, metrics and runs, ``title`` is that of the table.
 
     The p values have Holm's correction for all pairs. Raises ExplainerError as :func:`table_over_runs` does.
     """
@@ -176,12 +177,14 @@ def pairs_over_runs(runs: Sequence[NamedReport], selection: Selection | None = N
 
 
 def axes_of(column: MeasuredColumn, spec: str) -> tuple[str, str, str, str]:
-    """Return the spec, model, data set and metric of a figure: its place on each of :data:`AXES`."""
+    """Return the spec, model, data set and metric of the figure of method ``spec`` in ``column``: its place on each of :data:`AXES`."""
     return spec, column.model, column.dataset, column.metric
 
 
 def _select(runs: Sequence[NamedReport], selection: Selection) -> tuple[list[NamedReport], dict[str, str], list[MeasuredColumn]]:
-    """Return the selected runs, methods (spec -> title as reports have it) and columns."""
+    """Return those of ``runs``, of their methods (spec -> title as reports have it) and of their columns that ``selection`` chooses. Raises
+    NothingSelected if no column is left.
+    """
     titles = {method["spec"]: method["title"] for run in runs for method in run.report["methods"]}
     measured = [metric["name"] for run in runs for metric in run.report["metrics"]]
     models = _check_known(selection.models, [run.report["plan"]["model"] for run in runs], "model")
@@ -226,7 +229,7 @@ def _check_known(wanted: Sequence[str] | None, known: Sequence[str], what: str) 
 
 
 def _titles(runs: Sequence[NamedReport], specs: dict[str, str]) -> dict[str, str]:
-    """Return a title for each method, with its spec where another has the same title."""
+    """Return a title for each method in ``specs`` (spec -> title), with its spec where another has the same title."""
     titles = list(specs.values())
     return {spec: f"{title} ({spec})" if titles.count(title) > 1 else title for spec, title in specs.items()}
 
@@ -267,7 +270,7 @@ def _rank_columns(
     columns: Sequence[MeasuredColumn], specs: list[str], levels: int
 ) -> tuple[list[Column], list[dict[str, Cell]], list[str]]:
     """For each metric in ``columns`` that was measured on several pairs of model and data set, return a column of mean ranks of the methods
-    ``specs``, with its cells by method; and notes.
+    ``specs``, with its cells by method; and notes. ``levels`` is the number of heading rows.
     """
     heads, cells, notes = list[Column](), list[dict[str, Cell]](), list[str]()
     for metric in dict.fromkeys(column.metric for column in columns if _is_ranked(column)):

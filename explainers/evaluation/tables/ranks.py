@@ -39,7 +39,9 @@ class RankTest:
 
 
 def ranks_of(values: Numbers, direction: str) -> Numbers:
-    """Return the ranks (..., M) of values, 1 for the best; equal values share their mean rank."""
+    """Return the ranks (..., M) of ``values`` (..., M), 1 for the best, which is the largest if ``direction`` is "higher", else the
+    smallest; equal values share their mean rank.
+    """
     values = without_rounding(values)
     ranks: Numbers = rankdata(-values if direction == "higher" else values, axis=-1)
     return ranks
