@@ -87,9 +87,9 @@ _VOC_EDGE = 255
 
 
 def outline_mask(segmentation: Any, height: int, width: int) -> Mask:
-    """Return the pixels (height, width) of an instance: from polygons [[x, y, x, y, ...], ...], or from run lengths down the columns, as
-    COCO writes crowds: {"size": [height, width], "counts": [zeros, ones, zeros, ...]}. The rim of a polygon may differ by a pixel from
-    COCO's own code. Raises ValueError for anything else.
+    """Return the pixels, bool (height, width), of an instance from its ``segmentation``: from polygons [[x, y, x, y, ...], ...], or from
+    run lengths down the columns, as COCO writes crowds: {"size": [height, width], "counts": [zeros, ones, zeros, ...]}. The rim of a
+    polygon may differ by a pixel from COCO's own code. Raises ValueError for anything else.
     """
     if isinstance(segmentation, dict):
         counts = segmentation["counts"]

@@ -66,8 +66,8 @@ class Annotations:
         return str(next(iter(named)))
 
     def texts(self, number: int, documents: Sequence[str]) -> list[tuple[str, Spans]]:
-        """Return each of the ``documents`` of a row as text with single spaces between its tokens, and the spans of characters that any
-        group of evidence marks in it.
+        """Return each of the ``documents`` of row ``number`` as text with single spaces between its tokens, and the spans of characters
+        that any group of evidence marks in it.
         """
         evidence = self._evidence(number)
         if strange := {document for document, *_ in evidence} - set(documents):

@@ -67,8 +67,8 @@ def molecules(data: Folder) -> Dataset:
 
 
 def _rows(data: Folder, path: Path) -> list[tuple[str, str, int]]:
-    """Return the CAS number, the SMILES and the result of the Ames test (1: mutagenic) of each molecule in the table at ``path`` that RDKit
-    can read. Raises ExplainerError for another result than 0 or 1.
+    """Return the CAS number, the SMILES and the result of the Ames test (1: mutagenic) of each molecule in the table at ``path``, a file of
+    ``data``, that RDKit can read. Raises ExplainerError for another result than 0 or 1.
     """
     rows = []
     for row in data.table(path, _COLUMNS):

@@ -253,7 +253,8 @@ def dataset(
 
 
 def open_dataset(name: str, folder: Path | None = None, split: str | None = None) -> Dataset:
-    """Open a data set by name. If it has several parts, ``split`` chooses one; by default the first that exists is opened.
+    """Open the data set called ``name``, whose files are in ``folder`` (None: its usual place), and return it. If it has several parts,
+    ``split`` chooses one; by default the first that exists is opened.
 
     Raises ExplainerError for an unknown name, with similar names, and if files are missing.
     """

@@ -49,8 +49,8 @@ class Residual(nn.Module):
 
 
 def stem(widths: Sequence[int], depths: Sequence[int]) -> nn.Sequential:
-    """Build a convolutional stem, (B, 3, H, W) to (B, widths[-1], H / 2**n, W / 2**n): n halvings, each to its width and followed by
-    ``depths`` residual blocks.
+    """Build a convolutional stem, (B, 3, H, W) to (B, widths[-1], H / 2**n, W / 2**n): n = len(``widths``) halvings, each to its width and
+    followed by as many residual blocks as ``depths`` says.
     """
     layers: list[nn.Module] = []
     for before, width, depth in zip((3, *widths), widths, depths, strict=False):
@@ -92,7 +92,9 @@ class Trunk(nn.Sequential):
         self.early = early
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return the features (B, channels, h, w) of pictures (B, 3, H, W)."""
+        """Return the features (B, channels, h, w) of pictures ``x`` (B, 3, H, W), with those of an early layer appended if the trunk has
+        one.
+        """
         early = None
         for number, layer in enumerate(self, 1):
             x = layer(x)
@@ -121,7 +123,7 @@ class NamedPatches(PatchEmbed):  # type: ignore[misc]
         self.register_buffer("is_read", is_read)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return the tokens (B, patches, width) of pictures (B, 3, H, W), zero where no patch is read."""
+        """Return the tokens (B, patches, width) of pictures ``x`` (B, 3, H, W), zero where no patch is read."""
         tokens: Tensor = super().forward(x) * self.is_read
         return tokens
 
@@ -133,7 +135,7 @@ default_cfgs = generate_default_cfgs({"vitrine_hybrid": _CONFIG, "vitrine_effici
 
 @register_model  # type: ignore[untyped-decorator]
 def vitrine_hybrid(pretrained: bool = False, **kwargs: Any) -> VisionTransformer:
-    """Build timm's VisionTransformer (its arguments) whose patches are the places of a ``stem`` (``stem_widths``, ``stem_depths``)."""
+    """Build timm's VisionTransformer (its arguments) whose patches are the places of a ``stem`` (``stem_widths``, ``stem_depths``). ``pretrained`` is passed on to timm."""
     embed = partial(HybridEmbed, backbone=stem(kwargs.pop("stem_widths"), kwargs.pop("stem_depths")))
     built = build_model_with_cfg(VisionTransformer, "vitrine_hybrid", pretrained, patch_size=1, embed_layer=embed, **kwargs)
     assert isinstance(built, VisionTransformer)
@@ -144,7 +146,7 @@ def vitrine_hybrid(pretrained: bool = False, **kwargs: Any) -> VisionTransformer
 def vitrine_efficient(pretrained: bool = False, **kwargs: Any) -> VisionTransformer:
     """Build timm's VisionTransformer (its arguments) whose patches are the places of an ``efficientnet_trunk`` of ``trunk_stages`` stages.
 
-    ``trunk_early`` is passed on as ``early``.
+    ``trunk_early`` is passed on as ``early``; ``pretrained`` is passed on to timm.
     """
     embed = partial(HybridEmbed, backbone=efficientnet_trunk(kwargs.pop("trunk_stages"), kwargs.pop("trunk_early", None)))
     built = build_model_with_cfg(VisionTransformer, "vitrine_efficient", pretrained, patch_size=1, embed_layer=embed, **kwargs)
@@ -154,8 +156,8 @@ def vitrine_efficient(pretrained: bool = False, **kwargs: Any) -> VisionTransfor
 
 @register_model  # type: ignore[untyped-decorator]
 def vitrine_named_patches(pretrained: bool = False, **kwargs: Any) -> VisionTransformer:
-    """Build timm's VisionTransformer (its arguments) that reads the patches numbered ``read``, in raster order, and is blind to the
-    others.
+    """Build timm's VisionTransformer (its arguments) that reads the patches numbered ``read``, in raster order, and is blind to the others.
+    ``pretrained`` is passed on to timm.
     """
     embed = partial(NamedPatches, read=kwargs.pop("read"))
     built = build_model_with_cfg(VisionTransformer, "vitrine_named_patches", pretrained, embed_layer=embed, **kwargs)

@@ -29,7 +29,7 @@ class Attention(nn.Module):
         self.qkv, self.proj = nn.Linear(width, 3 * width), nn.Linear(width, width)
 
     def forward(self, x: Tensor, bias: Tensor) -> Tensor:
-        """Return tokens (B, S, D) after attention with a bias (B, heads, S, S) added to its logits."""
+        """Return tokens (B, S, D) after attention among the tokens ``x`` (B, S, D), with ``bias`` (B, heads, S, S) added to its logits."""
         batch, tokens, width = x.shape
         q, k, v = self.qkv(x).view(batch, tokens, 3, self.num_heads, width // self.num_heads).permute(2, 0, 3, 1, 4)
         read = F.scaled_dot_product_attention(q, k, v, attn_mask=bias)
@@ -47,7 +47,9 @@ class Block(nn.Module):
         self.drop = nn.Dropout(dropout)
 
     def forward(self, x: Tensor, bias: Tensor) -> Tensor:
-        """Return tokens (B, S, D) after the block; ``bias`` (B, heads, S, S) is added to the attention logits."""
+        """Return tokens (B, S, D) after the block, from its input ``x`` (B, S, D); ``bias`` (B, heads, S, S) is added to the attention
+        logits.
+        """
         x = x + self.drop(self.attn(self.norm1(x), bias))
         out: Tensor = x + self.drop(self.fc2(self.act(self.fc1(self.norm2(x)))))
         return out

@@ -90,7 +90,9 @@ def one_sign_note(scores: ArrayLike, signed: bool) -> str:
 
 
 def normalise(scores: ArrayLike, ends: Ends, signed: bool) -> NDArray[np.float64]:
-    """Map scores linearly between the ends: to -1 to 1 if the scale has two sides, to 0 to 1 if not; to 0 where the ends are the same."""
+    """Return ``scores`` (any shape) scaled linearly between ``ends`` (low, high): to -1 to 1 if the scale has two sides (some are
+    ``signed`` and negative), to 0 to 1 if not; to 0 where the ends are the same.
+    """
     values, (low, high) = np.asarray(scores, np.float64), ends
     if high <= low:
         return np.zeros_like(values)

@@ -63,7 +63,7 @@ class DrawableMap(Protocol):
 
     @property
     def patches(self) -> tuple[int, int] | None:
-        """Rows and columns of patches; None for a text."""
+        """Return rows and columns of patches; None for a text."""
 
     @property
     def pixels(self) -> Tensor | None:
@@ -75,7 +75,7 @@ class DrawableMap(Protocol):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Notes for a reader on the map."""
+        """Return notes for a reader on the map."""
 
     def words(self) -> Sequence[DrawnWord]:
         """Return the words of the text with their scores."""

@@ -26,7 +26,8 @@ TITLE_WIDTH_CHARACTERS = 44  # letters of a line of its caption
 
 
 def panel(explanation: DrawableExplanation, maps: Sequence[DrawableMap], columns: int = 4, sink: bool = True) -> Figure:
-    """Draw the maps in rows of ``columns``, each under its title and its target; nothing is shown or saved.
+    """Draw ``maps`` over the input of ``explanation`` in rows of ``columns``, each under its title and its target, and return the figure;
+    nothing is shown or saved.
 
     ``sink`` is that of :func:`render_overlay`. Raises ExplainerError if there is no map, or no picture to draw one on.
     """

@@ -59,7 +59,8 @@ def over_molecule(attribution: DrawableMap, width: int, paper: Sequence[int], hu
 
 def _ground(value: float, signed: bool, paper: Sequence[int], hues: tuple[Sequence[int], ...], mix: float) -> NDArray[np.float64]:
     """Return the colour behind an atom with a score of ``value`` (-1 to 1), as red, green and blue from 0 to 1: the hue for its sign, or
-    that of strength, mixed into the colour ``paper``.
+    that of strength, mixed into the colour ``paper`` with at most the share ``mix``. ``hues`` are those for, against, and of strength;
+    colours are 0 to 255.
     """
     hue = hues[2] if not signed else hues[0] if value >= 0 else hues[1]
     share = mix * abs(value)

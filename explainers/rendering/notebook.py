@@ -64,7 +64,7 @@ def panel_html(heading: str, lines: Iterable[str], maps: Iterable[str]) -> str:
 
 
 def text_html(text: str, *below: str) -> str:
-    """Return the HTML of a text as ``print`` shows it, with pictures or maps (HTML) under it."""
+    """Return the HTML of ``text`` as ``print`` shows it, with pictures or maps, ``below`` (HTML), under it."""
     return f'<div><pre style="white-space:pre-wrap">{escape(text)}</pre><div>{"".join(below)}</div></div>'
 
 
@@ -111,8 +111,8 @@ def _prompted_picture(record: PicturePromptInput, attribution: DrawableMap) -> s
 
 
 def _over(pixels: Image.Image, scores: NDArray[np.float32], signed: bool, about: str) -> str:
-    """Return the HTML of a picture with a map over it: ``scores`` (rows, columns), which are shown when pointed at. ``about`` is its
-    alternative text.
+    """Return the HTML of the picture ``pixels`` with a map over it: ``scores`` (rows, columns), ``signed`` or not, which are shown when
+    pointed at. ``about`` is its alternative text.
     """
     data = io.BytesIO()
     lay_over(pixels, scores, signed, PICTURE_SIDE).save(data, "PNG")

@@ -27,7 +27,8 @@ MIX = 0.48  # of a word's ground at full score
 def render_overlay(
     explanation: DrawableExplanation, attribution: DrawableMap, size: int = 448, *, at: At = "patches", sink: bool = True
 ) -> Image.Image:
-    """Draw one map as a picture, ``size`` pixels along its longer side for an image, ``size`` wide for a text.
+    """Draw one map, ``attribution``, over the input of ``explanation`` as a picture, ``size`` pixels along its longer side for an image,
+    ``size`` wide for a text.
 
     An image is shown in grey, exactly the pixels that the model saw, with the scores over it, smoothed bilinearly. A text is set with each
     word on its colour and underlined in proportion to its score, a molecule drawn with each atom on its colour. A picture with a prompt is
@@ -70,7 +71,9 @@ def _under_picture(record: PicturePromptInput, attribution: DrawableMap, words: 
 
 
 def _over_frames(strip: Image.Image, scores: NDArray[np.float32], signed: bool, size: int, frames: int) -> Image.Image:
-    """Draw the frames of a clip in rows, with their maps on one scale; ``strip`` and ``scores`` have the frames below each other."""
+    """Draw the ``frames`` frames of a clip in rows, ``size`` pixels wide in all, with their maps on one scale; ``strip`` and ``scores``
+    (frames * rows, columns), ``signed`` or not, have the frames below each other.
+    """
     across, ends = min(frames, FRAMES_IN_A_ROW), scale_ends(scores, signed)
     height = strip.height // frames
     pictures = [strip.crop((0, i * height, strip.width, (i + 1) * height)) for i in range(frames)]
@@ -83,7 +86,9 @@ def _over_frames(strip: Image.Image, scores: NDArray[np.float32], signed: bool, 
 
 
 def map_picture(scores: NDArray[np.float32], signed: bool, size: int) -> Image.Image:
-    """Draw scores (rows, columns) without a picture, each as a square of colour, ``size`` pixels along the longer side."""
+    """Draw ``scores`` (rows, columns), ``signed`` or not, without a picture, each as a square of colour, ``size`` pixels along the longer
+    side.
+    """
     ends, factor = scale_ends(scores, signed), size / max(scores.shape)
     rgba = colours(normalise(scores, ends, signed), is_two_sided(ends, signed))
     colour = np.array(PAPER) * (1 - rgba[..., 3:]) + rgba[..., :3] * rgba[..., 3:]
@@ -99,8 +104,8 @@ def lay_over(
     resample: Image.Resampling = Image.Resampling.BILINEAR,
     ends: tuple[float, float] | None = None,
 ) -> Image.Image:
-    """Draw scores (rows, columns) over a grey picture, ``size`` pixels along its longer side; ``ends`` are the ends of a scale that several
-    pictures share.
+    """Draw ``scores`` (rows, columns), ``signed`` or not and enlarged by ``resample``, over ``picture`` in grey, ``size`` pixels along its
+    longer side; ``ends`` are the ends of a scale that several pictures share.
     """
     factor = size / max(picture.size)
     width, height = (max(1, round(side * factor)) for side in picture.size)
@@ -114,8 +119,8 @@ def lay_over(
 
 
 def _grid_of(attribution: DrawableMap, at: At) -> tuple[NDArray[np.float32], Image.Resampling]:
-    """Return the scores (rows, columns) of patches, or with ``at`` "pixels" of pixels, and how to enlarge them: patches are smoothed,
-    pixels are not.
+    """Return the scores of ``attribution`` (rows, columns), those of patches, or with ``at`` "pixels" of pixels, and how to enlarge them:
+    patches are smoothed, pixels are not.
     """
     if at == "pixels":
         if attribution.pixels is None:
@@ -182,8 +187,8 @@ def _over_text(attribution: DrawableMap, width: int, sink: bool) -> Image.Image:
 
 
 def _underline(draw: ImageDraw.ImageDraw, span: tuple[int, int], top: int, thick: int, hue: tuple[int, ...], *, dotted: bool) -> None:
-    """Draw a line below a word from ``span[0]`` to ``span[1]``, ``thick`` pixels high; with ``dotted`` dots, for a word against the target,
-    so that colour is not the only cue.
+    """Draw a line on ``draw`` in the colour ``hue`` below a word, from ``span[0]`` to ``span[1]`` and from ``top`` down, ``thick`` pixels
+    high; with ``dotted`` dots, for a word against the target, so that colour is not the only cue.
     """
     left, right = span
     dot = thick if dotted else max(1, right - left)

@@ -105,8 +105,8 @@ def _ask(name: str, title: str, ask: Callable[[], Outcome]) -> Check:
 
 
 def _compare(ours: Tensor, theirs: Tensor, tolerance: float, of: str) -> Outcome:
-    """Compare two tensors relative to the largest number in ``theirs``; return "passed" or "failed", and a phrase on the difference. ``of``
-    is the word for the numbers.
+    """Compare two tensors of numbers; return "passed" if ``ours`` differs from ``theirs`` by at most ``tolerance``, as a share of the
+    largest number in ``theirs``; else "failed"; and a phrase on the difference. ``of`` is the word for the numbers.
     """
     if ours.shape != theirs.shape:
         return "failed", f"{of} have the shape {tuple(theirs.shape)} there and {tuple(ours.shape)} here"

@@ -50,7 +50,7 @@ def open(  # noqa: A001  (the word for it; in this package files are opened by p
     progress: DownloadProgress | None = None,
     dtype: torch.dtype | None = None,
 ) -> Model:
-    """Open a model, ready to explain, with a report in its ``report``.
+    """Open ``anything`` as a model, ready to explain, with a report on what was found in its ``report``.
 
     anything  a name, as :func:`explainers.load` takes it; a folder of timm, transformers or OpenCLIP, of a run (its newest checkpoint), of
               an adapter of PEFT; a file of weights (.safetensors, .pth, .pt, .ckpt, .tar), or a list of them (a backbone and its head); a
@@ -103,7 +103,9 @@ def model_of(anything: Any) -> Model:
 
 @with_gradients()
 def check_model(model: Model, twin: nn.Module | None = None, *, every: bool = False) -> Model:
-    """Run the quick checks on a model, or ``every`` check, and return it with the results in its report."""
+    """Run the quick checks on ``model``, or ``every`` check, and return it with the results in its report. ``twin`` is the original module
+    if the model is a copy of it.
+    """
     assert model.report is not None
     started = time.perf_counter()
     checks = _checks(model, twin, every)

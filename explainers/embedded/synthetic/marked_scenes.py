@@ -47,7 +47,9 @@ def mark_pixels(kind: int) -> NDArray[np.uint8]:
 
 
 def marked_scene(rng: np.random.Generator, says: MarkSays = "same") -> MarkedScene:
-    """Draw a random scene of one thing, with a mark in one corner; ``says`` chooses the kind that the mark stands for."""
+    """Draw a random scene of one thing by ``rng``, with a mark in one corner, and return it; ``says`` chooses the kind that the mark stands
+    for.
+    """
     thing = int(rng.integers(len(KINDS)))
     other = int((thing + rng.integers(1, len(KINDS))) % len(KINDS))
     mark = {"same": thing, "other": other, "nothing": None}[says]

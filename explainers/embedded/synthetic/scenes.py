@@ -89,8 +89,9 @@ def _scale_sprite(name: str, longest: int) -> Image.Image:
 
 def background(name: str, seed: int, size: int, colours: Sequence[Sequence[int]] | None = None,
                grain: float | None = None) -> NDArray[np.float32]:  # fmt: skip
-    """Return the background of this name as grey levels 0..255, (size, size, 3). The same seed gives the same picture at any size, except
-    for its grain, which is random noise in each pixel.
+    """Return the background called ``name`` as levels of red, green and blue 0..255, (size, size, 3), in two ``colours`` and with
+    ``grain``, the deviation of its noise; those that are None are drawn by ``seed``. The same seed gives the same picture at any size,
+    except for its grain, which is random noise in each pixel.
     """
     rng = np.random.default_rng(seed)
     base = rng.uniform(25, 230)

@@ -30,7 +30,9 @@ def file_names(kind: str) -> list[str]:
 
 
 def cut(font: ImageFont.FreeTypeFont, glyph: str, crop: list[float] | None = None) -> Image.Image:
-    """Draw one glyph as RGBA and crop it to its visible part, after keeping the fractions ``crop`` of it."""
+    """Draw ``glyph`` of a colour ``font`` as an RGBA picture, cropped to its visible part; only the fractions ``crop`` of it (left, top,
+    right, bottom) are kept first. Raises ValueError if the font has no colours for it.
+    """
     picture = Image.new("RGBA", (200, 200))
     ImageDraw.Draw(picture).text((100, 100), glyph, font=font, embedded_color=True, anchor="mm")
     box = picture.getbbox()

@@ -85,7 +85,9 @@ def _noun_phrase(rng: np.random.Generator, number: int, kinds: tuple[str, ...] =
 
 
 def sentence(rng: np.random.Generator, between: int | None = None) -> Sentence:
-    """Draw a random sentence with ``between`` nouns between subject and verb; None: any number of them up to `MAX_NOUNS_BETWEEN`."""
+    """Draw a random sentence by ``rng`` with ``between`` nouns between subject and verb; None: any number of them up to
+    `MAX_NOUNS_BETWEEN`.
+    """
     number = int(rng.integers(2))
     before: list[str] = []
     if rng.random() < OPENING_SHARE:

@@ -25,7 +25,7 @@ NOISE = 8.0  # grey levels
 
 
 class Ballot(NamedTuple):
-    """A picture, the sign that each place shows (GRID, GRID), and the sign that wins."""
+    """A picture, the sign that each place shows, ``signs`` (GRID, GRID), and ``winner``, the sign with the most votes."""
 
     image: Image.Image
     signs: NDArray[np.int64]
@@ -53,8 +53,8 @@ def sign_shapes() -> NDArray[np.bool_]:
 
 
 def _votes(rng: np.random.Generator, winner: int) -> NDArray[np.int64]:
-    """Draw the signs of the places that vote, in random order: most of them show the sign ``winner``, which leads every other sign by at
-    least the required number of votes.
+    """Draw by ``rng`` the signs (votes,) of the places that vote, in random order: most of them show the sign ``winner``, which leads every
+    other sign by at least the required number of votes.
     """
     most = int(rng.integers(MOST_VOTES[0], MOST_VOTES[1] + 1))
     others = [sign for sign in range(len(SIGNS)) if sign != winner]
@@ -88,7 +88,7 @@ def ballot(rng: np.random.Generator) -> Ballot:
 
 
 def draw_signs(signs: NDArray[np.int64], rng: np.random.Generator) -> Image.Image:
-    """Draw a picture of patches that show these ``signs`` (GRID * GRID,), each in random colours."""
+    """Draw a picture of patches that show these ``signs`` (GRID * GRID,), each in random colours, by ``rng``."""
     colours = _colours(rng, len(signs))
     patches = np.where(sign_shapes()[signs][..., None], colours[:, None, None, 1], colours[:, None, None, 0])
     pixels = patches.reshape(GRID, GRID, PATCH, PATCH, 3).swapaxes(1, 2).reshape(SIDE, SIDE, 3)
