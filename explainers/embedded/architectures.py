@@ -135,7 +135,9 @@ default_cfgs = generate_default_cfgs({"vitrine_hybrid": _CONFIG, "vitrine_effici
 
 @register_model  # type: ignore[untyped-decorator]
 def vitrine_hybrid(pretrained: bool = False, **kwargs: Any) -> VisionTransformer:
-    """Build timm's VisionTransformer (its arguments) whose patches are the places of a ``stem`` (``stem_widths``, ``stem_depths``). ``pretrained`` is passed on to timm."""
+    """Build timm's VisionTransformer (its arguments) whose patches are the places of a ``stem`` (``stem_widths``, ``stem_depths``).
+    ``pretrained`` is passed on to timm.
+    """
     embed = partial(HybridEmbed, backbone=stem(kwargs.pop("stem_widths"), kwargs.pop("stem_depths")))
     built = build_model_with_cfg(VisionTransformer, "vitrine_hybrid", pretrained, patch_size=1, embed_layer=embed, **kwargs)
     assert isinstance(built, VisionTransformer)
