@@ -192,13 +192,17 @@ def _open_work_here(
     hosts: int,
     registry: ModelRegistry,
 ) -> tuple[Store, WorkerInterface]:
-    """Open the store of the settings and make the worker with ``hosts`` processes of models on this machine; return both."""
+    """Open the store of ``settings`` and make the worker, for the models of ``source``, with ``hosts`` processes of models on this machine;
+    return both.
+    """
     store = open_store(settings)
     return store, Worker(source, registry, store, settings, metrics, host_maker(settings, source, make_model_host), hosts)
 
 
 def _registry(settings: Settings, source: ModelSource) -> ModelRegistry:
-    """Make the registry of models; on a cluster it has only those of the catalogue and of the settings."""
+    """Make the registry of the models of ``source``, as ``settings`` allow; on a cluster it has only those of the catalogue and of the
+    settings.
+    """
     if settings.engine == "local":
         return ModelRegistry(source.catalogue, settings.allow_models or not is_reached_by_others(settings))
     return ModelRegistry(source.catalogue, False, f"{environment_name('models')} names those of a cluster")

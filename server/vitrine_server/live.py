@@ -37,8 +37,8 @@ class LivePages:
     """
 
     def __init__(self, server: WebServer, listeners: list[socket.socket], url: str, cleanup: ExitStack) -> None:
-        """Start the thread of ``server``; ``cleanup`` is closed at the end of the pages. Raises ExplainerError if the server does not
-        start.
+        """Start ``server``, whose pages are at ``url``, on the sockets ``listeners`` in a thread of its own; ``cleanup`` is closed at the
+        end of the pages. Raises ExplainerError if the server does not start.
         """
         self.url = url
         self._server, self._cleanup = server, cleanup
@@ -81,8 +81,8 @@ class LivePages:
 
 
 def serve(model: Any, *, host: str, port: int, block: bool, **settings: Any) -> LivePages:
-    """Start a server of the pages for a model of this program and return its pages, see :func:`explainers.serve`, which has the same
-    arguments.
+    """Start a server of the pages for ``model``, a model of this program, at ``host`` and ``port`` and return its pages; with ``block``
+    wait until they are stopped, see :func:`explainers.serve`, which has the same arguments.
     """
     live = model_of(model)
     entry = CatalogueEntry(live.name, live.kind, live.name, _SAYS, False, "live")

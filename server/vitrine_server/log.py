@@ -62,7 +62,9 @@ def escape_control(text: str) -> str:
 
 
 def set_up_log(level: str, form: str) -> None:
-    """Write the server's log to stderr in the format ``form``, "lines" or "json", unless the program has set up logging already."""
+    """Write the server's log to stderr in the format ``form``, "lines" or "json", from ``level`` on, unless the program has set up logging
+    already.
+    """
     formatter = JsonFormatter() if form == "json" else OneLineFormatter("%(levelname)s:     %(message)s")
     for name in _LOGGERS:
         logger = logging.getLogger(name)

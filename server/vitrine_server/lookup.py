@@ -35,7 +35,7 @@ def is_theirs(explanation_id: str, visitor: Visitor, services: Services) -> bool
 
 
 def check_theirs(explanation_id: str, visitor: Visitor, services: Services) -> None:
-    """Raise Problem 404 if there is no such explanation, and 403 if it is not the visitor's."""
+    """Raise Problem 404 if there is no explanation with this id, and 403 if it does not belong to ``visitor``."""
     if not is_theirs(explanation_id, visitor, services):
         find_document(explanation_id, services)
         raise not_yours(explanation_id)
@@ -49,7 +49,7 @@ async def read_runs(visitor: Visitor, services: Services) -> tuple[list[RunRepor
 
 
 def run_reports(visitor: Visitor, services: Services) -> tuple[list[RunReport], list[str]]:
-    """Return the runs on the leaderboard of a visitor, and the problems of those that cannot be read.
+    """Return the reports of the runs on the leaderboard of ``visitor``, and the problems of those that cannot be read.
 
     The runs are those that ship, those in the folders that the operator named, and the visitor's own.
     """
@@ -60,8 +60,8 @@ def run_reports(visitor: Visitor, services: Services) -> tuple[list[RunReport], 
 
 
 def find_document(explanation_id: str, services: Services) -> dict[str, Any]:
-    """Return the present document of an explanation, for anyone who knows its id: nobody can guess that. Raises Problem 404 if there is
-    none.
+    """Return the present document (JSON) of the explanation with this id, for anyone who knows its id: nobody can guess that. Raises
+    Problem 404 if there is none.
     """
     job = services.worker.find(explanation_id)
     document = job.document() if job is not None else services.store.document(explanation_id)
@@ -72,19 +72,21 @@ def find_document(explanation_id: str, services: Services) -> dict[str, Any]:
 
 
 def stored_file(explanation_id: str, name: str, services: Services) -> bytes | None:
-    """Return the bytes of the file ``name`` that is stored with the explanation (``input.png``, ``original.jpg``, the tensors), or None."""
+    """Return the bytes of the file ``name`` that is stored with the explanation with this id (``input.png``, ``original.jpg``, the
+    tensors), or None.
+    """
     job = services.worker.find(explanation_id)
     return (job.images.get(name) if job is not None else None) or services.store.file(explanation_id, name)
 
 
 def upload_of(explanation_id: str, services: Services) -> bytes | None:
-    """Return the file that was uploaded for the explanation, unchanged, or None."""
+    """Return the file that was uploaded for the explanation with this id, unchanged, or None."""
     job = services.worker.find(explanation_id)
     return (job.question.image if job is not None else None) or services.store.upload(explanation_id)
 
 
 def input_of(explanation_id: str, visitor: Visitor, services: Services) -> QuestionInput:
-    """Return the input of an explanation, to ask about it again.
+    """Return the input of the explanation with this id, to ask about it again.
 
     Raises Problem 404 if there is none, 403 if it is not the visitor's, 409 if its input was not kept.
     """
@@ -124,8 +126,8 @@ def input_of(explanation_id: str, visitor: Visitor, services: Services) -> Quest
 
 
 def fill_from_unfinished_source(form: QuestionForm, visitor: Visitor, services: Services) -> QuestionForm:
-    """Return ``form`` with its missing fields filled from the explanation that its field ``source`` names, if that failed or was cancelled
-    and is of the same model; else ``form`` unchanged.
+    """Return ``form`` with its missing fields filled from the explanation that its field ``source`` names, if that is the visitor's own,
+    failed or was cancelled, and is of the same model; else ``form`` unchanged.
     """
     if form.source is None:
         return form
@@ -141,7 +143,7 @@ def fill_from_unfinished_source(form: QuestionForm, visitor: Visitor, services: 
 
 
 def question_asked(explanation_id: str, visitor: Visitor, services: Services) -> Question:
-    """Return the whole question of an explanation.
+    """Return the whole question of the explanation with this id.
 
     Raises Problem 404 if there is none, 403 if it is not the visitor's, and 409 if the question was not kept.
     """
@@ -158,14 +160,16 @@ def question_asked(explanation_id: str, visitor: Visitor, services: Services) ->
 
 
 def _question_of(explanation_id: str, kept: bytes, services: Services) -> Question:
-    """Return the question of an explanation: ``kept`` is its stored JSON, to which the stored input and reference are added."""
+    """Return the question of the explanation with this id: ``kept`` is its stored JSON, to which the stored input and reference are
+    added.
+    """
     store = services.store
     return question_of(kept.decode(), store.upload(explanation_id), store.file(explanation_id, REFERENCE))
 
 
 def find_map(explanation_id: str, spec: str, target: str | None, services: Services) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the explanation and its map of the method ``spec`` for the label ``target``, by default the first. Raises Problem 404 if there
-    is none.
+    """Return the explanation with this id and its map of the method ``spec`` for the label ``target``, by default the first. Raises Problem
+    404 if there is none.
     """
     document = find_document(explanation_id, services)
     if target is not None:
@@ -178,7 +182,9 @@ def find_map(explanation_id: str, spec: str, target: str | None, services: Servi
 
 
 def find_target(document: Mapping[str, Any], label: str | None) -> dict[str, Any]:
-    """Return the entry of the explained target called ``label``, by default the first. Raises Problem 404 if there is none."""
+    """Return the entry of the explained target called ``label``, by default the first, in ``document`` (JSON of an explanation). Raises
+    Problem 404 if there is none.
+    """
     targets = list(document.get("targets", ()))
     target = next((target for target in targets if label in (None, target["label"])), None)
     if target is None:

@@ -16,7 +16,9 @@ FOLDER = "metrics-on-truth"
 
 @lru_cache(maxsize=1)
 def _read(path: Path, changed: int) -> dict[str, Any]:
-    """Read the comparison in a file; ``changed``, the time of its last change, makes the cache notice a new version."""
+    """Return the comparison with the truth in the file at ``path``; ``changed``, the time of its last change, makes the cache notice a new
+    version.
+    """
     document: dict[str, Any] = decode_json(path.read_bytes(), mend=True)
     return document
 

@@ -24,7 +24,9 @@ class Pictures:
 
 
 def read_source(which: str, limit: int) -> tuple[str, Pictures]:
-    """Return the name of a folder or data set, and at most ``limit`` of its pictures, drawn with a seed."""
+    """Return the name of ``which``, a folder of pictures or a data set, and at most ``limit`` of its pictures, always the same ones. Raises
+    ExplainerError if there are none.
+    """
     import numpy as np
     from PIL import Image
 
@@ -48,6 +50,6 @@ def read_source(which: str, limit: int) -> tuple[str, Pictures]:
 
 
 def read_sources(named: Sequence[str], limit: int) -> tuple[list[Pictures], str]:
-    """Return at most ``limit`` pictures of each source, and a text that says how many came from which."""
+    """Return at most ``limit`` pictures of each of the folders or data sets ``named``, and a text that says how many came from which."""
     sources = [read_source(which, limit) for which in named]
     return [pictures for _, pictures in sources], ", ".join(f"{len(pictures)} of {name}" for name, pictures in sources)

@@ -21,7 +21,7 @@ from vitrine_server.method_ranking import Standing, default_specs, ranking_for
 
 @dataclass(frozen=True)
 class Rules(Record):
-    """All backward rules, and the choices from which one's own rule can be made."""
+    """All backward rules (``rules``), and the kinds of operators with the choices from which one's own rule can be made (``kinds``)."""
 
     rules: Sequence[explainers.Rule]
     kinds: Sequence[Kind]
@@ -96,13 +96,15 @@ def quantities() -> Quantities:
 
 
 def default_methods(model: explainers.Model) -> list[str]:
-    """List the specs to compute if a question names none."""
+    """List the specs to compute for ``model`` if a question names none."""
     measured = not (model.kind == "clip" and model.reads_text)  # methods were not measured on the words of prompts
     return default_specs(ranking_for(model.kind, model.name) if measured else None, explainers.variants(model))
 
 
 def variants(model: explainers.Model | None) -> list[dict[str, Any]]:
-    """List the methods with their own rules as JSON; for a model, ``default`` marks those to compute if a question names none."""
+    """List the methods with their own rules as JSON; for ``model``, if it is not None, each also says why it cannot run for it, and
+    ``default`` marks those to compute if a question names none.
+    """
     listed = explainers.variants(model)
     if model is not None:
         usual = default_methods(model)
@@ -111,8 +113,8 @@ def variants(model: explainers.Model | None) -> list[dict[str, Any]]:
 
 
 def methods(model: explainers.Model | None) -> list[dict[str, Any]]:
-    """List the methods as JSON: their declarations, and for every rule whether the pair can run; for a model with its bounds
-    and reasons.
+    """List the methods as JSON: their declarations, and for every rule whether the pair makes sense; for ``model``, if it is not None, also
+    the bounds of their options and why a pair cannot run for it.
     """
     blocks = None if model is None else len(model.blocks)
     variants: dict[str, list[Variant]] = {name: [] for name in explainers.METHODS}
@@ -143,8 +145,9 @@ def methods_of(
     variants: Sequence[Mapping[str, Any]],
     specs: Sequence[SpecParts] | None,
 ) -> Methods:
-    """List the ``methods`` and ``variants`` of a model. How far each can be trusted comes from the model's own measurement, else from that
-    of the embedded model of the ``kind``; for ``kind`` None nothing was measured.
+    """Return the ``methods`` and ``variants`` of ``model`` as one list of methods; ``specs`` are the parts of the specs that were asked
+    about. How far each can be trusted comes from the model's own measurement, else from that of the embedded model of the ``kind``; for
+    ``kind`` None nothing was measured.
     """
     return _listing(methods, variants, model, kind, None, specs)
 
@@ -178,7 +181,7 @@ def presets(variants: Iterable[Variant]) -> list[PresetOfVariants]:
 
 
 def spec_parts(spec: str) -> SpecParts:
-    """Split a spec into its parts. Raises ExplainerError if it is invalid."""
+    """Split ``spec`` into its parts: method, rule, options, and the pair of method and rule. Raises ExplainerError if it is invalid."""
     request = parse(spec)
     rule = None if request.rule is None else request.rule.name
     pair = request.method.name if rule in (None, request.method.rule) else f"{request.method.name}:{rule}"

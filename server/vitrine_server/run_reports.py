@@ -100,8 +100,8 @@ CONTROL = "random"
 
 
 def places(report: dict[str, Any], metric: dict[str, Any]) -> dict[str, int]:
-    """Return the rank of each method that has a value by a metric, 1 for the best, best first. Equal values share a rank; the control has
-    none.
+    """Return the rank of each method in ``report`` that has a value by ``metric``, 1 for the best, best first. Equal values share a rank;
+    the control has none.
     """
     order = [spec for spec in rank_methods(report, metric) if not is_control(spec)]
     values = [report["results"][metric["name"]][spec]["value"] for spec in order]
@@ -109,7 +109,7 @@ def places(report: dict[str, Any], metric: dict[str, Any]) -> dict[str, int]:
 
 
 def figures_of(method_name: str, rules: Iterable[str], runs: Iterable[RunReport]) -> list[Figure]:
-    """List the figures of a method alone and under these ``rules``, run by run, best first.
+    """List the figures in ``runs`` of the method ``method_name`` alone and under these ``rules``, run by run, best first.
 
     If several runs measured a spec in the same setting, the one with the most methods counts, as its ranks say most.
     """
@@ -142,7 +142,7 @@ def shipped_folder() -> Path | None:
 
 
 def folders_of_runs(named: Iterable[str], begun: Path) -> list[str]:
-    """List the folders of runs: those ``named``, and the folder ``begun`` of the page's runs once one of these has ended."""
+    """Return the paths of the folders of runs: those ``named``, and the folder ``begun`` of the page's runs once one of these has ended."""
     return [*named, *([str(begun)] if begun.is_dir() and any(begun.glob(f"*/{REPORT}")) else [])]
 
 

@@ -23,7 +23,9 @@ from vitrine_server.store.store import Store
 
 @dataclass(frozen=True)
 class Services:
-    """The parts of one running application. ``decoders`` limits how many uploads are decoded at once, as each takes memory."""
+    """The parts of one running application: its settings, models, stored explanations, worker and runs. ``decoders`` limits how many
+    uploads are decoded at once, as each takes memory.
+    """
 
     settings: Settings
     registry: ModelRegistry

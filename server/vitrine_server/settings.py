@@ -41,8 +41,8 @@ Folder = Annotated[Path, AfterValidator(Path.expanduser)]
 
 
 def _setting(default: T, text: str, minimum: float | None = None, maximum: float | None = None, *, secret: bool = False) -> T:
-    """Make the field of a setting: with its default, its one-line help ``text`` and its bounds; the value of a ``secret`` is not shown in
-    messages.
+    """Make the field of a setting: with its ``default``, its one-line help ``text`` and its bounds ``minimum`` and ``maximum``; the value
+    of a ``secret`` is not shown in messages.
     """
     return Field(default, description=text, ge=minimum, le=maximum, repr=not secret)
 
@@ -276,7 +276,9 @@ def environment_name(name: str) -> str:
 
 
 def _in_words(error: ErrorDetails) -> str:
-    """Format a validation error as a sentence: the name of the setting, its value and what it must be. A secret value is not shown."""
+    """Format ``error``, a validation error, as a sentence: the name of the setting, its value and what it must be. A secret value is not
+    shown.
+    """
     if not error["loc"]:  # a check of several settings
         return str(error["ctx"]["error"])
     name, kind, limits = str(error["loc"][0]), error["type"], error.get("ctx", {})

@@ -164,8 +164,8 @@ def _level(ranking: MethodRanking, spec: str) -> int:
 
 
 def _maps_that_random_weights_leave(spec: str, runs: list[RunReport]) -> list[str]:
-    """Return, for each model on which the maps of ``spec`` stay similar when its weights are randomised, the correlation of both maps, as
-    "0.70 (model)".
+    """Return, for each model in ``runs`` on which the maps of ``spec`` stay similar when its weights are randomised, the correlation of
+    both maps, as "0.70 (model)".
     """
     correlations: dict[str, float] = {}
     for name in reversed(_RANDOMISED):

@@ -35,7 +35,7 @@ class WebServer(uvicorn.Server):
         self.ready, self._on_start = threading.Event(), on_start
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start as uvicorn does, then set ``ready`` and call ``on_start``."""
+        """Start on ``sockets`` as uvicorn does, then set ``ready`` and call ``on_start``."""
         try:
             await super().startup(sockets)
         finally:

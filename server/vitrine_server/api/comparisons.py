@@ -34,7 +34,8 @@ _Threshold = Annotated[float, Query(ge=0, le=1, description="The share of the la
 
 @router.get("/{id}/agreement", response_model=Agreement)
 def agreement(explanation_id: ExplanationId, services: Use, target: str | None = None) -> DocumentResponse:
-    """Return Spearman's rank correlation between the maps of every pair of methods: whether they order the patches or words alike.
+    """Return Spearman's rank correlation between the maps of every pair of methods of an explanation, by its id: whether they order the
+    patches or words alike.
 
     ``target`` is a label, by default the first. ``methods`` are ordered so that similar ones are neighbours; ``correlations`` has rows and
     columns in that order, null for a map with the same score everywhere. ``sentence`` says in words what the maps have in common, without
@@ -50,8 +51,8 @@ def agreement(explanation_id: ExplanationId, services: Use, target: str | None =
 
 
 def _sum_up(document: dict[str, Any], label: str, maps: dict[str, Tensor]) -> tuple[str, list[int]]:
-    """Return a sentence on what the maps for a label have in common, using the titles that the page shows, and the patches of a picture
-    that they mark most; "" and none if the control is the only map.
+    """Return a sentence on what ``maps``, scores by spec, of ``document`` (JSON of an explanation) for ``label`` have in common, using the
+    titles that the page shows, and the patches of a picture that they mark most; "" and none if the control is the only map.
     """
     entries = [entry for entry in document["maps"] if entry["target"] == label and not is_control(entry["readout"])]
     if not entries:
@@ -67,9 +68,9 @@ def _sum_up(document: dict[str, Any], label: str, maps: dict[str, Tensor]) -> tu
 
 @router.get("/{id}/regions", response_model=RegionsAnswer)
 def regions(explanation_id: ExplanationId, services: Use, method: _Method = None, threshold: _Threshold = THRESHOLD) -> DocumentResponse:
-    """Return which prompt or class of one explanation wins each patch: for each label its share of the patches, and its regions with boxes
-    in pixels of the upright original. A prompt that the model did not find for sure, or cannot read, wins
-    none.
+    """Return which prompt or class of one explanation, by its id, wins each patch by the maps of ``method``: for each label its share of
+    the patches, and its regions with boxes in pixels of the upright original. A prompt that the model did not find for sure, or cannot
+    read, wins none.
 
     ``labels[].index`` is the value of a label in ``regions.png``; 0 means that no label wins. ``crop`` is the part of the picture that the
     mask covers.
@@ -79,8 +80,8 @@ def regions(explanation_id: ExplanationId, services: Use, method: _Method = None
 
 @router.get("/{id}/regions.png", response_class=Response, responses=file_of("image/png"))
 def mask(explanation_id: ExplanationId, services: Use, method: _Method = None, threshold: _Threshold = THRESHOLD) -> Response:
-    """Return the winning labels as an indexed PNG of the crop that the model saw, in the resolution of the upright original: 0 for none, 1
-    for the first label, and so on.
+    """Return the labels that win each patch of an explanation by the maps of ``method``, as an indexed PNG of the crop that the model saw,
+    in the resolution of the upright original: 0 for none, 1 for the first label, and so on.
     """
     buffer = io.BytesIO()
     _regions(explanation_id, services, method, threshold).mask().save(buffer, "PNG", transparency=0)
@@ -88,8 +89,9 @@ def mask(explanation_id: ExplanationId, services: Use, method: _Method = None, t
 
 
 def _regions(explanation_id: str, services: Services, method: str | None, threshold: float) -> Regions:
-    """Compute the regions of an explanation by the maps of a method, by default the first that depends on the label. Raises Problem 404 for
-    a method without a map, 409 while maps are missing, 422 for a text and if no label can win.
+    """Return the regions of the explanation with this id by the maps of ``method``, by default the first that depends on the label; scores
+    below ``threshold``, a share of the largest, win nothing. Raises Problem 404 for a method without a map, 409 while maps are missing, 422
+    for a text and if no label can win.
     """
     document = find_document(explanation_id, services)
     source = document.get("input")

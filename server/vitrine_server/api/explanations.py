@@ -69,7 +69,8 @@ async def ask(
     wait: bool = False,
     precision: Precision | None = None,
 ) -> Response:
-    """Explain the answer of a model for an image or a text. With ``?wait=1`` the response is the finished explanation.
+    """Explain the answer of a model for an image or a text, both fields of the form. With ``?wait=1`` the response is the finished
+    explanation.
 
     ``?precision=double`` overrides that field of the form. If visitors are separate, the response to a visitor without a secret has one in
     the header ``X-Vitrine-Visitor``: send it with later requests to rename, stop or delete the explanation.
@@ -128,8 +129,9 @@ async def _original(question: Question, data: bytes, services: Services) -> byte
 
 
 def _submit(question: Question, entry: ModelEntry, images: dict[str, bytes], services: Services, visitor: Visitor) -> Job | str:
-    """Queue an explanation and return its job; or return the id of a finished one of this visitor that answers the same question. For
-    sample inputs, another visitor's explanation is copied: samples are not private, and a whole class of students begins with them.
+    """Queue an explanation of ``question`` by the model of ``entry`` and return its job, with ``images`` as files to store; or return the
+    id of a finished one of this visitor that answers the same question. For sample inputs, another visitor's explanation is copied: samples
+    are not private, and a whole class of students begins with them.
     """
     if entry.has_failed and entry.problem is not None:
         raise entry.problem
@@ -151,7 +153,7 @@ def _submit(question: Question, entry: ModelEntry, images: dict[str, bytes], ser
 
 
 async def _until_done(job: Job, request: Request, services: Services) -> None:
-    """Wait for the end of ``job``; if the client disconnects before, cancel the job."""
+    """Wait for the end of ``job``, whose client sent ``request``; if the client disconnects before, cancel the job."""
 
     async def end() -> None:
         if (following := services.worker.events(job.id)) is not None:
@@ -164,7 +166,7 @@ async def _until_done(job: Job, request: Request, services: Services) -> None:
 
 @router.get("/{id}", response_model=Explanation)
 def read(explanation_id: ExplanationId, services: Use, visitor: Who) -> DocumentResponse:
-    """Return the explanation as JSON; until it is finished, with the maps so far."""
+    """Return the explanation with this id as JSON; until it is finished, with the maps so far."""
     services.worker.asked_about(explanation_id)
     document = find_document(explanation_id, services)
     return DocumentResponse(document if is_theirs(explanation_id, visitor, services) else {**document, "shared": True})
@@ -172,7 +174,7 @@ def read(explanation_id: ExplanationId, services: Use, visitor: Who) -> Document
 
 @router.patch("/{id}", response_model=ExplanationTitle)
 def name(explanation_id: ExplanationId, naming: TitleRequest, services: Use, visitor: Who) -> DocumentResponse:
-    """Set the title of an explanation of yours; lists, pages and exports show it."""
+    """Set the title of an explanation of yours, by its id; lists, pages and exports show it. An empty title removes it."""
     title = " ".join((naming.title or "").split())
     if len(title) > (limit := limits(services.settings)["title"]).most:
         raise limit.problem(len(title))
@@ -186,7 +188,7 @@ def name(explanation_id: ExplanationId, naming: TitleRequest, services: Use, vis
 
 @router.delete("/{id}", status_code=204)
 def delete(explanation_id: ExplanationId, services: Use, visitor: Who) -> Response:
-    """Delete an explanation of yours; if it is not finished it is cancelled."""
+    """Delete the explanation of yours with this id; if it is not finished it is cancelled."""
     check_theirs(explanation_id, visitor, services)
     if not services.worker.cancel(explanation_id):
         is_stored, is_live = services.store.delete(explanation_id), services.worker.forget(explanation_id)  # also one that cannot be read
@@ -197,7 +199,9 @@ def delete(explanation_id: ExplanationId, services: Use, visitor: Who) -> Respon
 
 @router.put("/{id}/order", status_code=204)
 def put_first(explanation_id: ExplanationId, order: MethodOrder, services: Use, visitor: Who) -> Response:
-    """Set which methods' maps are made next, while an explanation is made. A finished one does not change."""
+    """Set which methods' maps are made next, as a list of specs, while the explanation with this id is made. A finished one does not
+    change.
+    """
     specs = read_specs(order.methods, services.settings)
     find_document(explanation_id, services)
     check_theirs(explanation_id, visitor, services)
@@ -207,7 +211,9 @@ def put_first(explanation_id: ExplanationId, order: MethodOrder, services: Use, 
 
 @router.post("/{id}/stop", status_code=204)
 def stop(explanation_id: ExplanationId, services: Use, visitor: Who) -> Response:
-    """End an explanation with the maps finished so far; it then has only these methods. Without any finished map it is cancelled."""
+    """End the explanation with this id with the maps finished so far; it then has only these methods. Without any finished map it is
+    cancelled.
+    """
     find_document(explanation_id, services)
     check_theirs(explanation_id, visitor, services)
     services.worker.stop_early(explanation_id)
@@ -216,8 +222,8 @@ def stop(explanation_id: ExplanationId, services: Use, visitor: Who) -> Response
 
 @router.post("/{id}/again", status_code=202, response_model=PendingExplanation)
 async def ask_again(explanation_id: ExplanationId, request: Request, services: Use, visitor: Who) -> Response:
-    """Ask the question of an unfinished or failed explanation again: the same input, targets, methods and options. The response is that of
-    POST /api/explanations.
+    """Ask the question of the unfinished or failed explanation with this id again: the same input, targets, methods and options. The
+    response is that of POST /api/explanations.
     """
     question = await run_in_threadpool(question_asked, explanation_id, visitor, services)
     return await _explain(question, request, services, visitor)
@@ -227,7 +233,7 @@ async def ask_again(explanation_id: ExplanationId, request: Request, services: U
 async def events(
     explanation_id: ExplanationId, services: Use, last_event_id: Annotated[str | None, Header()] = None
 ) -> EventSourceResponse:
-    """Send the events of an explanation as server-sent events, from the first one (or after ``Last-Event-ID``) to its end."""
+    """Send the events of the explanation with this id as server-sent events, from the first one (or after ``Last-Event-ID``) to its end."""
     after = _number(last_event_id)
     await run_in_threadpool(find_document, explanation_id, services)  # raises Problem 404 if there is none
     following = services.worker.events(explanation_id, after)

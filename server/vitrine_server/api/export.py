@@ -44,8 +44,8 @@ _PAGES = {"image": "/image", "clip": "/prompt", "text": "/text", "molecule": "/m
 
 
 def _best_map(document: dict[str, Any], kind: str) -> dict[str, Any] | None:
-    """Return the map to show if there is room for one: for the first target, by the explanation's method with the best rank for this
-    ``kind`` of input. None if it has no map except the control's.
+    """Return the map of ``document`` (JSON of an explanation) to show if there is room for one: for the first target, by the explanation's
+    method with the best rank for this ``kind`` of input. None if it has no map except the control's.
     """
     ranking = ranking_for(kind, document["model"])
     maps = [entry for entry in document["maps"] if not is_control(entry["readout"])]
@@ -53,8 +53,8 @@ def _best_map(document: dict[str, Any], kind: str) -> dict[str, Any] | None:
 
 
 def _scored_words(document: dict[str, Any], entry: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the first words of the text of an explanation, each with its score in the map ``entry``, divided by the largest magnitude of
-    all: the sum over a word's pieces if scores are signed, else the largest of them.
+    """Return the first words of the text of ``document`` (JSON of an explanation), each with its score in the map ``entry``, divided by the
+    largest magnitude of all: the sum over a word's pieces if scores are signed, else the largest of them.
     """
     merge = sum if entry["signed"] else max
     words = [
@@ -74,7 +74,7 @@ def _scored_words(document: dict[str, Any], entry: dict[str, Any]) -> list[dict[
 
 @router.get("/{id}/summary", response_model=ExplanationSummary)
 def summary(explanation_id: ExplanationId, services: Use) -> DocumentResponse:
-    """Summarise an explanation for a list: question and answer, without maps. ``page`` is the page that shows it.
+    """Summarise the explanation with this id for a list: question and answer, without maps. ``page`` is the page that shows it.
 
     ``methods`` is the number of methods, ``controls`` that of random maps shown with them, ``maps`` that of all maps. ``about`` is the same
     for all explanations of one picture or text. ``map`` is the address of the picture of one map; ``words`` are the first words of a text
@@ -116,7 +116,7 @@ def _digest(data: bytes) -> str:
 
 @router.get("/{id}/thumbnail.jpg", response_class=Response, responses=file_of("image/jpeg"))
 def thumbnail(explanation_id: ExplanationId, services: Use, request: Request) -> Response:
-    """Return the uploaded picture upright, as a small JPEG."""
+    """Return the uploaded picture of the explanation with this id, upright, as a small JPEG."""
     data = _stored_file(explanation_id, PICTURE, services)
     with Image.open(io.BytesIO(data), formats=("JPEG",)) as image:
         image.draft("RGB", (THUMBNAIL_SIDE, THUMBNAIL_SIDE))
@@ -125,19 +125,21 @@ def thumbnail(explanation_id: ExplanationId, services: Use, request: Request) ->
 
 @router.get("/{id}/{name}.png", response_class=Response, responses=file_of("image/png"))
 def model_input_png(explanation_id: ExplanationId, name: str, services: Use, request: Request) -> Response:
-    """Return ``input.png``: the pixels that the model saw, before normalisation."""
+    """Return ``input.png`` of the explanation with this id: the pixels that the model saw, before normalisation."""
     return _answer_cached(request, _stored_file(explanation_id, f"{name}.png", services), "image/png")
 
 
 @router.get("/{id}/{name}.jpg", response_class=Response, responses=file_of("image/jpeg"))
 def original(explanation_id: ExplanationId, name: str, services: Use, request: Request) -> Response:
-    """Return ``original.jpg``: a copy of the uploaded picture, upright."""
+    """Return ``original.jpg`` of the explanation with this id: a copy of the uploaded picture, upright."""
     return _answer_cached(request, _stored_file(explanation_id, f"{name}.jpg", services), "image/jpeg")
 
 
 @router.get("/{id}/tensors.safetensors", response_class=Response, responses=file_of("application/octet-stream"))
 def tensors(explanation_id: ExplanationId, services: Use, request: Request) -> Response:
-    """Return the tensors that the model read, bit for bit; ``explainers.explain`` accepts them as input."""
+    """Return the tensors that the model read for the explanation with this id, bit for bit, as a file; ``explainers.explain`` accepts them
+    as input.
+    """
     return _answer_cached(request, _stored_file(explanation_id, TENSORS_FILE, services), "application/octet-stream")
 
 
@@ -152,7 +154,7 @@ def _answer_cached(request: Request, data: bytes, media: str) -> Response:
 
 
 def _stored_file(explanation_id: str, name: str, services: Services) -> bytes:
-    """Return a stored file of an explanation. Raises Problem 404 if there is none."""
+    """Return the bytes of the file ``name`` that is stored with the explanation with this id. Raises Problem 404 if there is none."""
     document = find_document(explanation_id, services)
     data = stored_file(explanation_id, name, services)
     if data is None:
@@ -170,8 +172,8 @@ def map_picture(
     size: Annotated[int, Query(ge=64, le=2048)] = OVERLAY_SIDE,
     at: _At = "patches",
 ) -> Response:
-    """Return one map as a PNG: in colours over the grey input, or a text with its words coloured. ``target`` is a label, by default the
-    first.
+    """Return the map of the method ``spec`` of one explanation, by its id, as a PNG of ``size`` pixels: in colours over the grey input, or
+    a text with its words coloured. ``target`` is a label, by default the first.
     """
     document, entry = find_map(explanation_id, spec, target, services)
     pixels = np.load(io.BytesIO(_pixels(explanation_id, entry, services))) if at == "pixels" else None
@@ -183,8 +185,8 @@ def _numbers(kind: MapFormat) -> Callable[..., Response]:
     """Return the API call that answers with a map as a file of the format ``kind``."""
 
     def map_numbers(explanation_id: ExplanationId, spec: str, services: Use, target: str | None = None, at: _At = "patches") -> Response:
-        """Return the scores of one map as a file, float32: (rows, columns) of patches, or one a token; with ``at=pixels``
-        (height, width).
+        """Return the scores of the map of the method ``spec`` of one explanation, by its id, as a file, float32: (rows, columns) of
+        patches, or one a token; with ``at=pixels`` (height, width).
         """
         _, entry = find_map(explanation_id, spec, target, services)
         values = np.load(io.BytesIO(_pixels(explanation_id, entry, services))) if at == "pixels" else scores_of(entry)
@@ -199,7 +201,9 @@ for _kind in MAP_FORMATS:
 
 @router.get("/{id}/maps/{spec:path}.json", response_model=Attribution | PixelMap)
 def map_json(explanation_id: ExplanationId, spec: str, services: Use, target: str | None = None, at: _At = "patches") -> JSONResponse:
-    """Return one map as in the explanation; with ``at=pixels`` its ``scores`` are rows of pixels instead of a list of patches."""
+    """Return the map of the method ``spec`` of one explanation, by its id, as JSON, as in the explanation; with ``at=pixels`` its
+    ``scores`` are rows of pixels instead of a list of patches.
+    """
     _, entry = find_map(explanation_id, spec, target, services)
     if at == "pixels":
         values = np.load(io.BytesIO(_pixels(explanation_id, entry, services)))
@@ -210,8 +214,8 @@ def map_json(explanation_id: ExplanationId, spec: str, services: Use, target: st
 
 
 def _pixels(explanation_id: str, entry: dict[str, Any], services: Services) -> bytes:
-    """Return the map by pixel of ``entry``, a map in the JSON of an explanation, as the bytes of a NumPy file. Raises Problem 404 for a
-    method that has none: it is never interpolated from patches.
+    """Return the map by pixel of ``entry`` from the store, a map in the JSON of an explanation, as the bytes of a NumPy file. Raises
+    Problem 404 for a method that has none: it is never interpolated from patches.
     """
     data = stored_file(explanation_id, pixels_name(entry["method"], entry["target"]), services) if "pixels" in entry else None
     if data is None:
@@ -222,7 +226,9 @@ def _pixels(explanation_id: str, entry: dict[str, Any], services: Services) -> b
 
 @router.get("/{id}/code", response_model=ReproducingLines)
 def code(explanation_id: ExplanationId, request: Request, services: Use) -> DocumentResponse:
-    """Return the lines of ``python`` and ``curl`` that compute the explanation again, from the input stored on this server."""
+    """Return the lines of ``python`` and ``curl`` that compute the explanation with this id again, from the input stored on this server.
+    Raises Problem 409 until it is done.
+    """
     document = _finished_document(explanation_id, services)
     server = str(request.base_url).rstrip("/")
     address = f"{server}/api/explanations/{explanation_id}"
@@ -232,8 +238,8 @@ def code(explanation_id: ExplanationId, request: Request, services: Use) -> Docu
 
 @router.get("/{id}/bundle.zip", response_class=StreamingResponse, responses=file_of("application/zip"))
 def zip_file(explanation_id: ExplanationId, request: Request, services: Use) -> StreamingResponse:
-    """Return one zip file with the input, the scores and picture of every map, the versions, and the lines that compute the explanation
-    again.
+    """Return one zip file of the explanation with this id: with the input, the scores and picture of every map, the versions, and the lines
+    that compute the explanation again.
     """
     document = _finished_document(explanation_id, services)
     maps = [pixels_name(entry["method"], entry["target"]) for entry in document["maps"] if "pixels" in entry]
@@ -254,7 +260,7 @@ def zip_file(explanation_id: ExplanationId, request: Request, services: Use) -> 
 
 
 def _finished_document(explanation_id: str, services: Services) -> dict[str, Any]:
-    """Return the document of an explanation. Raises Problem 409 unless it is done."""
+    """Return the document (JSON) of the explanation with this id. Raises Problem 409 unless it is done."""
     document = find_document(explanation_id, services)
     if document["state"] != "done":
         raise Problem(

@@ -38,7 +38,7 @@ class Leaderboard(Schema):
 
 
 def find_run_report(run_id: str, services: Services, visitor: Visitor) -> RunReport:
-    """Return the run with this id among those that the visitor may see. Raises Problem 404 if there is none."""
+    """Return the report of the run with this id, if ``visitor`` may see it. Raises Problem 404 if there is none."""
     runs, _ = run_reports(visitor, services)
     for run in runs:
         if run.id == run_id:
@@ -77,8 +77,8 @@ def _document(runs: list[RunReport], problems: list[str]) -> dict[str, Any]:
 
 @router.get("/{id}/examples", response_model=Examples)
 def examples(id: str, metric: str, method: str, services: Use, visitor: Who) -> DocumentResponse:  # noqa: A002  (the name in the address)
-    """Return the inputs on which a method did best and worst by a metric: name, explained class, value, and its map as a picture
-    (``image``), or the words of the text with their scores from -1 to 1.
+    """Return the inputs on which ``method`` did best and worst by ``metric`` in the run with this id: name, explained class, value, and its
+    map as a picture (``image``), or the words of the text with their scores from -1 to 1.
     """
     run = find_run_report(id, services, visitor)
     stored = run.examples()
@@ -102,7 +102,7 @@ def examples(id: str, metric: str, method: str, services: Use, visitor: Who) -> 
 
 @router.get("/{id}/map.png", response_class=Response, responses=file_of("image/png"))
 def picture(id: str, method: str, place: int, services: Use, visitor: Who) -> Response:  # noqa: A002  (the name in the address)
-    """Return the map of a method on one of a run's examples, as a PNG."""
+    """Return the map of ``method`` on an example of the run with this id, the one at ``place``, as a PNG."""
     run = find_run_report(id, services, visitor)
     signed = {row["spec"]: row["signed"] for row in run.report["methods"]}
     try:

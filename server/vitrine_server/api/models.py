@@ -67,7 +67,7 @@ LoadingEvent = Annotated[ProgressEvent | LoadedEvent | LoadFailedEvent, Field(di
 @router.get("/models", response_model=Models)
 async def models(request: Request, services: Use, visitor: Who) -> Response:
     """List every model: the embedded ones, some of the hub, those that were loaded by name, and your own. ``may_load`` says whether others
-    of the hub can be loaded.
+    of the hub can be loaded. Each entry has its name, title, kind and state.
     """
     may_load = services.registry.may_load and not services.settings.read_only
 
@@ -79,7 +79,9 @@ async def models(request: Request, services: Use, visitor: Who) -> Response:
 
 @router.post("/models", status_code=202, response_model=PendingModel)
 def load(wanted: ModelRequest, services: Use, visitor: Who) -> DocumentResponse:
-    """Load a model in the background: one of the list, ``timm/<name>``, ``hf/<organisation>/<name>``, ``openclip/<model>/<pretrained>``."""
+    """Load the model of this name in the background, and return its state and the address of its events. The name is one of the list,
+    ``timm/<name>``, ``hf/<organisation>/<name>``, ``openclip/<model>/<pretrained>``.
+    """
     entry = services.registry.ask(wanted.name.strip(), services.worker.load, visitor=visitor)
     events = services.settings.address(f"/api/models/events?name={entry.name}")
     return DocumentResponse({"name": entry.name, "state": entry.state, "events": events}, 202)
@@ -87,7 +89,9 @@ def load(wanted: ModelRequest, services: Use, visitor: Who) -> DocumentResponse:
 
 @router.get("/models/events", response_class=EventSourceResponse, responses=events_of(LoadingEvent))
 async def loading(name: str, services: Use, visitor: Who, last_event_id: Annotated[str | None, Header()] = None) -> EventSourceResponse:
-    """Send the events of loading a model as server-sent events: progress, then loaded or failed."""
+    """Send the events of loading the model ``name`` as server-sent events: progress, then loaded or failed. Raises Problem 409 if it is not
+    being loaded.
+    """
     entry = services.registry.find(name, visitor)
     if entry.state == "available":
         raise Problem(409, "not-loading", f"{name} is not being loaded.", send=f'POST /api/models {{"name": "{name}"}} first.')
@@ -97,7 +101,8 @@ async def loading(name: str, services: Use, visitor: Who, last_event_id: Annotat
 
 @router.get("/models/{name:path}", response_model=ModelDetail)
 def model(name: str, services: Use, visitor: Who) -> DocumentResponse:
-    """Return one model with its card and, once it is loaded, its labels and its variants, with the reason for each that cannot run.
+    """Return the model called ``name`` with its card and, once it is loaded, its labels and its variants, with the reason for each that
+    cannot run.
 
     ``classes``, if known, has for each label its everyday group, all its groups (each can be a target, ``any:<group>``) and its synonyms;
     ``calibration`` has the thresholds at which the model says that it does not know, and how they were measured.
@@ -191,7 +196,7 @@ async def samples(request: Request, services: Use) -> Response:
 
 @router.get("/samples/{name}/image", response_class=FileResponse, responses=file_of("image/*"))
 def sample_image(name: str, services: Use) -> FileResponse:
-    """Return the image of a sample."""
+    """Return the image of the sample called ``name``."""
     sample = services.samples.get(name)
     if sample is None or sample.image is None:
         near = suggestion(name, services.samples)

@@ -81,7 +81,9 @@ def begin(request: Request, services: Use, visitor: Who) -> UploadId:
 async def receive(
     upload_id: str, name: Annotated[str, Query(max_length=1000)], request: Request, services: Use, visitor: Who
 ) -> UploadState:
-    """Receive one file of an upload as the body; ``name`` is its path inside the model's folder."""
+    """Receive one file of the upload with this id as the body, and return what has arrived so far; ``name`` is its path inside the model's
+    folder.
+    """
     _check(_allowed(request, services))
     upload = services.own_models.find(upload_id, visitor)
     await services.own_models.receive(upload, name, request.stream())
@@ -90,14 +92,14 @@ async def receive(
 
 @router.delete("/{upload_id}", status_code=204, response_class=Response)
 def forget(upload_id: str, request: Request, services: Use, visitor: Who) -> None:
-    """Remove an upload and its files."""
+    """Remove the upload with this id and its files."""
     _check(_allowed(request, services))
     services.own_models.forget(upload_id, visitor)
 
 
 @router.post("/look", response_model=ModelLook)
 async def look(place: ModelPlace, request: Request, services: Use, visitor: Who) -> DocumentResponse:
-    """Return which files an upload or a path has, and which architecture its weights may belong to; no model is opened yet."""
+    """Return which files an upload (by its id) or a path has, and which architecture its weights may belong to; no model is opened yet."""
     folder, left_out = await run_in_threadpool(_place, place, request, services, visitor)
     try:
         seen = await run_in_threadpool(look_at, folder)
@@ -141,7 +143,7 @@ async def open_it(wanted: OpeningQuestion, request: Request, services: Use, visi
 
 @router.get("/report", response_model=OpeningReport)
 def report(name: Annotated[str, Query(max_length=1000)], services: Use, visitor: Who) -> DocumentResponse:
-    """Return the report of a model that was opened, or of why it could not be opened."""
+    """Return the report of the model called ``name`` that was opened, or the reason why it could not be opened."""
     entry = services.registry.find(name, visitor)
     known = None if entry.facts is None or entry.facts.report is None else entry.facts.report.to_json()
     about = {"name": name, "state": entry.state, "kind": entry.kind}
@@ -149,8 +151,8 @@ def report(name: Annotated[str, Query(max_length=1000)], services: Use, visitor:
 
 
 def _place(place: ModelPlace, request: Request, services: Services, visitor: Visitor) -> tuple[Path, list[str]]:
-    """Return the folder or file of the model that a request names (an unpacked upload, or a path), and the names of files that were left
-    out. Raises Problem 422 unless the request has exactly one of upload and path.
+    """Return the folder or file of the model that ``place`` names (an upload by its id, which is unpacked, or a path), and the names of
+    files that were left out. Raises Problem 422 unless the request has exactly one of upload and path.
     """
     if (place.upload is None) == (place.path is None):
         raise Problem(422, "no-place", "Either an upload or a path is needed.", send='Send {"upload": id} or {"path": "..."}.')
@@ -172,8 +174,8 @@ def _place(place: ModelPlace, request: Request, services: Services, visitor: Vis
 
 
 def _check_bases(place: Path, services: Services, *, may_read: bool) -> None:
-    """Raise Problem 422 for an adapter whose base model is a path, unless the visitor ``may_read`` folders here, and then only for paths
-    that they could name themselves. Raise 403 for a base model of the hub if visitors may load none.
+    """Raise Problem 422 for an adapter in ``place``, a folder, whose base model is a path, unless the visitor ``may_read`` folders here,
+    and then only for paths that they could name themselves. Raise 403 for a base model of the hub if visitors may load none.
     """
     for file in _adapters_of(place):
         try:
@@ -225,6 +227,6 @@ def _slug(name: str) -> str:
 
 
 def _to_problem(error: ExplainerError, place: Path) -> Problem:
-    """Convert an error of the library to a Problem, without the server's paths."""
+    """Convert an error of the library about the folder or file ``place`` to a Problem 422, without the server's paths."""
     told_to_all = str(error).replace(str(place), place.name)
     return Problem(422, "cannot-be-opened", told_to_all, send="See in docs/models.md what can be opened, and how.")

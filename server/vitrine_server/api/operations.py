@@ -45,8 +45,8 @@ class Limits(Record):
 
 @router.get("/healthz", response_model=Health)
 async def healthz(request: Request) -> Response:
-    """Return ok if the server answers and its worker makes progress; 503 if a model hangs that nothing can end, so that the server must be
-    restarted.
+    """Return ok if the server answers and its worker makes progress; and 503 if a model hangs that nothing can end, so that the server must
+    be restarted.
     """
     worker: WorkerInterface = request.app.state.services.worker  # no thread is asked for it, as all may be busy
     if not worker.healthy:
@@ -74,7 +74,7 @@ def readyz(services: Use) -> Response:
 
 @router.get("/api/limits", response_model=Limits)
 def what_is_taken(services: Use) -> DocumentResponse:
-    """Return the limits of one request: ``most`` of each quantity, and the refusal of more ({count} of {what})."""
+    """Return the limits of one request by name: ``most`` of each quantity, and the refusal of more ({count} of {what})."""
     return DocumentResponse(Limits(limits(services.settings)).to_json())
 
 

@@ -97,8 +97,8 @@ def runs(services: Use, visitor: Who) -> DocumentResponse:
 def choices(
     model: Annotated[str, Query(max_length=1000)], dataset: Annotated[str, Query(max_length=100)], services: Use, visitor: Who
 ) -> DocumentResponse:
-    """Return the options of a run of a model on a data set: ``metrics`` with what each needs, the values of each option, and ``protocols``
-    of papers.
+    """Return the options of a run of ``model`` on ``dataset``, both by name: ``metrics`` with what each needs, the values of each option,
+    and ``protocols`` of papers.
 
     ``reason`` says why something cannot be chosen.
     """
@@ -107,8 +107,9 @@ def choices(
 
 @router.post("/data", status_code=201, response_model=MeasurableDataset)
 async def receive(name: Annotated[str, Query(max_length=1000)], request: Request, services: Use) -> DocumentResponse:
-    """Receive a data set as the body; ``name`` is the name of its file: a .zip of pictures in a folder for each class, with ``masks/`` if
-    there are any, or a .csv or .jsonl of texts. It is kept until a run on it is done or deleted; without a run for an hour.
+    """Receive a data set as the body, and return what is known of it; ``name`` is the name of its file: a .zip of pictures in a folder for
+    each class, with ``masks/`` if there are any, or a .csv or .jsonl of texts. It is kept until a run on it is done or deleted; without a
+    run for an hour.
     """
     _check_may_run(services)
     source = await services.sent_data.receive(name, request.stream())
@@ -118,8 +119,8 @@ async def receive(name: Annotated[str, Query(max_length=1000)], request: Request
 
 @router.post("", status_code=202, response_model=Run)
 async def begin(wanted: RunRequest, services: Use, visitor: Who) -> DocumentResponse:
-    """Begin a run; all questions of visitors go before it. A run that was stopped continues after its last input. Its results appear on the
-    leaderboard under the returned id.
+    """Begin the run that the body describes (a model, a data set, methods and metrics), and return its state; all questions of visitors go
+    before it. A run that was stopped continues after its last input. Its results appear on the leaderboard under the returned id.
     """
     _check_may_run(services)
     run = await run_in_threadpool(services.runs.begin, wanted, visitor)
@@ -128,23 +129,23 @@ async def begin(wanted: RunRequest, services: Use, visitor: Who) -> DocumentResp
 
 @router.get("/{id}", response_model=Run)
 def find(id: str, services: Use, visitor: Who) -> DocumentResponse:  # noqa: A002  (the name in the address)
-    """Return the state of a run: waiting, running, done, stopped or failed; ``done`` of ``total`` inputs; ``seconds_left`` is
-    an estimate.
+    """Return the state of the run with this id: waiting, running, done, stopped or failed; ``done`` of ``total`` inputs; ``seconds_left``
+    is an estimate.
     """
     return DocumentResponse(services.runs.find(id, visitor).to_json())
 
 
 @router.get("/{id}/events", response_class=EventSourceResponse, responses=events_of(RunEvent))
 async def events(id: str, services: Use, visitor: Who) -> EventSourceResponse:  # noqa: A002
-    """Send the events of a run as server-sent events since it was last begun: ``progress``, then ``ended``, each with the data of GET
-    /api/runs/{id}.
+    """Send the events of the run with this id as server-sent events since it was last begun: ``progress``, then ``ended``, each with the
+    data of GET /api/runs/{id}.
     """
     return stream(services.runs.find(id, visitor).feed, None)
 
 
 @router.post("/{id}/stop", status_code=204)
 def stop(id: str, services: Use, visitor: Who) -> Response:  # noqa: A002
-    """Stop a run. What it measured is kept."""
+    """Stop the run with this id. What it measured is kept."""
     _check_may_run(services)
     services.runs.stop(id, visitor)
     return Response(status_code=204)
@@ -152,7 +153,9 @@ def stop(id: str, services: Use, visitor: Who) -> Response:  # noqa: A002
 
 @router.post("/{id}/again", status_code=202, response_model=Run)
 async def go_on(id: str, services: Use, visitor: Who) -> DocumentResponse:  # noqa: A002
-    """Continue a run that was stopped or has failed after its last input; also after a restart of the server."""
+    """Continue the run with this id, which was stopped or has failed, after its last input, and return its state; also after a restart of
+    the server.
+    """
     _check_may_run(services)
     run = await run_in_threadpool(services.runs.go_on, id, visitor)
     return DocumentResponse(run.to_json(), 202)
@@ -160,7 +163,7 @@ async def go_on(id: str, services: Use, visitor: Who) -> DocumentResponse:  # no
 
 @router.delete("/{id}", status_code=204)
 def delete(id: str, services: Use, visitor: Who) -> Response:  # noqa: A002
-    """Delete a run with its results, and the data set that was sent for it; a running one is stopped first."""
+    """Delete the run with this id with its results, and the data set that was sent for it; a running one is stopped first."""
     _check_may_run(services)
     services.runs.remove(id, visitor)
     run_reports(visitor, services)  # which drops what was kept of it

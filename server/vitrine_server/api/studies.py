@@ -28,7 +28,7 @@ from vitrine_server.studies.subject import PastInput, answer_to, past_input
 
 
 def add_call(router: APIRouter, kind: StudyKind) -> None:
-    """Add the call of a kind of study: it runs the study in the process of the model and returns the answer.
+    """Add to ``router`` the call of a ``kind`` of study: it runs the study in the process of the model and returns the answer.
 
     If the request accepts server-sent events, the answer is sent as events: ``expected`` with the estimated ``seconds``, if earlier studies
     tell, ``progress`` with the numbers of inputs answered and in total (``asked``, ``total``), then ``done`` with the answer, or ``failed``
@@ -70,8 +70,8 @@ async def _question(kind: StudyKind, form: Any, services: Services) -> Any:
 
 
 def _past_inputs(services: Services, explanation_ids: list[str]) -> list[PastInput]:
-    """Read explanations and their inputs from the store. Raises Problem 404 for one that does not exist, 409 for one that is not finished,
-    422 if they are of several models.
+    """Return the explanations with these ids and their inputs from the store. Raises Problem 404 for one that does not exist, 409 for one
+    that is not finished, 422 if they are of several models.
     """
     documents = [find_document(explanation_id, services) for explanation_id in explanation_ids]
     for document in documents:
@@ -85,8 +85,9 @@ def _past_inputs(services: Services, explanation_ids: list[str]) -> list[PastInp
 
 
 async def _respond(services: Services, kind: StudyKind, model: str, work: Work, question: Any, request: Request) -> Response:
-    """Queue a study and make the response to its request: server-sent events while it runs if the client accepts these, else its answer at
-    the end. If the client disconnects, the study is cancelled.
+    """Queue a study of this ``kind``, which does ``work`` with ``model`` for ``question``, and make the response to ``request``:
+    server-sent events while it runs if the client accepts these, else its answer at the end. If the client disconnects, the study is
+    cancelled.
     """
     visitor = visitor_of(request)
     study = await run_in_threadpool(_submit, services, kind, model, work, question, visitor)

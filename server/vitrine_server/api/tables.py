@@ -78,7 +78,7 @@ def _runs(services: Services, visitor: Visitor) -> list[RunReport]:
 
 
 def _table(runs: list[RunReport], selection: Selection, services: Services) -> Table:
-    """Return the table of a selection from the cache, or make it. Raises Problem 404 for names that no run has."""
+    """Return the table of ``selection`` over ``runs`` from the cache, or make it. Raises Problem 404 for names that no run has."""
     key, versions = _key("table", runs, selection), [run.version for run in runs]
     return services.kept.value(key, lambda: _make_table(_name_reports(runs), selection), _bytes_of, versions=versions)
 
@@ -92,12 +92,12 @@ def _key(what: str, runs: list[RunReport], selection: Selection, *more: Hashable
 
 
 def _bytes_of(table: Table) -> int:
-    """Estimate the bytes that a table takes in memory."""
+    """Estimate the bytes that ``table`` takes in memory, from its number of cells."""
     return _BYTES_OF_CELL * sum(len(row.cells) for row in table.rows)
 
 
 def _make_table(runs: list[NamedReport], selection: Selection) -> Table:
-    """Make the table of a selection; it has no rows if nothing is left. Raises Problem 404 for names that no run has."""
+    """Make the table of ``selection`` over ``runs``; it has no rows if nothing is left. Raises Problem 404 for names that no run has."""
     try:
         return table_over_runs(runs, selection, TITLE)
     except NothingSelected as problem:
@@ -115,8 +115,8 @@ async def table(
     offset: Annotated[int, Query(ge=0, le=1_000_000, description="How many rows to leave out before the first.")] = 0,
     limit: Annotated[int | None, Query(ge=1, le=1_000_000, description="How many rows to send at most; without it, all.")] = None,
 ) -> Response:
-    """Return the runs of five inputs or more in one table: each figure as it is printed and as a number, its interval, and whether it is
-    the best of its run or ties with it; mean ranks over models and data sets if methods are the rows. The whole table is large: with
+    """Return the selected runs of five inputs or more in one table: each figure as it is printed and as a number, its interval, and whether
+    it is the best of its run or ties with it; mean ranks over models and data sets if methods are the rows. The whole table is large: with
     ``limit``, and ``offset`` for the next part, it comes in parts, each with all heads and notes; ``row_count`` is the number of rows of
     the whole.
     """
@@ -141,13 +141,13 @@ def choices(services: Use, visitor: Who) -> DocumentResponse:
 
 @router.get("/table.csv", response_class=Response, responses=file_of("text/csv"))
 def csv(selection: Selected, services: Use, visitor: Who) -> Response:
-    """Return the table as CSV, one line for each cell, with all digits."""
+    """Return the table of the selected runs, methods and metrics as CSV, one line for each cell, with all digits."""
     return _file(to_csv(_table(_runs(services, visitor), selection, services)), "text/csv", "csv")
 
 
 @router.get("/table.tex", response_class=Response, responses=file_of("application/x-tex"))
 def latex(selection: Selected, services: Use, visitor: Who) -> Response:
-    """Return the table as LaTeX for the package booktabs."""
+    """Return the table of the selected runs, methods and metrics as LaTeX for the package booktabs."""
     return _file(to_latex(_table(_runs(services, visitor), selection, services)), "application/x-tex", "tex")
 
 
@@ -190,7 +190,7 @@ def _cells(row: Row, printed: list[PrintedCell]) -> Iterator[dict[str, Any]]:
 
 
 def _choices(runs: list[NamedReport]) -> dict[str, Any]:
-    """List the models, data sets, metrics and families that these runs have."""
+    """List the models, data sets, metrics and families that ``runs`` have, as JSON: what can be selected for a table."""
     reports = [run.report for run in runs]
     measured = {metric["name"]: metric for report in reports for metric in report["metrics"]}
     metrics = [{"name": name, "title": metric["title"], "family": metric.get("family") or ""} for name, metric in measured.items()]

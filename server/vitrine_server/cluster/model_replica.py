@@ -113,7 +113,7 @@ class ModelReplica:
     # --- explanations ------------------------------------------------------------------------------------------------------
 
     async def _explain(self, explanation_id: str) -> None:
-        """Queue an explanation; return once it has ended here, or another process has claimed it."""
+        """Queue the stored explanation with this id; return once it has ended here, or another process has claimed it."""
         documents = dict(await asyncio.to_thread(self._store.takeable))
         if explanation_id in documents:
             await asyncio.to_thread(self._queue, documents[explanation_id])

@@ -123,16 +123,16 @@ class RayWorker:
             await asyncio.sleep(BEAT_SECONDS)
 
     def cancel(self, explanation_id: str) -> bool:
-        """Cancel an explanation; return whether there was one to cancel."""
+        """Cancel the explanation with this id; return whether there was one to cancel."""
         return self._store.end_waiting(explanation_id, "cancelled") or self._store.ask(explanation_id, end="cancel")
 
     def stop_early(self, explanation_id: str) -> None:
-        """End an explanation with its finished maps, or cancel it if there are none."""
+        """End the explanation with this id with its finished maps, or cancel it if there are none."""
         if not self._store.end_waiting(explanation_id, "cancelled"):
             self._store.ask(explanation_id, end="stop")
 
     def put_first(self, explanation_id: str, specs: Sequence[str]) -> None:
-        """Make the maps of these specs before the others of an explanation."""
+        """Make the maps of ``specs`` before the others of the explanation with this id."""
         self._store.ask(explanation_id, order=list(specs))
 
     async def events(self, explanation_id: str, after: int = -1) -> AsyncIterator[Event]:
@@ -258,5 +258,5 @@ class RayWorker:
 
     @property
     def memory(self) -> int:
-        """Always 0: the memory of the replicas is counted by Ray."""
+        """Return 0, since the memory of the replicas is counted by Ray."""
         return 0

@@ -191,8 +191,8 @@ class _Handle:
 
 
 def run(ray: Any, built: Any) -> None:
-    """Have Ray Serve run the application. Raises RuntimeError with what the process that did not start had to say, as the error of Ray
-    Serve itself only names it.
+    """Have Ray Serve, by the module ``ray``, run the application ``built``. Raises RuntimeError with what the process that did not start
+    had to say, as the error of Ray Serve itself only names it.
     """
     try:
         ray.serve.run(built, name=APPLICATION, route_prefix="/")
@@ -218,7 +218,7 @@ def check_free(host: str, port: int) -> None:
 
 @contextmanager
 def in_one_sentence(what: str, advice: str) -> Iterator[None]:
-    """Turn any error inside this context into an ExplainerError of one sentence: what failed, why, and what to do."""
+    """Turn any error inside this context into an ExplainerError of one sentence: ``what`` failed, why, and the ``advice``."""
     try:
         yield
     except Exception as error:
@@ -264,7 +264,7 @@ def _ray() -> Any:
 
 @contextmanager
 def _cluster(ray: Any, settings: Settings) -> Iterator[None]:
-    """Connect to the cluster of the settings, or to a new one on this machine, inside this context."""
+    """Connect by the module ``ray`` to the cluster of ``settings``, or to a new one on this machine, inside this context."""
     address = cluster_address(settings.ray_address)
     options = {"include_dashboard": False, "object_store_memory": _OBJECT_STORE} if address == "local" else {}
     advice = f"start one with `ray start --head`, or set {environment_name('ray_address')} to the address of one that runs"

@@ -38,7 +38,7 @@ class Listed(argparse.Action):
     def __call__(
         self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option_string: str | None = None
     ) -> None:
-        """Split the argument at commas and store the list of names in ``namespace``."""
+        """Split ``values``, the text or texts of an option of the command line, at commas and store the list of names in ``namespace``."""
         texts = [values] if isinstance(values, str) else values
         setattr(namespace, self.dest, [name.strip() for value in texts for name in value.split(",") if name.strip()])
 
@@ -52,5 +52,5 @@ class PartialFailure(Exception):
 
 
 def count_of(count: int, thing: str) -> str:
-    """Format a number of things in words, such as "1 file" or "2 files"."""
+    """Format ``count`` with the word ``thing``, such as "1 file" or "2 files"."""
     return f"{count} {thing}{'' if count == 1 else 's'}"

@@ -237,7 +237,9 @@ def command(args: argparse.Namespace) -> str:
 
 
 def table(report: dict[str, Any]) -> str:
-    """Format a report as a table of mean values with standard errors; a star marks values that are tied with the best."""
+    """Format ``report`` (JSON of a run) as a text table of mean values with standard errors, a row for each method and a column for each
+    metric; a star marks values that are tied with the best.
+    """
     from explainers.evaluation.html import (
         FEWER_INPUTS,
         NO_VALUE,
@@ -269,7 +271,7 @@ def table(report: dict[str, Any]) -> str:
 
 
 def listed() -> dict[str, Any]:
-    """List the data sets and the metrics as JSON."""
+    """Return the data sets and the metrics that are known, with what each needs and gives, as JSON."""
     from explainers.datasets import DATASETS
     from explainers.metrics import METRICS
 

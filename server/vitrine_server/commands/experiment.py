@@ -18,7 +18,9 @@ class Experiment(argparse.Action):
     def __call__(
         self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option_string: str | None = None
     ) -> None:
-        """Store the options of the file ``values`` in the namespace."""
+        """Read options from the file ``values``, an experiment, and store them in ``namespace`` as ``parser`` reads them; the parser
+        reports wrong ones.
+        """
         try:
             options = read_options(values)
         except ExperimentError as problem:

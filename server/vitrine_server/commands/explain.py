@@ -223,7 +223,9 @@ def grey_window(text: str) -> tuple[float, float]:
 
 
 def picture(image: Path, box: tuple[int, int, int, int] | None, window: tuple[float, float] | None) -> Input:
-    """Return a picture file as ``explain`` takes it: whole or cropped to ``box``, with the grey levels of ``window`` if there is one."""
+    """Return the picture file ``image`` as ``explain`` takes it: whole or cropped to ``box``, with the grey levels of ``window`` if there
+    is one.
+    """
     from explainers import Crop, WindowedPicture
 
     shown = image if window is None else WindowedPicture(image, *window)
@@ -243,7 +245,9 @@ def read_text(args: argparse.Namespace) -> str:
 
 
 def default_model(is_image: bool, prompt: object, is_molecule: bool = False) -> str:
-    """Return the embedded model for this kind of input; for pictures the one that knows photos, which the pages use first too."""
+    """Return the name of the embedded model for a picture (``is_image``), a picture with a ``prompt``, a molecule or a text; for pictures
+    the one that knows photos, which the pages use first too.
+    """
     if is_molecule:
         return "molecules"
     if not is_image:
@@ -256,7 +260,7 @@ def default_model(is_image: bool, prompt: object, is_molecule: bool = False) -> 
 
 
 def check_kind(args: argparse.Namespace, model: Model) -> None:
-    """Raise CommandError if the input or the options do not suit this kind of model."""
+    """Raise CommandError if the input or the options in ``args``, the command line, do not suit the kind of ``model``."""
     has_text = args.text is not None or args.text_file is not None
     if model.reads_pictures and (args.image is None or not has_text):
         raise CommandError(f"{model.name} writes about a picture: give an image file and --text 'What is this?'")
@@ -282,7 +286,9 @@ def check_kind(args: argparse.Namespace, model: Model) -> None:
 
 
 def read_targets(args: argparse.Namespace, model: Model) -> Any:
-    """Return the target for ``explain``: None, or a list with one entry for each target asked for."""
+    """Return the target for ``explain`` that ``args``, the command line, name for ``model``: None, or a list with one entry for each
+    target.
+    """
     from explainers.records.targets import parse_target, targets_of_form
 
     def named(text: str) -> int | str | Target:

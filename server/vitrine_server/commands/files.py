@@ -35,7 +35,7 @@ def print_and_save(args: argparse.Namespace, outcome: Outcome) -> None:
 
 
 def check_out_file(path: Path | None, endings: Sequence[str]) -> None:
-    """Raise CommandError if the file of ``--out`` has another suffix than ``endings``, or cannot be written."""
+    """Raise CommandError if ``path``, the file of ``--out``, has another suffix than ``endings``, or cannot be written."""
     if path is None:
         return
     if path.suffix not in endings:

@@ -152,7 +152,9 @@ def rules_and_interactions() -> str:
 
 
 def sheet(method: dict[str, Any], width: int) -> Iterator[str]:
-    """Yield the lines of text about one method, a dict from ``vitrine_server.registries.methods``."""
+    """Yield the lines of text about one ``method``, a dict from ``vitrine_server.registries.methods``, at most ``width`` characters
+    wide.
+    """
 
     def wrapped(text: str, first: str, rest: str) -> list[str]:
         return textwrap.wrap(text, width, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False, break_long_words=False)
@@ -203,7 +205,7 @@ def about_option(option: dict[str, Any]) -> str:
 
 
 def text_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Format rows as a text table with columns as wide as their widest cell; empty columns are omitted."""
+    """Format ``rows`` under ``headings`` as a text table with columns as wide as their widest cell; empty columns are omitted."""
     columns = [column for column in zip(headings, *rows, strict=True) if any(column[1:])]
     widths = [max(map(len, column)) for column in columns]
     padded = [[cell.ljust(width) for cell in column] for column, width in zip(columns, widths, strict=True)]
@@ -212,6 +214,6 @@ def text_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def markdown_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Format rows as a Markdown table; bars inside cells are escaped."""
+    """Format ``rows`` under ``headings`` as a Markdown table; bars inside cells are escaped."""
     lines = [headings, ["---"] * len(headings), *rows]
     return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)

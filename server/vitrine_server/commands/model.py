@@ -27,7 +27,7 @@ def add_model(parser: argparse.ArgumentParser, about: str, default: str | None =
 
 
 def add_open_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of :data:`OPEN_OPTIONS` and ``--dtype``, which determine how a model is opened."""
+    """Add the options of :data:`OPEN_OPTIONS` and ``--dtype``, which determine how a model is opened, to ``parser``."""
     options = parser.add_argument_group("a model of your own")
     for name, (metavar, text) in OPEN_OPTIONS.items():
         options.add_argument(f"--{name}", metavar=metavar, help=text)
@@ -50,8 +50,9 @@ def open_options_of(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def open_model(args: argparse.Namespace, name: str | list[str], device: str | None = None, check: str | None = None, **how: Any) -> Model:
-    """Open the model ``name`` with a progress bar, and choose the number of threads of this process for it. A model that does not ship is
-    checked, at the level ``check`` if given; failed checks are noted in the report and with its maps.
+    """Open the model ``name`` on ``device``, as the options in ``args`` (the command line) say, with a progress bar, and return it; the
+    number of threads of this process is chosen for it. A model that does not ship is checked, at the level ``check`` if given; failed
+    checks are noted in the report and with its maps.
     """
     import explainers
     from explainers.models.catalogue import embedded_names

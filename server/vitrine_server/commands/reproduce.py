@@ -132,7 +132,7 @@ def write_tables(reproduction: Reproduction, folder: Path) -> None:
 
 
 def listing() -> str:
-    """Format the protocols of papers as a text table."""
+    """Format the protocols of papers as a text table: name, source, title and data sets of each."""
     from explainers.evaluation.protocols.protocol import find_protocol, protocol_names
 
     protocols = [find_protocol(name) for name in protocol_names()]

@@ -110,7 +110,7 @@ def read_inputs(args: argparse.Namespace) -> list[Any]:
 
 
 def pictures_in(folder: Path) -> list[Path]:
-    """List the files in a folder, at any depth, that have the suffix of a picture; the number of others is printed to stderr."""
+    """List the files in ``folder``, at any depth, that have the suffix of a picture; the number of others is printed to stderr."""
     from explainers.models.inputs.images import is_picture_name
 
     files = sorted(path for path in folder.rglob("*") if path.is_file())
@@ -121,7 +121,9 @@ def pictures_in(folder: Path) -> list[Path]:
 
 
 def word_table(title: str, words: Sequence[WordTotal]) -> list[str]:
-    """Format a heading and a table with a row for each word."""
+    """Format ``title`` and a table with a row for each of ``words``: how often it occurs, and its total and mean relevance. Return both
+    texts.
+    """
     rows = [(word.word, str(word.count), f"{word.total:+.3g}", f"{word.mean:+.3g}") for word in words]
     return [f"\n{title}", text_table(("word", "times", "total", "mean"), rows)]
 
@@ -130,7 +132,9 @@ NO_NAMES = "no names: no word has a capital inside a sentence more often than in
 
 
 def name_tables(names: Sequence[WordTotal]) -> list[str]:
-    """Format the names that speak most for the target, and, if there are many, those that speak least for it."""
+    """Format ``names`` as tables: those that speak most for the target and, if there are many, those that speak least for it. Return
+    texts.
+    """
     if not names:
         return [f"\n{NO_NAMES}"]
     parts = word_table("names by their total relevance", names[:WORDS_SHOWN])
@@ -138,7 +142,9 @@ def name_tables(names: Sequence[WordTotal]) -> list[str]:
 
 
 def table(summary: Summary, names: bool = False) -> str:
-    """Format a summary as text; ``names`` lists only the names among the words."""
+    """Format ``summary`` as text: method, target, largest place of the mean map, words, and the inputs trusted most and least. ``names``
+    lists only the names among the words.
+    """
     parts = [f"{summary.method} for {summary.target}, {count_of(len(summary.rows), 'input')} of {summary.model}"]
     if summary.mean is not None:
         peak = divmod(int(summary.mean.argmax()), summary.mean.shape[1])

@@ -46,7 +46,7 @@ def picture(document: Document, attribution: Mapping[str, Any], seen: bytes | No
 
 
 def files(document: Document, stored: Mapping[str, bytes], server: str, largest: int) -> Iterator[tuple[str, bytes]]:
-    """Yield the name and content of each file of the bundle.
+    """Yield the name and content of each file of the bundle of an explanation, ``document``.
 
     stored   the stored files of the explanation, by name: pictures of the input, the model's input tensors, maps by pixel
     server   the server's address, for the lines of curl

@@ -18,7 +18,7 @@ Document = Mapping[str, Any]
 
 
 def python_lines(document: Document, address: str | None = None, *, exact: bool = True) -> str:
-    """Return lines of Python that explain the same input of the same model by the same methods.
+    """Return lines of Python that explain the input of ``document`` (JSON of an explanation) of the same model by the same methods.
 
     address  the explanation's address on its server, from where the lines fetch the input; None if its files are in the same folder
     exact    whether the model's input was kept (``tensors.safetensors``), so that the scores are the same; otherwise a smaller copy of the
@@ -63,9 +63,9 @@ def python_lines(document: Document, address: str | None = None, *, exact: bool 
 
 
 def curl_lines(document: Document, server: str, picture: str | None = None) -> str:
-    """Return shell lines that ask ``server`` the question of an explanation.
+    """Return shell lines that ask ``server`` the question of the explanation ``document`` (JSON).
 
-    picture  the file in the same folder to send as the picture; None has the server use the one that it keeps
+    picture the file in the same folder to send as the picture; None has the server use the one that it keeps
     """
     source = document["input"]
     fields = [("model", document["model"])]

@@ -57,8 +57,9 @@ class ZipBounds:
 def unpack_zip(
     source: Path | bytes, bounds: ZipBounds, is_wanted: Callable[[PurePosixPath], bool]
 ) -> tuple[Iterator[tuple[PurePosixPath, Iterator[bytes]]], list[str]]:
-    """Return the wanted files of a zip in the order of their names, each with an iterator over pieces of its bytes, to be read before the
-    next file; and the names of its other files. All members are checked before the first file is unpacked.
+    """Return the files of the zip ``source`` for whose paths ``is_wanted`` is true, in the order of their names, each with an iterator over
+    pieces of its bytes, to be read before the next file; and the names of its other files. All members are checked before the first file is
+    unpacked.
 
     Raises Problem 413 beyond ``bounds``; 422 for a zip that cannot be read, is encrypted, overlaps, uses another compression than deflate,
     expands more than `MAX_RATIO` times (a member, or all together), holds links, devices or a name twice, or names a file outside of its

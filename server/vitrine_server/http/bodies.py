@@ -99,8 +99,8 @@ class _ReadRequest(Request):
 
 
 def _check_fields(form: FormData, route: APIRoute) -> None:
-    """Raise Problem 422 for a form field that the call lacks, that is sent too often, or that is a file instead of a text or a text instead
-    of a file.
+    """Raise Problem 422 for a field of ``form`` that the call ``route`` lacks, that is sent too often, or that is a file instead of a text
+    or a text instead of a file.
     """
     known = form_of(route)
     for name in form:
@@ -222,7 +222,7 @@ async def _read_multipart(request: Request, settings: Settings, boundary: bytes,
 
 
 def _decode(form: FormData) -> FormData:
-    """Decode the texts of a form as UTF-8. Raises Problem 400 if one is not UTF-8."""
+    """Decode the texts and names in ``form`` as UTF-8 and return the form with them. Raises Problem 400 if one is not UTF-8."""
 
     def decoded(text: str) -> str:
         return text.encode("latin-1").decode()

@@ -34,7 +34,7 @@ class ReadEncodings:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on with the reduced ``Accept-Encoding``."""
+        """Pass the request on to the application with ``Accept-Encoding`` reduced to gzip, or to none."""
         if scope["type"] == "http":
             chosen = "gzip" if takes_gzip(Headers(scope=scope)) else "identity"
             others = [(name, value) for name, value in scope["headers"] if name != _NAME.encode()]

@@ -31,7 +31,9 @@ class Gate:
     """
 
     def __init__(self, app: ASGIApp, settings: Settings, visitor_secrets: VisitorSecrets | None, access: Access | None) -> None:
-        """Wrap ``app``; ``visitor_secrets`` is needed if visitors are separate, or a browser has to log in."""
+        """Wrap ``app``, the application, in the checks that ``settings`` ask for; ``access`` checks the token, if one is needed;
+        ``visitor_secrets`` is needed if visitors are separate, or a browser has to log in.
+        """
         self._app, self._settings, self._access = app, settings, access
         self._secrets = visitor_secrets if are_apart(settings) else None
         self._proxies = [ip_network(proxy) for proxy in settings.trusted_proxies]
@@ -40,7 +42,7 @@ class Gate:
         self._with_client = cast(ASGIApp, ProxyHeadersMiddleware(let_in, list(settings.trusted_proxies)))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Check the request, note its visitor, and pass it on."""
+        """Check the request in ``scope``, note its visitor in it, and pass it on to the application."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

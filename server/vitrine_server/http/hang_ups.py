@@ -10,7 +10,7 @@ from fastapi import Request
 
 
 async def ends_before_hang_up(request: Request, work: Coroutine[Any, Any, Any]) -> bool:
-    """Wait until ``work`` ends or the client disconnects; return True if the work ended first."""
+    """Wait until ``work`` ends or the client of ``request`` disconnects, and cancel the other; return True if the work ended first."""
 
     async def hang_up() -> None:
         while (await request.receive())["type"] != "http.disconnect":

@@ -30,7 +30,8 @@ _PROXY_PARTS = ("forwarded", "client-ip", "connecting-ip", "x-original-", "x-env
 
 
 def check_name(scope: Scope, settings: Settings) -> None:
-    """Raise Problem 403 for a request to a host name that is not this server's, or through a proxy that the settings do not name.
+    """Raise Problem 403 for a request (``scope``) to a host name that is not this server's, or through a proxy that the settings do not
+    name.
 
     Call it for every request that changes anything and, if the server listens for this machine only, for every other one too, since anyone
     who reads there counts as the person at the machine.
@@ -65,7 +66,8 @@ def check_origin(scope: Scope, settings: Settings) -> None:
 
 
 def _is_ours(host: str, scope: Scope, settings: Settings) -> bool:
-    """Return whether a Host header names this machine (localhost), the address listened on, or a name that the settings allow.
+    """Return whether ``host``, the Host header of the request ``scope``, names this machine (localhost), the address listened on, or a name
+    that the settings allow.
 
     If the server listens on all addresses of the machine, the machine's own name counts too.
     """

@@ -90,7 +90,7 @@ class KeptAnswers:
         return await self.in_thread(make_and_answer)
 
     async def answer_to_change(self, request: Request, make: Callable[[], Any]) -> Response:
-        """Answer a request as :meth:`answer` does, with a document that can change without a change of key.
+        """Answer a request as :meth:`answer` does, with the document that ``make`` returns, which can change without a change of key.
 
         The document is made and encoded each time, and compressed only if it differs from the cached one.
         """
@@ -112,7 +112,9 @@ class KeptAnswers:
                 self._drop(name)
 
     def _find(self, key: Hashable, of: Sequence[object], versions: Collection[str]) -> Any:
-        """Return the answer that is cached under ``key``; None if there is none or it is no longer valid."""
+        """Return the answer that is cached under ``key`` and ``versions`` and was made from the objects ``of``; None if there is none or it
+        is no longer valid.
+        """
         name = _name(key, versions)
         with self._lock:
             kept = self._kept.get(name)
@@ -129,8 +131,8 @@ class KeptAnswers:
         of: Sequence[object] = (),
         versions: Collection[str] = (),
     ) -> Made:
-        """Return the cached result of ``make()``, or call it and cache the result, of which ``size`` returns the bytes. The other arguments
-        are as in :meth:`answer`.
+        """Return the cached result of ``make()`` under ``key``, or call it and cache the result, of which ``size`` returns the bytes. The
+        other arguments are as in :meth:`answer`.
         """
         name = _name(key, versions)
         with self._lock:
@@ -194,8 +196,8 @@ class _PackedJson:
 
 
 def _answer(packed: _PackedJson, request: Request) -> Response:
-    """Make the response to a request with a packed document: compressed if the client accepts that, and without content (304) if the client
-    has this version already.
+    """Make the response to ``request`` with the document ``packed``: compressed if the client accepts that, and without content (304) if
+    the client has this version already.
     """
     is_packed = takes_gzip(request.headers)
     tags = {True: f'"{packed.digest}-gzip"', False: f'"{packed.digest}"'}

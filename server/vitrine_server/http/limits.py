@@ -51,7 +51,7 @@ def size_limit(slug: str, most: int) -> Limit:
 
 
 def _time_limit(what: str, most: int) -> Limit:
-    """Make the limit of ``most`` seconds that the model may work on ``what``."""
+    """Make the limit of ``most`` seconds that the model may work on ``what``. Its refusal is Problem 503."""
     detail = f"{what} took longer than {most} seconds of the model's time, and was ended."
     return Limit(most, 503, "took-too-long", detail, "Ask for fewer methods or targets, fewer samples or steps, or a shorter text.")
 

@@ -34,7 +34,9 @@ class Metrics:
                 counter.labels(reason)
 
     def request(self, method: str, route: str, status: int) -> None:
-        """Count one answered request; ``route`` is the route's pattern, so that ids do not make a series each."""
+        """Count one answered request with its ``method`` and the ``status`` of the answer; ``route`` is the route's pattern, so that ids do
+        not make a series each.
+        """
         self._requests.labels(method, route, status).inc()
 
     def job(self, state: str, seconds: float) -> None:

@@ -53,7 +53,9 @@ class Surroundings:
         self.app, self.metrics, self.settings = app, metrics, settings
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Check a request, pass it on, and log and count its answer."""
+        """Check the request in ``scope``, pass it on to the application, and log and count its answer, which gets the security headers and
+        an id.
+        """
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return

@@ -53,7 +53,7 @@ class Problem(Exception):
         return document if self.send is None else {**document, "send": self.send}
 
     def response(self) -> JSONResponse:
-        """Make the HTTP response of the problem."""
+        """Return the problem as an HTTP response: its JSON, status and headers."""
         return JSONResponse(self.to_json(), self.status, self.headers, media_type="application/problem+json")
 
 
@@ -93,7 +93,7 @@ def _wants_page(request: Request) -> bool:
 
 
 def answer_to(request: Request, problem: Problem) -> Response:
-    """Make the response to a refused request: a page for a browser, the problem document for programs."""
+    """Make the response to ``request``, which is refused with ``problem``: a page for a browser, the problem document for programs."""
     page = getattr(request.app.state, "problem_page", None)
     return page(problem, request.url) if page is not None and _wants_page(request) else problem.response()
 
@@ -105,7 +105,7 @@ async def _on_problem(request: Request, problem: Exception) -> Response:
 
 
 async def _on_http(request: Request, error: Exception) -> Response:
-    """Answer an error that the framework raised, such as 404 or 405, as a problem."""
+    """Answer ``request`` with ``error``, which the framework raised, such as 404 or 405, as a problem."""
     assert isinstance(error, HTTPException)
     path, status = request.scope["path"], error.status_code
     slug = HTTPStatus(status).phrase.lower().replace(" ", "-")

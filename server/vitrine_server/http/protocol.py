@@ -59,7 +59,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._await(self.head_seconds)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """End a connection as uvicorn does, and cancel the time limit."""
+        """End a connection, which was lost for the reason ``exc``, as uvicorn does, and cancel the time limit."""
         self._await(None)
         super().connection_lost(exc)
 

@@ -136,7 +136,9 @@ def _unpack(data: bytes, settings: Settings) -> list[bytes]:
 
 
 def _open_upload(data: bytes, settings: Settings) -> Image.Image:
-    """Open the image file ``data`` and read only its header. Raises the Problems of :func:`open_picture`."""
+    """Open the image file ``data`` and return it with only its header read; ``settings`` hold its largest size. Raises the Problems of
+    :func:`open_picture`.
+    """
     if len(data) > settings.max_upload_bytes:
         raise _too_large(settings)
     if not data:
@@ -181,7 +183,9 @@ def _broken(error: Exception) -> Problem:
 
 
 def encode_image(image: Image.Image, kind: str, longest: int | None = None) -> bytes:
-    """Encode an image as a ``PNG`` or ``JPEG`` file without metadata, its longest side at most ``longest`` pixels."""
+    """Encode ``image`` as the bytes of a ``PNG`` or ``JPEG`` file (``kind``) without metadata, its longest side at most ``longest``
+    pixels.
+    """
     plain = image.copy()
     if longest is not None:
         plain.thumbnail((longest, longest), Image.Resampling.LANCZOS)
@@ -192,7 +196,7 @@ def encode_image(image: Image.Image, kind: str, longest: int | None = None) -> b
 
 
 def encode_clip(frames: Sequence[Image.Image]) -> bytes:
-    """Encode frames as a TIFF file with a page for each; animations would merge equal frames."""
+    """Encode ``frames`` as the bytes of a TIFF file with a page for each; animations would merge equal frames."""
     buffer = io.BytesIO()
     plain = [frame.copy() for frame in frames]
     for frame in plain:

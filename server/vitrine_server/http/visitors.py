@@ -123,7 +123,7 @@ def _key_of(home: Path) -> bytes:
 
 
 def cookie_name(name: str, scope: Scope) -> str:
-    """Return the name of a cookie, with the prefix ``__Host-`` over TLS.
+    """Return the full name of the cookie ``name`` for the request ``scope``, with the prefix ``__Host-`` over TLS.
 
     The prefix makes browsers take it from this host only, not from another one of its domain. Its path is then ``/``, so below a path
     prefix the name also contains the prefix, because another server of the host may set a cookie too.
@@ -134,8 +134,8 @@ def cookie_name(name: str, scope: Scope) -> str:
 
 
 def cookie_header(name: str, value: str, scope: Scope) -> str:
-    """Return the value of the Set-Cookie header that gives a browser the secret ``value``. Scripts cannot read the cookie, and the browser
-    does not send it with requests that other sites embed.
+    """Return the value of the Set-Cookie header that gives the browser of the request ``scope`` the secret ``value`` as the cookie
+    ``name``. Scripts cannot read the cookie, and the browser does not send it with requests that other sites embed.
     """
     is_secure = scope["scheme"] == "https"
     where = "Path=/; Secure" if is_secure else f"Path={scope.get('root_path') or '/'}"
@@ -143,6 +143,6 @@ def cookie_header(name: str, value: str, scope: Scope) -> str:
 
 
 def not_yours(explanation_id: str) -> Problem:
-    """Make the Problem 403 for a change of another visitor's explanation: its link only allows reading."""
+    """Return the Problem 403 for a change of another visitor's explanation, by its id: its link only allows reading."""
     detail = f"The explanation {explanation_id!r} belongs to somebody else: with its link it can only be read."
     return Problem(403, "not-yours", detail, send="Send the picture or the text itself: the new explanation is then yours.")

@@ -11,7 +11,7 @@ from vitrine_server.store.tables import FINAL
 
 
 def started_event(document: Mapping[str, Any], costs: Mapping[str, float] | None = None) -> Event:
-    """Make the event ``started`` of an explanation from its document: the model's answer, the specs of the maps to come and, with
+    """Make the event ``started`` of an explanation from ``document``, its JSON: the model's answer, the specs of the maps to come and, with
     ``costs``, the estimated seconds of each.
     """
     known = {name: document[name] for name in Answer.model_fields if name in document}
@@ -26,7 +26,7 @@ def map_event(entry: Mapping[str, Any], index: int) -> Event:
 
 
 def end_event(document: Mapping[str, Any]) -> Event:
-    """Make the last event of an explanation from its document: done, failed or cancelled."""
+    """Make the last event of an explanation from ``document``, its JSON: done, failed or cancelled."""
     number = 2 + len(document.get("maps", ()))
     data = {"done": {"seconds": document.get("seconds")}, "failed": {"problem": document.get("problem")}, "cancelled": {}}
     return event(number, document["state"], data[document["state"]])

@@ -40,7 +40,7 @@ class Feed:
 
     @property
     def unfollowed_seconds(self) -> float | None:
-        """Seconds since the last follower left; None while there is a follower, and if there never was one."""
+        """Return the seconds since the last follower left; None while there is a follower, and if there never was one."""
         with self._lock:
             return None if self._left is None else time.monotonic() - self._left
 

@@ -111,7 +111,9 @@ async def read_question(form: QuestionForm, settings: Settings, input_of: Callab
 
 
 async def _read_input(form: QuestionForm, settings: Settings, input_of: Callable[[str], QuestionInput]) -> QuestionInput:
-    """Read the input of a form: one or several images, one or two texts, or the input of an earlier explanation."""
+    """Return the input that ``form`` holds: one or several images, one or two texts, or the input of an earlier explanation, which
+    ``input_of`` finds by its id. Raises Problem 422 for none or too many.
+    """
     image = await _read_images(form.images, settings) if form.images else None
     sent = [name for name, value in (("an image", image), ("a text", form.text), ("a source", form.source)) if value is not None]
     if not sent or (image is not None and form.source is not None):
@@ -168,7 +170,9 @@ def read_specs(specs: Sequence[str], settings: Settings) -> tuple[str, ...]:
 
 
 def plan(question: Question, facts: ModelFacts) -> ExplanationPlan:
-    """Make the arguments of ``explain`` for a question to a model. Raises Problem 422 for anything that does not fit the model."""
+    """Return the plan of an explanation, the arguments of ``explain``, for ``question`` to the model with these ``facts``. Raises Problem
+    422 for anything that does not fit the model.
+    """
     _check_kind(question, facts)
     targets = _targets(question, facts)
     if question.side == "text":
@@ -207,7 +211,9 @@ def plan(question: Question, facts: ModelFacts) -> ExplanationPlan:
 
 
 def _targets(question: Question, facts: ModelFacts) -> list[TargetLike] | None:
-    """Return the targets of a question as ``explain`` takes them; None means the top class."""
+    """Return the targets of ``question`` to the model with these ``facts`` as ``explain`` takes them; None means the top class. Raises
+    Problem 422 for wrong ones.
+    """
 
     def named(text: str) -> int | str | Target:
         return text if facts.kind == "clip" else find_named(text, facts)

@@ -22,8 +22,8 @@ RESUMED = "resumed"
 
 
 def job_of(document: Mapping[str, Any], store: Store, registry: ModelRegistry) -> Job:
-    """Make a job that continues a stored explanation, from its ``document`` and the files stored with it. Raises Problem for an unknown
-    model, and ValueError or TypeError if its question was not kept or cannot be read.
+    """Make a job that continues a stored explanation, from its ``document`` and the files stored with it in ``store``, with its model in
+    ``registry``. Raises Problem for an unknown model, and ValueError or TypeError if its question was not kept or cannot be read.
     """
     explanation_id = document["id"]
     question_json = store.file(explanation_id, QUESTION)
@@ -34,8 +34,8 @@ def job_of(document: Mapping[str, Any], store: Store, registry: ModelRegistry) -
 
 
 def resume_unfinished(store: Store, registry: ModelRegistry, scheduler: Scheduler) -> None:
-    """Queue the unfinished explanations of ``store`` again in ``scheduler``; one that was running at two crashes, or whose question cannot
-    be read, is marked as failed.
+    """Queue the unfinished explanations of ``store`` again in ``scheduler``, with their models in ``registry``; one that was running at two
+    crashes, or whose question cannot be read, is marked as failed.
     """
     for document, state in store.unfinished():
         explanation_id = document["id"]

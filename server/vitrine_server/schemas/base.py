@@ -23,7 +23,7 @@ Box = tuple[int, int, int, int]  # x0, y0, x1, y1
 
 
 class ProblemDocument(Schema):
-    """A refusal (RFC 9457): what was wrong, and what to send instead."""
+    """A refusal (RFC 9457): a name for machines, a title and the status, what was wrong, and what to send instead."""
 
     type: str = Field(description="urn:vitrine:problem: and a name for machines.")
     title: str

@@ -37,7 +37,9 @@ class Titled(Schema):
 
 
 class Stored(Titled, ExplainOptions):
-    """The fields of an explanation that the server adds. Options with their default values are left out."""
+    """The fields of an explanation that the server adds: its id, state, maps so far, and why it failed. Options with their default values
+    are left out.
+    """
 
     id: str
     state: State
@@ -136,7 +138,7 @@ ExplanationEvent = Annotated[
 
 
 class PendingExplanation(Schema):
-    """The id and addresses of an explanation that was accepted and is being computed."""
+    """The id of an explanation that was accepted and is being computed, and the addresses of its document (``url``) and of its events."""
 
     id: str
     url: str

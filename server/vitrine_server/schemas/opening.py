@@ -52,8 +52,8 @@ class ModelPlace(Schema):
 
 
 class OpeningQuestion(ModelPlace):
-    """The files of a model and how to open them; ``labels`` is the text of a list of class names and ``labels_name`` the name of its file,
-    whose suffix tells the format.
+    """The files of a model and how to open them (its name, architecture, base model, tokenizer and what its output means); ``labels`` is
+    the text of a list of class names and ``labels_name`` the name of its file, whose suffix tells the format.
     """
 
     name: str = Field(default="", max_length=60)

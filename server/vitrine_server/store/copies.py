@@ -115,7 +115,9 @@ def recover(damaged: Path, settings: Settings) -> tuple[int, int]:
 
 
 def _rows(source: sqlite3.Connection, table: str) -> Iterator[dict[str, Any] | None]:
-    """Yield the rows of a table one by one, None for each that cannot be read; a single query would end at the first of those."""
+    """Yield the rows of ``table`` in the database ``source`` one by one, each a dict, None for each that cannot be read; a single query
+    would end at the first of those.
+    """
     try:
         names = [row[1] for row in source.execute(f"PRAGMA table_info({table})")]
     except sqlite3.DatabaseError as error:
@@ -133,7 +135,7 @@ def _rows(source: sqlite3.Connection, table: str) -> Iterator[dict[str, Any] | N
 
 
 def _largest_number(source: sqlite3.Connection, table: str) -> int:
-    """Return the largest row number of a table, or an upper bound; 0 for an empty table."""
+    """Return the largest row number of ``table`` in the database ``source``, or an upper bound; 0 for an empty table."""
     try:
         return source.execute(f"SELECT MAX(rowid) FROM {table}").fetchone()[0] or 0  # nosec B608  # a name of _TABLES
     except sqlite3.DatabaseError:
@@ -141,7 +143,7 @@ def _largest_number(source: sqlite3.Connection, table: str) -> int:
 
 
 def _is_sound(table: str, row: dict[str, Any]) -> bool:
-    """Return whether a row holds what was written, as far as its digest, id or type can tell."""
+    """Return whether ``row`` of ``table`` holds what was written, as far as its digest, id or type can tell."""
     if table == "uploads":
         return isinstance(row["data"], bytes) and hashlib.sha256(row["data"]).hexdigest() == row["digest"]
     if table == "explanations":
@@ -182,6 +184,6 @@ def _new_private_file(path: Path) -> None:
 
 
 def _give_to_owner(path: Path, home: Path) -> None:
-    """Change the owner of a file, if the administrator wrote it, to the user who owns ``home``."""
+    """Change the owner of the file at ``path``, if this process is the administrator's, to the user who owns ``home``."""
     if os.geteuid() == 0:
         os.chown(path, home.stat().st_uid, home.stat().st_gid)

@@ -67,25 +67,29 @@ class Database(Protocol):
 
     @contextmanager
     def begin(self, *, writes: bool, alone: bool = False) -> Iterator[Connection]:
-        """Begin a transaction for the time of this context; with ``alone`` no other process adds or removes rows meanwhile. Raises
-        StoreFault.
+        """Open a context with a connection in a transaction, which ``writes`` or only reads; with ``alone`` no other process adds or
+        removes rows meanwhile. Raises StoreFault.
         """
 
     def size(self, db: Connection) -> int:
-        """Return the bytes that all explanations take."""
+        """Return the bytes that all explanations take, over the connection ``db``."""
 
     def give_back(self) -> None:
         """Return the space of deleted rows to the disk, if the database does not do so by itself."""
 
     def spare_room(self, explanation_id: str) -> AbstractContextManager[None]:
-        """Make room on a full disk to delete this explanation inside the context, if the database keeps a reserve. Raises StoreFault."""
+        """Make room on a full disk to delete the explanation with this id inside the context, if the database keeps a reserve. Raises
+        StoreFault.
+        """
 
     def close(self) -> None:
         """Close the database."""
 
 
 def open_database(settings: Settings, is_shared: bool = False) -> Database:
-    """Open the database of the settings; with ``is_shared`` other processes use it too, which only PostgreSQL allows. Raises StoreError."""
+    """Open the database that ``settings`` name, in PostgreSQL or else in a file of the server's home; with ``is_shared`` other processes
+    use it too, which only PostgreSQL allows. Raises StoreError.
+    """
     return PostgresDatabase(settings.database, is_shared) if settings.database else SqliteDatabase(settings.home)
 
 
@@ -168,7 +172,9 @@ class SqliteDatabase:
 
     @contextmanager
     def begin(self, *, writes: bool, alone: bool = False) -> Iterator[Connection]:
-        """Begin a transaction for the time of this context, see :meth:`Database.begin`."""
+        """Open a context with the connection in a transaction, which ``writes`` or only reads, see :meth:`Database.begin`; ``alone`` has no
+        effect here.
+        """
         with self._lock:
             if self._connection.closed:  # by a server that ends, while a runner that would not stop still tidies
                 raise StoreFault("the store is closed")
@@ -189,7 +195,7 @@ class SqliteDatabase:
         return error
 
     def size(self, db: Connection) -> int:
-        """Return the bytes that the file takes on disk, without free pages."""
+        """Return the bytes that the file takes on disk, without free pages; ``db`` is the connection to it."""
         pages, free, size = (db.exec_driver_sql(f"PRAGMA {name}").scalar_one() for name in ("page_count", "freelist_count", "page_size"))
         return int((pages - free) * size)
 
@@ -217,8 +223,8 @@ class SqliteDatabase:
 
     @contextmanager
     def spare_room(self, explanation_id: str) -> Iterator[None]:
-        """Free the reserve file on a full disk, so that this explanation can be deleted inside the context. As the reserve is too small for
-        the log of a whole deletion, the explanation's values are first overwritten with zeros, part by part.
+        """Free the reserve file on a full disk, so that the explanation with this id can be deleted inside the context. As the reserve is
+        too small for the log of a whole deletion, the explanation's values are first overwritten with zeros, part by part.
         """
         with self._lock:
             self._reserve.unlink(missing_ok=True)
@@ -234,7 +240,9 @@ class SqliteDatabase:
                 self._give_back_in_steps()
 
     def _blank(self, explanation_id: str) -> None:
-        """Overwrite the document and the images of an explanation with zeros, and its upload unless another explanation uses it."""
+        """Overwrite the document and the images of the explanation with this id with zeros, and its upload unless another explanation uses
+        it.
+        """
         alone = "NOT EXISTS (SELECT 1 FROM explanations WHERE upload = digest AND id != ?1)"
         rows = {
             ("images", "data"): "id = ?1",
@@ -276,8 +284,8 @@ class PostgresDatabase:
     is_broken = False
 
     def __init__(self, url: str, is_shared: bool = False) -> None:
-        """Open the database at ``url`` and create its tables if there are none. Raises StoreError if it cannot be reached, its driver is
-        not installed, another server uses it, or its tables are of a newer version.
+        """Open the database at ``url`` and create its tables if there are none; with ``is_shared`` other processes use it too. Raises
+        StoreError if it cannot be reached, its driver is not installed, another server uses it, or its tables are of a newer version.
         """
         try:
             self._engine = create_engine(make_url(url).set(drivername="postgresql+psycopg"), pool_pre_ping=True)
@@ -312,7 +320,7 @@ class PostgresDatabase:
 
     @contextmanager
     def begin(self, *, writes: bool, alone: bool = False) -> Iterator[Connection]:
-        """Begin a transaction for the time of this context, see :meth:`Database.begin`."""
+        """Open a context with a connection in a transaction, see :meth:`Database.begin`; with ``alone`` it holds a lock of the database."""
         try:
             with self._engine.begin() as db:
                 if alone:
@@ -326,7 +334,9 @@ class PostgresDatabase:
             raise
 
     def size(self, db: Connection) -> int:
-        """Return the uncompressed bytes of documents, uploads and files; the size of PostgreSQL's own files does not show deletions."""
+        """Return the uncompressed bytes of documents, uploads and files, over the connection ``db``; the size of PostgreSQL's own files
+        does not show deletions.
+        """
         columns = (EXPLANATIONS.c.document, IMAGES.c.data, UPLOADS.c.data)
         return sum(int(db.execute(select(func.coalesce(func.sum(func.octet_length(column)), 0))).scalar_one()) for column in columns)
 
@@ -334,7 +344,7 @@ class PostgresDatabase:
         """Do nothing: PostgreSQL returns space by itself (autovacuum)."""
 
     def spare_room(self, explanation_id: str) -> AbstractContextManager[None]:
-        """Return a context that does nothing: no reserve is kept here."""
+        """Return a context that does nothing for any explanation: no reserve is kept here."""
         return nullcontext()
 
     def close(self) -> None:
@@ -345,8 +355,8 @@ class PostgresDatabase:
 
 
 def _migrate(db: Connection, version: int, what: str) -> None:
-    """Change the tables from ``version`` to the newest schema, in the transaction of ``db``. Raises StoreError if that fails; nothing is
-    changed then.
+    """Change the tables from ``version`` to the newest schema, in the transaction of ``db``. Raises StoreError, which names the database
+    ``what``, if that fails; nothing is changed then.
     """
     from vitrine_server.store.migrations import migrate  # Alembic takes a third of a second, and most stores are of this version
 

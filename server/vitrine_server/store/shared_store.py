@@ -59,15 +59,15 @@ class SharedStore(Store):
     # --- for those that make explanations ----------------------------------------------------------------------------------
 
     def claim(self, explanation_id: str) -> int | None:
-        """Claim an explanation that no other process has; return how many processes have begun with it so far, None if it cannot be
-        claimed.
+        """Claim the explanation with this id if no other process has it; return how many processes have begun with it so far, None if it
+        cannot be claimed.
         """
         with self._writing() as db:
             attempts = db.execute(_CLAIM, {"one": explanation_id, "me": self.name}).scalar()
         return None if attempts is None else int(attempts)
 
     def takeable(self) -> list[tuple[str, dict[str, Any]]]:
-        """List the unfinished explanations that no process has claimed, oldest first: id and document."""
+        """Return the unfinished explanations that no process has claimed, oldest first: id and document."""
         return self._unfinished(_TAKEABLE)
 
     def renew(self) -> dict[str, dict[str, Any]]:
@@ -82,8 +82,8 @@ class SharedStore(Store):
             db.execute(_RELEASE, {"me": self.name})
 
     def save(self, document: Mapping[str, Any], images: Mapping[str, bytes] | None = None, key: str | None = None) -> None:
-        """Save the explanation ``document`` with its ``images`` as :meth:`Store.save` does, if this process has claimed it; otherwise do
-        nothing.
+        """Save the explanation ``document`` with its ``images`` and the ``key`` of its question as :meth:`Store.save` does, if this process
+        has claimed it; otherwise do nothing.
 
         Its title in the store is kept, since visitors rename explanations there.
         """
@@ -100,13 +100,13 @@ class SharedStore(Store):
     # --- for those that take requests --------------------------------------------------------------------------------------
 
     def waiting(self) -> list[tuple[Visitor, str | None]]:
-        """List the explanations that wait, oldest first: each with the visitor who asked and the time when it was asked for (ISO 8601)."""
+        """Return the explanations that wait, oldest first: for each the visitor who asked and the time when it was asked for (ISO 8601)."""
         with self._reading() as db:
             rows = db.execute(_WAITING).all()
         return [(visitor_of_row(row[:3]), created(row[3])) for row in rows]
 
     def count_before(self, explanation_id: str) -> int:
-        """Return the number of waiting explanations that were stored before this one."""
+        """Return the number of waiting explanations that were stored before the one with this id."""
         mine = select(_ROW.number).where(_ROW.id == explanation_id).scalar_subquery()
         query = select(func.count()).select_from(EXPLANATIONS)
         return int(self._value(query.where(_IS_WAITING, _ROW.number < mine)))
@@ -129,7 +129,7 @@ class SharedStore(Store):
                 db.execute(update(EXPLANATIONS).where(is_held).values(claimed_until=_UNTIL))
 
     def list_abandoned(self) -> list[tuple[str, dict[str, Any]]]:
-        """List the unfinished explanations whose process is gone, oldest first: id and document."""
+        """Return the unfinished explanations whose process is gone, oldest first: id and document."""
         return self._unfinished(_ABANDONED)
 
     def _unfinished(self, query: Select[Any]) -> list[tuple[str, dict[str, Any]]]:
@@ -138,7 +138,9 @@ class SharedStore(Store):
         return [(explanation_id, {**self._readable(explanation_id, stored), "id": explanation_id}) for explanation_id, stored in rows]
 
     def end_waiting(self, explanation_id: str, state: str, problem: Mapping[str, Any] | None = None) -> bool:
-        """Set the final state of an explanation that no process has claimed; return False if one has, or if it has ended."""
+        """Set the final ``state``, and the ``problem`` of a failed one, of the explanation with this id if no process has claimed it;
+        return False if one has, or if it has ended.
+        """
         with self._writing() as db:
             row = db.execute(_LOCKED, {"one": explanation_id}).first()
             if row is None or row.state not in ("queued", "running"):
@@ -148,8 +150,8 @@ class SharedStore(Store):
             return db.execute(_END, values).rowcount > 0
 
     def ask(self, explanation_id: str, **wish: Any) -> bool:
-        """Record a wish for the process that works on an explanation: ``end`` is "cancel" or "stop", ``order`` lists the methods to make
-        first. Returns False if the explanation has ended or does not exist.
+        """Record a wish for the process that works on the explanation with this id: ``end`` is "cancel" or "stop", ``order`` lists the
+        methods to make first. Returns False if the explanation has ended or does not exist.
         """
         with self._writing() as db:
             row = db.execute(_LOCKED, {"one": explanation_id}).first()
@@ -161,7 +163,7 @@ class SharedStore(Store):
 
 
 def open_shared_store(settings: Settings, name: str) -> SharedStore:
-    """Open the store of the settings for the process ``name`` of a cluster. Raises StoreError, see
+    """Open the store that ``settings`` name for the process ``name`` of a cluster. Raises StoreError, see
     :func:`vitrine_server.store.database.open_database`.
     """
     database = open_database(settings, is_shared=True)

@@ -76,8 +76,8 @@ class Store:
 
     @contextmanager
     def _writing(self, *, alone: bool = False) -> Iterator[Connection]:
-        """Begin a transaction that changes the store; with ``alone`` no other process adds or removes rows meanwhile. Raises Problem 507 if
-        the disk is full, 503 if it fails otherwise.
+        """Open a context with a connection in a transaction that changes the store; with ``alone`` no other process adds or removes rows
+        meanwhile. Raises Problem 507 if the disk is full, 503 if it fails otherwise.
         """
         with self._transaction(writes=True, alone=alone) as db:
             yield db
@@ -85,7 +85,7 @@ class Store:
 
     @contextmanager
     def _reading(self) -> Iterator[Connection]:
-        """Begin a transaction that reads the store. Raises Problem 503 if it cannot be read."""
+        """Open a context with a connection in a transaction that reads the store. Raises Problem 503 if it cannot be read."""
         with self._transaction(writes=False) as db:
             yield db
 
@@ -132,7 +132,7 @@ class Store:
             return {"created": datetime.now(UTC).isoformat(timespec="milliseconds"), "maps": []}
 
     def put_file(self, explanation_id: str, name: str, data: bytes) -> None:
-        """Store a file with an explanation, under this name."""
+        """Store the bytes ``data`` as the file ``name`` of the explanation with this id."""
         with self._writing() as db:
             self._put(db, explanation_id, {name: data})
 
@@ -152,8 +152,8 @@ class Store:
         owner: str = "",
         asker: Visitor = NOBODY,
     ) -> None:
-        """Store a new explanation of ``owner`` with its images and the uploaded file; the oldest ones over the limits are deleted. The turn
-        and address of its ``asker`` are kept until it has ended.
+        """Store a new explanation, ``document``, of ``owner`` with its ``images`` (files by name) and the uploaded file ``upload``; the
+        oldest ones over the limits are deleted. The turn and address of its ``asker`` are kept until it has ended.
         """
         with self._writing(alone=True) as db:
             number = int(db.execute(_NEWEST).scalar_one()) + 1
@@ -173,8 +173,8 @@ class Store:
                 self.database.give_back()
 
     def _forget_old(self, db: Connection, newest: int) -> int:
-        """Delete the explanations that are over the limits on number, age and size; ``newest`` is the number of the newest explanation.
-        Return how many were deleted.
+        """Delete the explanations that are over the limits on number, age and size, over the connection ``db``; ``newest`` is the number of
+        the newest explanation. Return how many were deleted.
         """
         count = _forget(db, _BEYOND, {"last": newest - self._keep})
         before = (datetime.now(UTC) - self._keep_age).isoformat(timespec="milliseconds") if self._keep_age else ""
@@ -189,12 +189,12 @@ class Store:
         return count
 
     def _is_large(self, db: Connection) -> bool:
-        """Return whether the store is larger than ``keep_bytes``."""
+        """Return whether the store takes more bytes than ``keep_bytes``; ``db`` is the connection to its database."""
         return bool(self._keep_bytes) and self.database.size(db) > self._keep_bytes
 
     def copy(self, explanation_id: str, key: str, owner: str) -> str | None:
-        """Store a copy of a finished explanation for ``owner``, with a new id and without its title; return its id, None if the original is
-        gone.
+        """Store a copy of the finished explanation with this id for ``owner``, with a new id, the ``key`` of its question and without its
+        title; return its id, None if the original is gone.
         """
         document = self.document(explanation_id)
         if document is None:
@@ -207,7 +207,7 @@ class Store:
         return str(copied["id"])
 
     def keep_upload(self, explanation_id: str, upload: bytes) -> None:
-        """Store the uploaded file of an explanation that has none."""
+        """Store ``upload``, the uploaded file of the explanation with this id, which has none."""
         with self._writing(alone=True) as db:
             self._keep_upload(db, explanation_id, upload)
 
@@ -217,14 +217,18 @@ class Store:
         db.execute(_SET_UPLOAD, {"one": explanation_id, "digest": digest})
 
     def save(self, document: Mapping[str, Any], images: Mapping[str, bytes] | None = None, key: str | None = None) -> None:
-        """Replace the document of a stored explanation, and add images; do nothing if it was deleted meanwhile."""
+        """Replace the document of a stored explanation by ``document``, which names its id, set the ``key`` of its question, and add
+        ``images``, files by name; do nothing if it was deleted meanwhile.
+        """
         values = {"one": document["id"], "now": document["state"], "text": json_text(document), "key": key}
         with self._writing() as db:
             if db.execute(_SAVE, values).rowcount:
                 self._put(db, document["id"], images or {})
 
     def rename(self, explanation_id: str, title: str | None) -> dict[str, Any] | None:
-        """Set the title of a stored explanation, or remove it (None); return its document, or None if there is no such explanation."""
+        """Set the title of the stored explanation with this id, or remove it (None); return its document, or None if there is no such
+        explanation.
+        """
         with self._writing() as db:
             document = document_of(explanation_id, db.execute(_DOCUMENT.with_for_update(), {"one": explanation_id}).scalar())
             if document is None:
@@ -240,16 +244,20 @@ class Store:
             db.execute(self._put_files, [{"id": explanation_id, "name": name, "data": data} for name, data in images.items()])
 
     def document(self, explanation_id: str) -> dict[str, Any] | None:
-        """Return the document of a stored explanation, or None. Raises Problem 500 if it cannot be read."""
+        """Return the document (JSON) of the stored explanation with this id, or None. Raises Problem 500 if it cannot be read."""
         return document_of(explanation_id, self._value(_DOCUMENT, one=explanation_id))
 
     def file(self, explanation_id: str, name: str) -> bytes | None:
-        """Return a file that was stored with an explanation (``input.png``, ``original.jpg``, or one of ``stored_files``), or None."""
+        """Return the file ``name`` that was stored with the explanation with this id (``input.png``, ``original.jpg``, or one of
+        ``stored_files``), or None.
+        """
         value = self._value(_FILE, one=explanation_id, name=name)
         return None if value is None else bytes(value)
 
     def upload(self, explanation_id: str) -> bytes | None:
-        """Return the file that was uploaded for an explanation; None for a text, and for explanations of before uploads were kept."""
+        """Return the file that was uploaded for the explanation with this id; None for a text, and for explanations of before uploads were
+        kept.
+        """
         value = self._value(_UPLOAD, one=explanation_id)
         return None if value is None else bytes(value)
 
@@ -297,8 +305,8 @@ class Store:
                 db.execute(update(EXPLANATIONS).where(_ROW.id == explanation_id).values(number=place))
 
     def delete(self, explanation_id: str) -> bool:
-        """Delete an explanation, its images and, unless another one uses it, its upload; return False if there was none. On a full disk the
-        database's reserve is used.
+        """Delete the explanation with this id, its images and, unless another one uses it, its upload; return False if there was none. On a
+        full disk the database's reserve is used.
         """
         try:
             was_there = self._delete(explanation_id)
@@ -326,7 +334,9 @@ class Store:
 
 
 def open_store(settings: Settings, is_shared: bool = False) -> Store:
-    """Open the store of the settings. Raises StoreError, see :func:`open_database`."""
+    """Open the store that ``settings`` name; with ``is_shared`` other processes use it too. Raises StoreError, see
+    :func:`open_database`.
+    """
     database = open_database(settings, is_shared)
     return Store(database, settings.keep, timedelta(days=settings.keep_days), int(settings.keep_mb * 1e6))
 
@@ -356,7 +366,9 @@ def created(stored: bytes | None) -> str | None:
 
 
 def document_of(explanation_id: str, stored: bytes | None) -> dict[str, Any] | None:
-    """Parse a stored document; return None for None. Raises Problem 500 if it cannot be read."""
+    """Parse ``stored``, the stored JSON of the explanation with this id, and return it; None for None. Raises Problem 500 if it cannot be
+    read.
+    """
     if stored is None:
         return None
     try:

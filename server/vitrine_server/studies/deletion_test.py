@@ -39,8 +39,8 @@ _Tokens = Annotated[list[int], Field(max_length=MOST_TOKENS)]
 
 
 def output_of(subject: Subject, label: str | None) -> TargetOutput:
-    """Return which number of the model's output belongs to the explained target called ``label``, by default the first. Raises Problem 422
-    if it was not explained.
+    """Return which number of the model's output belongs to the target of ``subject`` called ``label``, by default the first. Raises Problem
+    422 if it was not explained.
     """
     targets = subject.document["targets"]
     target = next((info for info in targets if label is None or info["label"] == label), None)
@@ -51,8 +51,8 @@ def output_of(subject: Subject, label: str | None) -> TargetOutput:
 
 
 def removal_of(subject: Subject, label: str, how: How | None = None) -> TokenRemoval:
-    """Return the input of an explanation in the form in which tokens can be removed from it: patches of an image, pieces of a text, or of
-    the prompt ``label``.
+    """Return the input of the explanation ``subject`` in the form in which tokens can be removed from it: patches of an image, pieces of a
+    text, or of the prompt ``label``.
 
     ``how`` is the way in which patches are removed; None: as the model allows. Raises Problem 422 for a way that does not suit this input
     or model.
@@ -83,7 +83,7 @@ def _removal(subject: Subject, label: str, how: How | None) -> TokenRemoval:
 
 
 def _windows(subject: Subject, text: str) -> Windows:
-    """Return the windows in which the model reads a long text."""
+    """Return the windows in which the model of ``subject`` reads ``text``, a long one."""
     windows: Windows | None = subject.model.windows(text)
     assert windows is not None
     return windows
@@ -98,8 +98,8 @@ def read_for(document: Mapping[str, Any], label: str) -> Mapping[str, Any]:
 
 
 def _removable(document: Mapping[str, Any], label: str) -> list[int]:
-    """Return the indices, among the scores of a map for ``label``, of the tokens that can be removed: all patches, or all but special
-    tokens.
+    """Return the indices, among the scores of a map for ``label`` in ``document`` (JSON of an explanation), of the tokens that can be
+    removed: all patches, or all but special tokens.
     """
     tokens = read_for(document, label).get("tokens")
     if tokens is None:
@@ -241,7 +241,9 @@ def remove_tokens(subject: Subject, question: Removal) -> dict[str, Any]:
 
 
 def _deletion_curves(subject: Subject, wanted: DeletionQuestion) -> dict[str, Any]:
-    """Run the deletion test on the maps of a target and return it as JSON; it is cached for the latest explanations."""
+    """Run the deletion test on the maps of ``subject`` for the target, methods, order and fractions in ``wanted`` and return it as JSON; it
+    is cached for the latest explanations.
+    """
     output = output_of(subject, wanted.target)
     maps = maps_of(subject.document, output.label, wanted.methods)
     removal, orders = removal_of(subject, output.label), ORDERS if wanted.order is None else (wanted.order,)
@@ -280,7 +282,8 @@ class DeletionScore(Study):
 
 @study("/api/explanations/{id}/deletion-test/score", form=ScoresToTest, answer=DeletionScore, cost="deletion score", route=TokensRoute)
 def score_map(subject: Subject, wanted: ScoresToTest) -> dict[str, Any]:
-    """Test how well the scores of any map, such as one made by ``mix``, find what the model needs.
+    """Test how well the scores in ``wanted``, of any map, such as one made by ``mix``, find what the model needs for the input of an
+    explanation.
 
     ``area`` is the area under the target's probability (or what ``read`` names) while tokens are removed most important first: the lower,
     the better. ``deletion-test`` gives the same number for a stored map with the same scores.
@@ -307,7 +310,9 @@ def _removal_info(subject: Subject, removal: TokenRemoval) -> dict[str, Any]:
 
 
 def _edited_answer(subject: Subject, target: str | None, edit: Edit) -> dict[str, Any]:
-    """Return the model's answer after an edit: the target's probability and logit, and the top classes."""
+    """Return the model's answer to the input of ``subject`` after ``edit``, for the target called ``target``: the target's probability and
+    logit, and the top classes.
+    """
     output = output_of(subject, target)
     source = read_for(subject.document, output.label)
     removed = _removed_indices(subject, output, edit)
@@ -329,7 +334,9 @@ def _edited_answer(subject: Subject, target: str | None, edit: Edit) -> dict[str
 
 
 def _top(output: TargetOutput, logits: Tensor, labels: Sequence[str]) -> list[dict[str, Any]]:
-    """Return the labels with the largest logits, in the form of ``top`` of an explanation; a regression has no probabilities."""
+    """Return the ``labels`` with the largest ``logits`` (C,), in the form of ``top`` of an explanation: label, index, logit and
+    probability; a regression has no probabilities.
+    """
     shares = None if output.kind == "regression" else output.probabilities(logits).tolist()
     best = logits.argsort(descending=True)[:_TOP_CLASSES].tolist()
     named = [{"label": labels[i], "index": i, "logit": float(logits[i])} for i in best]
@@ -337,7 +344,7 @@ def _top(output: TargetOutput, logits: Tensor, labels: Sequence[str]) -> list[di
 
 
 def _removed_indices(subject: Subject, output: TargetOutput, edit: Edit) -> list[int]:
-    """Return the indices, among the scores of a map for the target ``output``, of the tokens that ``edit`` removes."""
+    """Return the indices, among the scores of a map of ``subject`` for the target ``output``, of the tokens that ``edit`` removes."""
     indices = _removable(subject.document, output.label)
     if edit.fraction is not None:
         assert edit.method is not None
@@ -359,8 +366,9 @@ def _mask_without(removed: Sequence[int], indices: Sequence[int]) -> Tensor:
 
 
 def _rewrite(subject: Subject, replace: Mapping[int, str], removed: Sequence[int]) -> tuple[TokenRemoval, Tensor, str]:
-    """Replace words of the explained text (index -> new word) and prepare it again. Return the new text's token removal, the mask of its
-    tokens to keep, without those ``removed`` from the old text, and the new text. Raises Problem 422 for an input that is no text.
+    """Replace words of the explained text of ``subject`` (``replace``: index -> new word) and prepare it again. Return the new text's token
+    removal, the mask of its tokens to keep, without those ``removed`` from the old text, and the new text. Raises Problem 422 for an input
+    that is no text.
     """
     source = subject.document["input"]
     if source["kind"] != "text":

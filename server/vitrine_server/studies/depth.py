@@ -62,7 +62,9 @@ class DepthQuestion:
 
 
 async def read(form: DepthForm, settings: Settings) -> DepthQuestion:
-    """Read the files of a form. Raises Problem 422, or 413 for a text that is too long, for mistakes that do not depend on the model."""
+    """Read the files of ``form`` and return them as a question. Raises Problem 422, or 413 for a text that is too long, for mistakes that
+    do not depend on the model.
+    """
     limit = limits(settings)["text"]
     for text in form.texts:
         if len(text) > limit.most:
@@ -89,8 +91,8 @@ async def read(form: DepthForm, settings: Settings) -> DepthQuestion:
     tag="models",
 )
 def depth(question: DepthQuestion, model: Any, cancelled: Callable[[], bool], tell: TellAnswers) -> dict[str, Any]:
-    """Measure whether a model's Transformer matters for pictures or texts: what each part is worth, how heads differ, whether patches or
-    words read each other, and whether methods agree. Nothing that is sent is kept.
+    """Measure whether a model's Transformer matters for the pictures or texts of a form: what each part is worth, how heads differ, whether
+    patches or words read each other, and whether methods agree. Nothing that is sent is kept.
     """
     reads_texts = model.kind in ("text", "molecule")
     if reads_texts != bool(question.texts):

@@ -36,7 +36,9 @@ TokenMaps = schema_of(TokenActivationMaps, base=MapsOnGrid)
 
 @study("/api/explanations/{id}/token-maps", form=TokenMapsRequest, answer=TokenMaps, cost="token maps")
 def token_maps(subject: Subject, wanted: TokenMapsRequest) -> dict[str, Any]:
-    """Return a map of each token of a vision-language model's answer over the picture, from the logits of one forward pass (TAM)."""
+    """Return a map of each token of a vision-language model's answer over the picture, from the logits of one forward pass (TAM). The
+    answer is that of the explanation, or the one that the model writes.
+    """
     activation = explainers.token_activation_maps(subject.loaded, _prompt_with_answer(subject))
     answer = activation.to_json()
     subject.notes.extend(answer.pop("notes"))
@@ -55,7 +57,7 @@ AnswerTable = schema_of(Table, base=Study, without=("model", "prompt"))
 @study("/api/explanations/{id}/answer-table", form=AnswerTableRequest, answer=AnswerTable, cost="answer table", weight=FEW_PASSES)
 def answer_table(subject: Subject, wanted: AnswerTableRequest) -> dict[str, Any]:
     """Return how much each word of the prompt counted for each word of a language model's answer: one forward pass, and a map for each word
-    of the answer.
+    of the answer, by the method that is named.
     """
     table = explainers.answer_table(
         subject.loaded, _prompt_with_answer(subject), wanted.method or TABLE_METHOD, cancelled=subject.cancelled

@@ -29,8 +29,8 @@ PICTURES_THAT_SHIP, MOST_SCENES = ("sample-photos", "scenes"), 79
 
 
 def question(subject: Subject, label: str | None) -> dict[str, Any]:
-    """Return the stored input of a study and its target ``label``, as arguments of ``Session``. Raises Problem 404 for a target that was
-    not explained, 422 for a text that was read in windows.
+    """Return the stored input of ``subject`` and its target ``label``, as arguments of ``Session``. Raises Problem 404 for a target that
+    was not explained, 422 for a text that was read in windows.
     """
     if "windows" in subject.document:
         windows = len(subject.document["windows"])
@@ -65,7 +65,7 @@ Mix = schema_of(rule_mixer.Mix, base=Study)
 
 @study("/api/explanations/{id}/mix", form=MixRequest, answer=Mix, cost="mix", weight=FEW_PASSES)
 def mix(subject: Subject, wanted: MixRequest) -> dict[str, Any]:
-    """Explain the same input under a rule made of your choices, one for each kind of operator.
+    """Explain the input of an explanation by a method under a rule made of your choices, one for each kind of operator.
 
     ``completeness_error`` is how far FullGrad's terms under that rule are from adding up to the score. To test how well the map finds what
     the model needs, send its scores to ``deletion-test/score``.
@@ -90,7 +90,9 @@ HeadMaps = schema_of(inspection.HeadMaps, base=Study)
 
 @study("/api/explanations/{id}/layers", form=HeadsRequest, answer=HeadMaps, cost="layers")
 def layers(subject: Subject, wanted: HeadsRequest) -> dict[str, Any]:
-    """Return a small map for every attention head of every block: attention, its gradient, its relevance, or their products."""
+    """Return, for the input of an explanation, a small map for every attention head of every block: attention, its gradient, its relevance,
+    or their products.
+    """
     session = explainers.Session(**question(subject, wanted.target))
     return dict(explainers.head_maps(session, wanted.quantity, token=wanted.token, block=wanted.block, head=wanted.head).to_json())
 
@@ -106,8 +108,8 @@ PatchSimilarity = schema_of(PatchComparison, base=Study)
 
 @study("/api/explanations/{id}/patch-similarity", form=PatchRequest, answer=PatchSimilarity, cost="patch similarity")
 def patch_similarity(subject: Subject, wanted: PatchRequest) -> dict[str, Any]:
-    """Return how similar the patches of the picture are to the model: three principal components of their features as colours, and each
-    patch's cosine with one of them.
+    """Return how similar the patches of the picture of an explanation are to the model: three principal components of their features as
+    colours, and each patch's cosine with the patch that is named.
     """
     similarity = explainers.patch_similarity(subject.model, question(subject, None)["inputs"])
     return similarity.to_json(*divmod(wanted.patch, similarity.grid[1]))
@@ -143,7 +145,9 @@ SimilarityDecomposition = schema_of(similarities.SimilarityDecomposition, base=S
 
 @study("/api/explanations/{id}/similarity", form=SimilarityRequest, answer=SimilarityDecomposition, cost="similarity")
 def similarity(subject: Subject, wanted: SimilarityRequest) -> dict[str, Any]:
-    """Return the exact part of each head and patch in the cosine of an image and a prompt, and what each head looks for, in words."""
+    """Return the exact part of each head and patch in the cosine of the image and a prompt of an explanation, and what each head looks for,
+    in words.
+    """
     session = explainers.Session(**question(subject, wanted.target))
     return _with_notes(subject, explainers.decompose_similarity(session).to_json())
 
@@ -160,7 +164,9 @@ WithoutHead = schema_of(similarities.WithoutHead, base=Study)
 
 @study("/api/explanations/{id}/without-head", form=WithoutHeadRequest, answer=WithoutHead, cost="without-head")
 def without_head(subject: Subject, wanted: WithoutHeadRequest) -> dict[str, Any]:
-    """Return the cosines of an image with its prompts after one attention head was ablated."""
+    """Return the cosines of the image of an explanation with its prompts after one attention head (a block and a head, counted from 0) was
+    ablated.
+    """
     session = explainers.Session(**question(subject, wanted.target))
     return dict(explainers.similarity_without_head(session, wanted.block, wanted.head).to_json())
 

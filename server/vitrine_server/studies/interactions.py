@@ -132,8 +132,8 @@ Alikeness = schema_of(PairInteraction, name="Alikeness", base=OfTwo)
     others=lambda wanted: (wanted.other,),
 )
 def alike(subject: Subject, wanted: AlikeRequest, other: PastInput) -> dict[str, Any]:
-    """Explain why the model finds the inputs of two explanations similar: each side's map of the cosine of their features, and the part of
-    each pair of patches or words.
+    """Explain why the model finds the inputs of two explanations, this one and ``other``, similar: each side's map of the cosine of their
+    features, and the part of each pair of patches or words.
 
     The features are the input of the model's last layer; for a CLIP model they are its embeddings.
     """

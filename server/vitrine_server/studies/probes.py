@@ -66,8 +66,8 @@ async def check(probe: Probe, settings: Settings) -> Probe:
 
 @study("/api/probes", form=Probe, answer=WordProbe, read=check, cost="probe", weight=FEW_PASSES, tag="probes")
 def probe(probe: Probe, model: Any, cancelled: Callable[[], bool], tell: TellAnswers) -> dict[str, Any]:
-    """Fill the slot ``{}`` of a template with the words of each group. Returns probability, logit and the word's relevance for every text,
-    their means over each group, and the difference of the first two groups.
+    """Fill the slot ``{}`` of a template with the words of each group, and ask a text model each time. Returns probability, logit and the
+    word's relevance for every text, their means over each group, and the difference of the first two groups.
     """
     facts = facts_of(model)
     if facts.kind != "text":

@@ -68,7 +68,9 @@ def study(
     tag: str = "studies",
     route: type[BodyRoute] = BodyRoute,
 ) -> Callable[[Run], Run]:
-    """Declare a kind of study: a decorator of its function ``run``, see :class:`StudyKind`."""
+    """Return a decorator that declares a kind of study at the address ``path``: it is put on the function that runs the study. The other
+    arguments are fields of :class:`StudyKind`.
+    """
 
     def declare(run: Run) -> Run:
         if path in STUDIES:

@@ -20,8 +20,8 @@ class Rewritten:
 
 
 def rewrite(source: Mapping[str, Any], replace: Mapping[int, str]) -> Rewritten:
-    """Replace words in the input of a document; ``replace`` maps the indices of words to new words. Raises Problem 422 for an index without
-    a word or an empty word.
+    """Replace words in ``source``, the text input of an explanation (JSON), and return the new texts with the places of the old tokens;
+    ``replace`` maps the indices of words to new words. Raises Problem 422 for an index without a word or an empty word.
     """
     words, texts = source["words"], [source["text"], source.get("text_pair")]
     if texts[0] is None:

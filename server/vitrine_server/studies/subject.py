@@ -83,8 +83,8 @@ def answer_to(
     cancelled: Callable[[], bool],
     tell: TellAnswers,
 ) -> dict[str, Any]:
-    """Run a study of an explanation in the process of the model: call ``run`` with the subject of ``past`` and these ``arguments``, and
-    return its answer with the explanation's ``id`` and ``notes``.
+    """Run a study of an explanation in the process of ``model``: call ``run`` with the subject of ``past`` and these ``arguments``, until
+    ``cancelled()`` is true, and return its answer with the explanation's ``id`` and ``notes``.
     """
     subject = subject_of(past, model, cancelled, tell)
     answer = run(subject, *arguments)
@@ -92,14 +92,16 @@ def answer_to(
 
 
 def past_input(document: dict[str, Any], services: Services) -> PastInput:
-    """Return an explanation, given by its ``document``, together with the input of its model from the store, for a study of it."""
+    """Return an explanation, given by its ``document``, together with the input of its model from the store of ``services``, for a study of
+    it.
+    """
     tensors = stored_file(document["id"], TENSORS_FILE, services)
     return PastInput(document, tensors, stored_file(document["id"], COPY, services) if tensors is None else None)
 
 
 def subject_of(past: PastInput, model: Any, cancelled: Callable[[], bool], tell: TellAnswers) -> Subject:
     """Make the subject of a study of the explanation ``past``, in the process of ``model``: the model on the side that was explained, and
-    its input. Raises Problem 409 if the weights have changed.
+    its input. ``cancelled`` and ``tell`` are passed on to the study. Raises Problem 409 if the weights have changed.
     """
     document = past.document
     if model.weights_digest != document["weights_digest"]:

@@ -31,7 +31,10 @@ class ResidentModel(Record):
 
 @dataclass(frozen=True)
 class ModelFacts:
-    """The facts of a loaded model that the web threads use; ``text_side`` holds those of the text side of a CLIP model that has one."""
+    """The facts of a loaded model that the web threads use: its kind and device, its labels and groups of classes, the methods and their
+    ``variants`` that can run, and the specs of the ``default_methods``; ``text_side`` holds those of the text side of a CLIP model that has
+    one.
+    """
 
     kind: str
     device: str
@@ -52,7 +55,9 @@ class ModelFacts:
 
 
 def facts_of(model: Any) -> ModelFacts:
-    """Collect the facts of a loaded model. Raises ExplainerError if they contain a value that cannot be sent as JSON."""
+    """Collect the facts of ``model``, a loaded one, and return them. Raises ExplainerError if they contain a value that cannot be sent as
+    JSON.
+    """
     facts = _facts_of_side(model)
     if model.kind == "clip":
         with suppress(ExplainerError):  # one whose text tower cannot be told has an image side alone

@@ -149,7 +149,7 @@ class ModelRegistry:
         )
 
     def all(self, visitor: Visitor = ALONE) -> list[ModelEntry]:
-        """List every entry that the visitor may see, embedded ones first."""
+        """List every entry of a model that ``visitor`` may see, embedded ones first."""
         with self._lock:
             return [entry for entry in self._entries.values() if entry.is_for(visitor)]
 
@@ -210,8 +210,8 @@ class ModelRegistry:
     def bring(
         self, name: str, place: Path, open_options: Mapping[str, Any], start: Callable[[ModelEntry], None], owner: str = ""
     ) -> ModelEntry:
-        """Add a model that a visitor (``owner``) uploaded or named by its path (``place``), and have ``start`` load it. Like a hub model,
-        it may be dropped from memory for others.
+        """Add a model called ``name`` that a visitor (``owner``) uploaded or named by its path (``place``), have ``start`` load it, and
+        return its entry. ``open_options`` are arguments of ``explainers.open``. Like a hub model, it may be dropped from memory for others.
         """
         with self._lock:
             self._drop_failed()
@@ -279,9 +279,9 @@ class ModelRegistry:
             return sum(self._rooms.values())
 
     def note_residents(self, host: int, models: Mapping[str, ResidentModel], dropped: set[str], room: int | None = None) -> None:
-        """Record which ``models`` a host holds now, by name, where their weights are, and how many bytes all may take; ``host`` is a number
-        that identifies it. Those that it ``dropped`` are released, unless another host holds them; those that were lost with its process
-        are not, and are loaded again.
+        """Record which ``models`` a host holds now, by name, where their weights are, and how many bytes all may take (``room``); ``host``
+        is a number that identifies it. Those that it ``dropped`` are released, unless another host holds them; those that were lost with
+        its process are not, and are loaded again.
         """
         with self._lock:
             self._held_by[host] = frozenset(models)

@@ -25,7 +25,7 @@ BytesOf = Callable[[str | Path, torch.dtype], int | None]
 
 
 def bytes_not_known(place: str | Path, dtype: torch.dtype) -> int | None:
-    """Return None: the size of no model is known before it is loaded."""
+    """Return None for any ``place`` and type of weights: the size of no model is known before it is loaded."""
     return None
 
 
@@ -54,7 +54,7 @@ def load_model(
 
 
 def dtype_of(name: str, settings: Settings) -> torch.dtype:
-    """Return the type in which the weights of a model are loaded."""
+    """Return the type in which the weights of the model ``name`` are loaded: float32 for an embedded one, else that of ``settings``."""
     return torch.float32 if name in embedded_names() else DTYPES_BY_NAME[settings.model_dtype]
 
 

@@ -107,8 +107,8 @@ class OwnModels:
         shutil.rmtree(upload.folder, ignore_errors=True)
 
     async def receive(self, upload: Upload, name: str, body: AsyncIterator[bytes]) -> None:
-        """Write one file of an upload while it arrives. A file that is refused or incomplete is not counted, and an earlier file of the
-        same name stays. Raises Problem 422 for a name that leads out of the folder and 413 over the limits.
+        """Write one file of ``upload``, called ``name``, while its ``body`` arrives. A file that is refused or incomplete is not counted,
+        and an earlier file of the same name stays. Raises Problem 422 for a name that leads out of the folder and 413 over the limits.
         """
         place = safe_path(name, _SEND_FILES)
         if place.suffix.lower() not in KINDS:

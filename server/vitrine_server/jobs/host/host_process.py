@@ -104,13 +104,13 @@ class HostProcess:
 
     @property
     def silence(self) -> float:
-        """Seconds for which the server has waited for the next message of the process; 0 while it does not wait."""
+        """Return the seconds for which the server has waited for the next message of the process; 0 while it does not wait."""
         since = self._waits_since
         return 0.0 if since is None else time.monotonic() - since
 
     @property
     def memory(self) -> int:
-        """Resident memory of the process in bytes; 0 if none runs."""
+        """Return the resident memory of the process in bytes; 0 if none runs."""
         pid = self.pid
         try:
             return 0 if pid is None else int(psutil.Process(pid).memory_info().rss)
@@ -184,8 +184,9 @@ def _serve(connection: Connection, make_host: Callable[[], ModelHost], logs: tup
 
 
 def _step(host: ModelHost, streams: dict[int, Stream[Any]], number: int, kind: str, value: Any) -> bytes:
-    """Carry out one step of the request ``number`` on the host: begin it ("ask"), pass it a reply, or end it ("close"). Return the pickled
-    answer to the server: the request's next message, its result, or its error.
+    """Carry out one step of the request ``number`` on ``host``, with ``value``: begin it ("ask"), pass it a reply, or end it ("close");
+    ``streams`` holds the requests that are open. Return the pickled answer to the server: the request's next message, its result, or its
+    error.
     """
     try:
         if kind == "close":

@@ -26,7 +26,7 @@ class HostThread:
 
     @property
     def silence(self) -> float:
-        """Seconds for which the server has waited for the next message; 0 while it does not wait."""
+        """Return the seconds for which the server has waited for the next message; 0 while it does not wait."""
         since = self._waits_since
         return 0.0 if since is None else time.monotonic() - since
 

@@ -248,7 +248,7 @@ class _Observer:
         self._tell, self._note = tell, note
 
     def on_prediction(self, explanation: Any) -> None:
-        """Send the model's answer, its tensors and its input picture to the server; called once in every turn."""
+        """Send the model's answer in ``explanation``, its tensors and its input picture to the server; called once in every turn."""
         files = {TENSORS_FILE: save({name: tensor.detach().cpu().contiguous() for name, tensor in explanation.tensors.items()})}
         shown = getattr(explanation.input, "picture", explanation.input)  # that which stands in a text
         pixels = getattr(shown, "pixels", None)  # a text has none
@@ -272,7 +272,7 @@ def _tokens(explanation: Any) -> int:
 
 
 def source_of(question: Question, settings: Settings, model: Any) -> Any:
-    """Convert the input of a question to the argument of ``explain`` for this model: a picture, a clip, a crop, a text or a
+    """Convert the input of ``question`` to the argument of ``explain`` for ``model`` and return it: a picture, a clip, a crop, a text or a
     pair of texts.
     """
     if question.image is not None and model.details.get("frames") is not None:

@@ -40,7 +40,9 @@ class Residency:
     def __init__(
         self, share: float, total: Callable[[torch.device], int | None] = total_memory, pinned: Collection[str] = frozenset()
     ) -> None:
-        """``total`` returns the bytes of memory of a device, or None where they are not known: then nothing has to leave it."""
+        """``share`` is the share of a device's memory that models may take, and ``pinned`` the names of models that never leave it.
+        ``total`` returns the bytes of memory of a device, or None where they are not known: then nothing has to leave it.
+        """
         self._share, self._total, self._pinned = share, total, frozenset(pinned)
         self._held: dict[str, _Held] = {}
 
@@ -130,7 +132,9 @@ class Residency:
                 self._leave(name)
 
     def _check_room(self, name: str, wanted: int, device: torch.device) -> None:
-        """Raise MemoryShortageError if a model of ``wanted`` bytes does not fit on ``device`` next to those that cannot leave it."""
+        """Raise MemoryShortageError if the model ``name`` of ``wanted`` bytes does not fit on ``device`` next to those that cannot leave
+        it.
+        """
         others = {other: held for other, held in self._held.items() if other != name and self._is_on(held, device)}
         stay = {other: held.bytes for other, held in others.items() if other in self._pinned or held.open_requests}
         total, room, taken = self._total(device), self.room(device), sum(stay.values())

@@ -46,7 +46,9 @@ class Costs:
                 log.warning("%s cannot be read (%s): costs are measured again", path, error)
 
     def note(self, model: str, what: str, seconds: float, tokens: int, *, after_its_rule: bool = False) -> None:
-        """Record that the method, study or answer ``what`` took ``seconds`` for an input of ``tokens`` tokens."""
+        """Record that the method, study or answer ``what`` of ``model`` took ``seconds`` for an input of ``tokens`` tokens.
+        ``after_its_rule``: the backward pass of its rule was there already.
+        """
         what = what + _SHARED * after_its_rule
         with self._lock:
             rows = self._table.setdefault(model, {})
@@ -90,7 +92,8 @@ class Costs:
         targets: int = 1,
         most_tokens: int | None = None,
     ) -> dict[str, float]:
-        """Estimate the seconds of each of ``specs``, computed in this order for so many ``targets``; a spec without any basis is left out.
+        """Estimate the seconds that ``model``, of so many ``blocks``, takes for each of ``specs``, computed in this order for so many
+        ``targets`` and ``tokens``; a spec without any basis is left out.
 
         ``methods`` are the methods as JSON objects. The first spec of a propagation rule pays for its backward pass, the other specs of
         this rule use that pass again. A text of more than ``most_tokens`` is read in windows of so many: a method that needs a pass for
@@ -118,8 +121,8 @@ class Costs:
 
 
 def _scale(row: Sequence[float], tokens: int, power: int, most_tokens: int | None = None) -> float:
-    """Scale a measurement ``row`` (seconds, tokens) to so many tokens; ``power`` is the exponent of the tokens within a window, and the
-    number of windows counts linearly.
+    """Return the seconds of a measurement ``row`` (seconds, tokens) scaled to so many ``tokens``, read in windows of ``most_tokens``;
+    ``power`` is the exponent of the tokens within a window, and the number of windows counts linearly.
     """
     seconds, measured = row
     if not tokens or not measured:

@@ -47,8 +47,8 @@ class DeviceQueue:
     _used: dict[str, float] = field(default_factory=dict)  # ``turn`` of a visitor -> seconds of the device, counted from when they came
 
     def enter(self, job: Job, running: Iterable[Job]) -> None:
-        """Add an explanation; ``running`` are those on the device. A visitor without another explanation starts with the device time of the
-        visitor who has used least.
+        """Add ``job``, an explanation, to those that wait; ``running`` are those on the device. A visitor without another explanation
+        starts with the device time of the visitor who has used least.
         """
         here = {other.visitor.turn for other in (*self.jobs, *running)}
         if job.visitor.turn not in here:
@@ -90,7 +90,9 @@ class DeviceQueue:
         return [entry for entry in self.loads if not entry.embedded or entry.is_awaited or entry.name in wanted]
 
     def _fitting(self, has_room: HasRoom) -> Callable[[ModelEntry], bool]:
-        """Return a function that returns whether a model fits next to those that must not be moved."""
+        """Return a function from the entry of a model to whether it fits, by ``has_room``, next to those that must not be moved because
+        explanations with them have begun.
+        """
         begun = [job.entry for job in self.jobs if job.has_begun]
         return lambda entry: has_room(entry, begun)
 
@@ -113,14 +115,14 @@ class DeviceQueue:
                 yield job
 
     def _remove(self, job: Job | None) -> Job | None:
-        """Remove an explanation from those that wait, and return it."""
+        """Remove ``job`` from the explanations that wait, and return it; None stays None."""
         if job is not None:
             self.jobs.remove(job)
         return job
 
     def _in_order(self) -> list[Job]:
-        """Sort the waiting explanations by the device time of their visitors; for one visitor new ones first, then by their own device
-        time.
+        """Return the waiting explanations sorted by the device time of their visitors; for one visitor new ones first, then by their own
+        device time.
         """
         return sorted(self.jobs, key=lambda job: (self._used.get(job.visitor.turn, 0.0), job.has_begun, job.used))
 

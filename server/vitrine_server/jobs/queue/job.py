@@ -45,8 +45,8 @@ class Job:
         visitor: Visitor = NOBODY,
         stored: Mapping[str, Any] | None = None,
     ) -> None:
-        """Make a job for a question to the model of ``entry``; ``images`` are files to store with it. ``stored`` is the document of an
-        explanation that an earlier process of the server left unfinished, which the job continues.
+        """Make a job for ``question`` of ``visitor`` to the model of ``entry``; ``images`` are files to store with it, by name. ``stored``
+        is the document of an explanation that an earlier process of the server left unfinished, which the job continues.
         """
         identity = new_identity() if stored is None else {"id": str(stored["id"])}
         self.id = identity["id"]
@@ -131,13 +131,13 @@ class Job:
         return True
 
     def set_position(self, position: int) -> None:
-        """Publish the number of explanations before this one in the queue, if that number has changed."""
+        """Publish ``position``, the number of explanations before this one in the queue, if it has changed."""
         if position != self._position:
             self._position = position
             self.feed.publish(event(0, "queued", {"position": position}))
 
     def begin(self, facts: ModelFacts, plan: ExplanationPlan) -> dict[str, Any]:
-        """Mark the explanation as running under this plan; return its document."""
+        """Mark the explanation as running with the model of these ``facts`` under ``plan``; return its document."""
         with self._lock:
             started = {"state": "running", "weights_digest": facts.weights_digest, "methods": list(plan.methods), "notes": plan.notes}
             self._document |= started
@@ -182,7 +182,9 @@ class Job:
         return self.document()
 
     def finish(self, state: str, problem: Problem | None, seconds: float | None) -> dict[str, Any]:
-        """Set the final state (done, failed or cancelled); return the document to store."""
+        """Set the final ``state`` (done, failed or cancelled), the ``problem`` of a failed one and the ``seconds`` that it took; return the
+        document to store.
+        """
         with self._lock:
             self._document["state"] = state
             self._put_in_order()

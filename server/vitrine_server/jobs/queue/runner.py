@@ -150,8 +150,8 @@ class Runner(threading.Thread):
             log.info("loaded %s on %s", entry.name, entry.facts.device)
 
     def _follow(self, request: HostRequest[Result], watch: Watch, handle: Callable[[Message], Reply] = lambda _: None) -> Result:
-        """Send ``request`` to the host, reply to its messages with what ``handle(message)`` returns, and return the result. The registry is
-        told which models the host holds and which it dropped.
+        """Send ``request`` to the host, reply to its messages with what ``handle(message)`` returns, and return the result. ``watch`` is
+        called while the host is silent. The registry is told which models the host holds and which it dropped.
         """
 
         def handle_each(message: Message) -> Reply:
@@ -321,7 +321,9 @@ class Runner(threading.Thread):
     # --- explanations ----------------------------------------------------------------------------------------------------
 
     def _explain(self, job: Job, quick: bool) -> None:
-        """Give a job one turn; an unfinished one is queued again, and one that another process has taken is dropped."""
+        """Give ``job``, an explanation, one turn, without slow methods if ``quick``; an unfinished one is queued again, and one that
+        another process has taken is dropped.
+        """
         if not self._scheduler.may_begin(job):
             return
         began = self._now()

@@ -45,8 +45,9 @@ class Scheduler:
         costs: Costs,
         claim: Callable[[Job], bool] = lambda _: True,
     ) -> None:
-        """Make an empty queue. ``claim`` is called before the first turn of a job, where several processes queue the same explanations; it
-        returns False if another one has taken this.
+        """Make an empty queue of explanations with the models of ``registry``, kept in ``store``; ``costs`` estimate their seconds.
+        ``claim`` is called before the first turn of a job, where several processes queue the same explanations; it returns False if another
+        one has taken this.
         """
         self._claim = claim
         self.registry, self.store, self.settings, self.metrics, self.costs = registry, store, settings, metrics, costs
@@ -94,7 +95,9 @@ class Scheduler:
             raise interrupted()
 
     def _check_room(self, waiting: list[Visitor], visitor: Visitor, what: str) -> None:
-        """Raise Problem 429 if the queue or the visitor's share of it is full, see :func:`check_room`."""
+        """Raise Problem 429 if the queue, ``waiting``, or the share of ``visitor`` in it is full, for a request of ``what``, see
+        :func:`check_room`.
+        """
         now = time.monotonic()
         waits = [*self._waits, *(now - job.waits_since for job in self._queue.jobs if not job.has_begun)]
         check_room(self.settings, waiting, visitor, what, waits)
@@ -122,7 +125,7 @@ class Scheduler:
         return True
 
     def stop_early(self, explanation_id: str) -> None:
-        """End an explanation with its finished maps, or cancel it if there are none. A finished one stays unchanged."""
+        """End the explanation with this id with its finished maps, or cancel it if there are none. A finished one stays unchanged."""
         with self.change:
             job = self._live.get(explanation_id)
             if job is None or job.final:
@@ -135,24 +138,24 @@ class Scheduler:
         self.finish(job, *cut_short(job), seconds=job.used)
 
     def live(self) -> list[Job]:
-        """List the jobs that are queued, running, or finished and not stored yet."""
+        """Return the jobs that are queued, running, or finished and not stored yet."""
         with self.change:
             return list(self._live.values())
 
     def events(self, explanation_id: str, after: int = -1) -> AsyncIterator[Event] | None:
-        """Iterate over the events of a job with ids above ``after``, from past ones to its end; None if it is stored
-        completely or unknown.
+        """Iterate over the events of the explanation with this id, those with numbers above ``after``, from past ones to its end; None if
+        it is stored completely or unknown.
         """
         job = self.find(explanation_id)
         return None if job is None else job.feed.follow(after)
 
     def put_first(self, explanation_id: str, specs: Sequence[str]) -> None:
-        """Set the specs whose maps a job makes first; nothing happens if the job is not in memory."""
+        """Set ``specs``, whose maps the explanation with this id makes first; nothing happens if it is not in memory."""
         if (job := self.find(explanation_id)) is not None:
             job.put_first(specs)
 
     def asked_about(self, explanation_id: str) -> None:
-        """Note that a client asked for an explanation without following its events, which keeps it from being dropped."""
+        """Note that a client asked for the explanation with this id without following its events, which keeps it from being dropped."""
         if (job := self.find(explanation_id)) is not None:
             job.feed.asked_about()
 
@@ -171,8 +174,8 @@ class Scheduler:
     # --- for the runners -------------------------------------------------------------------------------------------------
 
     def take(self, below: int = EVERYTHING, has_room: HasRoom = always_has_room) -> WorkItem | None:
-        """Remove and return the next item whose weight is less than ``below``, or None, see :meth:`DeviceQueue.take`; an explanation then
-        counts as running.
+        """Remove and return the next item of work whose weight is less than ``below`` and whose model has room by ``has_room``, or None,
+        see :meth:`DeviceQueue.take`; an explanation then counts as running.
         """
         with self.change:
             task = self._queue.take(below, has_room)
@@ -250,7 +253,9 @@ class Scheduler:
             return True
 
     def finish(self, job: Job, state: str, problem: Problem | None = None, seconds: float | None = None) -> None:
-        """Set the final state of a job, store it, and publish its last event."""
+        """Set the final ``state`` of ``job``, with its ``problem`` and the ``seconds`` that it took, store it, and publish its last
+        event.
+        """
         job.finish(state, problem, seconds)
         is_stored = self._save(job)
         with self.change:

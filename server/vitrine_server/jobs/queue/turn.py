@@ -77,7 +77,7 @@ class Turn:
 
     @property
     def used(self) -> float:
-        """Seconds of the device that the turn has used."""
+        """Return the seconds of the device that the turn has used."""
         return self._now() - self._began
 
     def limit_passed(self) -> Problem | None:
@@ -166,14 +166,18 @@ def facts_name(job: Job) -> str:
 
 
 def is_slow(spec: str, job: Job, facts: ModelFacts) -> bool:
-    """Return whether the method of ``spec`` is declared slow and the estimated seconds of its maps for this job, if known, confirm it."""
+    """Return whether the method of ``spec`` is declared slow by the model with these ``facts`` and the estimated seconds of its maps for
+    this job, if known, confirm it.
+    """
     method_name = parse(spec, blocks=facts.blocks).method.name
     is_declared = any(method["slow"] for method in facts.methods if method["name"] == method_name)
     return is_declared and job.costs.get(spec, SLOW_SECONDS) >= SLOW_SECONDS
 
 
 def prepare(job: Job, facts: ModelFacts, costs: Costs) -> None:
-    """Check the question of a job and set its plan, key and costs, unless that was done. Raises the Problem of a bad question."""
+    """Check the question of ``job`` for the model with these ``facts`` and set its plan, its key and, by ``costs``, the estimated seconds
+    of its maps, unless that was done. Raises the Problem of a bad question.
+    """
     if job.plan is None:
         job.plan = plan(job.question, facts)
         job.key = job.plan.key

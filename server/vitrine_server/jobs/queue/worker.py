@@ -59,7 +59,7 @@ class Worker(Scheduler):
 
     @property
     def memory(self) -> int:
-        """Resident memory of the processes of models, in bytes."""
+        """Return the resident memory of the processes of models, in bytes."""
         return sum(runner.host.memory for runner in self.runners)
 
     def load(self, entry: ModelEntry) -> None:

@@ -24,11 +24,11 @@ class WorkerInterface(Protocol):
         """Store and queue the new explanation of ``job``. Raises Problem 429 if too many wait."""
 
     def cancel(self, explanation_id: str) -> bool:
-        """Cancel an explanation, now or at its next pass; return False if it has ended or is unknown."""
+        """Cancel the explanation with this id, now or at its next pass; return False if it has ended or is unknown."""
 
     def events(self, explanation_id: str, after: int = -1) -> AsyncIterator[Event] | None:
-        """Iterate over the events of an explanation with an id above ``after``, past ones first, to its end; None if it is stored
-        completely.
+        """Iterate over the events of the explanation with this id, those with numbers above ``after``, past ones first, to its end; None if
+        it is stored completely.
         """
 
     def load(self, entry: ModelEntry) -> None:
@@ -40,16 +40,16 @@ class WorkerInterface(Protocol):
         """Queue a study. Raises Problem 429 if too many wait."""
 
     def stop_early(self, explanation_id: str) -> None:
-        """End an explanation with its finished maps, or cancel it if there are none."""
+        """End the explanation with this id with its finished maps, or cancel it if there are none."""
 
     def put_first(self, explanation_id: str, specs: Sequence[str]) -> None:
-        """Make the maps of these specs before the others of an explanation."""
+        """Make the maps of ``specs`` before the others of the explanation with this id."""
 
     def find(self, explanation_id: str) -> Job | None:
-        """Return an explanation that this process has in memory; None if the store has all of it."""
+        """Return the explanation with this id if this process has it in memory; None if the store has all of it."""
 
     def asked_about(self, explanation_id: str) -> None:
-        """Note that a client asked for an explanation without following its events, which keeps it from being dropped."""
+        """Note that a client asked for the explanation with this id without following its events, which keeps it from being dropped."""
 
     def forget(self, explanation_id: str) -> bool:
         """Drop a finished explanation that could not be stored; return False if there is none with this id."""
@@ -64,7 +64,7 @@ class WorkerInterface(Protocol):
 
     @property
     def memory(self) -> int:
-        """Resident memory in bytes of this server's processes of models on this machine."""
+        """Return the resident memory in bytes of this server's processes of models on this machine."""
 
     def start(self) -> None:
         """Start the worker; called in the event loop that answers requests."""

@@ -35,7 +35,7 @@ class DataSource:
     is_sent: bool = False
 
     def open(self) -> Dataset:
-        """Open the data set. Raises ExplainerError, without any path in its message, if it cannot be read."""
+        """Open the data set and return it. Raises ExplainerError, without any path in its message, if it cannot be read."""
         from explainers.datasets import open_dataset
 
         try:
@@ -93,7 +93,7 @@ class DataCatalogue:
         self.folders = usable
 
     def listed(self) -> list[DataSource]:
-        """List the data sets that ship, then those that the operator named; not those that visitors sent."""
+        """Return the sources of the data sets that ship, then those that the operator named; not those that visitors sent."""
         from explainers.datasets import DATASETS
 
         inside = [DataSource(name, name, title=entry.title) for name, entry in DATASETS.items() if not entry.layout]

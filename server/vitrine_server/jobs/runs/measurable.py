@@ -63,7 +63,7 @@ class Measurable:
     most: int
 
     def models(self, visitor: Visitor) -> list[MeasurableModel]:
-        """List each loaded model that a visitor may see, with every data set, and the reason if it cannot be measured on one."""
+        """List each loaded model that ``visitor`` may see, with every data set, and the reason if it cannot be measured on one."""
         return [
             MeasurableModel(entry.name, entry.title, self._datasets(entry.facts))
             for entry in self.registry.all(visitor)
@@ -74,7 +74,9 @@ class Measurable:
         return [self.about_data(source, facts) for source in self.catalogue.listed()]
 
     def about_data(self, source: DataSource, facts: ModelFacts | None = None) -> MeasurableDataset:
-        """Describe a data set, with the reason if a model with these facts cannot be measured on it."""
+        """Describe the data set of ``source``, with the reason if a model with these ``facts`` (None: no model in particular) cannot be
+        measured on it.
+        """
         data = self.catalogue.opened(source)
         return MeasurableDataset(
             name=source.name,

@@ -55,14 +55,16 @@ def reason_against_dataset(kind: str, data: Dataset, task: str | None = None) ->
 
 
 def given_in_words(data: Dataset) -> list[str]:
-    """List in words the facts that a data set gives about its inputs, such as classes or masks."""
+    """List in words the facts that ``data``, a data set, gives about its inputs, such as classes or masks."""
     from explainers.datasets.registry import GIVES
 
     return [GIVES[fact] for fact in data.gives]
 
 
 def metric_choices(data: Dataset) -> list[MeasurableMetric]:
-    """List the metrics for the kind of input of a data set, each with what it needs, and the reason if this data set does not give it."""
+    """List the metrics for the kind of input of ``data``, a data set, each with what it needs, and the reason if this data set does not
+    give it.
+    """
     from explainers.datasets.registry import GIVES
     from explainers.evaluation.plan import facts_needed, reason_against_metric
     from explainers.metrics import METRICS
@@ -81,7 +83,9 @@ def metric_choices(data: Dataset) -> list[MeasurableMetric]:
 
 
 def option_choices(facts: ModelFacts, data: Dataset) -> dict[str, list[RunOptionValue]]:
-    """List the values of each option for the kind of input of a data set, in words, each with the reason if it cannot be chosen."""
+    """List the values of each option of a run on ``data``, by option, in words, each with the reason if it cannot be chosen for the model
+    with these ``facts``.
+    """
     from explainers.evaluation.plan import CHOICES, LONG_TEXTS_IN_WORDS, reason_against_target
     from explainers.models.removal.ways import REMOVAL_WAYS, ways_for
     from explainers.models.resizing import RESIZES

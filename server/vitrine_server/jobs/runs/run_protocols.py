@@ -36,9 +36,9 @@ class ProtocolForm(Record):
 
 
 def protocol_forms(facts: ModelFacts, data: Dataset, most: int) -> list[ProtocolForm]:
-    """List every protocol for the kind of input of ``data`` and for the model with these ``facts``, as values of the page's form, one entry
-    for each set of its options, since a run has one. Methods and metrics that the model or the data set does not allow are named with the
-    reason in ``left_out``; an entry without any method or metric left is omitted.
+    """List every protocol of a paper for the kind of input of ``data`` and for the model with these ``facts``, as values of the page's
+    form, one entry for each set of its options, since a run has one; a run has at most ``most`` inputs. Methods and metrics that the model
+    or the data set does not allow are named with the reason in ``left_out``; an entry without any method or metric left is omitted.
     """
     from explainers.evaluation.protocols.protocol import find_protocol, protocol_names
 
@@ -69,7 +69,7 @@ def _forms_of(protocol: Protocol, facts: ModelFacts, data: Dataset, most: int) -
 
 
 def _groups(protocol: Protocol, data: Dataset) -> Iterator[tuple[dict[str, Any], list[Measure], list[str]]]:
-    """Yield the options, measures and specs of each run that the protocol needs for inputs of this kind."""
+    """Yield the options, measures and specs of each run that ``protocol`` needs for inputs of the kind of ``data``."""
     from explainers.datasets import DATASETS
 
     groups: dict[str, tuple[dict[str, Any], list[Measure], list[str]]] = {}

@@ -25,7 +25,9 @@ State = Literal["waiting", "running", "done", "stopped", "failed"]
 
 @dataclass(frozen=True, kw_only=True)
 class RunProgress(Record, name="Run"):
-    """A run and its progress: its state, the inputs done and in total, and the time left. The fields of its request come before these."""
+    """A run and its progress: its id, the title of its data set, its state, the inputs done and in total, and the seconds left. The fields
+    of its request come before these.
+    """
 
     id: str
     title: Annotated[str, describe("That of its data set.")]
@@ -108,7 +110,7 @@ class RunState:
 
     @property
     def turn_seconds(self) -> float:
-        """Seconds for which this turn has lasted; 0 if the run has no turn."""
+        """Return the seconds for which this turn has lasted; 0 if the run has no turn."""
         return 0.0 if self.turn_began is None else time.monotonic() - self.turn_began
 
     def end_turn(self) -> None:
@@ -118,7 +120,9 @@ class RunState:
         self.turn_began = None
 
     def end(self, ended: EndState, problem: Problem | None = None) -> None:
-        """Set how the run ended, write its record, publish the event ``ended`` and close the feed."""
+        """Set how the run ended (``ended``) and the ``problem`` if it failed, write its record, publish the event ``ended`` and close the
+        feed.
+        """
         self.ended, self.problem, self.study = ended, None if problem is None else problem.to_json(), None
         self.save()
         self.feed.publish(event(self.total + 1, "ended", self.to_json()))
@@ -162,8 +166,8 @@ class RunState:
 
 
 def run_from_record(place: Path, document: Mapping[str, Any]) -> RunState:
-    """Make a run from its record; one that waited or ran when the server ended counts as stopped. Raises ValueError, KeyError or TypeError
-    if the document is no record.
+    """Make a run from ``document``, its record, which is kept at ``place``; one that waited or ran when the server ended counts as stopped.
+    Raises ValueError, KeyError or TypeError if the document is no record.
     """
     plain = {name: document[name] for name in ("title", "created", "done", "total", "problem")}
     run = RunState(

@@ -51,13 +51,15 @@ def _measure(
     cancelled: Callable[[], bool],
     tell: TellAnswers,
 ) -> dict[str, Any]:
-    """Measure the request ``wanted`` with ``model``, in the model's process; return ``{"finished": whether it reached its end}``."""
+    """Measure the request ``wanted`` of a run with ``model``, in the model's process, into ``folder``, until ``cancelled()`` is true;
+    ``tell`` is called with the inputs done and in total; return ``{"finished": whether it reached its end}``.
+    """
     return {"finished": evaluate(model, wanted, folder, tell, cancelled)}
 
 
 def _check(wanted: Mapping[str, Any], model: Any, cancelled: Callable[[], bool], tell: TellAnswers) -> dict[str, Any]:
-    """Check the request ``wanted`` for ``model``, in the model's process, and return the plan of the run as JSON. Raises ExplainerError for
-    a run that is refused.
+    """Check the request ``wanted`` of a run for ``model``, in the model's process, and return the plan of the run as JSON. Raises
+    ExplainerError for a run that is refused.
     """
     return check(model, wanted)
 
@@ -90,7 +92,7 @@ class RunController:
         return self.home / FOLDER
 
     def all(self, visitor: Visitor) -> list[RunState]:
-        """List the runs that a visitor began here, the latest first."""
+        """Return the runs that ``visitor`` began here, the latest first."""
         with self._lock:
             theirs = [run for run in self._runs.values() if visitor.owns(run.visitor.owner)]
         return sorted(theirs, key=lambda run: run.created, reverse=True)
@@ -214,8 +216,8 @@ class RunController:
         return run
 
     def _take_turn(self, run: RunState, entry: ModelEntry, wanted: Mapping[str, Any]) -> None:
-        """Queue one turn of a run on the model of ``entry``, in which it continues after its last input; the turn ends early if others
-        wait.
+        """Queue one turn of ``run``, whose request is ``wanted``, on the model of ``entry``, in which it continues after its last input;
+        the turn ends early if others wait.
         """
         study = Study(entry, Task(partial(_measure, wanted, run.folder), BACKGROUND, visitor=run.visitor))
 

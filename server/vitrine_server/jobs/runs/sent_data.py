@@ -73,9 +73,9 @@ class SentData:
                 shutil.rmtree(folder, ignore_errors=True)
 
     async def receive(self, name: str, body: AsyncIterator[bytes]) -> DataSource:
-        """Receive a file with a data set and return its source. The same bytes get the same name, so that a run can continue after its data
-        was removed. Raises Problem 413 over the limits, 415 for another kind of file, 422 for what cannot be read, 429 if all kept data
-        sets are in use.
+        """Receive a file with a data set, called ``name``, from ``body`` and return its source. The same bytes get the same name, so that a
+        run can continue after its data was removed. Raises Problem 413 over the limits, 415 for another kind of file, 422 for what cannot
+        be read, 429 if all kept data sets are in use.
         """
         suffix = PurePosixPath(name.replace("\\", "/")).suffix.lower()
         if suffix not in (".zip", ".csv", ".jsonl"):
@@ -134,7 +134,9 @@ class SentData:
         return kept_source
 
     def _unpacked(self, path: Path, folder: Path) -> Path:
-        """Unpack a zip into ``folder``; return the folder of its pictures: ``folder``, or the only folder inside it."""
+        """Unpack the zip at ``path`` into ``folder`` and remove the zip; return the folder of its pictures: ``folder``, or the only folder
+        inside it.
+        """
         most = self._settings
         bounds = ZipBounds(
             2 * most.max_run_inputs, most.max_data_bytes, lambda _: self._too_many(), self._too_large, _SEND
