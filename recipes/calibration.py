@@ -39,7 +39,9 @@ SEED = 20_250_104
 
 
 def scores(logits: Tensor, calibration: Calibration) -> dict[str, Tensor]:
-    """Return four candidate scores for the abstention threshold, (N,) each, from logits (N, classes): larger for familiar inputs."""
+    """Return four candidate scores for the abstention threshold, (N,) each, from ``logits`` (N, classes), with the temperature of
+    ``calibration``: larger for familiar inputs.
+    """
     return {
         "max_probability": largest_probability(logits, calibration),
         "max_logit": logits.amax(1),
@@ -67,7 +69,8 @@ def fit_calibration(logits: Tensor, right: Tensor) -> Calibration:
 
 
 def calibration_error(likeliest: Tensor, right: Tensor) -> float:
-    """Return the expected calibration error: over bins of the largest probability (N,), the mean gap to how often the answer is right (N,).
+    """Return the expected calibration error: over bins of ``likeliest``, the largest probability (N,), the mean gap between it and how
+    often the answer is ``right``, bool (N,).
 
     Guo et al., "On Calibration of Modern Neural Networks", ICML 2017; bins of the same width.
     """
@@ -156,19 +159,23 @@ def write(folder: Path, document: dict[str, Any]) -> None:
 
 
 def is_known(logits: Tensor, calibration: Calibration) -> Tensor:
-    """Return which answers (N, classes) of a classifier its abstention threshold accepts, bool (N,). ``calibration`` must have one."""
+    """Return which answers of a classifier, ``logits`` (N, classes), its abstention threshold, in ``calibration``, accepts: bool (N,).
+    ``calibration`` must have one.
+    """
     line = _abstention_threshold(calibration)
     assert line is not None
     return torch.tensor([not line.is_crossed(value) for value in scores(logits, calibration)[line.score].tolist()], dtype=torch.bool)
 
 
 def largest_probability(logits: Tensor, calibration: Calibration) -> Tensor:
-    """Return the largest calibrated probability (N,) of each row of logits (N, classes)."""
+    """Return the largest probability by ``calibration``, (N,), of each row of ``logits`` (N, classes)."""
     return calibration.probabilities(logits, "softmax").amax(1)
 
 
 def read_shipped_calibration(folder: Path) -> Calibration | None:
-    """Read the ``calibration.json`` in a classifier's folder; None if there is none, or it has no threshold for "something else"."""
+    """Read the ``calibration.json`` in ``folder``, that of a classifier, and return it; None if there is none, or it has no threshold for
+    "something else".
+    """
     path = folder / CALIBRATION_FILE
     calibration = read_calibration(path) if path.is_file() else UNCALIBRATED
     return calibration if _abstention_threshold(calibration) else None

@@ -72,14 +72,16 @@ def write_prompt_words(model: Model, folder: Path) -> PromptWords:
 
 
 def quantise(embeddings: Tensor) -> Tensor:
-    """Convert embeddings (N, D) to int8: each row is scaled so that its largest magnitude is 127, which keeps its direction; only that is
-    used.
+    """Return ``embeddings`` (N, D) as int8: each row is scaled so that its largest magnitude is 127, which keeps its direction; only that
+    is used.
     """
     return (embeddings / embeddings.abs().amax(1, keepdim=True) * 127).round().to(torch.int8).contiguous()
 
 
 def calibrate_clip(model: Model, folder: Path, data: Path) -> None:
-    """Write ``prompt_words.safetensors`` and ``calibration.json`` of a finished ``model`` into its ``folder``."""
+    """Write ``prompt_words.safetensors`` and ``calibration.json`` of a finished ``model`` into its ``folder``; thresholds are measured on
+    photos in the folder ``data``.
+    """
     words = write_prompt_words(model, folder)
     made_up = text_features(model, [TEMPLATE.format(word) for word in random_words(RANDOM_WORDS)])
     photos, asked = photos_and_questions(data)
@@ -154,8 +156,9 @@ def prompt_thresholds(answers: NDArray[np.float64], asked: Sequence[PromptQuesti
 
 
 def _describe_misses(answers: NDArray[np.float64], asked: Sequence[PromptQuestion], kind: str, line: float) -> str:
-    """Return a sentence on which shares of the prompts of this ``kind`` that are true of a photo have a cosine above the threshold
-    ``line``: for large things, for small ones and for things without a class of ImageNet. Empty if no such prompt was asked.
+    """Return a sentence, from ``answers`` (photos, prompts), the cosines of the prompts ``asked``, on which shares of the prompts of this
+    ``kind`` that are true of a photo have a cosine above the threshold ``line``: for large things, for small ones and for things without a
+    class of ImageNet. Empty if no such prompt was asked.
     """
 
     def found(has_class: bool, which: Callable[[PromptQuestion], NDArray[np.bool_] | None]) -> NDArray[np.bool_]:

@@ -99,7 +99,7 @@ def load_texts(folder: Path) -> Texts:
 
 def _read_banks(tower: BertModel, tokenizer: PreTrainedTokenizerFast) -> list[Tensor]:
     """Return the outputs of ``tower`` for several prompts with each word for photos, and for several with each kind of object in scenes:
-    two tensors (words, wordings, width).
+    two tensors (words, wordings, width). ``tokenizer`` is that of the tower.
     """
     rng = np.random.default_rng([0, 5])
     banks = []
@@ -122,7 +122,7 @@ def _texts(tower: BertModel, tokenizer: PreTrainedTokenizerFast, projection: Ten
 
 
 def embed_prompts(texts: Texts, prompts: Sequence[str]) -> Tensor:
-    """Return the embeddings of prompts, (prompts, SHARED), length 1, with gradients."""
+    """Return the embeddings by ``texts``, the text side of a CLIP model, of ``prompts``, (prompts, SHARED), of length 1, with gradients."""
     inputs = texts.tokenizer(list(prompts), padding=True, truncation=True, return_tensors="pt")
     return F.normalize((texts.tower(**inputs).pooler_output @ texts.projection.T).float(), dim=-1)
 
@@ -159,7 +159,7 @@ def lessons(texts: Texts, seed: int, first: int) -> Iterator[Lesson]:
 
 def teach_words(texts: Texts, steps: int, seed: int, checkpoint: Path, resume: bool = False) -> Texts:
     """Train a copy of the text side ``texts`` for ``steps`` steps to tell which classes words stand for, and return it; ``texts`` is not
-    changed.
+    changed. ``seed`` draws the lessons; ``checkpoint`` is the file of an unfinished training, which ``resume`` continues.
     """
     pupil = texts._replace(tower=copy.deepcopy(texts.tower))
     names = texts.names()[: len(classes())]

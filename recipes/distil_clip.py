@@ -50,7 +50,8 @@ Batch = tuple[Views, Drawn]
 
 @torch.no_grad()
 def begin_side(folder: Path, names: Tensor) -> tuple[ImageSide, int]:
-    """Build the image side from a finished photos-vit, and return it with the number of the trunk's stages.
+    """Build the image side of a CLIP model from a finished photos-vit, whose folder is ``folder``, and return it with the number of the
+    trunk's stages.
 
     ``names`` are the embeddings of the classes' names, (classes, SHARED). The projection P of the class token x is such that P x is the
     least-squares solution e of ``names`` e = the centred logits of the classifier; what its bias adds goes into the last normalisation.

@@ -94,7 +94,8 @@ def paste(views: Views, rng: np.random.Generator, readout: Tensor) -> Views:
 
 
 def divergence(logits: Tensor, wanted: Tensor) -> Tensor:
-    """Return the Kullback-Leibler divergence of the student's probabilities from the teachers', the mean over pictures, in nats.
+    """Return the Kullback-Leibler divergence of the student's probabilities (``logits``) from the teachers' (``wanted``, logits too), both
+    (B, classes), the mean over pictures, in nats.
 
     The logits are not divided by a temperature, because the teachers are unsure already: their best class has a probability of .13 on
     photos of several things.
@@ -121,7 +122,9 @@ class Objective:
         self.mean_token = mean_token  # (channels,), of patches that are masked
 
     def __call__(self, views: Views, step: int) -> tuple[Tensor, dict[str, float]]:
-        """Return the loss of a step, its parts by name, and the share of pictures on which student and teachers agree about the class."""
+        """Return the loss of step number ``step`` for the pictures ``views``, its parts by name, and the share of pictures on which student
+        and teachers agree about the class.
+        """
         rng = np.random.default_rng([self.seed, 4, step])
         grid = self.student.vit.patch_embed.grid_size[0]
         tokens, local, wanted, is_masked, kept, corner = prepare_step(views, rng, self.readout, self.tokens, self.mean_token, grid)

@@ -36,13 +36,15 @@ class Batch(NamedTuple):
 
 
 def batch_of(images: Sequence[NDArray[np.uint8]], labels: Sequence[int], needed: Sequence[NDArray[np.bool_]]) -> Batch:
-    """Stack single pictures, labels and masks of needed patches to a batch."""
+    """Stack single pictures, ``images`` (H, W, 3), their ``labels`` and the masks of ``needed`` patches to one batch, and return it."""
     stacked = np.stack([mask.reshape(-1) for mask in needed])
     return Batch(torch.from_numpy(np.stack(images)), torch.tensor(labels), torch.from_numpy(stacked))
 
 
 def kept_patches(needed: Tensor, share: float, rng: np.random.Generator) -> Tensor:
-    """Choose the patches that stay, int64 (B, n), when a share is removed at random, but none that is ``needed`` bool (B, patches)."""
+    """Return the numbers of the patches that stay, int64 (B, n), when the ``share`` is removed at random by ``rng``, but none that is
+    ``needed`` bool (B, patches).
+    """
     chance = torch.from_numpy(rng.random(needed.shape)) - needed.double()
     return chance.argsort(1)[:, : round(needed.shape[1] * (1 - share))]
 

@@ -153,7 +153,7 @@ def fold_file(out: Path, kind: str, fold: int) -> Path:
 
 def run_fold(examples: Sequence[Example], kind: str, fold: int, args: argparse.Namespace) -> dict[str, Tensor]:
     """Train a model on ``examples`` without fold number ``fold`` of this ``kind`` ("random" or by scaffold), and return its weights and its
-    ``logits`` for that fold; read from its file where that exists.
+    ``logits`` for that fold; read from its file where that exists and ``args.resume`` is set.
     """
     file = fold_file(args.out, kind, fold)
     if not (args.resume and file.is_file()):
@@ -169,9 +169,10 @@ def run_fold(examples: Sequence[Example], kind: str, fold: int, args: argparse.N
 
 
 def calibration(examples: Sequence[Example], folds: Sequence[dict[str, Tensor]]) -> dict[str, Any]:
-    """Return the ``calibration.json``: temperature, lapse, and the threshold of likeness to the training molecules.
+    """Return the ``calibration.json`` of a model of molecules as JSON: temperature, lapse, and the threshold of likeness to the training
+    molecules.
 
-    All are fitted to the answers of all folds but the first, each about molecules that it never saw.
+    All are fitted to the answers in ``folds`` (logits and labels of each) but the first, each about molecules that it never saw.
     """
     logits = torch.cat([fold["logits"] for fold in folds[1:]])
     labels = torch.cat([fold["labels"] for fold in folds[1:]])
@@ -189,7 +190,9 @@ def calibration(examples: Sequence[Example], folds: Sequence[dict[str, Tensor]])
 
 
 def likeness_of(examples: Sequence[Example], fold: int) -> list[float]:
-    """Return for each molecule of a fold its similarity to the nearest molecule of the other folds."""
+    """Return for each of ``examples`` in the fold number ``fold`` the similarity of its molecule to the nearest one of the other folds, 0
+    to 1.
+    """
     known = torch.stack([example.fingerprint for example in examples if example.fold != fold])
     return [nearest_similarity(example.fingerprint, known) for example in examples if example.fold == fold]
 

@@ -102,7 +102,9 @@ class Watch:
 
 
 def optimizers(student: Student, rate: float) -> list[torch.optim.Optimizer]:
-    """Return the optimizers of a student: Muon (Jordan et al., 2024) for the matrices of the blocks, AdamW for the rest."""
+    """Return the optimizers of ``student`` with the learning rate ``rate``: Muon (Jordan et al., 2024) for the matrices of the blocks,
+    AdamW for the rest.
+    """
     named = [(name, value) for name, value in student.named_parameters() if value.requires_grad]
     matrices = [value for name, value in named if ".blocks." in name and value.ndim == 2]
     others = [value for name, value in named if not (".blocks." in name and value.ndim == 2)]
@@ -182,8 +184,8 @@ def load_state(args: argparse.Namespace) -> dict[str, Any] | None:
 
 
 def save_small_checkpoint(checkpoint: Path, path: Path) -> None:
-    """Write a checkpoint of under 10 MB with which a training can continue elsewhere: averaged weights in float16, without the trunk, the
-    optimizers and the model's own head, which can all be made again.
+    """Write to ``path`` what is needed of the file ``checkpoint`` to continue a training elsewhere, under 10 MB: averaged weights in
+    float16, without the trunk, the optimizers and the model's own head, which can all be made again.
     """
     state = torch.load(checkpoint, map_location="cpu", weights_only=True)
     left_out = ("vit.patch_embed.backbone.", "vit.head.")
@@ -226,7 +228,7 @@ def run(
     student: Student, batches: Batches, teachers: Teachers, watch: Watch, args: argparse.Namespace, state: dict[str, Any] | None
 ) -> None:
     """Train ``student`` on ``batches`` until the hours in ``args`` are spent, from the checkpoint ``state`` on (None: from the start); it
-    then holds the averaged weights. ``watch`` measures it now and then.
+    then holds the averaged weights. ``watch`` measures it now and then. ``teachers`` give the features to learn.
     """
     steppers = optimizers(student, args.rate)
     average = {name: value.clone() for name, value in student.state_dict().items()}
@@ -296,7 +298,7 @@ def write_labels(folder: Path) -> None:
 
 
 def calibrate_model(vit: VisionTransformer, photos: LabelledPhotos) -> dict[str, Any]:
-    """Return the ``calibration.json`` of a finished model, from labelled photos and unknowable pictures."""
+    """Return the ``calibration.json`` of ``vit``, a finished model, as JSON, from the labelled ``photos`` and unknowable pictures."""
     strange = torch.cat([answer(vit, pictures) for pictures in draw_unknowable(PICTURES_PER_KIND).values()])
     return calibrate(answer(vit, photos.images), photos.truth(), strange)
 

@@ -50,7 +50,9 @@ class Review:
 
 
 def read_reviews(data: Path, split: str) -> list[Review]:
-    """Read the reviews of a split of ERASER's movies. Raises ExplainerError if the folder does not hold them."""
+    """Return the reviews of ``split`` of ERASER's movies, read from the folder ``data``. Raises ExplainerError if the folder does not hold
+    them.
+    """
     return [Review(str(one.text), CLASSES.index(str(one.labels[0]))) for one in open_dataset(DATASET, data, split)]
 
 
@@ -68,7 +70,7 @@ def pretrained_folder(name: str) -> Path:
 
 def answers(model: Any, tokenizer: Any, reviews: Sequence[Review]) -> tuple[Tensor, Tensor]:
     """Return the logits (B, 2) of ``model`` for ``reviews``, cut to their first tokens where too long, and the indices (B,) of their
-    classes.
+    classes. ``tokenizer`` is that of the model.
     """
     encoded = tokenizer([review.text for review in reviews], truncation=True, padding=True, return_tensors="pt")
     return model(**encoded.to(model.device)).logits, torch.tensor([review.label for review in reviews], device=model.device)
@@ -76,7 +78,9 @@ def answers(model: Any, tokenizer: Any, reviews: Sequence[Review]) -> tuple[Tens
 
 @torch.no_grad()
 def measure_reviews(model: Any, tokenizer: Any, reviews: Sequence[Review]) -> tuple[float, float]:
-    """Return the share of reviews that a model classifies right, and its mean cross-entropy."""
+    """Return the share of ``reviews`` that ``model`` classifies right, from 0 to 1, and its mean cross-entropy in nats. ``tokenizer`` is
+    that of the model.
+    """
     model.eval()
     right, loss = 0, 0.0
     for start in tqdm(range(0, len(reviews), MEASURED_AT_ONCE), desc="measuring", unit="batch", leave=False, disable=None):

@@ -92,8 +92,8 @@ def encoder_folder(folder: Path | None) -> Path:
 
 
 def frequencies_of(reviews: Mapping[str, Sequence[Review]], tokenizer: Tokenizer) -> Counter[str]:
-    """Return how often each word occurs in a million words of ``reviews``, by source; every source has the same weight,
-    however long it is.
+    """Return how often each word, as ``tokenizer`` splits texts, occurs in a million words of ``reviews``, by source; every source has the
+    same weight, however long it is.
     """
     total: Counter[str] = Counter()
     for source in reviews.values():
@@ -195,7 +195,9 @@ class Steps:
 
 
 def contrast_of(reviews: Mapping[str, Sequence[Review]], data: Path, wordnet: Path) -> Contrast:
-    """Build the source of short sentences from these training reviews and WordNet."""
+    """Return the source of short training sentences, made from ``reviews`` by data set, further reviews in the folder ``data`` and WordNet
+    in the folder ``wordnet``.
+    """
     clauses = [r for r in reviews["sst2"] if CLAUSE_WORDS[0] <= len(r.text.split()) <= CLAUSE_WORDS[1]]
     return Contrast(
         [Review(natural_negation(r.text), r.label) for r in clauses],

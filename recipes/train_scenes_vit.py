@@ -60,7 +60,7 @@ class Batch(NamedTuple):
 
 
 def render_batch(rng: np.random.Generator, size: int = BATCH) -> Batch:
-    """Render a batch of ``size`` random scenes."""
+    """Render a batch of ``size`` random scenes by ``rng``, of one or more objects each."""
     counts = rng.choice(len(COUNT_SHARES), size, p=COUNT_SHARES) + 1
     scenes = [render(rng, SIZE, count=int(count)) for count in counts]
     targets = torch.zeros(size, len(KINDS))
@@ -78,7 +78,7 @@ def batches(seed: int, first: int) -> Iterator[Batch]:
 
 
 def new_model() -> VisionTransformer:
-    """Build the untrained model."""
+    """Return the untrained model of scenes, a small ViT over the kinds of objects."""
     return create(ARCHITECTURE, KINDS, MODEL_ARGS)
 
 

@@ -67,7 +67,7 @@ def new_tokenizer() -> PreTrainedTokenizerFast:
 
 
 def new_model() -> BertForMaskedLM:
-    """Build the untrained model."""
+    """Return the untrained model of sentences, a small BERT that predicts masked words."""
     config = BertConfig(
         vocab_size=len(token_numbers()),
         max_position_embeddings=LENGTH,
@@ -81,7 +81,9 @@ def new_model() -> BertForMaskedLM:
 
 
 def encode_sentences(sentences: Sequence[Sentence], rng: np.random.Generator | None = None) -> Batch:
-    """Encode sentences with their verbs masked, and with ``rng`` a random share of their other words too."""
+    """Return ``sentences`` as a batch of token numbers, mask and labels (sentences, tokens), with their verbs masked, and with ``rng`` a
+    random share of their other words too.
+    """
     ids = token_numbers()
     pad, _, cls, sep, mask = (ids[token] for token in SPECIAL_TOKENS)
     input_ids = torch.full((len(sentences), LENGTH), pad)

@@ -114,7 +114,8 @@ def average_(average: dict[str, Tensor], model: nn.Module, step: int, decay: flo
 def take_step(
     model: nn.Module, loss: Tensor, optimizers: Sequence[torch.optim.Optimizer], average: dict[str, Tensor], step: int, decay: float
 ) -> None:
-    """Change the weights of ``model`` by the gradients of ``loss``, whose norm is cut at 1, and move their ``average`` towards them.
+    """Change the weights of ``model`` with ``optimizers`` by the gradients of ``loss``, whose norm is cut at 1, and move their ``average``
+    towards them.
 
     ``step`` is the number of steps taken with this one; ``decay`` is that of :func:`average_`.
     """
@@ -150,13 +151,13 @@ def fit(
     share: Callable[[str], float] = lambda name: 1.0,
     muon: Callable[[str], bool] = lambda name: False,
 ) -> nn.Module:
-    """Train ``model`` and return it holding the averaged weights.
+    """Train ``model`` on ``batches`` and return it holding the averaged weights.
 
-    ``batches(first)`` yields batch number ``first`` and those after it, so that a resumed run sees what an unbroken one
-    would have; ``loss(batch, progress, step)``, progress from 0 to 1, returns the loss and one number worth showing.
-    The length is ``steps``, or ``minutes`` of training time (a resumed run keeps its schedule). A parameter's rate
-    is ``rate`` times ``share(name)``. The matrices that ``muon(name)`` picks follow Muon (Jordan et al., 2024), the rest
-    AdamW. The checkpoint is deleted at the end. Raises ValueError when not exactly one of ``minutes`` and ``steps`` is given.
+    ``batches(first)`` yields batch number ``first`` and those after it, so that a resumed run sees what an unbroken one would have;
+    ``loss(batch, progress, step)``, progress from 0 to 1, returns the loss and one number worth showing. The length is ``steps``, or
+    ``minutes`` of training time (a resumed run keeps its schedule). A parameter's rate is ``rate`` times ``share(name)``. The matrices that
+    ``muon(name)`` picks follow Muon (Jordan et al., 2024), the rest AdamW. The checkpoint is deleted at the end. Raises ValueError when not
+    exactly one of ``minutes`` and ``steps`` is given.
     """
     if (minutes is None) == (steps is None):
         raise ValueError("give minutes or steps, one of the two")

@@ -72,7 +72,9 @@ def parse_indices(text: str) -> list[int]:
 
 
 def everyday_groups(table: Mapping[str, str], classes: int) -> list[str]:
-    """Return the one everyday group of each class, in the order of the classes; raises ValueError if a class has none or two."""
+    """Return the one everyday group of each of ``classes`` classes, in their order, from ``table``, which gives for each group its class
+    numbers as :func:`parse_indices` reads them; raises ValueError if a class has none or two.
+    """
     first: dict[int, str] = {}
     for group, text in table.items():
         for index in parse_indices(text):
@@ -85,7 +87,7 @@ def everyday_groups(table: Mapping[str, str], classes: int) -> list[str]:
 
 
 def with_parents(groups: set[str], parents: Mapping[str, Sequence[str]]) -> set[str]:
-    """Return the groups together with all wider groups that contain them."""
+    """Return ``groups`` together with all wider groups that contain them; ``parents`` gives for each group the next wider ones."""
     all_groups, todo = set(groups), list(groups)
     while todo:
         wider = set(parents.get(todo.pop(), ())) - all_groups

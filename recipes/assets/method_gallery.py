@@ -45,7 +45,9 @@ STAGES = (
 
 
 def pack_scores(scores: Tensor) -> str:
-    """Encode scores in base64: each is divided by the largest magnitude and rounded to a signed byte of ``STEPS`` steps."""
+    """Encode ``scores`` (N,) in base64, and return the text: each is divided by the largest magnitude and rounded to a signed byte of
+    ``STEPS`` steps.
+    """
     values = scores.double().numpy()
     largest = np.abs(values).max(initial=0.0)
     steps = np.round(values / largest * STEPS) if largest > 0 else np.zeros_like(values)
@@ -88,7 +90,8 @@ def hook_block(block: nn.Module, seen: dict[str, Tensor]) -> list[Any]:
 def way_back(
     model: explainers.Model, tensors: dict[str, Tensor], index: int, rules: list[Rule], block: int = BLOCK
 ) -> dict[str, dict[str, list[float]]]:
-    """Return for each rule how a signal that starts at the logit ``index`` changes on its way back through one block.
+    """Return for each rule how a signal that starts at the logit ``index`` changes on its way back through block ``block`` of ``model``,
+    whose input is ``tensors``.
 
     For each of ``STAGES``: ``norms``, the Euclidean norm of the signal over all tokens and channels, and ``carried``, the sum of value
     times signal (under a rule of relevance, whose signal holds the values already, of the signal), which is how much of the logit passes
@@ -124,7 +127,7 @@ def way_back(
 
 def explain_all(name: str, inputs: Any, target: str | None, content: bool, *, slow: bool) -> dict[str, Any]:
     """Explain one input, ``inputs``, by every method that the model ``name`` can run (slow ones only with ``slow``): return the explained
-    class, by default the model's answer, and for each spec the encoded scores of patches or words.
+    class, ``target`` or by default the model's answer, and for each spec the encoded scores of patches (with ``content``) or of words.
     """
     model = explainers.load(name)
     maps: dict[str, str] = {}

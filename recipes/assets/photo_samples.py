@@ -135,7 +135,9 @@ SAMPLES = (
 
 
 def open_photo(folder: Path, photo: Photo) -> Image.Image:
-    """Return the part of a photo that its ``box`` keeps, upright and in RGB, at most ``SIDE`` pixels a side."""
+    """Return the part of ``photo``, whose file is in ``folder``, that its ``box`` keeps, upright and in RGB, at most ``SIDE`` pixels a
+    side.
+    """
     picture = ImageOps.exif_transpose(Image.open(folder / photo.file)).convert("RGB")
     x0, y0, x1, y1 = photo.box
     picture = picture.crop((round(x0 * picture.width), round(y0 * picture.height), round(x1 * picture.width), round(y1 * picture.height)))
@@ -152,7 +154,9 @@ def stack_pictures(upper: Image.Image, lower: Image.Image) -> Image.Image:
 
 
 def add_note(picture: Image.Image, note: Note) -> Image.Image:
-    """Return a copy of the picture with a word on a piece of paper drawn onto it. The letters are matplotlib's DejaVu Sans."""
+    """Return a copy of ``picture`` with the word of ``note`` on a piece of paper drawn onto it. The letters are matplotlib's DejaVu
+    Sans.
+    """
     import matplotlib
 
     height = round(note.height * picture.height)
@@ -167,7 +171,9 @@ def add_note(picture: Image.Image, note: Note) -> Image.Image:
 
 
 def compose_picture(folder: Path, sample: PhotoSample) -> Image.Image:
-    """Return the finished picture of a sample: its photo or two photos, with the note where it has one."""
+    """Return the finished picture of ``sample``, from photos in ``folder``: its photo or two photos in one, with the note where it has
+    one.
+    """
     pictures = [open_photo(folder, PHOTOS[name]) for name in sample.photos]
     picture = pictures[0] if len(pictures) == 1 else stack_pictures(*pictures)
     return picture if sample.written is None else add_note(picture, sample.written)

@@ -37,8 +37,8 @@ class SceneSample:
 
 def place(kind: str, x: float, y: float, length: float, angle: float = 0.0, *, variant: int = 0, mirrored: bool = False,
           brightness: float = 1.0) -> Placement:  # fmt: skip
-    """Return the placement of an object of this kind with its centre at ``x``, ``y`` and its longer side ``length`` long (fractions of the
-    scene's side); ``variant`` is the number of its sprite. Its colours are those of the sprite.
+    """Return the placement of an object of this ``kind``, turned by ``angle`` degrees, with its centre at ``x``, ``y`` and its longer side
+    ``length`` long (fractions of the scene's side); ``variant`` is the number of its sprite. Its colours are those of the sprite.
     """
     return Placement(kind, file_names(kind)[variant], (x, y), length, angle, mirrored, 1.0, brightness)
 
@@ -47,7 +47,7 @@ def compose(
     background: str, first: str, second: str, *placements: Placement, seed: int = TOP_TO_BOTTOM_SEED, grain: float = 0.0
 ) -> Composition:
     """Return a composition of objects, at ``placements``, over a ``background`` of two colours, ``first`` and ``second``, written
-    ``rrggbb``.
+    ``rrggbb``. ``seed`` draws the background, and ``grain`` is the deviation of its noise.
     """
     colours = tuple(tuple(bytes.fromhex(colour)) for colour in (first, second))
     return Composition(background, seed, placements, colours, grain)  # type: ignore[arg-type]

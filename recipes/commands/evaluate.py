@@ -98,7 +98,7 @@ def row(figure: Figure) -> tuple[str, ...]:
 
 
 def by_method(table: Table) -> str:
-    """Format a table of figures by method with three digits; a dash stands where a method has no value."""
+    """Format ``table``, figures by method, as text with three digits; a dash stands where a method has no value."""
     columns = list(dict.fromkeys(column for values in table.values() for column in values))
     rows = [(name, *(f"{values[column]:.3f}" if column in values else "–" for column in columns)) for name, values in table.items()]
     return text_table(("method", *columns), rows)

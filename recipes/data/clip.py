@@ -59,7 +59,9 @@ def scene(rng: np.random.Generator) -> tuple[Image.Image, Scene, int]:
 
 
 def draw_scenes(teacher: Teacher, seed: list[int]) -> Drawn:
-    """Render a batch of random scenes from this seed, seen by the teacher."""
+    """Render a batch of random scenes drawn from ``seed``, and return what ``teacher`` sees in them, their kinds and the kind that each
+    patch shows.
+    """
     scenes = [scene(np.random.default_rng([*seed, number])) for number in range(SCENES)]
     return Drawn(
         teacher.see(torch.from_numpy(np.stack([np.asarray(image) for image, _, _ in scenes]))),

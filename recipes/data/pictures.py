@@ -50,7 +50,9 @@ def tiny_photos(data: Path, split: str = "train") -> list[bytes]:
 
 
 def crop_centre(image: Image.Image, side: int = SIDE) -> NDArray[np.uint8]:
-    """Scale a picture's shorter side to ``side`` and cut out the middle, (side, side, 3); as the models' own preprocessing does."""
+    """Scale the shorter side of ``image`` to ``side`` pixels, cut out the middle and return it, uint8 (side, side, 3); as the models' own
+    preprocessing does.
+    """
     image = image.convert("RGB")
     factor = side / min(image.size)
     image = image.resize((round(image.width * factor), round(image.height * factor)), Image.Resampling.BICUBIC)
@@ -95,7 +97,7 @@ class Pictures:
         return self.part(rng, side, side, tiny, 0.2 if side == SIDE else 0.08)
 
     def __call__(self, rng: np.random.Generator) -> Tensor:
-        """Return a batch of augmented pictures, uint8 (size, side, side, 3)."""
+        """Return a batch of augmented pictures, uint8 (size, side, side, 3), all drawn from ``rng``."""
         side = SMALL_SIDE if rng.random() < SMALL_SHARE else SIDE
         return recolour(torch.from_numpy(np.stack([self.picture(rng, side) for _ in range(self.size)])), rng)
 

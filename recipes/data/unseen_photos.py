@@ -128,7 +128,7 @@ def read_unclassed(data: Path) -> Tensor:
 
 
 def corners(box: Sequence[float]) -> list[float]:
-    """Convert a box (x, y, width, height) to an outline: the coordinates of its four corners."""
+    """Convert ``box`` (x, y, width, height) to an outline: the coordinates of its four corners, [x, y, x, y, ...]."""
     x, y, width, height = box
     return [x, y, x + width, y, x + width, y + height, x, y + height]
 

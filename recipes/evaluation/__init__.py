@@ -36,7 +36,7 @@ _FORMS: dict[Form, str] = {"share": "{:.1%}", "times": "{:.2f} x", "score": "{:.
 
 
 def format_value(value: float, form: Form) -> str:
-    """Format a measured value for people, by its form: as a percentage, a multiple, a score, seconds or megabytes."""
+    """Format ``value``, a measured one, for people, by its ``form``: as a percentage, a multiple, a score, seconds or megabytes."""
     return _FORMS[form].format(value)
 
 

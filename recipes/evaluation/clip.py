@@ -179,8 +179,8 @@ def known_things(data: Path, number: int) -> list[tuple[Image.Image, list[Catego
 
 
 def map_figures(name: str, setting: Setting, photos: LabelledPhotos, methods: Sequence[str], tables: dict[str, Table]) -> list[Figure]:
-    """Return figures on how often the map of a prompt finds the thing that the prompt names, on COCO's photos and on pairs of photos; a
-    table of each by method is added to ``tables``.
+    """Return figures on how often the map of a prompt to the model ``name``, by each of ``methods``, finds the thing that the prompt names,
+    on COCO's photos and on pairs of photos; for ``setting.data`` and ``photos``; a table of each by method is added to ``tables``.
     """
     assert setting.data is not None
     why = missing_reason(setting.data, COCO)

@@ -151,7 +151,7 @@ def scene_inputs(photos: int, pairs: int, mosaics: int) -> Inputs:
 
 @torch.inference_mode()
 def answer(model: Model, images: Tensor) -> Tensor:
-    """Return the model's logits (N, classes) for pictures, uint8 (N, H, W, 3)."""
+    """Return the logits (N, classes) of ``model`` for pictures, the ``images``, uint8 (N, H, W, 3)."""
     vit: Any = model.module
     return torch.cat([vit(pixels(vit, batch)) for batch in images.split(BATCH)])
 
@@ -166,7 +166,7 @@ def losses(logits: Tensor, truth: Tensor) -> NDArray[np.float64]:
 
 
 def asked_of(model: Model, images: Tensor) -> Asker:
-    """Return an :class:`Asker` with the model and the pictures, uint8 (N, H, W, 3), prepared in batches."""
+    """Return an :class:`Asker` with ``model`` and the pictures, ``images`` uint8 (N, H, W, 3), prepared in batches."""
     vit: Any = model.module
     batches = []
     for batch in images.split(BATCH):
@@ -206,14 +206,17 @@ def isolated_patches_loss(model: Model, inputs: Inputs) -> tuple[float, Estimate
 
 
 def maps(model: Model, image: Image.Image, methods: Sequence[str], target: int | None = None) -> NDArray[np.float64]:
-    """Return the scores of the patches by each method, (methods, patches), for a target class or the predicted one."""
+    """Return the scores of the patches of ``image`` by each of ``methods``, (methods, patches), for the class number ``target`` of
+    ``model`` or (None) the predicted one.
+    """
     explanation = explainers.explain(model, image, target=target, methods=list(methods))
     explanation = explanation[0] if isinstance(explanation, list) else explanation
     return np.stack([found.scores[found.content].double().numpy() for found in explanation.maps])
 
 
 def agreements(model: Model, images: Sequence[Image.Image], other: Model | None) -> tuple[Estimate, Estimate | None]:
-    """Return the rank correlation of the maps of two methods, and of one method's maps on another model of the same shape.
+    """Return the rank correlation of the maps of two methods for ``images`` and ``model``, and of one method's maps with those on
+    ``other``, a model of the same shape.
 
     The first is the median over pairs of methods, for each picture; the second, where ``other`` is given, such as an earlier checkpoint, is
     the median over methods.
@@ -285,7 +288,9 @@ def pointings(model: Model, mosaics: Sequence[Collage]) -> dict[str, Estimate]:
 
 
 def measure(model: Model, inputs: Inputs, other: Model | None = None, count: int = MAPS) -> dict[str, Any]:
-    """Return all measures of one model, by name. ``other`` is another late checkpoint of it; ``count`` pictures are explained."""
+    """Return all measures of ``model`` on ``inputs``, by name. ``other`` is another late checkpoint of it; ``count`` pictures are
+    explained.
+    """
     images = [Image.fromarray(image) for image in inputs.images[:count].numpy()]
     top1, lost = isolated_patches_loss(model, inputs)
     between, same = agreements(model, images, other)

@@ -16,8 +16,8 @@ SPLITS = {"val": "validation", "test": "test"}  # the weights come from the epoc
 
 
 def measure(name: str, setting: Setting) -> Report:
-    """Return the accuracy of a fine-tuned encoder on ERASER's validation and test reviews, as figures. Raises ExplainerError if no folder
-    of the data is named.
+    """Return the accuracy of the fine-tuned encoder ``name``, whose folder and data ``setting`` names, on ERASER's validation and test
+    reviews, as figures. Raises ExplainerError if no folder of the data is named.
     """
     if setting.data is None:
         raise ExplainerError("the reviews are not part of Vitrine: name the folder that holds movies/ with --data DIR")

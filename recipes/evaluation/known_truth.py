@@ -29,8 +29,8 @@ def _images(pictures: list[np.ndarray]) -> Tensor:
 
 
 def _marks(name: str, setting: Setting) -> list[Figure]:
-    """Return figures on how often the model names the thing in scenes: with the mark of its own kind next to it, without a mark, and with
-    the mark of another kind.
+    """Return figures on how often the model ``name``, in the folder of ``setting``, names the thing in scenes: with the mark of its own
+    kind next to it, without a mark, and with the mark of another kind.
     """
     model, number = load(setting.folder), setting.limit_to(PICTURES)
 
@@ -56,8 +56,8 @@ def _replace_signs(made: Ballot, rng: np.random.Generator, places: np.ndarray) -
 
 
 def _votes(name: str, setting: Setting) -> list[Figure]:
-    """Return figures on how often the model names the sign with most votes, and on how its answer changes when signs are replaced at places
-    that it does not read, and at those that voted for the winner.
+    """Return figures on how often the model ``name``, in the folder of ``setting``, names the sign with most votes, and on how its answer
+    changes when signs are replaced at places that it does not read, and at those that voted for the winner.
     """
     model, number = load(setting.folder), setting.limit_to(PICTURES)
     made = [ballot(np.random.default_rng([SEED, 7, index])) for index in range(number)]
@@ -106,5 +106,7 @@ _WORLDS: dict[str, Callable[[str, Setting], list[Figure]]] = {"marks-vit": _mark
 
 
 def measure(name: str, setting: Setting) -> Report:
-    """Return the figures of the model called ``name``, one of those for which it is known what their answers depend on."""
+    """Return the figures of the model called ``name``, in the folder of ``setting``, one of those for which it is known what their answers
+    depend on.
+    """
     return Report(_WORLDS[name](name, setting))

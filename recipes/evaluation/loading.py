@@ -13,11 +13,15 @@ from explainers.models.model import Model
 
 
 def load_cached(folder: Path, device: str | None = None) -> Model:
-    """Load the model of a folder as ``explainers.load`` does; the last two are cached, so do not change them."""
+    """Load the model in ``folder`` onto ``device`` as ``explainers.load`` does, and return it; the last two are cached, so do not change
+    them.
+    """
     return _load_cached(folder, device_named(device), max(file.stat().st_mtime_ns for file in folder.iterdir()))
 
 
 @lru_cache(maxsize=2)
 def _load_cached(folder: Path, device: torch.device, changed: int) -> Model:
-    """Load a model; ``changed``, the time of the folder's last change, is part of the cache's key."""
+    """Load the model in ``folder`` onto ``device`` and return it; ``changed``, the time of the folder's last change, is part of the cache's
+    key.
+    """
     return explainers.load(folder, device)

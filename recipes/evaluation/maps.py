@@ -22,8 +22,8 @@ from recipes.evaluation import Table
 def map_rows(
     model: Model, data: Dataset, methods: Sequence[str], metrics: Sequence[str], *, target: ExplainedTarget = "predicted"
 ) -> list[EvaluationRow]:
-    """Explain every input of a data set by the methods and return the rows of metric values, input by input. Texts that are too long are
-    cut.
+    """Explain every input of ``data`` for the ``target`` of ``model`` by ``methods``, and return the rows of the values of ``metrics``,
+    input by input. Texts that are too long are cut.
     """
     plan = make_plan(model, data, methods, metrics, target=target, long_texts="cut")
     setup = EvaluationSetup(model, data, plan)

@@ -33,8 +33,8 @@ def answers(model: Model, texts: Sequence[str]) -> Tensor:
 
 
 def measure(name: str, setting: Setting) -> Report:
-    """Return the figures and tables of ``molecules``: accuracy on the test fifth and on the folds, and how well maps find the atoms of
-    toxicophores.
+    """Return the figures and tables of the model ``name`` of molecules, with the folders in ``setting``: accuracy on the test fifth and on
+    the folds, and how well maps find the atoms of toxicophores.
 
     Raises ExplainerError if the benchmark's file is not named.
     """

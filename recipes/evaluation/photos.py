@@ -66,7 +66,7 @@ Score = Callable[[Tensor, Tensor | None], Tensor]  # pictures uint8 (B, H, W, 3)
 @torch.inference_mode()
 def answers(score: Score, images: Tensor, kept: Tensor | None = None, batch: int = BATCH) -> Tensor:
     """Return a model's answers (N, names), by its function ``score``, to pictures, the ``images``, uint8 (N, H, W, 3), of which only the
-    patches ``kept`` (N, n) are read where given.
+    patches ``kept`` (N, n) are read where given; ``batch`` pictures go into one pass.
     """
     parts = images.split(batch)
     read = [None] * len(parts) if kept is None else kept.split(batch)
@@ -94,7 +94,7 @@ def without_blocks(folder: Path) -> Score:
 
 @dataclass(frozen=True)
 class PhotoAnswers:
-    """The answers of a model to photos, (N, classes), and which classes are right, bool (N, classes)."""
+    """The answers of a model to photos, ``logits`` (N, classes), and ``truth``, bool (N, classes): which classes are right."""
 
     logits: Tensor
     truth: Tensor
@@ -140,8 +140,8 @@ def likeness(rows: Sequence[EvaluationRow]) -> float | None:
 
 
 def right_photos(folder: Path, data: Path, number: int) -> Dataset:
-    """Return a data set of the first ``number`` of COCO's photos whose likeliest class fits a thing in them, with the boxes of these
-    things.
+    """Return a data set of the first ``number`` of COCO's photos in ``data`` whose likeliest class by the model in ``folder`` fits a thing
+    in them, with the boxes of these things.
     """
     classes_of, score = known_classes(), vit_scores(folder)
     samples: list[Sample] = []
@@ -174,8 +174,8 @@ def named_figures(name: str, folder: Path, photos: LabelledPhotos) -> tuple[list
 
 
 def compare_with(name: str, whole: PhotoAnswers, images: Tensor, size: int, note: str) -> Figure:
-    """Return a figure on how often a pretrained EfficientNet-Lite of this ``size`` gives ``images`` the same class as the model's answers,
-    ``whole``; if its weights are not installed, the figure says so.
+    """Return a figure of the model ``name`` on how often a pretrained EfficientNet-Lite of this ``size`` gives ``images`` the same class as
+    the model's answers, ``whole``; if its weights are not installed, the figure says so. ``note`` says what pictures they are.
     """
     from recipes.networks.trunk import efficientnet, normalise
 
@@ -239,7 +239,8 @@ def separation_figures(name: str, kind: str, calibration: Calibration, known: Te
     """Return figures on how well the shipped abstention score separates a ``kind`` of strange pictures from photos whose class is right,
     and on how many of each are doubted.
 
-    Both ``known`` and ``strange`` are answers (N, classes).
+    ``known`` are the answers (N, classes) of the model ``name`` to those photos, ``strange`` those to the strange pictures; ``calibration``
+    has the score and its threshold.
     """
     score = next(line.score for line in calibration.thresholds if line.kind == SOMETHING_ELSE)
     values = [scores(logits, calibration)[score].numpy() for logits in (known, strange)]

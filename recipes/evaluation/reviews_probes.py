@@ -46,8 +46,8 @@ def thresholds_of(folder: Path) -> dict[str, float]:
 
 
 def opinion_test(folder: Path, model: Any, tokenizer: Any) -> WithoutOpinion | None:
-    """Return a function from N texts and their logits to bool (N,): which of them hold no opinion by the abstention threshold in
-    ``folder``. None if that has no such threshold.
+    """Return, for ``model`` and its ``tokenizer``, a function from N texts and their logits to bool (N,): which of them hold no opinion by
+    the abstention threshold in ``folder``. None if that has no such threshold.
     """
     path = folder / CALIBRATION_FILE
     thresholds = read_calibration(path).thresholds if path.is_file() else ()
@@ -61,8 +61,8 @@ def opinion_test(folder: Path, model: Any, tokenizer: Any) -> WithoutOpinion | N
 
 
 def measure(name: str, setting: Setting) -> Report:
-    """Return the figures and tables of all probes of ``reviews-bert``: first of those that need no data, then of those
-    on ``setting.data``.
+    """Return the figures and tables of all probes of the review classifier ``name`` in ``setting.folder``: first of those that need no
+    data, then of those on ``setting.data``.
     """
     model = explainers.load(setting.folder).module
     tokenizer = AutoTokenizer.from_pretrained(setting.folder, local_files_only=True)
@@ -107,8 +107,8 @@ def negation(name: str, ask: Read, sides: dict[str, Any]) -> list[Figure]:
 
 
 def neutral(name: str, ask: Read, sentences: Sequence[str], empty: WithoutOpinion | None) -> list[Figure]:
-    """Return figures on how many ``sentences`` without an opinion get an undecided probability, and on how many of them the model says that
-    they hold no opinion (by ``empty``).
+    """Return figures on how many ``sentences`` without an opinion get an undecided probability from the model ``name`` (``ask``), and on
+    how many of them the model says that they hold no opinion (by ``empty``).
     """
     logits = ask(sentences)
     positive = logits.softmax(1)[:, 1]
@@ -142,8 +142,8 @@ def fairness(name: str, ask: Read, kinds: dict[str, Any]) -> tuple[list[Figure],
 
 
 def languages(name: str, reader: TextReader, sentences_of: dict[str, list[str]], thresholds: dict[str, float]) -> list[Figure]:
-    """Return figures on how many sentences of other languages are recognised as not English, among those to which the threshold was not
-    fitted.
+    """Return figures on how many sentences of other languages (``sentences_of``, by language) the model ``name`` recognises, by ``reader``
+    and the line in ``thresholds``, as not English, among those to which the threshold was not fitted.
     """
     what = "sentences of other languages said to be unreadable"
     if "unreadable_language" not in thresholds:
@@ -160,7 +160,7 @@ def languages(name: str, reader: TextReader, sentences_of: dict[str, list[str]],
 
 def disturbances(name: str, ask: Read, data: Path, setting: Setting) -> list[Figure]:
     """Return figures on how often the answer of the model ``name`` (``ask``) to a review in ``data`` changes under disturbances that should
-    not matter: line breaks, capitals, an aside, typing mistakes.
+    not matter: line breaks, capitals, an aside, typing mistakes. ``setting`` limits the number of texts.
     """
     rng = np.random.default_rng(0)
     raw = [row["text"] for row in rows(data, "imdb") if row["split"] == "test" and "<br />" in row["text"]]
@@ -190,7 +190,8 @@ def abstentions(
     name: str, ask: Read, reader: TextReader, data: Path, setting: Setting, thresholds: dict[str, float], empty: WithoutOpinion | None
 ) -> list[Figure]:
     """Return figures on the English reviews with an opinion in ``data``: how many the model ``name`` (``ask``) wrongly says to hold none or
-    to be in another language, and the calibration error.
+    to be in another language, and the calibration error. ``empty`` judges whether a text holds an opinion, ``reader`` and ``thresholds``
+    its language.
     """
     figures = []
     for about, source in (("SST-2, validation (GLUE)", "sst2"), ("IMDB, test", "imdb")):

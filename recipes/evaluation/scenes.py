@@ -48,7 +48,7 @@ METRICS = {ENERGY: "energy", OWN_MASK: "own_object", PRECISION: "ap"}  # names o
 
 
 def fresh_scenes(number: int) -> Iterator[Scene]:
-    """Render ``number`` scenes that no training has seen."""
+    """Render ``number`` scenes that no training has seen, and yield them one by one."""
     return (render(np.random.default_rng([SEED, index]), SIZE) for index in range(number))
 
 
@@ -76,8 +76,8 @@ CASES = {
 
 @dataclass(frozen=True)
 class SceneAnswers:
-    """The answers of a model to scenes: the true kinds of each, all kinds from likeliest to least, and the likeliest with half the patches
-    removed.
+    """The answers of a model to scenes: the true ``kinds`` of each, all kinds from likeliest to least (``orders``), and the likeliest with
+    half the patches removed (``halved``).
     """
 
     kinds: list[set[int]]
@@ -117,8 +117,8 @@ class SceneAnswers:
 
 
 def ask_kinds(score: Score, number: int, patches: int = PATCHES, batch: int = BATCH) -> SceneAnswers:
-    """Ask a model, by its function ``score``, for the kinds in a ``number`` of fresh scenes, whole and with a random half of their patches
-    removed; return its answers.
+    """Ask a model of ``patches`` patches, by its function ``score``, for the kinds in a ``number`` of fresh scenes, whole and with a random
+    half of their patches removed; return its answers.
     """
     scenes = list(fresh_scenes(number))
     images = torch.from_numpy(np.stack([np.asarray(scene.image) for scene in scenes]))
@@ -139,7 +139,7 @@ def localisation(model: Model, number: int, methods: Sequence[str]) -> Table:
 
 def abstention_figures(name: str, setting: Setting, number: int) -> list[Figure]:
     """Return figures on how many of ``number`` scenes the model ``name`` accepts as known, and on how many made-up pictures and photos it
-    says that they are something else.
+    says that they are something else. ``setting`` names its folder and that of the photos.
     """
     calibration = read_shipped_calibration(setting.folder)
     if calibration is None:

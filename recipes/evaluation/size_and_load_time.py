@@ -18,7 +18,7 @@ def load_seconds(name: str) -> float:
 
 
 def measure(name: str, setting: Setting) -> Report:
-    """Return as figures the total size of the embedded models, and the load time of each; ``setting`` changes nothing."""
+    """Return as figures the total size of the embedded models, and the load time of each; ``name`` and ``setting`` change nothing."""
     size = sum(file.stat().st_size for file in MODELS.rglob("*") if file.is_file())
     figures = [Figure(name, "size of all embedded models", size / 1e6, 94, "megabytes", at_most=True)]
     note = "libraries already imported"

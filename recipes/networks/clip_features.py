@@ -16,7 +16,7 @@ from recipes.networks.vits import encode
 
 @torch.inference_mode()
 def text_features(model: Model, prompts: Sequence[str], batch: int = 100) -> Tensor:
-    """Return the embeddings by ``model`` of the ``prompts``, (prompts, width), length 1."""
+    """Return the embeddings by ``model`` of the ``prompts``, (prompts, width), length 1. ``batch`` prompts go into one pass."""
     assert model.prompt_inputs is not None
     features = []
     for start in range(0, len(prompts), batch):

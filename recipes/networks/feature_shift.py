@@ -58,8 +58,8 @@ class Mover:
 
 
 def rectangles(rng: np.random.Generator, number: int, grid: int) -> Tensor:
-    """Draw random rectangles in square grids as masks (number, grid * grid): 1 inside, 0 outside, at least a third as wide and tall as the
-    grid.
+    """Draw ``number`` random rectangles by ``rng`` in a square grid of side ``grid`` as masks (number, grid * grid): 1 inside, 0 outside,
+    at least a third as wide and tall as the grid.
     """
     least = math.ceil(grid / 3)
     sizes = rng.integers(least, grid + 1, (2, number, 1))

@@ -56,11 +56,11 @@ def word_frequencies(texts: Iterable[str], tokenizer: Tokenizer) -> Counter[str]
 
 
 def alphabet(vocabulary: Iterable[str], tokenizer: Tokenizer) -> list[str]:
-    """Return the single characters of ``vocabulary``, at a word's start or inside one, that must stay: all that a text in a known script
-    can contain.
+    """Return the single characters of ``vocabulary``, that of ``tokenizer``, at a word's start or inside one, that must stay: all that a
+    text in a known script can contain.
 
-    Left out are letters of other scripts, characters that the normaliser replaces (an accented letter loses its accent), and
-    continuations that cannot occur because the character always is a word of its own (punctuation, symbols).
+    Left out are letters of other scripts, characters that the normaliser replaces (an accented letter loses its accent), and continuations
+    that cannot occur because the character always is a word of its own (punctuation, symbols).
     """
     letters = []
     for piece in vocabulary:
@@ -77,7 +77,9 @@ def alphabet(vocabulary: Iterable[str], tokenizer: Tokenizer) -> list[str]:
 
 
 def split_word(word: str, vocabulary: Mapping[str, object]) -> list[str]:
-    """Split one word into pieces by greedy longest match; ``["[UNK]"]`` if the word cannot be covered."""
+    """Split ``word`` into pieces of ``vocabulary`` by greedy longest match, and return them; ``["[UNK]"]`` if the word cannot be
+    covered.
+    """
     pieces, start = [], 0
     while start < len(word):
         prefix = CONTINUES if start else ""
@@ -95,10 +97,11 @@ def split_word(word: str, vocabulary: Mapping[str, object]) -> list[str]:
 def prune_vocabulary(
     vocabulary: Sequence[str], frequencies: Mapping[str, float], required: Iterable[str], size: int, rounds: int = 8
 ) -> list[str]:
-    """Choose the ``size`` pieces to keep: special tokens, then the required ones, then the most used, in the old order.
+    """Choose the ``size`` pieces of ``vocabulary`` to keep, and return them: special tokens, then those in ``required``, then the most used
+    by the ``frequencies`` of words, in the old order.
 
-    Dropping a piece makes its parts more frequent, so the rarest are dropped in several rounds, and pieces are counted again before each.
-    Raises ValueError if the special and required pieces alone are more than ``size``.
+    Dropping a piece makes its parts more frequent, so the rarest are dropped in several ``rounds``, and pieces are counted again before
+    each. Raises ValueError if the special and required pieces alone are more than ``size``.
     """
     fixed = dict.fromkeys((*SPECIAL_TOKENS, *required))
     if len(fixed) > size:
@@ -140,7 +143,9 @@ def save_tokenizer(tokenizer: PreTrainedTokenizerFast, out: Path) -> None:
 
 
 def prune_embeddings(model: nn.Module, old: Mapping[str, int], vocabulary: Sequence[str]) -> None:
-    """Keep the rows of ``vocabulary`` of a transformers model's input embedding, in place."""
+    """Keep only the rows of the pieces in ``vocabulary`` of the input embedding of ``model``, one of transformers, in place; ``old`` gives
+    the row of each piece.
+    """
     table: nn.Embedding = model.get_input_embeddings()  # type: ignore[operator]
     rows = table.weight.detach()[[old[piece] for piece in vocabulary]].clone()
     model.set_input_embeddings(nn.Embedding.from_pretrained(rows, freeze=False, padding_idx=0))  # type: ignore[operator]

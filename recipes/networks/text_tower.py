@@ -41,8 +41,8 @@ POOLER_SCALE = 0.05  # scale of the pooler's input: so small that its tanh chang
 
 
 def vocabulary_near(words: Sequence[str], tokenizer: Tokenizer, table: Tensor, size: int) -> list[str]:
-    """Choose the ``size`` pieces to keep: special ones, letters, those of ``words``, frequent ones, then the nearest to ``words`` in
-    ``table``.
+    """Choose the ``size`` pieces of the vocabulary of ``tokenizer`` to keep, and return them: special ones, letters, those of ``words``,
+    frequent ones, then the nearest to ``words`` in ``table``, the embeddings (pieces, width).
 
     People ask about things that pictures show; a word without its own piece is split into smaller ones.
     """
@@ -76,14 +76,16 @@ def make_averaging_(layer: nn.Module) -> None:
 
 @torch.no_grad()
 def centre_(tower: BertModel, texts: Tensor) -> None:
-    """Set the pooler to subtract the mean of ``texts`` (N, width), outputs of the last layer, from what it reads, in place."""
+    """Set the pooler of ``tower`` to subtract the mean of ``texts`` (N, width), outputs of the last layer, from what it reads, in place."""
     dense = tower.pooler.dense
     dense.weight.copy_(POOLER_SCALE * torch.eye(len(dense.weight)))
     dense.bias.copy_(-POOLER_SCALE * texts.mean(0))
 
 
 def new_tower(encoder: Path, words: Sequence[str], vocabulary: int) -> tuple[BertModel, PreTrainedTokenizerFast]:
-    """Build the pruned encoder with its averaging layer, not yet centred, and its tokenizer. ``words`` are what pictures show."""
+    """Build a pruned copy of the text encoder in the folder ``encoder`` with an averaging layer, not yet centred, and return it with its
+    tokenizer. It keeps ``vocabulary`` pieces, above all those near ``words``, which are what pictures show.
+    """
     tokenizer = isolate_symbols(Tokenizer.from_file(str(encoder / "tokenizer.json")))
     tower = BertModel.from_pretrained(
         encoder, dtype=torch.float32, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0, local_files_only=True
@@ -108,7 +110,7 @@ def new_tower(encoder: Path, words: Sequence[str], vocabulary: int) -> tuple[Ber
 
 
 def _shorten(tower: BertModel, length: int) -> None:
-    """Drop the position embeddings after the first ``length`` tokens, in place."""
+    """Drop the position embeddings of ``tower`` after the first ``length`` tokens, in place."""
     embeddings = tower.embeddings
     rows = embeddings.position_embeddings.weight.detach()[:length].clone()
     embeddings.position_embeddings = nn.Embedding.from_pretrained(rows, freeze=False)
@@ -119,8 +121,8 @@ def _shorten(tower: BertModel, length: int) -> None:
 
 @torch.inference_mode()
 def read(tower: BertModel, tokenizer: PreTrainedTokenizerFast, texts: Sequence[str], batch: int = 128) -> Tensor:
-    """Return the average token of each text as the last layer gives it, (texts, width). Texts of about a length share a batch: less is
-    padded.
+    """Return the average token of each of ``texts`` as the last layer of ``tower`` gives it, (texts, width). Texts of about a length share
+    a batch: less is padded.
     """
     order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
     averages = torch.empty(len(texts), tower.config.hidden_size, device=tower.device)

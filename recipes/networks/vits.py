@@ -24,7 +24,7 @@ from explainers.models.removal.patches import paint_patches
 
 
 def tensors(images: Tensor, device: str) -> Tensor:
-    """Convert pictures, uint8 (B, H, W, 3), to float (B, 3, H, W) from -1 to 1 on the device."""
+    """Convert pictures, ``images`` uint8 (B, H, W, 3), to float (B, 3, H, W) from -1 to 1 on ``device``, and return them."""
     return images.to(device).permute(0, 3, 1, 2).float() / 127.5 - 1
 
 
@@ -36,7 +36,9 @@ def answer(model: VisionTransformer, images: Tensor, batch: int = 32) -> Tensor:
 
 
 def pixels(model: VisionTransformer, images: Tensor) -> Tensor:
-    """Convert pictures, uint8 (B, H, W, 3), to the model's input, float (B, 3, H, W), normalised and resized to the model's size."""
+    """Convert pictures, ``images`` uint8 (B, H, W, 3), to the input of ``model``, float (B, 3, H, W), normalised and resized to the model's
+    size, and return them.
+    """
     mean, std = (torch.tensor(model.pretrained_cfg[name]).view(1, 3, 1, 1) for name in ("mean", "std"))
     x = images.permute(0, 3, 1, 2).float() / 255
     side = model.patch_embed.img_size
@@ -46,7 +48,8 @@ def pixels(model: VisionTransformer, images: Tensor) -> Tensor:
 
 
 def encode(model: VisionTransformer, pixels: Tensor, kept: Tensor | None = None) -> Tensor:
-    """Return all tokens after the last normalisation, (B, 1 + patches, width), of only the patches ``kept`` (B, n) where given.
+    """Return all tokens of ``model`` after the last normalisation, (B, 1 + patches, width), for its input ``pixels`` (B, 3, H, W), of only
+    the patches ``kept`` (B, n) where given.
 
     Square pictures of another size than the model's get its position embeddings resampled.
     """
@@ -59,7 +62,8 @@ def encode(model: VisionTransformer, pixels: Tensor, kept: Tensor | None = None)
 
 
 def encode_features(model: VisionTransformer, features: Tensor, kept: Tensor | None = None, corner: tuple[int, int] = (0, 0)) -> Tensor:
-    """Return all tokens after the last normalisation, as `encode` does, from the trunk's features (B, places, channels) of a square grid.
+    """Return all tokens of ``model`` after the last normalisation, as `encode` does, from the trunk's ``features`` (B, places, channels) of
+    a square grid.
 
     A grid smaller than the model's lies in its positions with the upper left ``corner`` (row, column).
     """
@@ -71,7 +75,9 @@ def encode_features(model: VisionTransformer, features: Tensor, kept: Tensor | N
 
 
 def encode_patches(model: VisionTransformer, x: Tensor, positions: Tensor, kept: Tensor | None) -> Tensor:
-    """Run the class token and patches x (B, n, width), with their positions (1, 1 + n, width), through all blocks: (B, 1 + n, width)."""
+    """Run the class token and patches ``x`` (B, n, width), with their ``positions`` (1, 1 + n, width), through all blocks of ``model``, and
+    return (B, 1 + n, width); of only the patches ``kept`` (B, n) where given.
+    """
     x = x + positions[:, 1:]
     if kept is not None:
         x = x.gather(1, kept[..., None].expand(-1, -1, x.shape[-1]))
@@ -80,7 +86,9 @@ def encode_patches(model: VisionTransformer, x: Tensor, positions: Tensor, kept:
 
 
 def paint_removed(pixels: Tensor, kept: Tensor, patch: int) -> Tensor:
-    """Paint all patches of ``pixels`` (B, 3, H, W) grey, ``patch`` pixels wide, except ``kept`` (B, n)."""
+    """Return a copy of ``pixels`` (B, 3, H, W) with all patches, ``patch`` pixels wide, painted grey except those numbered ``kept`` (B,
+    n).
+    """
     grid = pixels.shape[-2] // patch, pixels.shape[-1] // patch
     return paint_patches(pixels, torch.zeros(len(pixels), math.prod(grid), device=pixels.device).scatter_(1, kept, 1.0), grid)
 
@@ -94,7 +102,7 @@ def plain_attention(model: VisionTransformer, device: str) -> None:
 
 
 def to_half(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Convert weights to the stored form: floating-point tensors to float16, counts as they are."""
+    """Convert ``weights`` to the stored form, and return them by name: floating-point tensors as float16, counts as they are."""
     return {name: (value.half() if value.is_floating_point() else value).contiguous() for name, value in weights.items()}
 
 
@@ -122,7 +130,8 @@ def save(
     std: float = 0.5,
     prefix: int | None = None,
 ) -> None:
-    """Write the folder that ``timm.create_model("local-dir:<out>")`` loads; weights as float16.
+    """Write ``model``, built as timm's ``architecture`` with ``model_args``, and its ``labels`` to the folder ``out``, which
+    ``timm.create_model("local-dir:<out>")`` loads; weights as float16.
 
     ``mean`` and ``std`` are of pixels from 0 to 1. ``prefix`` is how many tokens stand before the patches, where ``explainers.load`` cannot
     find it out.

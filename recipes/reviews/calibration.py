@@ -111,7 +111,7 @@ def fit_opinions(
     model: Any, tokenizer: Any, data: Path, reviews: Sequence[Review], definitions: Sequence[str]
 ) -> tuple[Tensor, dict[str, Any]]:
     """Fit the direction (D + 1,) that separates texts with an opinion from neutral ones, and the threshold on it; return both. ``reviews``
-    and ``definitions`` are texts that ``model`` was not trained on; phrases are read from ``data``.
+    and ``definitions`` are texts that ``model`` was not trained on; phrases are read from ``data``. ``tokenizer`` is that of the model.
     """
     fitted, held_out = phrases(data)
     facts = token_means(model, tokenizer, neutral_facts(held_back=False))
@@ -128,8 +128,8 @@ def fit_opinions(
 def calibrate_(
     model: Any, tokenizer: Any, data: Path, reviews: Sequence[Review], neutral: Sequence[str]
 ) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """Divide the temperature out of ``model``, in place, and fit the thresholds of its abstentions, on ``reviews`` with an opinion and
-    ``neutral`` texts without one.
+    """Divide the temperature out of ``model``, a review classifier with its ``tokenizer``, in place, and fit the thresholds of its
+    abstentions, on ``reviews`` with an opinion and ``neutral`` texts without one.
 
     Returns the contents of ``calibration.json`` and of ``calibration.safetensors``.
     """

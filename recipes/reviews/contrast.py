@@ -84,7 +84,7 @@ class Contrast:
         return Review(f"{aside} {review.text}" if kind < 0.55 else f"{review.text} {aside}", review.label)
 
     def swaps(self, rng: np.random.Generator, copies: int) -> list[Review]:
-        """Make one sentence ``copies`` times with different people in it, all with one label."""
+        """Make one sentence ``copies`` times with different people in it, all with one label, drawn from ``rng``."""
         good, kind = bool(rng.integers(2)), rng.random()
         if kind < 0.3:
             review = self._phrase(rng)

@@ -45,7 +45,9 @@ class Review:
 
 
 def rows(data: Path, source: str) -> Iterator[dict[str, Any]]:
-    """Yield the rows of one source as its file has them. Raises FileNotFoundError that says what to give instead."""
+    """Yield the rows of ``source``, a name of ``FILES``, as its file in the folder ``data`` has them: a dict each. Raises FileNotFoundError
+    that says what to give instead.
+    """
     path = data / FILES[source]
     if not path.is_file():
         raise FileNotFoundError(f"{path} is missing; --data must name a folder that holds {', '.join(FILES.values())}")
@@ -55,7 +57,9 @@ def rows(data: Path, source: str) -> Iterator[dict[str, Any]]:
 
 
 def read(data: Path, source: str, splits: Sequence[str]) -> list[Review]:
-    """Return the cleaned reviews of some splits of one source. Raises FileNotFoundError and ValueError that say what to give instead."""
+    """Return the cleaned reviews of these ``splits`` of ``source``, read from the folder ``data``. Raises FileNotFoundError and ValueError
+    that say what to give instead.
+    """
     reviews = []
     for row in rows(data, source):
         if row["label"] not in POSITIVE + NEGATIVE:
@@ -173,7 +177,8 @@ def collate(
     masked: Sequence[float] | NDArray[np.float64],
     rng: np.random.Generator,
 ) -> Batch:
-    """Return a padded batch of ``input_ids``, ``attention_mask`` (both (B, S)) and ``labels`` (B,), float, with random words masked.
+    """Return ``texts`` (the numbers of their pieces) and ``labels`` as a padded batch of ``input_ids``, ``attention_mask`` (both (B, S))
+    and ``labels`` (B,), float, with random words, drawn by ``rng``, masked.
 
     ``masked`` is for each text the chance that a word is replaced; all pieces of a chosen word become [MASK].
     """
@@ -208,7 +213,7 @@ class Special:
 
     @classmethod
     def of(cls, tokenizer: Any) -> Special:
-        """Read the special tokens and continuing pieces from a transformers tokenizer."""
+        """Return the special tokens and continuing pieces of ``tokenizer``, one of transformers."""
         pieces = tokenizer.convert_ids_to_tokens(range(len(tokenizer)))
         return cls(
             tokenizer.pad_token_id, tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.mask_token_id,
@@ -217,7 +222,7 @@ class Special:
 
 
 def pieces_of(tokenizer: Any, texts: Sequence[str]) -> list[Pieces]:
-    """Return the piece numbers of each text, without special tokens and not cut."""
+    """Return the numbers of the pieces of each of ``texts`` by ``tokenizer``, without special tokens and not cut."""
     backend = tokenizer.backend_tokenizer
     backend.no_truncation()  # settings of an earlier call, or stored with the tokenizer
     backend.no_padding()

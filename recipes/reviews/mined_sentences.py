@@ -32,8 +32,8 @@ def _lines(folder: Path, name: str) -> list[str]:
 
 
 def definitions(folder: Path = WORDNET, held_out: bool = False) -> list[str]:
-    """Return WordNet's definitions of things, without examples; every tenth is held out. Raises FileNotFoundError that says how to get
-    it.
+    """Return WordNet's definitions of things, read from ``folder``, without examples: every tenth if ``held_out``, else the others. Raises
+    FileNotFoundError that says how to get it.
     """
     meanings = []
     for line in _lines(folder, "data.noun"):
@@ -59,7 +59,8 @@ def adjectives(phrases: Iterable[Review], folder: Path = WORDNET) -> tuple[list[
 
 
 def sentences_with_negation(data: Path, held_out: set[str]) -> list[Review]:
-    """Return short sentences with a negation from IMDB's training reviews that are most for and most against a film.
+    """Return short sentences with a negation from IMDB's training reviews, in the folder ``data``, that are most for and most against a
+    film.
 
     Their label is less sure than the review's. Reviews whose `letters` are in ``held_out`` are left out.
     """

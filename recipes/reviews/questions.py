@@ -14,7 +14,7 @@ from explainers.models.inputs.texts import TextReader
 
 
 def read_questions() -> dict[str, Any]:
-    """Read the probe sentences of ``questions.toml``."""
+    """Return the probe sentences of ``questions.toml``, by probe."""
     return tomllib.loads(Path(__file__).with_name("questions.toml").read_text("utf-8"))
 
 

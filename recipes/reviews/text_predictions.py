@@ -18,7 +18,9 @@ MAX_REVIEWS = 2000  # most reviews measured of a held-out set; IMDB's 25,000 are
 
 
 def answers(model: Any, tokenizer: Any, texts: Sequence[str], masked: float = 0.0, seed: int = SEED) -> Tensor:
-    """Return the logits (N, classes) that the model gives each text, in order; each word is masked with the probability ``masked``."""
+    """Return the logits (N, classes) of ``model`` for each of ``texts``, in order; each word is masked with the probability ``masked``,
+    drawn by ``seed``.
+    """
     return _run_in_batches(lambda batch: model(**batch).logits, model.config.num_labels, model, tokenizer, texts, masked, seed)
 
 
@@ -43,7 +45,9 @@ def _run_in_batches(
     masked: float = 0.0,
     seed: int = SEED,
 ) -> Tensor:
-    """Return the output of ``ask`` for each text, (texts, width), in the order of the texts; texts of about a length share a batch."""
+    """Return the output of ``ask``, a function from a batch of tensors, for each of ``texts``, (texts, width), in order, on the device of
+    ``model``; texts of about a length share a batch.
+    """
     special, rng = Special.of(tokenizer), np.random.default_rng(seed)
     pieces = [head_and_tail(p, tokenizer.model_max_length - 2) for p in pieces_of(tokenizer, texts)]
     gathered = torch.empty(len(pieces), width)
