@@ -59,14 +59,14 @@ def seconds(call: Callable[[], Any]) -> float:
 
 
 def sample_of(name: str) -> dict[str, Any]:
-    """Return the first sample of a model as arguments of ``explainers.explain``: source and targets."""
+    """Return the first sample of the model ``name`` as arguments of ``explainers.explain``: source and targets."""
     sample = next(sample for sample in read_samples(sample_folders()).values() if sample.entry["model"] == name)
     source = Image.open(sample.image).convert("RGB") if sample.image is not None else sample.entry["text"]
     return {"source": source, "targets": sample.entry.get("prompts")}
 
 
 def measure(name: str, runs: int, wants: Callable[[str], bool], tell: Callable[[dict[str, Any]], None]) -> None:
-    """Measure one model, and call ``tell`` with its figures after each row.
+    """Measure the model ``name``, each row ``runs`` times, and call ``tell`` with its figures after each row.
 
     They are ``memory`` in bytes, and ``rows`` by spec with ``seconds`` and ``memory``, for the methods that ``wants`` accepts.
     """
@@ -91,7 +91,9 @@ def measure(name: str, runs: int, wants: Callable[[str], bool], tell: Callable[[
 
 
 def stored_a_second(url: str, threads: int, count: int = 200) -> float:
-    """Return how many explanations a second are stored whole, from the question to the last of ten maps, by ``threads`` threads."""
+    """Return how many of ``count`` explanations a second are stored whole in the database of PostgreSQL at ``url``, from the question to
+    the last of ten maps, by ``threads`` threads.
+    """
     from vitrine_server.store.database import PostgresDatabase
     from vitrine_server.store.shared_store import SharedStore
 
@@ -112,7 +114,9 @@ def stored_a_second(url: str, threads: int, count: int = 200) -> float:
 
 
 def table(figures: dict[str, Any]) -> str:
-    """Format the figures as a Markdown table: a row for each method, the slowest first, and for each model its seconds and megabytes."""
+    """Format ``figures``, the measurements by model, as a Markdown table: a row for each method, the slowest first, and for each model its
+    seconds and megabytes.
+    """
     models = list(figures)
     slowest: dict[str, float] = {}
     for one in figures.values():

@@ -33,8 +33,8 @@ SAMPLED_PICTURES = 24  # pictures that pass the model one by one
 
 
 def run_one_by_one(model: explainers.Model, removal: TokenRemoval, tensors: dict[str, Tensor]) -> tuple[float, float]:
-    """Run masked pictures one by one: return the seconds for each, and the largest difference of their logits from those of a shared
-    pass.
+    """Run ``model`` on masked copies of the picture in ``tensors`` one by one: return the seconds for each, and the largest difference of
+    their logits from those of a shared pass by ``removal``.
     """
     generator = torch.Generator().manual_seed(0)
     keep = torch.stack([torch.rand(removal.tokens, generator=generator) < (i + 1) / SAMPLED_PICTURES for i in range(SAMPLED_PICTURES)])

@@ -23,7 +23,7 @@ DATASETS = {"scenes-vit": "scenes", "photos-vit": "sample-photos", "reviews-bert
 
 
 def measure(model: explainers.Model, methods: Sequence[str], places: Sequence[int]) -> tuple[float, list[EvaluationRow]]:
-    """Measure some inputs by some methods; return the CPU seconds and the rows."""
+    """Measure the inputs numbered ``places`` of the data set of ``model`` by ``methods``; return the CPU seconds and the rows."""
     data = open_dataset(DATASETS[model.name])
     bench = EvaluationSetup(model, data, make_plan(model, data, methods, METRICS))
     start = time.process_time()

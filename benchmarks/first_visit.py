@@ -35,7 +35,10 @@ TIMES = """
 
 
 def visit(context: BrowserContext, address: str, path: str, latency: float, slower: float) -> dict[str, float]:
-    """Open a page in a new tab: return the seconds to the first paint and to the first map, and the requests and kilobytes until then."""
+    """Open the page ``path`` of the server at ``address`` in a new tab of ``context``, with ``latency`` milliseconds to each answer and a
+    processor ``slower`` times as slow: return the seconds to the first paint and to the first map, and the requests and kilobytes until
+    then.
+    """
     page = context.new_page()
     answers: list[Response] = []
 
@@ -70,7 +73,9 @@ def visit(context: BrowserContext, address: str, path: str, latency: float, slow
 
 
 def measure(browser: Browser, addresses: dict[str, str], args: argparse.Namespace) -> dict[tuple[str, str], dict[str, float]]:
-    """Return the median of each figure, by server and kind of visit."""
+    """Return the median of each figure of several visits in ``browser``, by server (``addresses``, by name) and kind of visit; ``args``
+    hold the page, the latency and the number of visits.
+    """
     rows: dict[tuple[str, str], list[dict[str, float]]] = {}
     for number in range(args.times + 1):
         for name, address in addresses.items():

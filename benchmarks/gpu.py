@@ -141,12 +141,14 @@ class Report:
 
 
 def on_device(inputs: dict[str, Tensor], device: torch.device) -> dict[str, Tensor]:
-    """Move the input tensors of a model to a device."""
+    """Return ``inputs``, the tensors of a model by name, on ``device``."""
     return {name: value.to(device) for name, value in inputs.items()}
 
 
 def agreement(ours: Tensor, theirs: Tensor) -> dict[str, float]:
-    """Return the largest difference of two maps, as a share of the largest score of the first, and their rank correlation."""
+    """Return the largest difference of two maps of one shape, ``ours`` and ``theirs``, as a share of the largest score of the first, and
+    their rank correlation, by name.
+    """
     one, other = ours.double().flatten().cpu(), theirs.double().flatten().cpu()
     ranks = torch.stack([values.argsort().argsort().double() for values in (one, other)])
     correlation = float(torch.corrcoef(ranks)[0, 1]) if len(one) > 1 else 1.0
@@ -156,7 +158,8 @@ def agreement(ours: Tensor, theirs: Tensor) -> dict[str, float]:
 def compare(
     report: Report, name: str, module: nn.Module, open_: Callable[[nn.Module, str], Any], ask: Callable[[Any, str, str], list[Any]]
 ) -> None:
-    """Explain with a copy of ``module`` on the CPU in float32, and with one on the device in each mode, and record the agreement.
+    """Explain with a copy of ``module`` on the CPU in float32, and with one on the device in each mode, and record the agreement in
+    ``report`` under ``name`` and the mode.
 
     ``open_`` makes a model of a module and a device; ``ask`` returns the maps of such a model on a device in a precision, with the method
     of each.
@@ -172,7 +175,9 @@ def compare(
 
 
 def correct(report: Report) -> None:
-    """Compare the maps of the models of the golden cases, and of the embedded ones."""
+    """Compare the maps on the device and on the CPU of the models of the golden cases, and of the embedded ones, and record their agreement
+    in ``report``.
+    """
     cases = [name for name, rows in ROWS.items() if rows]
     for name in cases[:2] if report.is_tiny else cases:
         with report.step(name):
@@ -204,7 +209,9 @@ def correct(report: Report) -> None:
 
 
 def vit(name: str, is_tiny: bool, **options: Any) -> tuple[nn.Module, Callable[[int], dict[str, Tensor]]]:
-    """Return a model of timm with random weights, and a function from a batch size to random inputs."""
+    """Return the model ``name`` of timm with random weights (a small one if ``is_tiny``; ``options`` are further arguments), and a function
+    from a batch size to random inputs.
+    """
     small: dict[str, Any] = {"embed_dim": 48, "depth": 2, "num_heads": 4, "img_size": 32, "num_classes": 10} if is_tiny else {}
     module = timm.create_model(name, pretrained=False, **(options | small))
     side = 32 if is_tiny else module.default_cfg["input_size"][-1]
@@ -212,7 +219,9 @@ def vit(name: str, is_tiny: bool, **options: Any) -> tuple[nn.Module, Callable[[
 
 
 def bert(is_tiny: bool) -> tuple[nn.Module, Callable[[int], dict[str, Tensor]]]:
-    """Return BERT-base with random weights, and a function from a batch size to random inputs of 512 tokens."""
+    """Return BERT-base with random weights (a small one if ``is_tiny``), and a function from a batch size to random inputs of 512
+    tokens.
+    """
     small = {"hidden_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 96} if is_tiny else {}
     module = transformers.BertForSequenceClassification(transformers.BertConfig(num_labels=2, **small))
     length = 16 if is_tiny else 512
@@ -225,7 +234,7 @@ def bert(is_tiny: bool) -> tuple[nn.Module, Callable[[int], dict[str, Tensor]]]:
 
 
 def models(is_tiny: bool) -> dict[str, Callable[[], tuple[nn.Module, Callable[[int], dict[str, Tensor]]]]]:
-    """Return the models that are timed, by name, the most requested first."""
+    """Return functions that build the models that are timed (small ones if ``is_tiny``), by name, the most requested first."""
     return {
         "ViT-B/16": lambda: vit("vit_base_patch16_224", is_tiny),
         "BERT-base, 512 tokens": lambda: bert(is_tiny),
@@ -235,7 +244,7 @@ def models(is_tiny: bool) -> dict[str, Callable[[], tuple[nn.Module, Callable[[i
 
 
 def plain_pass(model: Any, given: dict[str, Tensor]) -> None:
-    """Run the model's own forward pass, and torch's backward pass to the inputs of its blocks."""
+    """Run the forward pass of ``model`` on the tensors ``given``, and torch's backward pass to the inputs of its blocks."""
     entered: list[Tensor] = []
 
     def keep(module: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -251,7 +260,7 @@ def plain_pass(model: Any, given: dict[str, Tensor]) -> None:
 
 
 def captum_gradients(model: Any, given: dict[str, Tensor]) -> None:
-    """Run Captum's Integrated Gradients on pictures, 50 steps, eight at a time."""
+    """Run Captum's Integrated Gradients of ``model`` on the pictures in ``given``, 50 steps, eight at a time."""
     from captum.attr import IntegratedGradients
 
     pixels = given["pixel_values"]
@@ -261,7 +270,7 @@ def captum_gradients(model: Any, given: dict[str, Tensor]) -> None:
 
 
 def acts_of(model: Any, given: dict[str, Tensor]) -> dict[str, Callable[[], Any]]:
-    """Return the calls that are timed of one model and one batch, by name."""
+    """Return the calls that are timed of ``model`` and one batch of tensors, ``given``, by name."""
 
     def explained(*methods: str) -> Callable[[], Any]:
         return lambda: explainers.explain(model, given, 1, list(methods))
@@ -282,7 +291,9 @@ def acts_of(model: Any, given: dict[str, Tensor]) -> dict[str, Callable[[], Any]
 
 
 def measure_call(act: Callable[[], Any], device: torch.device, batch: int, plain: float | None) -> dict[str, Any]:
-    """Return the median time of a few runs after one that warms up; on a GPU also memory and kernel launches of one more run."""
+    """Return, by name, the median time of a few runs of ``act`` after one that warms up, for a batch of ``batch`` inputs, also in units of
+    ``plain``, the seconds of a plain pass; on a GPU also memory and kernel launches of one more run.
+    """
     has_gpu = device.type == "cuda"
 
     def timed() -> float:
@@ -306,7 +317,9 @@ def measure_call(act: Callable[[], Any], device: torch.device, batch: int, plain
 
 
 def launches(act: Callable[[], Any], seconds: float) -> dict[str, Any]:
-    """Return how many kernels one run starts, how often it waits for them, and the share of its time that they take."""
+    """Return, by name, how many kernels one run of ``act``, which takes ``seconds``, starts on the GPU, how often it waits for them, and
+    the share of its time that they take.
+    """
     from torch.profiler import ProfilerActivity, profile
 
     with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as profiled:
@@ -322,7 +335,7 @@ def launches(act: Callable[[], Any], seconds: float) -> dict[str, Any]:
 
 
 def speed(report: Report) -> None:
-    """Time every call of every model in every batch size."""
+    """Time every call of every model in every batch size, and record the rows in ``report``."""
     for batch in (1,) if report.is_tiny else BATCHES:
         for name, make in list(models(report.is_tiny).items())[: 2 if report.is_tiny else None]:
             tag = f"{name}, batch {batch}"
@@ -347,7 +360,7 @@ def speed(report: Report) -> None:
 
 
 def serve(report: Report) -> None:
-    """Measure how fast a server answers clients that ask for the default panel of their own pictures."""
+    """Measure how fast a server answers clients that ask for the default panel of their own pictures, and record it in ``report``."""
     with report.step("server"):
         from benchmarks.start import is_ready, run_server
 
@@ -365,7 +378,9 @@ def serve(report: Report) -> None:
 
 
 def first_map(address: str, model: str) -> float:
-    """Return the median time in seconds from sending a picture to having its first map, of a few pictures after one that warms up."""
+    """Return the median time in seconds from sending a picture to ``model`` on the server at ``address`` to having its first map, of a few
+    pictures after one that warms up.
+    """
     import httpx
 
     from benchmarks.load import picture
@@ -381,7 +396,9 @@ def first_map(address: str, model: str) -> float:
 
 
 def measure_clients(address: str, model: str, clients: int, seconds: float) -> dict[str, Any]:
-    """Return panels a second, and the median wait of a client, with so many clients at once. Raises RuntimeError if none got an answer."""
+    """Return panels a second, and the median wait of a client in seconds, with ``clients`` clients that ask ``model`` on the server at
+    ``address`` at once for ``seconds``. Raises RuntimeError if none got an answer.
+    """
     from benchmarks import load
 
     arguments = argparse.Namespace(address=address, model=model, methods=[])

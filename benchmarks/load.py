@@ -31,14 +31,16 @@ PROBE_SECONDS = 0.05  # pause between two requests of /healthz
 
 @dataclass
 class Report:
-    """The answers that clients got, and the seconds that each took from the first try on, refusals and waits for room included."""
+    """The answers that clients got: how many by status (``statuses``), and the seconds that each took from the first try on, refusals and
+    waits for room included (``waits``).
+    """
 
     statuses: Counter[str] = field(default_factory=Counter)
     waits: list[float] = field(default_factory=list)
 
 
 def picture(client: int, turn: int) -> bytes:
-    """Return a JPEG that nobody else sends: coarse noise, which compresses."""
+    """Return the bytes of a JPEG that nobody else sends, for turn number ``turn`` of ``client``: coarse noise, which compresses."""
     coarse = np.random.default_rng((client, turn)).integers(0, 256, (14, 14, 3), dtype=np.uint8)
     buffer = io.BytesIO()
     Image.fromarray(coarse).resize((SIDE, SIDE)).save(buffer, "JPEG")
@@ -46,7 +48,9 @@ def picture(client: int, turn: int) -> bytes:
 
 
 def ask(client: int, arguments: argparse.Namespace, over: threading.Event, report: Report) -> None:
-    """Send one question after the other, as one client, until ``over`` is set."""
+    """Send one question after the other to the server that ``arguments`` name, as client number ``client``, until ``over`` is set; count
+    answers and waits in ``report``.
+    """
     turn = 0
     with httpx.Client(base_url=arguments.address, timeout=3600) as http:
         while not over.is_set():
@@ -69,7 +73,7 @@ def ask(client: int, arguments: argparse.Namespace, over: threading.Event, repor
 
 
 def fetch(connection: http.client.HTTPConnection, path: str) -> int:
-    """GET ``path`` as browsers do, with gzip, read all of it, and return the status."""
+    """GET ``path`` over ``connection`` as browsers do, with gzip, read all of it, and return the status."""
     connection.request("GET", path, headers={"Accept-Encoding": "gzip"})
     answer = connection.getresponse()
     answer.read()
@@ -77,7 +81,9 @@ def fetch(connection: http.client.HTTPConnection, path: str) -> int:
 
 
 def read_over_and_over(host: str, paths: list[str], clients: int, seconds: float, counts: multiprocessing.Queue[Counter[str]]) -> None:
-    """Read ``paths`` with many clients for ``seconds``, and put the number of answers of each kind into ``counts``."""
+    """Read ``paths`` of ``host`` with ``clients`` clients at once for ``seconds``, and put the number of answers of each kind into
+    ``counts``.
+    """
     until = time.monotonic() + seconds
 
     def read(client: int) -> Counter[str]:
@@ -96,7 +102,9 @@ def read_over_and_over(host: str, paths: list[str], clients: int, seconds: float
 
 
 def probe(host: str, path: str, seconds: float) -> list[float]:
-    """Return how many seconds each request of ``path`` took."""
+    """Request ``path`` of ``host`` again and again for ``seconds``, and return how many seconds each request took. Raises SystemExit if one
+    fails.
+    """
     until, waits = time.monotonic() + seconds, []
     connection = http.client.HTTPConnection(host, timeout=120)
     while (began := time.monotonic()) < until:
@@ -109,7 +117,7 @@ def probe(host: str, path: str, seconds: float) -> list[float]:
 
 
 def load_with_reading(arguments: argparse.Namespace) -> None:
-    """Measure /healthz alone and then while clients read, and print both."""
+    """Measure the seconds of /healthz of the server in ``arguments`` alone and then while clients read, and print both."""
     parts = urlsplit(arguments.address)
     prefix = parts.path.rstrip("/")
     health, paths = f"{prefix}/healthz", [prefix + path for path in arguments.read]

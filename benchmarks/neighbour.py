@@ -27,7 +27,7 @@ import explainers
 
 @contextmanager
 def neighbour(processes: int) -> Iterator[None]:
-    """Run processes that only burn CPU, inside this context."""
+    """Run ``processes`` processes that only burn CPU, inside this context."""
     burning = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(processes)]
     try:
         yield

@@ -76,7 +76,9 @@ def seconds(act: Callable[..., object], *arguments: object) -> float:
 
 
 def explanation_of(address: str, picture: bytes, methods: list[str]) -> str:
-    """Ask for an explanation of a picture, wait until it is done, and return its id."""
+    """Ask the server at ``address`` for an explanation of ``picture``, the bytes of a PNG, by ``methods``, wait until it is done, and
+    return its id.
+    """
     form = {"model": "photos-vit", "methods": methods}
     files = {"image": ("p.png", picture, "image/png")}
     answer = httpx.post(f"{address}/api/explanations", params={"wait": 1}, data=form, files=files, timeout=300)
@@ -85,7 +87,7 @@ def explanation_of(address: str, picture: bytes, methods: list[str]) -> str:
 
 
 def request_curves(address: str, name: str) -> None:
-    """Request the deletion curves of an explanation and wait for them."""
+    """Request the deletion curves of the explanation with the id ``name`` from the server at ``address`` and wait for them."""
     httpx.post(f"{address}/api/explanations/{name}/perturbations", json={}, timeout=300).raise_for_status()
 
 
@@ -99,7 +101,9 @@ def choose_picture(page: Page, picture: bytes) -> tuple[float, float]:
 
 
 def measure(page: Page, address: str, times: int) -> dict[str, float]:
-    """Return the median of each figure, in seconds except the updates of the slider."""
+    """Return the median of each figure over ``times`` uses of the ``page`` of the server at ``address``, in seconds except the updates of
+    the slider a second.
+    """
     fresh = pictures()
     values_by_name: dict[str, list[float]] = {}
     page.goto(f"{address}/image")

@@ -55,7 +55,7 @@ CAT = str(Path(__file__).parent.parent / "explainers" / "embedded" / "samples" /
 
 
 def plain(model: explainers.Model, tensors: dict[str, Tensor]) -> None:
-    """Run one forward pass and one backward pass to x^1."""
+    """Run one forward pass of ``model`` on ``tensors`` and one backward pass to the tokens that enter its first block."""
     inputs: list[Tensor] = []
 
     def keep(module: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -95,7 +95,9 @@ def count_operators(call: Callable[[], Any]) -> tuple[int, int]:
 
 
 def sweeps(model: explainers.Model, tensors: dict[str, Tensor]) -> dict[str, Callable[[], Any]]:
-    """Return two calls that run deep Taylor down to all attention maps, one with its estimate of rounding and one without."""
+    """Return two calls, by name, that run deep Taylor for ``model`` on ``tensors`` down to all attention maps, one with its estimate of
+    rounding and one without.
+    """
     recorded = Recording(model, tensors)
     top = torch.nn.functional.one_hot(recorded.logits.argmax(-1), recorded.logits.shape[-1]).to(recorded.logits.dtype)
 

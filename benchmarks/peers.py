@@ -74,13 +74,13 @@ def photo() -> Tensor:
 
 
 def vit() -> nn.Module:
-    """Build timm's ViT-S/16 with random weights."""
+    """Return timm's ViT-S/16 with random weights."""
     torch.manual_seed(0)
     return timm.create_model("vit_small_patch16_224").eval().requires_grad_(False)  # type: ignore[no-any-return]
 
 
 def torchvision_vit() -> nn.Module:
-    """Build torchvision's ViT of the size of ViT-S/16, with random weights also in the head."""
+    """Return torchvision's ViT of the size of ViT-S/16, with random weights also in the head."""
     torch.manual_seed(0)
     module = VisionTransformer(image_size=224, patch_size=16, num_layers=12, num_heads=6, hidden_dim=384, mlp_dim=1536).eval()
     nn.init.normal_(module.heads.head.weight, std=0.02)  # type: ignore[union-attr, arg-type]
@@ -88,7 +88,7 @@ def torchvision_vit() -> nn.Module:
 
 
 def llama() -> nn.Module:
-    """Build a Llama classifier of eight layers with random weights."""
+    """Return a Llama classifier of eight layers with random weights."""
     torch.manual_seed(0)
     size = {"hidden_size": 512, "intermediate_size": 1376, "num_hidden_layers": 8, "num_attention_heads": 8, "num_key_value_heads": 8}
     config = transformers.LlamaConfig(vocab_size=1000, num_labels=2, pad_token_id=0, attn_implementation="eager", **size)
@@ -106,7 +106,9 @@ def of_patches(pixels: Tensor) -> Tensor:
 
 
 def ours_of(module: nn.Module, given: dict[str, Tensor], spec: str, target: int = 1) -> MakeMap:
-    """Return a function that computes our map of patches or tokens."""
+    """Return a function that computes our map (patches or tokens,) of ``module`` for the tensors ``given``, by the method ``spec`` for
+    class ``target``.
+    """
     square = explainers.Preprocessing(resize=(224, 224), mean=(0.5,) * 3, std=(0.5,) * 3)
     is_image = "pixel_values" in given
     model = explainers.wrap(module, kind="image", preprocess=square) if is_image else explainers.wrap(module, kind="text")
@@ -120,7 +122,9 @@ def ours_of(module: nn.Module, given: dict[str, Tensor], spec: str, target: int 
 
 
 def captum_saliency(spec: str) -> tuple[MakeMap, MakeMap]:
-    """Compare with Captum's saliency: gradient magnitudes at the pixels, summed over colours and patches."""
+    """Return two functions that compute our map by ``spec`` and that of Captum's saliency for one ViT and picture: gradient magnitudes at
+    the pixels, summed over colours and patches.
+    """
     from captum.attr import Saliency
 
     module, pixels = vit(), photo()
@@ -132,7 +136,9 @@ def captum_saliency(spec: str) -> tuple[MakeMap, MakeMap]:
 
 
 def captum_integrated(spec: str) -> tuple[MakeMap, MakeMap]:
-    """Compare with Captum's Integrated Gradients from zero to the embedded tokens, both with the points of Gauss and Legendre."""
+    """Return two functions that compute our map by ``spec`` and that of Captum's Integrated Gradients for one ViT and picture, from zero to
+    the embedded tokens, both with the points of Gauss and Legendre.
+    """
     from captum.attr import IntegratedGradients
 
     module, pixels = vit(), photo()
@@ -151,7 +157,8 @@ def captum_integrated(spec: str) -> tuple[MakeMap, MakeMap]:
 
 
 def grad_cam(name: str) -> Callable[[str], tuple[MakeMap, MakeMap]]:
-    """Compare with a class of pytorch-grad-cam at the first norm of the last block, as its tutorial for ViTs has it.
+    """Return a function from a spec to two functions, which compute our map and that of the class ``name`` of pytorch-grad-cam at the first
+    norm of the last block, as its tutorial for ViTs has it.
 
     Theirs is scaled from 0 to 1 and enlarged to the picture; ours is brought to the same form.
     """
@@ -185,7 +192,7 @@ def grad_cam(name: str) -> Callable[[str], tuple[MakeMap, MakeMap]]:
 
 
 def import_lxt() -> Any:
-    """Import LXT, after adding two functions that it imports but never calls, and that transformers 5 lacks."""
+    """Import LXT and return its module, after adding two functions that it imports but never calls, and that transformers 5 lacks."""
     import transformers.pytorch_utils
 
     for name in ("find_pruneable_heads_and_indices", "prune_linear_layer"):
@@ -203,7 +210,9 @@ class Functions(dict[str, Any]):
 
 
 def lxt_llama(spec: str) -> tuple[MakeMap, MakeMap]:
-    """Compare with LXT's AttnLRP on a Llama: input times gradient of the embedded tokens."""
+    """Return two functions that compute our map by ``spec`` and that of LXT's AttnLRP on a Llama: input times gradient of the embedded
+    tokens.
+    """
     module, given = llama(), ids()
     patched: list[bool] = []
 
@@ -222,7 +231,9 @@ def lxt_llama(spec: str) -> tuple[MakeMap, MakeMap]:
 
 
 def lxt_vit(spec: str) -> tuple[MakeMap, MakeMap]:
-    """Compare with LXT's rules for torchvision's ViTs: CP-LRP in attention, AttnLRP around it."""
+    """Return two functions that compute our map by ``spec`` and that of LXT's rules for torchvision's ViTs: CP-LRP in attention, AttnLRP
+    around it.
+    """
     module, pixels = torchvision_vit(), photo()
     patched: list[bool] = []
 
@@ -242,7 +253,9 @@ def lxt_vit(spec: str) -> tuple[MakeMap, MakeMap]:
 
 
 def torchcam_legrad(spec: str) -> tuple[MakeMap, MakeMap]:
-    """Compare with TorchCAM's LeGrad on the last two blocks of torchvision's ViT; both are scaled from 0 to 1."""
+    """Return two functions that compute our map by ``spec`` and that of TorchCAM's LeGrad on the last two blocks of torchvision's ViT; both
+    are scaled from 0 to 1.
+    """
     from torchcam.methods import LeGrad
 
     module, pixels = torchvision_vit(), photo()
@@ -266,7 +279,8 @@ REVIEW = "A dull script, and yet I laughed: what a wonderful, warm film!"
 
 
 def transformers_interpret(spec: str) -> tuple[MakeMap, MakeMap]:
-    """Compare with transformers-interpret's Integrated Gradients of the embedded review classifier, 50 steps.
+    """Return two functions that compute our map by ``spec`` and that of transformers-interpret's Integrated Gradients of the embedded
+    review classifier, 50 steps.
 
     Theirs goes from the embedding of padding to the word embeddings, ours from zero to the tokens that enter the first block, so that they
     agree only in part. Both have length one.
@@ -284,7 +298,9 @@ def transformers_interpret(spec: str) -> tuple[MakeMap, MakeMap]:
 
 
 def inseq_llama(spec: str) -> tuple[MakeMap, MakeMap]:
-    """Compare with Inseq's input times gradient for the logit of the word that follows 100 others, in a causal Llama."""
+    """Return two functions that compute our map by ``spec`` and that of Inseq's input times gradient for the logit of the word that follows
+    100 others, in a causal Llama.
+    """
     import inseq
     from tokenizers import Tokenizer, models, pre_tokenizers
 
@@ -317,13 +333,14 @@ class LastWord(nn.Module):
         self.module = module
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
-        """Return the logits of the next word, (B, vocabulary)."""
+        """Return the logits (B, vocabulary) of the word after ``input_ids`` (B, S), with their ``attention_mask`` (B, S)."""
         logits: Tensor = self.module(input_ids=input_ids, attention_mask=attention_mask, use_cache=False).logits[:, -1]
         return logits
 
 
 def quantus_pixel_flipping(spec: str) -> tuple[MakeMap, MakeMap]:
-    """Compare with Quantus's pixel flipping: logits while the picture turns black in the order of a random map, in 42 steps.
+    """Return two functions that compute our curve and that of Quantus's pixel flipping (``spec`` is not used): logits while the picture
+    turns black in the order of a random map, in 42 steps.
 
     Theirs counts colours separately, so that patches are whole at every third step, and these are compared. Ours are those of the deletion
     curve, which share passes.
@@ -367,7 +384,9 @@ ROWS: dict[str, Row] = {
 
 
 def measure(row: Row) -> dict[str, Any]:
-    """Measure both sides of a row: seconds, megabytes, correlation and largest difference."""
+    """Measure both sides of ``row``, a comparison with a peer; return the seconds and megabytes of each, the correlation and the largest
+    difference.
+    """
     torch.set_num_threads(1)
     ours, theirs = row.make(row.ours)
     times: dict[str, list[float]] = {"ours": [], "theirs": []}
@@ -399,7 +418,9 @@ def measure(row: Row) -> dict[str, Any]:
 
 
 def environment(folder: Path) -> Path:
-    """Return the interpreter of the peers' environment, which is created where there is none: our packages below, theirs above."""
+    """Return the Python interpreter of the peers' environment in ``folder``, which is created where there is none: our packages below,
+    theirs above.
+    """
     python = folder / ("Scripts" if os.name == "nt" else "bin") / "python"
     if not (folder / "made").exists():
         venv.create(folder, symlinks=True)

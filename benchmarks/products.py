@@ -70,7 +70,9 @@ def rate(shape: tuple[int, int, int], layer: Callable[[Tensor, Tensor, Tensor], 
 
 
 def maps(name: str, model: explainers.Model) -> None:
-    """Time two kinds of map and the default panel of a model, and print a row for each."""
+    """Time two kinds of map and the default panel of ``model`` before and after a change, and print a row, which begins with ``name``, for
+    each.
+    """
     picture = Image.open(CAT).convert("RGB").resize((224, 224))
     for specs in (["saliency"], ["transformer_attribution"], list(explainers.default_methods(model))):
         before, after, first, second = by_turns(lambda specs=specs: explainers.explain(model, picture, 1, specs), 3)  # type: ignore[misc]

@@ -75,7 +75,9 @@ Photo = tuple[Image.Image, list[CategoryMask]]
 
 
 def print_localisation(model: explainers.Model, photos: Iterable[Photo], title: str) -> None:
-    """Print for each method how often the map of a prompt is strongest on its own thing, and how many patches the right prompt wins."""
+    """Print under ``title``, for each method and ``photos`` of named things, how often the map of a prompt to ``model`` is strongest on its
+    own thing, and how many patches the right prompt wins.
+    """
     own: dict[str, list[float]] = {spec: [] for spec in METHODS}
     right, patches = dict.fromkeys(METHODS, 0), 0
     for image, things in photos:
@@ -121,8 +123,8 @@ def print_findings(model: explainers.Model, photos: Sequence[Photo], visible: Se
 
 
 def _cosines(model: explainers.Model, image: Image.Image, prompts: Sequence[str]) -> tuple[Tensor, Tensor, str]:
-    """Return the cosines of prompts with the picture (prompts,) and with its patches (prompts, patches), and the pages' verdict on the
-    first prompt.
+    """Return the cosines by ``model`` of ``prompts`` with the picture ``image`` (prompts,) and with its patches (prompts, patches), and the
+    pages' verdict on the first prompt.
     """
     result = explainers.explain(model, image, target=list(prompts), methods=["maskclip"])
     abstention = result.targets[0].abstention

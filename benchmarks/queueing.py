@@ -30,7 +30,8 @@ class Outcome:
 def simulate(rate: float, seconds: float, processes: int, room: float = math.inf, arrivals: int = ARRIVALS, seed: int = 0) -> Outcome:
     """Simulate a queue of questions that come at random, and return the waits.
 
-    ``rate`` questions come a second and take ``seconds`` each, on average; ``room`` of them may wait, others are refused.
+    ``rate`` questions come a second and take ``seconds`` of one of ``processes`` each, on average; ``room`` of them may wait, others are
+    refused. ``arrivals`` questions are drawn by ``seed``.
     """
     chance, now, waits = random.Random(seed), 0.0, []
     free = [0.0] * processes  # the time from which on each process is free
@@ -50,8 +51,8 @@ def simulate(rate: float, seconds: float, processes: int, room: float = math.inf
 
 
 def erlang_c(rate: float, seconds: float, processes: int) -> float:
-    """Return the share of questions that wait where there is room for all (Erlang, 1917), by the recursion of the formula for lost
-    calls.
+    """Return the share of questions that wait for one of ``processes``, where ``rate`` come a second and take ``seconds`` each and there is
+    room for all (Erlang, 1917), by the recursion of the formula for lost calls.
     """
     load, lost = rate * seconds, 1.0
     for count in range(1, processes + 1):
@@ -60,13 +61,16 @@ def erlang_c(rate: float, seconds: float, processes: int) -> float:
 
 
 def mean_wait(rate: float, seconds: float, processes: int) -> float:
-    """Return the mean seconds that questions wait where there is room for all; infinite where they come faster than they are answered."""
+    """Return the mean seconds that questions wait for one of ``processes``, where ``rate`` come a second and take ``seconds`` each and
+    there is room for all; infinite where they come faster than they are answered.
+    """
     load = rate * seconds
     return math.inf if load >= processes else erlang_c(rate, seconds, processes) * seconds / (processes - load)
 
 
 def fewest(rate: float, seconds: float, wait: float, most_in_use: float = 0.9) -> int:
-    """Return the fewest processes with which 95 of 100 questions wait less than ``wait`` seconds, where there is room for all.
+    """Return the fewest processes with which 95 of 100 questions wait less than ``wait`` seconds, where ``rate`` come a second and take
+    ``seconds`` each and there is room for all.
 
     No more than the share ``most_in_use`` of them is in use. The waits of those that wait fall off as an exponential.
     """

@@ -31,7 +31,7 @@ COMMANDS = {
 
 
 def command(arguments: list[str]) -> tuple[float, float]:
-    """Run Python to its end; return the seconds that pass, and the seconds of work."""
+    """Run Python with ``arguments`` to its end; return the seconds that pass, and the seconds of work."""
     before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     subprocess.run([sys.executable, *arguments], check=True, stdout=subprocess.DEVNULL)
     passed, after = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -40,7 +40,9 @@ def command(arguments: list[str]) -> tuple[float, float]:
 
 @contextmanager
 def run_server(device: str = "cpu") -> Iterator[tuple[int, int]]:
-    """Start a server of this checkout in a process and a home of its own, and yield its process id and its port."""
+    """Start a server of this checkout, whose models run on ``device``, in a process and a home of its own, and yield its process id and its
+    port.
+    """
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -69,7 +71,7 @@ def until_ready(status: str) -> tuple[float, float]:
 
 
 def is_ready(port: int, status: str) -> bool:
-    """Return whether a server answers that it is ready, and with "all" that it has its models."""
+    """Return whether the server at ``port`` of this machine answers that it is ready, and with ``status`` "all" that it has its models."""
     try:
         answer = httpx.get(f"http://127.0.0.1:{port}/readyz", timeout=30)
     except httpx.TransportError:

@@ -48,7 +48,9 @@ def page() -> str:
 
 
 def entry(module: ModuleType, name: str, described: dict[int, str]) -> str:
-    """Return the Markdown for a public name; one that is on the page already becomes a reference."""
+    """Return the Markdown for ``name``, a public name of ``module``; one that is in ``described`` (its full name by the object's id)
+    becomes a reference, another is added to it.
+    """
     thing = getattr(module, name)
     if id(thing) in described:
         return f"See `{described[id(thing)]}` above."
@@ -61,7 +63,7 @@ def entry(module: ModuleType, name: str, described: dict[int, str]) -> str:
 
 
 def markdown(docstring: str) -> str:
-    """Convert a docstring to Markdown: rows of ``name  what it is`` become a list."""
+    """Return ``docstring`` as Markdown: rows of ``name  what it is`` become a list."""
     lines: list[str] = []
     for line in _ROLE.sub(r"`\1`", docstring).replace("``", "`").splitlines():
         parameter = _PARAMETER.match(line)
@@ -95,7 +97,7 @@ def _call(name: str, arguments: Sequence[str], returns: str = "") -> str:
 
 
 def _split(arguments: str) -> list[str]:
-    """Split the arguments of a signature at the commas outside of brackets."""
+    """Split ``arguments``, those of a signature, at the commas outside of brackets; return the parts."""
     parts, depth = [""], 0
     for character in arguments:
         depth += (character in "([{") - (character in ")]}")
@@ -107,7 +109,7 @@ def _split(arguments: str) -> list[str]:
 
 
 def _fields(kind: type) -> str:
-    """Return the constructor of a dataclass by its fields as Markdown; empty for another class."""
+    """Return the constructor of the dataclass ``kind`` by its fields as Markdown; empty for another class."""
     if not is_dataclass(kind):
         return ""
     written = [ast.unparse(ast.AnnAssign(field.target, _parts(field.annotation)[0], field.value, 1)) for field in _declared(kind)]
@@ -115,14 +117,16 @@ def _fields(kind: type) -> str:
 
 
 def _declared(kind: type) -> list[ast.AnnAssign]:
-    """The fields that a dataclass declares."""
+    """Return the fields that the dataclass ``kind`` declares, as syntax trees."""
     (node,) = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
     assert isinstance(node, ast.ClassDef)
     return [field for field in node.body if isinstance(field, ast.AnnAssign)]
 
 
 def _parts(annotation: ast.expr) -> tuple[ast.expr, str]:
-    """The type of a field, and its description in ``Annotated[type, describe("...")]``; empty where it has none."""
+    """Return the type of a field with this ``annotation``, and its description in ``Annotated[type, describe("...")]``; "" where it has
+    none.
+    """
     match annotation:
         case ast.Subscript(ast.Name("Annotated"), ast.Tuple([kind, *marks])):
             texts = [mark.args[0] for mark in marks if isinstance(mark, ast.Call) and mark.args]
@@ -131,13 +135,15 @@ def _parts(annotation: ast.expr) -> tuple[ast.expr, str]:
 
 
 def _descriptions(kind: type) -> str:
-    """The fields of a record that describes them, as a list."""
+    """Return the fields of ``kind``, a record that describes them, as a Markdown list; "" for another class."""
     described = [(ast.unparse(field.target), _parts(field.annotation)[1]) for field in _declared(kind)] if is_dataclass(kind) else []
     return "\n".join(f"- `{name}`: {text.replace('``', '`')}" for name, text in described if text)
 
 
 def _class(kind: type) -> str:
-    """Return a class as Markdown: its docstring, and its public methods and properties, except those that a public base class describes."""
+    """Return the class ``kind`` as Markdown: its docstring, and its public methods and properties, except those that a public base class
+    describes.
+    """
     bases = [base for base in kind.__mro__[1:] if getattr(sys.modules["explainers"], base.__name__, None) is base]
     parts = [part for part in (_fields(kind), markdown(inspect.getdoc(kind) or ""), _descriptions(kind)) if part]
     for name, member in vars(kind).items():
@@ -154,7 +160,9 @@ def _code(text: str) -> str:
 
 
 def comment(name: str, value: object) -> str:
-    """Return the ``#:`` comment above the declaration of a constant, from the module of the engine that declares it."""
+    """Return the ``#:`` comment above the declaration of the constant ``name``, which is ``value``, from the module of the engine that
+    declares it; "" if there is none.
+    """
     modules = [module for key, module in sys.modules.items() if key.startswith("explainers.") and getattr(module, name, None) is value]
     for module in modules:
         declared = re.search(rf"((?:^#: .*\n)+)^{name}\b.*? = ", inspect.getsource(module), re.MULTILINE)

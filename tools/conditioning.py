@@ -45,7 +45,9 @@ Splits = dict[str, Callable[..., Any]]
 
 
 def random_vit(seed: int, size: int = 112, width: int = 64, depth: int = 6) -> nn.Module:
-    """Build a ViT with 8 x 8 patches, timm's initialisation and normal noise of 0.15 on every parameter."""
+    """Return a ViT with 8 x 8 patches for pictures of side ``size``, of this ``width`` and ``depth`` in blocks, with timm's initialisation
+    and normal noise of 0.15 on every parameter, drawn by ``seed``.
+    """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         module = VisionTransformer(img_size=size, patch_size=8, embed_dim=width, depth=depth, num_heads=4, num_classes=10)
@@ -61,18 +63,20 @@ def random_image(seed: int, size: int = 112) -> Tensor:
 
 
 def scores(model: Model, tensors: dict[str, Tensor], spec: str, target: int = 0, **how: Any) -> Tensor:
-    """Record the model on ``tensors`` and return the scores of a map, (B, S), in their own precision."""
+    """Record ``model`` on ``tensors`` and return the scores (B, S) of the map ``spec`` for class ``target``, in their own precision;
+    ``how`` are further arguments of :class:`Recording`.
+    """
     return read_off(Recording(model, tensors, pixels=parse(spec).pixels, **how), spec, target)
 
 
 def read_off(recording: Recording, spec: str, target: int = 0) -> Tensor:
-    """Return the scores of a map from a recording, (B, S), in their own precision."""
+    """Return the scores (B, S) of the map ``spec`` for class ``target`` from ``recording``, in their own precision."""
     request = parse(spec)
     return request.read(trace_of(recording, request.rule.name if request.rule else None, target)).scores.detach()
 
 
 def difference(one: Tensor, other: Tensor) -> float:
-    """Return the largest difference of two maps over the largest score of ``other``; 0 for two maps that are zero everywhere."""
+    """Return the largest difference of two maps, ``one`` and ``other``, over the largest score of ``other``; 0 for two equal maps."""
     apart = float((one.double() - other.double()).abs().max())
     return apart / float(other.double().abs().max()) if apart else 0.0
 
@@ -98,7 +102,7 @@ EVEN_SPLITS: Splits = {"split_sum": _even_sum, "split_product": _even_product, "
 
 @contextmanager
 def replace_split(name: str | None) -> Iterator[None]:
-    """Replace one split of relevance by an even one, inside this context."""
+    """Replace the split of relevance called ``name`` by an even one, inside this context; None replaces nothing."""
     before = getattr(relevance, name) if name else None
     if name:
         setattr(relevance, name, EVEN_SPLITS[name])
@@ -110,7 +114,9 @@ def replace_split(name: str | None) -> Iterator[None]:
 
 
 def amplification(model: Model, tensors: dict[str, Tensor], spec: str) -> float:
-    """Return the relative change of a map over the relative change of x^1 that caused it; ``model`` must be in float64."""
+    """Return the relative change of the map ``spec`` of ``model`` for ``tensors`` over the relative change of the embedded tokens that
+    caused it; ``model`` must be in float64.
+    """
     generator = torch.Generator().manual_seed(1)
 
     def moved(x: Tensor) -> Tensor:
@@ -120,7 +126,7 @@ def amplification(model: Model, tensors: dict[str, Tensor], spec: str) -> float:
 
 
 def blame(count: int) -> None:
-    """Print how much each map of random ViTs is amplified, and which even split removes that."""
+    """Print how much each map of ``count`` random ViTs is amplified, and which even split removes that."""
     found: dict[tuple[str, str], list[float]] = {}
     for seed in tqdm(range(count), disable=None):
         exact, tensors = explainers.wrap(random_vit(seed).double()), {"pixel_values": random_image(seed).double()}
@@ -134,19 +140,21 @@ def blame(count: int) -> None:
 
 
 def random_case(seed: int, shape: Shape) -> Case:
-    """Return a random ViT, an image and a class."""
+    """Return a random ViT of this ``shape`` (size, width, depth), an image, both drawn by ``seed``, and a class."""
     size, width, depth = shape
     return explainers.wrap(random_vit(seed, size, width, depth)), {"pixel_values": random_image(seed, size)}, 0
 
 
 def random_vits(count: int) -> Iterator[Case]:
-    """Yield random ViTs of four shapes with an image each."""
+    """Yield ``count`` random ViTs of four shapes with an image and a class each."""
     for seed in range(count):
         yield random_case(seed, SHAPES[seed % len(SHAPES)])
 
 
 def embedded_cases(name: str, samples: int) -> Iterator[Case]:
-    """Yield an embedded model with each of the samples that ship; for texts with two more."""
+    """Yield the embedded model ``name`` with each of the first ``samples`` samples that ship, and the target (None: its answer); for texts
+    with two more.
+    """
     model = explainers.load(name)
     if model.kind == "text":
         reviews = json.loads((DATA / "reviews" / "index.json").read_text("utf-8"))["samples"]
@@ -160,7 +168,7 @@ def embedded_cases(name: str, samples: int) -> Iterator[Case]:
 
 
 def vit_b(samples: int) -> Iterator[Case]:
-    """Yield timm's ViT-B/16 with random weights on noise and on photos."""
+    """Yield timm's ViT-B/16 with random weights on at most three noises and on ``samples`` photos, with no target."""
     import timm
 
     torch.manual_seed(0)
@@ -221,7 +229,7 @@ def tally_cases(cases: Iterable[Case]) -> dict[str, Tally]:
 
 
 def check(tallies: Mapping[str, Tally]) -> None:
-    """Assert that maps that did not go to float64 are close enough to it."""
+    """Assert that maps that did not go to float64, in ``tallies`` by spec, are close enough to it."""
     for spec, tally in tallies.items():
         assert max(tally.kept, default=0.0) < FLOAT64_THRESHOLD, (spec, str(tally))
 

@@ -185,7 +185,9 @@ class Row:
 
 
 def completeness(name: str, rule: str, dtype: torch.dtype = torch.float64) -> float:
-    """Return the largest error of FullGrad's account over two samples and all classes, relative to the largest logit."""
+    """Return the largest error of FullGrad's account for the family ``name`` under ``rule`` over two samples and all classes, computed in
+    ``dtype``, relative to the largest logit.
+    """
     recording = Recording(wrapped(name, dtype), inputs(name, 2, dtype))
     logits = recording.logits.detach()
     errors = [
@@ -196,13 +198,17 @@ def completeness(name: str, rule: str, dtype: torch.dtype = torch.float64) -> fl
 
 
 def arriving_relevance(name: str, rule: str) -> float:
-    """Return the relevance that arrives at x^1, and at constants on the way, out of 1 that starts at a class: mean of two samples."""
+    """Return the relevance of the family ``name`` under ``rule`` that arrives at the embedded tokens, and at constants on the way, out of 1
+    that starts at a class: mean of two samples.
+    """
     signals = trace_of(Recording(wrapped(name), inputs(name)), rule).signals
     return float((signals.block_inputs[0].sum((1, 2)) + signals.bias.sum(1) + signals.unplaced).mean())
 
 
 def without_rule(name: str) -> str:
-    """Return "all" and the number of rules, or the functions of the model through which some rule has only the ordinary gradient."""
+    """Return "all" and the number of rules, or the functions of the model of family ``name`` through which some rule has only the ordinary
+    gradient.
+    """
     recording = Recording(wrapped(name), inputs(name))
     lacking = {rule: trace_of(recording, rule).signals.unruled for rule in RULES}
     named = sorted(set().union(*lacking.values()))
@@ -210,7 +216,9 @@ def without_rule(name: str) -> str:
 
 
 def run_methods(family: Family) -> tuple[int, Model]:
-    """Run each method with every rule it takes; return how many methods there are, all with finite maps, and the model."""
+    """Run each method with every rule it takes on the model of ``family``; return how many methods there are, all with finite maps, and the
+    model.
+    """
     tokenizer = {} if family.kind == "image" else {"tokenizer": wordpiece(16)}
     model = explainers.wrap(family.build(), **tokenizer)
     specs = {v.method_name: [] for v in variants(model) if v.reason is None}
@@ -229,7 +237,7 @@ def run_methods(family: Family) -> tuple[int, Model]:
 
 
 def measure(name: str) -> Row:
-    """Measure one family."""
+    """Measure the family ``name`` and return its row."""
     family = FAMILIES[name]
     runs, model = run_methods(family)
     other = {"image": {"patch_features"}, "text": {"patch_features", "image"}, "clip": set()}[family.kind]  # what nobody expects of it
@@ -250,7 +258,7 @@ def measure(name: str) -> Row:
 
 
 def page(rows: list[Row]) -> str:
-    """Return the text of ``docs/families.md``."""
+    """Return the text of ``docs/families.md`` with these ``rows``."""
     needed = [
         (need.replace("_", " "), meaning, ", ".join(f"`{m.name}`" for m in METHODS.values() if need in m.needs))
         for need, meaning in NEEDS.items()

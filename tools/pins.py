@@ -28,12 +28,12 @@ _PIN = re.compile(r"(?P<name>[\w.-]+)==(?P<version>[^\s;\\]+)")
 
 
 def read_pins(text: str) -> dict[str, str]:
-    """Return the pinned version of each distribution in a file of constraints or requirements, by its normalised name."""
+    """Return the pinned version of each distribution in ``text``, a file of constraints or requirements, by its normalised name."""
     return {canonicalize_name(pin["name"]): pin["version"] for line in text.splitlines() if (pin := _PIN.match(line))}
 
 
 def read_hashes(text: str) -> dict[str, list[str]]:
-    """Return the SHA-256 hashes of each distribution in a requirements file, by its normalised name."""
+    """Return the SHA-256 hashes of each distribution in ``text``, a requirements file, by its normalised name."""
     found: dict[str, list[str]] = {}
     for line in text.splitlines():
         if pin := _PIN.match(line):
@@ -44,7 +44,9 @@ def read_hashes(text: str) -> dict[str, list[str]]:
 
 
 def resolve(requirements: Iterable[str], *options: str) -> str:
-    """Resolve ``requirements`` with uv under the constraints, and return the text of a requirements file. Raises CalledProcessError."""
+    """Resolve ``requirements`` with uv (``options`` are further arguments) under the constraints, and return the text of a requirements
+    file. Raises CalledProcessError.
+    """
     uv = [sys.executable, "-m", "uv", "pip", "compile", "-", "--constraint", str(CONSTRAINTS), "--no-config", "--quiet"]
     form = ["--no-header", "--no-annotate", "--python-version", PYTHON, "--python-platform", PLATFORM]
     return subprocess.run([*uv, *form, *options], input="\n".join(requirements), stdout=subprocess.PIPE, text=True, check=True).stdout
@@ -58,7 +60,7 @@ def complete(constraints: str, resolved: str) -> str:
 
 
 def write_requirements(name: str, resolved: str, wanted: Iterable[str]) -> None:
-    """Write the lines of ``resolved`` that belong to the distributions ``wanted`` to a file of ``deploy/requirements``."""
+    """Write the lines of ``resolved`` that belong to the distributions ``wanted`` to the file ``name`` of ``deploy/requirements``."""
     blocks = re.split(r"\n(?=\S)", resolved.strip())
     names = set(wanted)
     kept = [block for block in blocks if read_pins(block).keys() & names]

@@ -51,24 +51,24 @@ def _open_deletion(page: Page) -> None:
 
 
 def _open_help(page: Page) -> None:
-    """Open the help dialog."""
+    """Open the help dialog on ``page``."""
     page.get_by_role("button", name="Help").click()
 
 
 def _open_visit(page: Page) -> None:
-    """Open the second step of the guided visit."""
+    """Open the second step of the guided visit on ``page``."""
     page.get_by_role("button", name="Show me").click()
     page.get_by_role("button", name="Next").click()
 
 
 def _show_words(page: Page) -> None:
-    """Switch on the description of every map in words."""
+    """Switch on the description of every map in words on ``page``."""
     with view(page):
         page.get_by_role("radio", name="yes").check()
 
 
 def _open_word_drawers(page: Page) -> None:
-    """Open all tools that only texts have, and swap a word."""
+    """Open all tools that only texts have on ``page``, and swap a word."""
     for name in ("wordtable", "disagree", "probe"):
         page.locator(f"#drawer-{name} summary").click()
     page.get_by_role("button", name="First names").click()
@@ -78,13 +78,13 @@ def _open_word_drawers(page: Page) -> None:
 
 
 def _wait_for_maps(page: Page, before: str) -> None:
-    """Wait until the address names another explanation than ``before`` did, and every plate is drawn."""
+    """Wait until the address of ``page`` names another explanation than ``before`` did, and every plate is drawn."""
     page.wait_for_function("(before) => new URL(location).searchParams.get('id') !== new URL(before).searchParams.get('id')", arg=before)
     wait_for_maps(page)
 
 
 def _show_versus(page: Page) -> None:
-    """Show the first two classes side by side."""
+    """Show the first two classes side by side on ``page``."""
     before = page.url
     page.locator(".tick input:not(:checked)").first.check()
     _wait_for_maps(page, before)
@@ -92,7 +92,7 @@ def _show_versus(page: Page) -> None:
 
 
 def _show_regions(page: Page) -> None:
-    """Choose a ready set of prompts, and show which prompt wins which patch."""
+    """Choose a ready set of prompts on ``page``, and show which prompt wins which patch."""
     before = page.url
     ask_more = page.locator(".ask-more")  # on a phone the sets are behind it
     if ask_more.is_visible():
@@ -104,17 +104,17 @@ def _show_regions(page: Page) -> None:
 
 
 def _scroll_to_question(page: Page) -> None:
-    """Scroll down to the question."""
+    """Scroll ``page`` down to the question."""
     page.evaluate("() => { document.activeElement.blur(); document.querySelector('main h1').scrollIntoView(); }")
 
 
 def _wait_for_example(page: Page) -> None:
-    """Wait until the method has explained its sample."""
+    """Wait until the method on ``page`` has explained its sample."""
     expect(page.locator(".plate[data-state=done]")).to_be_visible(timeout=60_000)
 
 
 def _open_drawer(name: str) -> Callable[[Page], Any]:
-    """Return a function that opens a drawer under the plates and waits until it is filled."""
+    """Return a function that opens the drawer ``name`` under the plates of a page and waits until it is filled."""
 
     def before(page: Page) -> None:
         tool = page.locator(f"#drawer-{name}")
@@ -133,7 +133,7 @@ def _open_drawer(name: str) -> Callable[[Page], Any]:
 
 
 def _open_tool(name: str) -> Callable[[Page], Any]:
-    """Return a function that opens a drawer that compares or changes the maps on show."""
+    """Return a function that opens the drawer ``name`` of a page, one that compares or changes the maps on show."""
 
     def before(page: Page) -> None:
         tool = page.locator(f"#drawer-{name}")
@@ -146,7 +146,7 @@ def _open_tool(name: str) -> Callable[[Page], Any]:
 
 
 def _open_crop(page: Page) -> None:
-    """Open the crop frame over the whole picture, and make it smaller."""
+    """Open the crop frame over the whole picture on ``page``, and make it smaller."""
     page.get_by_role("button", name="Crop").click()
     expect(page.get_by_role("dialog", name="What shall the model see?")).to_be_visible()
     for _ in range(4):
@@ -154,7 +154,7 @@ def _open_crop(page: Page) -> None:
 
 
 def _show_look(page: Page) -> None:
-    """Show the lens over the strongest patch, other colours, and the export menu of the whole figure."""
+    """Show on ``page`` the lens over the strongest patch, other colours, and the export menu of the whole figure."""
     for field, value in (("Smoothing", "bicubic"), ("For, against", "orange-purple"), ("Strength", "viridis")):
         with view(page):
             page.get_by_label(field).select_option(value)
@@ -163,7 +163,7 @@ def _show_look(page: Page) -> None:
 
 
 def _show_compare(page: Page) -> None:
-    """Compare with a second model, which knows other classes."""
+    """Compare on ``page`` with a second model, which knows other classes."""
     more = page.get_by_role("button", name="Ask more")
     if more.is_visible():
         more.click()
@@ -174,7 +174,7 @@ def _show_compare(page: Page) -> None:
 
 
 def _show_history(page: Page) -> None:
-    """Explain a picture, a text and prompts, and open the history."""
+    """Explain a picture, a text and prompts on ``page``, and open the history."""
     address = page.url.partition("/image")[0]
     for name in ("image", "text", "prompt"):
         page.goto(f"{address}/{name}")
@@ -223,7 +223,9 @@ def shots() -> Iterator[Shot]:
 
 
 def take(browser: Browser, address: str, shot: Shot, out: Path) -> Path:
-    """Take one screenshot, write it as a WebP file, and return the path."""
+    """Take the screenshot ``shot`` of the server at ``address`` in ``browser``, write it as a WebP file into ``out``, and return the
+    path.
+    """
     width, height = shot.window
     scheme: Any = shot.scheme
     context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme, reduced_motion="reduce")

@@ -158,7 +158,7 @@ TASK_CASES = [
 
 
 def wrap(asked: TaskCase) -> Model:
-    """Build and wrap the model of a case."""
+    """Return the model of the case ``asked``, built with random weights and wrapped."""
     torch.manual_seed(0)
     module = asked.make()
     if isinstance(module, Model):

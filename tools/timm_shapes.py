@@ -18,14 +18,14 @@ PLACE = Path(__file__).resolve().parent.parent / "explainers" / "models" / "open
 
 
 def fingerprint_of(name: str) -> str:
-    """Return the fingerprint of one architecture, built without weights."""
+    """Return the fingerprint of the timm architecture ``name``, built without weights."""
     with torch.device("meta"):
         weights = timm.create_model(name).state_dict()
     return digest_of_shapes({key: tuple(tensor.shape) for key, tensor in weights.items()})
 
 
 def row_of(name: str) -> list[str | int | bool | None]:
-    """Return the row of one architecture: its fingerprint, the side of its pictures, whether the hub has weights for it."""
+    """Return the row of the timm architecture ``name``: its fingerprint, the side of its pictures, whether the hub has weights for it."""
     config = timm.get_pretrained_cfg(name)
     return [fingerprint_of(name), None if config is None else config.input_size[-1], bool(config and config.hf_hub_id)]
 
