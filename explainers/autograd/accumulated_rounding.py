@@ -95,7 +95,9 @@ class Comparison(Recording):
         super().__init__(model, tensors, pixels=not model.reads_text, **how)
 
     def run(self, operator: type[Operator], *arguments: Any, role: Role | None = None) -> Tensor:
-        """Apply ``operator`` to its arguments, note its output, or for a linear map its input, and return the output."""
+        """Apply ``operator`` to its arguments, record it with ``role``, note its output, or for a linear map its input, and return the
+        output.
+        """
         out = super().run(operator, *arguments, role=role)
         if operator not in (Add, MatMul, DynamicLinear, LinearAttention, LinearMap):
             return out
@@ -112,7 +114,9 @@ class Comparison(Recording):
 
 
 def _units(value: Tensor, exact: Tensor, scale: Tensor) -> float:
-    """Return the distance of a value from the exact one, in units of the last place of normal errors, ignoring the largest thousandth."""
+    """Return the distance of ``value`` from ``exact``, tensors of one shape, in units of the last place of normal errors of numbers of the
+    size ``scale``, ignoring the largest thousandth.
+    """
     apart = ((value - exact).abs() / scale).flatten()
     apart = apart[apart.isfinite()]
     if not len(apart):

@@ -79,7 +79,7 @@ def signals_at(
 ) -> Signals:
     """Build :class:`Signals` from the tensors that ``arrived`` at ``places`` in a backward pass, in the order of the places. Signals at
     attention weights are arranged as maps; bias terms and names of functions without a rule come from ``backward_pass``, the time from
-    ``stopwatch``.
+    ``stopwatch``. ``fields`` are the signals that were asked for, and ``structure`` holds the attention maps.
     """
     left, is_asked = iter(arrived), any(field.startswith("attentions") for field in fields)
     values = {name: tuple(None if place is None else next(left) for place in several) for name, several in places.items()}
@@ -102,8 +102,9 @@ def signals_at(
 
 
 def _at_maps(at_sources: Sequence[Tensor | None], maps: Sequence[AttentionMap | None], is_relevance: bool) -> tuple[Tensor | None, ...]:
-    """Combine the signals that arrived at the source tensors of attention ``maps`` into one signal (B, H, S, S) for each map; None for a
-    missing map, and for one with a source that no signal reached.
+    """Combine ``at_sources``, the signals that arrived at the source tensors of attention ``maps``, one after the other, into one signal
+    (B, H, S, S) for each map, gradients or relevance (``is_relevance``); None for a missing map, and for one with a source that no signal
+    reached.
     """
     what: Literal["relevance", "gradient"] = "relevance" if is_relevance else "gradient"
     left = iter(at_sources)

@@ -68,7 +68,9 @@ class BalancedRecording(Recording):
             yield
 
     def run(self, operator: type[Operator], *arguments: Any, role: Role | None = None) -> Tensor:
-        """Apply an operator and return its output; its backward pass will note how much of the signal it loses."""
+        """Apply ``operator`` to its arguments, record it with ``role`` and return its output; its backward pass will note how much of the
+        signal it loses.
+        """
         out = super().run(operator, *arguments, role=role)
         if out.grad_fn is None or not self.entered:
             return out

@@ -241,7 +241,7 @@ def active(value: Any) -> bool:
 
 
 def role(rec: Recorder, value: Any) -> Role | None:
-    """Return the role of a tensor in the recorded pass, such as scores of attention; None if it has none."""
+    """Return the role of ``value``, a tensor, in the pass that ``rec`` records, such as scores of attention; None if it has none."""
     node = rec.nodes.of(value)
     return None if node is None else node.role
 
@@ -319,7 +319,8 @@ def call_through(rec: Recorder, func: Callable[..., Any], args: tuple[Any, ...],
 
 
 def has_no_rows(rec: Recorder, given: tuple[Any, ...]) -> bool:
-    """Return whether all arguments on the path of the input are empty, such as the rows of an expert that got no tokens.
+    """Return whether all tensors in ``given``, the arguments of a call, that depend on the input of the pass are empty, such as the rows of
+    an expert that got no tokens.
 
     No signal goes back through such a call, so torch's own function is right under every rule.
     """

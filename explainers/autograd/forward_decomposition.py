@@ -104,7 +104,9 @@ class ForwardDecomposition(Recording):
         return alone.flatten(0, 1)
 
     def _kept_tokens(self, x: Tensor) -> Tensor:
-        """Return (copies, S): 1 at the tokens that each copy keeps, which are all tokens for the real copy."""
+        """Return (copies, S): 1 at the tokens of ``x`` (copies, S, D) that each copy keeps, which are all tokens for the real copy, and 0
+        elsewhere.
+        """
         kept = torch.zeros(self.copies, x.shape[1], dtype=x.dtype, device=x.device)
         kept[0] = 1
         kept[torch.arange(1, self.copies), self._sources] = 1
@@ -237,7 +239,7 @@ class ForwardDecomposition(Recording):
         return not any(mixes(node, running) for node in ancestors(self._taken, [running.start], until=lambda node: mixes(node, running)))
 
     def watch(self, tensor: Tensor, name: str, fits: Callable[[Rule], bool] | None = None) -> None:
-        """Note that a tensor came from the function ``name``, which has no linear form, unless it is a scale or a weight, which are held
+        """Note that ``tensor`` came from the function ``name``, which has no linear form, unless it is a scale or a weight, which are held
         constant.
         """
         if fits is None and self.entered:
@@ -250,7 +252,9 @@ class ForwardDecomposition(Recording):
         return len(self.forward_pass.x1)
 
     def run(self, operator: type[Operator], *arguments: Any, role: Role | None = None) -> Tensor:
-        """Apply the linear form of an operator and return the result. It keeps no graph, so the memory of what came before is freed."""
+        """Apply the linear form of ``operator`` to its arguments, record it with ``role`` and return the result. It keeps no graph, so the
+        memory of what came before is freed.
+        """
         self.forward_pass.position += 1 if self.entered else -1
         self._taken = tuple(self.nodes.of(argument) for argument in arguments)
         out: Tensor = operator.propagate(self, *arguments)

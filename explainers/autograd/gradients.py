@@ -24,7 +24,8 @@ def gamma(
     backward: Callable[[Tensor, Tensor], Tensor],
     strength: float,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Apply LRP-γ to a linear map: contributions x w of the sign of the output y count 1 + γ times, those of the other sign once.
+    """Run LRP-γ (``strength`` is γ) backward through a linear map of ``x`` by ``weight`` and ``bias``, from ``gradient`` at its output:
+    contributions x w of the sign of the output y count 1 + γ times, those of the other sign once.
 
     R_j = sum_i x_j (w_ij + γ w_ij^s) / (sum_j' the same + b_i + γ b_i^s) R_i, with w^s the positive part of w where x and y have one sign,
     else the negative. ``forward(x, weight)`` applies the map without its bias, ``backward(signal, weight)`` its transpose.
@@ -53,8 +54,8 @@ def stabilise(denominator: Tensor, epsilon: float) -> Tensor:
 
 
 def damp(gradient: Tensor, y: Tensor, epsilon: float) -> Tensor:
-    """Return the gradient at an output y by LRP-ε: multiplied by y / (y + ε); ε is positive whatever the sign of y, as in the published
-    code.
+    """Return ``gradient``, that at an output ``y`` of the same shape, damped by LRP-ε (``epsilon``): multiplied by y / (y + ε); ε is
+    positive whatever the sign of y, as in the published code.
     """
     total = y + epsilon
     return gradient * torch.where(total == 0, 0.0, y / torch.where(total == 0, 1.0, total))

@@ -65,7 +65,9 @@ class HeadCalls:
         self._add(tokens)
 
     def note(self, rec: Recorder, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], out: Any, position: int) -> None:
-        """Record the call ``func(*args, **kwargs)`` that gave ``out``, if one of its arguments depends on the last block's tokens."""
+        """Record the call ``func(*args, **kwargs)`` that gave ``out`` at ``position`` in the pass of ``rec``, if one of its arguments
+        depends on the last block's tokens.
+        """
         taken = list(tensors_in((args, tuple(kwargs.values()))))
         if not any(self._place_of(tensor) for tensor in taken):
             return

@@ -28,11 +28,13 @@ class Linearised:
         self._way_back: tuple[Tensor, Tensor] | None = None
 
     def pull(self, output_gradient: Tensor) -> Tensor:
-        """Apply L^T, the backward pass, to a signal at the logits (B, C); return the signal at the embedded tokens (B, S, D)."""
+        """Apply L^T, the backward pass, to ``output_gradient``, a signal at the logits (B, C); return the signal at the embedded tokens (B,
+        S, D).
+        """
         return self._pull(output_gradient, differentiable=False)
 
     def push(self, tangent: Tensor) -> Tensor:
-        """Apply L to a change of the embedded tokens (B, S, D); return the resulting change of the logits (B, C).
+        """Apply L to ``tangent``, a change of the embedded tokens (B, S, D); return the resulting change of the logits (B, C).
 
         The backward pass is linear in the signal that it begins with, so L is the transpose of its own derivative.
         """

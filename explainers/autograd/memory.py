@@ -31,7 +31,9 @@ def rows_of(model: Model, tensors: Mapping[str, Tensor]) -> int:
 
 
 def estimate_of_one(model: Model, tensors: Mapping[str, Tensor]) -> int:
-    """Estimate the bytes that a recording of one sample keeps at most, from the model's shape: blocks, tokens, width and heads."""
+    """Estimate the bytes that a recording of ``model`` keeps at most for one sample of ``tensors`` (inputs by name), from the model's
+    shape: blocks, tokens, width and heads.
+    """
     length, width = _shape(model, tensors)
     heads = int(model.details.get("heads") or 1)
     return len(model.blocks) * (_OF_WIDTH * length * width + _OF_WEIGHTS * heads * length**2) * model.dtype.itemsize
@@ -91,7 +93,8 @@ def rows_at_once(
     apart: int = 0,
     times: float = 1.0,
 ) -> int:
-    """Return the number of rows, from ``least`` to ``most``, that a recording of such inputs can have in free memory.
+    """Return the number of rows, from ``least`` to ``most``, that a recording of ``model`` with inputs like ``tensors`` can have in free
+    memory.
 
     propagated  whether it is a :class:`explainers.autograd.forward_decomposition.ForwardDecomposition`, which keeps nothing for a backward
                 pass
@@ -122,8 +125,8 @@ def rows_at_once(
 def check_memory(
     model: Model, tensors: Mapping[str, Tensor], times: float = 1.0, *, recorded: bool = True, recomputed: bool = False
 ) -> None:
-    """Raise MemoryShortageError if a pass over all of these inputs does not fit into free memory: a recording, or with ``recorded`` false a
-    pass that keeps nothing for a backward pass. The other arguments are those of :func:`rows_at_once`.
+    """Raise MemoryShortageError if a pass of ``model`` over all inputs in ``tensors`` does not fit into free memory: a recording, or with
+    ``recorded`` false a pass that keeps nothing for a backward pass. The other arguments are those of :func:`rows_at_once`.
     """
     rows = rows_of(model, tensors)
     rows_at_once(model, tensors, rows, rows, times=times, propagated=not recorded, recomputed=recomputed)

@@ -119,7 +119,7 @@ class RecordingMode(TorchFunctionMode):
 
     @staticmethod
     def _each(write: Callable[[Tensor, Tensor], Tensor], into: Any, result: Any) -> Any:
-        """Write one result, or each of several, into what ``out=`` named."""
+        """Write ``result``, a tensor or several, into ``into``, what ``out=`` named, by ``write``, and return what that returns."""
         if isinstance(into, tuple | list):
             return type(result)([write(target, each) for target, each in zip(into, result, strict=True)])
         return write(into, result)

@@ -159,12 +159,12 @@ class Nodes:
         return node
 
     def start(self, tensor: Tensor, role: Role | None = None) -> Tensor:
-        """Add a node for ``tensor``, from which the graph starts, and return the tensor."""
+        """Add a node with ``role`` for ``tensor``, from which the graph starts, and return the tensor."""
         self.add(Node(Start, (), {}, tensor.shape, role=role, output=tensor), tensor)
         return tensor
 
     def move(self, out: Tensor, source: Tensor, role: Role | None = None) -> Tensor:
-        """Add a node which says that ``out`` has the numbers of ``source`` in other places, and return ``out``."""
+        """Add a node with ``role`` which says that ``out`` has the numbers of ``source`` in other places, and return ``out``."""
         node = self.of(source)
         if out is not source and node is not None and out.requires_grad:
             self.add(Node(Move, (node,), {}, out.shape, role=role), out)
@@ -196,7 +196,7 @@ class Nodes:
                 node.operands = ()
 
     def nodes_in(self, block: Block) -> list[Node]:
-        """List the nodes of a block, as far as it has run."""
+        """Return the nodes that belong to ``block``, as far as it has run."""
         return self.ran[block.first : block.end]
 
     def after_blocks(self) -> Iterator[tuple[Node, Block]]:

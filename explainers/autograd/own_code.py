@@ -91,12 +91,12 @@ class _Nodes(Nodes):
         return node
 
     def start(self, tensor: Tensor, role: Role | None = None) -> Tensor:
-        """Add a node for ``tensor``, from which a path starts, and return the tensor."""
+        """Add a node with ``role`` for ``tensor``, from which a path starts, and return the tensor."""
         self.add(Node(Start, (), {}, tensor.shape, role=role), tensor)
         return tensor
 
     def move(self, out: Tensor, source: Tensor, role: Role | None = None) -> Tensor:
-        """Add a node which says that ``out`` has the numbers of ``source`` in other places, and return ``out``."""
+        """Add a node with ``role`` which says that ``out`` has the numbers of ``source`` in other places, and return ``out``."""
         node = self.of(source)
         if out is not source and node is not None:
             self.add(Node(Move, (node,), {}, out.shape, role=role), out)
@@ -191,8 +191,8 @@ class OwnCode:
         return isinstance(tensor, nn.Parameter) or tensor in self._weights
 
     def made_of_weights(self, func: Any, out: Any) -> None:
-        """Record ``out``, the output of a call whose arguments do not depend on the input: as a weight, or if embeddings were looked up, as
-        a start of a path.
+        """Record ``out``, the output of a call of ``func`` whose arguments do not depend on the input: as a weight, or if embeddings were
+        looked up, as a start of a path.
         """
         for tensor in tensors_in(out):
             if tensor.requires_grad and self.nodes.of(tensor) is None and not isinstance(tensor, nn.Parameter):
@@ -270,7 +270,7 @@ class OwnCode:
         self.saved.before_write(tensor)
 
     def keep(self, ctx: Any, *tensors: Tensor | None) -> None:
-        """Raise NotImplementedError: these passes use :class:`explainers.autograd.replay.OperatorView`."""
+        """Raise NotImplementedError, whatever the ``tensors``: these passes use :class:`explainers.autograd.replay.OperatorView`."""
         raise NotImplementedError
 
     def recompute(self, value: Tensor, function: Callable[..., Tensor], *arguments: Any) -> None:
@@ -281,11 +281,11 @@ class OwnCode:
         return nullcontext()
 
     def accumulated_rounding(self, position: int) -> float:
-        """Raise NotImplementedError: rounding is needed for relevance alone, which such blocks do not carry."""
+        """Raise NotImplementedError for any operator: rounding is needed for relevance alone, which such blocks do not carry."""
         raise NotImplementedError
 
     def is_projection(self, position: int) -> bool:
-        """Raise NotImplementedError: these passes use :class:`explainers.autograd.replay.OperatorView`."""
+        """Raise NotImplementedError for any operator: these passes use :class:`explainers.autograd.replay.OperatorView`."""
         raise NotImplementedError
 
     is_normalised = is_projection
@@ -306,7 +306,7 @@ class OwnCode:
 
 
 def _nearest_of(operator: type[Operator], starts: Iterable[Node | None], but: Container[int] = ()) -> list[_PlacedNode]:
-    """List the nearest nodes of an operator among the ancestors of ``starts``, except those whose ids are in ``but``."""
+    """Return the nearest nodes of ``operator`` among the ancestors of ``starts``, except those whose ids are in ``but``."""
 
     def ends(node: Node) -> bool:
         return node.operator is operator and id(node) not in but

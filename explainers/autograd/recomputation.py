@@ -162,5 +162,5 @@ class OutsideOfBlocks(ModelStructure):
 
     @property
     def additions(self) -> Any:
-        """Raise :class:`ReadsInsideError`."""
+        """Raise :class:`ReadsInsideError`: what attention adds to the residual stream was not kept."""
         raise ReadsInsideError(f"what attention adds to the residual stream {_IS_INSIDE}")

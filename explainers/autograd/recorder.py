@@ -35,7 +35,9 @@ class Operator(Function):
 
     @staticmethod
     def propagate(*args: Any, **kwargs: Any) -> Any:
-        """Return the output of the operator for each copy, with the constants of the real sample."""
+        """Return the output of the operator for each copy, with the constants of the real sample; ``args`` are those of its forward pass,
+        after the recorder.
+        """
         raise NotImplementedError
 
 

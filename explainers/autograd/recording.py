@@ -255,7 +255,7 @@ class Recording:
         return None
 
     def _forget_inside(self, recomputation: Recomputation, run: BlockRun, block: Block) -> None:
-        """Release what a block has kept, which is computed again when it is read."""
+        """Release what ``block`` has kept in its ``run``, which is computed again by ``recomputation`` when it is read."""
         run.output, recomputation.running = block.output, None
         log = self.forward_pass.saved.end_log()
         self.forward_pass.saved.drop(log, recomputation.reader(run, len(log)))
@@ -326,8 +326,8 @@ class Recording:
         return RecordingMode(self, self.forward_pass)
 
     def run(self, operator: type[Operator], *arguments: Any, role: Role | None = None) -> Tensor:
-        """Apply an operator to its arguments, record it and return its output. Its backward pass follows the rule that is then in force in
-        this recording.
+        """Apply ``operator`` to its arguments, record it with ``role`` and return its output. Its backward pass follows the rule that is
+        then in force in this recording.
         """
         self.forward_pass.position += 1 if self.entered else -1
         given, turned = arguments, operator is Add and self.entered and self._has_tokens_first(arguments[0])
@@ -345,7 +345,9 @@ class Recording:
         return self.model.block_kind.tokens_first and x1 is not None and x.shape[:2] == x1.shape[1::-1]
 
     def _add_node(self, operator: type[Operator], arguments: tuple[Any, ...], out: Tensor, role: Role | None) -> Tensor:
-        """Append an operator with its arguments and its result ``out`` to the list of nodes, and return the result."""
+        """Append ``operator`` with its arguments, its result ``out`` and the ``role`` of that to the list of nodes, and return the
+        result.
+        """
         inputs, settings = [], {}
         for name, argument in zip(argument_names(operator), arguments, strict=True):
             is_path = isinstance(argument, Tensor) and argument.requires_grad
@@ -506,7 +508,9 @@ class Recording:
     def pull_several(
         self, rule: Rule, outputs: Sequence[Tensor], at: Sequence[Tensor], signals: Sequence[Tensor], *, differentiable: bool = False
     ) -> Tensors:
-        """Propagate ``signals`` at several ``outputs`` back to the tensors ``at``, see :meth:`pull`; None for one that none reaches."""
+        """Propagate ``signals`` at several ``outputs`` back to the tensors ``at`` under ``rule``, see :meth:`pull`; None for one that none
+        reaches.
+        """
         with torch.inference_mode(False), torch.enable_grad(), self._follow(BackwardPass(rule)):
             return torch.autograd.grad(outputs, at, signals, retain_graph=True, create_graph=differentiable, allow_unused=True)
 
@@ -529,7 +533,9 @@ class Recording:
             self.backward_pass.biases.add(signal, bias, position)
 
     def cached_backward(self, rule: Rule, output_gradient: Tensor, fields: Fields = ALL) -> Signals:
-        """Run :meth:`backward` with these arguments and return its signals; they are cached, so that the same pass runs only once."""
+        """Run :meth:`backward` under ``rule`` from ``output_gradient`` (B, C) and return the signals in ``fields``; they are cached, so
+        that the same pass runs only once.
+        """
         fields = self.known_fields(fields)
         key = (rule, self._key_of(output_gradient))
         known = self._cache.get(key)

@@ -88,11 +88,12 @@ def split_image_linear(
     backward: Callable[[Tensor, Tensor], Tensor],
     inside: Tensor | None = None,
 ) -> Tensor:
-    """Distribute relevance to the pixels through the first linear map by the z^B rule, with the smallest and largest value of each image as
-    bounds.
+    """Return the relevance at ``pixels`` of a linear map by ``weight``, from ``relevance`` at its output, by the z^B rule, with the
+    smallest and largest value of each image as bounds.
 
-    ``pixels`` (B, ...). R_j = sum_i (x_j w_ij - l w_ij^+ - h w_ij^-) R_i / sum_j' (the same). ``inside``, of their shape: 0 at the zeros
-    that pad them, whose bounds are zero as well, as inside a convolution with padding; 1 elsewhere. None: nothing pads them.
+    ``pixels`` (B, ...); ``forward(x, weight)`` applies the map, ``backward(s, weight)`` its transpose. R_j = sum_i (x_j w_ij - l w_ij^+ - h
+    w_ij^-) R_i / sum_j' (the same). ``inside``, of their shape: 0 at the zeros that pad them, whose bounds are zero as well, as inside a
+    convolution with padding; 1 elsewhere. None: nothing pads them.
     """
     dims = tuple(range(1, pixels.dim()))
     low = pixels.amin(dims, keepdim=True).expand_as(pixels)
@@ -106,8 +107,8 @@ def split_image_linear(
 
 
 def split_sum(a: Tensor, b: Tensor, relevance: Tensor, normalise: bool) -> tuple[Tensor, Tensor]:
-    """Distribute the relevance of ``a + b`` to both operands, in the sum's shape: in proportion to their values, then with ``normalise``
-    (eq. 9-10) normalised for each sample.
+    """Return ``relevance``, that of ``a + b``, distributed to both operands, in the sum's shape: in proportion to their values, then with
+    ``normalise`` (eq. 9-10) normalised for each sample.
     """
     s = divide(relevance, a + b)
     r_a, r_b = a * s, b * s
@@ -121,8 +122,8 @@ def split_sum(a: Tensor, b: Tensor, relevance: Tensor, normalise: bool) -> tuple
 
 
 def split_product(a: Tensor, b: Tensor, product: Tensor, relevance: Tensor) -> tuple[Tensor, Tensor]:
-    """Distribute the relevance of the matrix product ``a @ b`` to both factors: in proportion to the terms of each factor, half of the
-    total to each (to which eq. 9-10 reduce).
+    """Return ``relevance``, that of ``product``, the matrix product ``a @ b``, distributed to both factors: in proportion to the terms of
+    each factor, half of the total to each (to which eq. 9-10 reduce).
     """
     s = divide(relevance, product) / 2
     return a * (s @ b.mT), b * (a.mT @ s)
@@ -131,8 +132,8 @@ def split_product(a: Tensor, b: Tensor, product: Tensor, relevance: Tensor) -> t
 def split_linear_attention(
     query: Tensor, key: Tensor, value: Tensor, kv: Tensor, product: Tensor, relevance: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Distribute the relevance of ``product`` = Q (K V) to queries, keys and values in proportion to their terms, as
-    :func:`split_product` applied twice to (Q K) V does: the weights Q K cancel out of the second.
+    """Return ``relevance``, that of ``product`` = Q (K V) with ``kv`` = K V, distributed to queries, keys and values in proportion to their
+    terms, as :func:`split_product` applied twice to (Q K) V does: the weights Q K cancel out of the second.
     """
     s = divide(relevance, product)
     at_kv = query.mT @ s

@@ -63,7 +63,7 @@ class OperatorView:
     position = 0
 
     def keep(self, ctx: Any, *tensors: Tensor | None) -> None:
-        """Keep tensors for the backward pass; if that is differentiated, as functions of the operator's arguments."""
+        """Keep ``tensors`` in ``ctx`` for the backward pass; if that is differentiated, as functions of the operator's arguments."""
         ctx.save_for_backward(*tensors)
 
     def recompute(self, value: Tensor, function: Callable[..., Tensor], *arguments: Any) -> None:
@@ -131,7 +131,7 @@ class Call:
         return ORDINARY if self.operator is Softmax and not self.place.is_attention else self.source.rule
 
     def save(self, ctx: Any, tensors: tuple[Tensor | None, ...] = ()) -> None:
-        """Have autograd keep the tensors among the arguments, and these ``tensors``; the other arguments are kept here."""
+        """Have autograd keep in ``ctx`` the tensors among the arguments, and these ``tensors``; the other arguments are kept here."""
         of_arguments = tuple(a for a in self.arguments if isinstance(a, Tensor))
         ctx.save_for_backward(*of_arguments, *tensors)
         ctx.autocast = _autocast_of(next(iter(of_arguments)))
@@ -157,8 +157,8 @@ def _autocast_of(tensor: Tensor) -> tuple[str, bool, torch.dtype]:
 
 @contextmanager
 def _as_in_forward(ctx: Any) -> Iterator[None]:
-    """Run the code inside this context without function modes and with the autocast settings of the forward pass that
-    ``ctx`` belongs to.
+    """Run the code inside this context without function modes and with the autocast settings that ``ctx`` has kept from its forward
+    pass.
     """
     device, enabled, dtype = ctx.autocast
     with torch._C.DisableTorchFunction():
@@ -258,7 +258,7 @@ def _at_weights(
     call: Call, arguments: tuple[Any, ...], wanted: tuple[int, ...], signal: Tensor, differentiable: bool
 ) -> tuple[Tensor, ...]:
     """Return ``signal`` times the derivatives of the output of ``call`` with respect to its arguments at the indices ``wanted``, its
-    weights, with all other arguments held constant.
+    weights, with all other ``arguments`` held constant; they can be differentiated again if ``differentiable``.
     """
     if (
         call.operator is LinearMap

@@ -47,7 +47,7 @@ class RelevanceWithError(Tensor):
 
     @staticmethod
     def __new__(cls, value: Tensor, error: Tensor) -> RelevanceWithError:
-        """Join a value and its error into one tensor with the shape, type and device of the value."""
+        """Join ``value`` and its ``error``, tensors of one shape, into one tensor with the shape, type and device of the value."""
         if value.stride() != error.stride():
             value, error = value.contiguous(), error.contiguous()
         made: RelevanceWithError = Tensor._make_wrapper_subclass(
@@ -58,7 +58,9 @@ class RelevanceWithError(Tensor):
 
     @classmethod
     def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # type: ignore[override]
-        """Apply a function that is linear in the relevance to both value and error; for the error with all weights positive."""
+        """Apply ``func``, a function that is linear in the relevance among its arguments, to both value and error, and return the result as
+        value and error; for the error with all weights positive.
+        """
         kwargs = kwargs or {}
         summed = func.overloadpacket in _SUMS
 
@@ -106,8 +108,8 @@ def _unit(x: Tensor, accumulated: float = ACCUMULATED_ROUNDING) -> float:
 
 
 def scale_of(x: Tensor) -> Tensor:
-    """Return for each number of an activation the size to which its rounding is relative. It includes the size of its row, since the number
-    was a sum of such numbers.
+    """Return for each number of an activation ``x`` the size to which its rounding is relative. It includes the size of its row, since the
+    number was a sum of such numbers.
     """
     return _scale_of_size(x.abs())
 
@@ -164,7 +166,7 @@ def split_image_linear(
 def _spread(relevance: RelevanceWithError, out: Tensor, times: float = 1.0) -> Tensor:
     """Return the estimated rounding errors of ``out``, the relevance at the input of a linear map: the error of the ``relevance`` at its
     output, spread in proportion to the size of ``out``, plus the rounding of ``out`` itself. It is spread within rows if the map works row
-    by row, else within samples.
+    by row, else within samples. ``times`` multiplies the error.
     """
     rows = relevance.shape[:-1] == out.shape[:-1]
     dims = (-1,) if rows else tuple(range(1, out.dim()))
@@ -182,8 +184,9 @@ def _sample_sum(error: Tensor, like: Tensor) -> Tensor:
 
 
 def split_sum(a: Tensor, b: Tensor, relevance: Tensor, normalise: bool, accumulated: float = ACCUMULATED_ROUNDING) -> tuple[Tensor, Tensor]:
-    """Return the relevance at both operands of a sum, divided as by :func:`explainers.autograd.relevance.split_sum`, with its estimated
-    rounding error. Rounding of a and b by e_a and e_b moves a/(a + b) by (|b| e_a + |a| e_b) / (a + b)^2.
+    """Return the relevance at both operands ``a`` and ``b`` of a sum, from ``relevance``, that of the sum, divided as by
+    :func:`explainers.autograd.relevance.split_sum`, with its estimated rounding error; ``accumulated`` is the rounding of the operands in
+    units of the last place. Rounding of a and b by e_a and e_b moves a/(a + b) by (|b| e_a + |a| e_b) / (a + b)^2.
     """
     if not isinstance(relevance, RelevanceWithError):
         return splits.split_sum(a, b, relevance, normalise)
@@ -234,8 +237,9 @@ def _normalised(shares: Tensor, r: Tensor, moved: Tensor, error: Tensor) -> Tens
 def split_product(
     a: Tensor, b: Tensor, product: Tensor, relevance: Tensor, accumulated: float = ACCUMULATED_ROUNDING
 ) -> tuple[Tensor, Tensor]:
-    """Return the relevance at both factors of a matrix product, divided as by :func:`explainers.autograd.relevance.split_product`, with its
-    estimated rounding error. If the terms of the product nearly cancel, dividing by it is as uncertain as the product.
+    """Return the relevance at both factors ``a`` and ``b`` of a matrix product, from ``relevance``, that of ``product``, divided as by
+    :func:`explainers.autograd.relevance.split_product`, with its estimated rounding error. If the terms of the product nearly cancel,
+    dividing by it is as uncertain as the product.
     """
     if not isinstance(relevance, RelevanceWithError):
         return splits.split_product(a, b, product, relevance)
@@ -259,7 +263,7 @@ def _over_product(relevance: RelevanceWithError, product: Tensor, accumulated: f
 def split_linear_attention(
     query: Tensor, key: Tensor, value: Tensor, kv: Tensor, product: Tensor, relevance: Tensor, accumulated: float = ACCUMULATED_ROUNDING
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the relevance at queries, keys and values of linear attention, divided as by
+    """Return the relevance at queries, keys and values of linear attention, from ``relevance``, that of its ``product``, divided as by
     :func:`explainers.autograd.relevance.split_linear_attention`, with the estimated rounding error if ``relevance`` has one. Of the
     operations only the division by the product adds to it.
     """

@@ -121,7 +121,7 @@ class BatchTarget(Protocol):
         """Return this target for a batch in which each sample is repeated ``times`` times in a row."""
 
     def output_gradient(self, logits: Tensor, rule: Rule) -> Tensor:
-        """Return the gradient (B, C) with which the backward pass begins at the logits."""
+        """Return the gradient (B, C) with which the backward pass under ``rule`` begins at ``logits`` (B, C)."""
 
 
 class PerBlock(Sequence[T]):

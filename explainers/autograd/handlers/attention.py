@@ -111,7 +111,9 @@ def _multi_head(
     average_attn_weights: bool = True,
     is_causal: bool = False,
 ) -> tuple[Tensor, Tensor | None]:
-    """Compute nn.MultiheadAttention, (tokens, batch, width) or (tokens, width), by the same projections and :func:`attention`."""
+    """Compute nn.MultiheadAttention of ``query``, ``key`` and ``value``, (tokens, batch, width) or (tokens, width), by the same projections
+    and :func:`attention`, record it and return the result with the weights, as ``F.multi_head_attention_forward``, whose arguments it has.
+    """
     if not (rec.active(query) or rec.active(key) or rec.active(value)) or bias_k is not None or static_k is not None or add_zero_attn:
         given = {k: v for k, v in locals().items() if k not in ("rec", "func")}
         attended, shown = F.multi_head_attention_forward(**given)
@@ -182,8 +184,8 @@ def _softmin(
 def _log_softmax_of_modules(
     rec: Recorder, func: TorchFunction, input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: torch.dtype | None = None
 ) -> Tensor:
-    """Compute ``log_softmax`` of ``torch.nn.functional``, record it and return the result; the default ``dim`` is that of
-    :func:`_softmax_of_modules`.
+    """Compute ``log_softmax`` of ``input`` as that of ``torch.nn.functional``, record it and return the result; the default ``dim`` is that
+    of :func:`_softmax_of_modules`.
     """
     return _log_softmax(rec, torch.log_softmax, input, (0 if input.dim() in (0, 1, 3) else 1) if dim is None else dim, dtype)
 
@@ -218,7 +220,7 @@ handles(torch.exp_, Tensor.exp_)(may_write(_exp, torch.exp))
 
 @handles(torch.exp2, Tensor.exp2, torch.special.exp2)
 def _exp2(rec: Recorder, func: TorchFunction, input: Tensor, **kwargs: Any) -> Any:
-    """Compute powers of two, record them as the exponentials of their exponents times the logarithm of two, and return them."""
+    """Compute two to the power of ``input``, record it as the exponential of the input times the logarithm of two, and return it."""
     out = call_through(rec, func, (input,), kwargs)
     if rec.active(input):
         keep_exponent(rec, out, mul(rec, torch.mul, input, math.log(2)))

@@ -50,7 +50,9 @@ def contract(rec: Recorder, operands: Sequence[Tensor], labels: Sequence[Labels]
 
 
 def _product(rec: Recorder, a: Tensor, of_a: Labels, b: Tensor, of_b: Labels, output: Labels) -> Tensor:
-    """Multiply two tensors and sum over every label that ``output`` lacks; ``of_a`` and ``of_b`` label their dimensions."""
+    """Multiply ``a`` and ``b``, sum over every label that ``output`` lacks, record it and return the product; ``of_a`` and ``of_b`` label
+    their dimensions.
+    """
     a, of_a = _reduce(rec, a, of_a, {*of_b, *output})
     b, of_b = _reduce(rec, b, of_b, {*of_a, *output})
     contracted = tuple(label for label in of_a if label in of_b and label not in output)
@@ -117,8 +119,9 @@ def _matrix_product(
     output: Labels,
     sizes: dict[int, int],
 ) -> Tensor:
-    """Compute a contraction of two tensors, each with its labels, as the matrix product left @ right with the batch dimensions in front;
-    return a tensor with the dimensions of ``output``. ``contracted`` are the labels that are summed over.
+    """Compute a contraction of two tensors, ``left`` and ``right``, each with its labels, as the matrix product left @ right with the batch
+    dimensions in front; return a tensor with the dimensions of ``output``. ``contracted`` are the labels that are summed over, ``sizes``
+    the length of each label.
     """
     (a, of_a), (b, of_b) = left, right
     both, weighs = rec.active(a) and rec.active(b), _weighs(rec, a) is not None
@@ -340,7 +343,7 @@ def _outer(rec: Recorder, func: TorchFunction, input: Tensor, vec2: Tensor) -> T
 
 @handles(torch.chain_matmul)
 def _chain_matmul(rec: Recorder, func: TorchFunction, *matrices: Tensor) -> Tensor:
-    """Multiply several matrices from left to right and return the product."""
+    """Multiply ``matrices`` from left to right, record the products and return the last."""
     first, *others = matrices
     for other in others:
         first = matmul(rec, torch.matmul, first, other)
@@ -365,7 +368,9 @@ def _addmv(rec: Recorder, func: TorchFunction, input: Tensor, mat: Tensor, vec: 
 def _addbmm(
     rec: Recorder, func: TorchFunction, input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1
 ) -> Tensor:
-    """Compute beta input + alpha times the sum of batch1 @ batch2 over the batch, as one product of wider matrices."""
+    """Compute beta ``input`` + alpha times the sum of ``batch1`` @ ``batch2`` over the batch, as one product of wider matrices, record it
+    and return it.
+    """
     if not _is_active(rec, input, batch1, batch2):
         return func(input, batch1, batch2, beta=beta, alpha=alpha)
     wide, high = _move(rec, batch1, lambda x: x.transpose(0, 1).flatten(1)), _move(rec, batch2, lambda x: x.flatten(0, 1))
@@ -385,8 +390,8 @@ handles(Tensor.addr_)(may_write(_addr, torch.addr))
 
 @handles(F.bilinear)
 def _bilinear(rec: Recorder, func: TorchFunction, input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """Compute x W y plus a bias and return it: for two paths as the sum over the element-wise product of x W and y, for one path and a
-    constant as a linear map of the path.
+    """Compute x W y of ``input1`` x and ``input2`` y by ``weight`` W, plus a bias, record it and return it: for two paths as the sum over
+    the element-wise product of x W and y, for one path and a constant as a linear map of the path.
     """
     if not _is_active(rec, input1, input2, weight):
         return func(input1, input2, weight, bias)

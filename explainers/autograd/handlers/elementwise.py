@@ -127,7 +127,7 @@ def _glu(rec: Recorder, func: TorchFunction, input: Tensor, dim: int = -1) -> Te
 
 @handles(torch.add, Tensor.add, Tensor.__add__, Tensor.__radd__)
 def add(rec: Recorder, func: TorchFunction, input: Any, other: Any, *, alpha: float = 1) -> Tensor:
-    """Compute the sum a + alpha b, record it and return it; either operand may be a constant."""
+    """Compute the sum ``input`` + alpha ``other``, record it and return it; either operand may be a constant."""
     if alpha != 1:
         other = mul(rec, torch.mul, other, alpha)
     if not (rec.active(input) or rec.active(other)):
@@ -150,7 +150,7 @@ def add(rec: Recorder, func: TorchFunction, input: Any, other: Any, *, alpha: fl
 
 @handles(torch.sub, Tensor.sub, Tensor.__sub__, torch.subtract, Tensor.subtract)
 def sub(rec: Recorder, func: TorchFunction, input: Any, other: Any, *, alpha: float = 1) -> Tensor:
-    """Compute the difference a - alpha b, record it and return it; either operand may be a constant."""
+    """Compute the difference ``input`` - alpha ``other``, record it and return it; either operand may be a constant."""
     if not (rec.active(input) or rec.active(other)):
         plain: Tensor = input - alpha * other
         return plain
@@ -180,7 +180,7 @@ def _role_as_factor(rec: Recorder, x: Tensor) -> Role | None:
 
 @handles(torch.mul, Tensor.mul, Tensor.__mul__, Tensor.__rmul__, torch.multiply, Tensor.multiply)
 def mul(rec: Recorder, func: TorchFunction, input: Any, other: Any) -> Any:
-    """Compute the element-wise product a b, record it and return it; either factor may be a constant."""
+    """Compute the element-wise product ``input`` times ``other``, record it and return it; either factor may be a constant."""
     if rec.active(input) and rec.active(other):
         for over, inverse in ((input, other), (other, input)):
             if (weights := written_softmax_by_inverse(rec, over, inverse)) is not None:
@@ -199,7 +199,7 @@ def _neg(rec: Recorder, func: TorchFunction, input: Tensor) -> Any:
 
 @handles(torch.div, Tensor.div, Tensor.__truediv__, torch.divide, Tensor.divide, torch.true_divide, Tensor.true_divide)
 def div(rec: Recorder, func: TorchFunction, input: Any, other: Any, *, rounding_mode: str | None = None) -> Any:
-    """Compute the element-wise quotient a / b, record it and return it; either operand may be a constant."""
+    """Compute the element-wise quotient ``input`` / ``other``, record it and return it; either operand may be a constant."""
     if rounding_mode is not None or not (rec.active(input) or rec.active(other)):
         return torch.div(input, other, rounding_mode=rounding_mode)
     if not rec.active(other):

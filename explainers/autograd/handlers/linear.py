@@ -43,7 +43,9 @@ def _map(
 
 @handles(F.linear)
 def linear(rec: Recorder, func: TorchFunction, input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """Compute the linear map x W^T + b of ``x``, record it and return the result; the weight may depend on the input."""
+    """Compute the linear map x W^T + b of ``input`` x by ``weight`` W and ``bias`` b, record it and return the result; the weight may
+    depend on the input.
+    """
     if rec.active(weight):
         out = rec.run(op.DynamicLinear, input, rec.nodes.move(weight.mT, weight))
         return out if bias is None else add(rec, torch.add, out, bias)
@@ -58,7 +60,7 @@ def linear(rec: Recorder, func: TorchFunction, input: Tensor, weight: Tensor, bi
 
 @handles(torch.addmm, Tensor.addmm)
 def addmm(rec: Recorder, func: TorchFunction, input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
-    """Compute beta input + alpha mat1 @ mat2, record it and return it."""
+    """Compute beta ``input`` + alpha ``mat1`` @ ``mat2``, record it and return it."""
     if rec.active(mat1) and not (rec.active(mat2) or rec.active(input)):
         scaled = (mat2, input) if beta == alpha == 1 else (mat2 * alpha, input * beta)
         return _map(rec, mat1, scaled[0].mT, scaled[1], matrix_products.linear, matrix_products.matmul)
@@ -70,8 +72,8 @@ def addmm(rec: Recorder, func: TorchFunction, input: Tensor, mat1: Tensor, mat2:
 def _baddbmm(
     rec: Recorder, func: TorchFunction, input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1
 ) -> Tensor:
-    """Compute beta input + alpha batch1 @ batch2, such as products of queries and keys plus the constant of ALiBi;
-    record it and return it.
+    """Compute beta ``input`` + alpha ``batch1`` @ ``batch2``, such as products of queries and keys plus the constant of ALiBi; record it
+    and return it.
     """
     product = matmul(rec, torch.bmm, batch1, batch2)
     if alpha != 1:
@@ -107,7 +109,7 @@ def _grouped_mm(
 
 @handles(torch.matmul, Tensor.matmul, Tensor.__matmul__, torch.bmm, Tensor.bmm, torch.mm, Tensor.mm)
 def matmul(rec: Recorder, func: TorchFunction, input: Tensor, other: Tensor | None = None, **kwargs: Any) -> Tensor:
-    """Compute the matrix product a @ b of two paths, or of a path and a constant; record it and return it."""
+    """Compute the matrix product ``input`` @ ``other`` of two paths, or of a path and a constant; record it and return it."""
     other = kwargs.pop("mat2", other)
     assert other is not None
     if kwargs or not (rec.active(input) or rec.active(other)):  # such as a type of its own for the sums
@@ -160,14 +162,14 @@ def _unmatmul_right(shape: Size) -> BilinearMap:
 
 
 def _steps(dilation: Any, weight: Tensor) -> tuple[int, ...]:
-    """Return the dilation of a convolution along each of its dimensions."""
+    """Return ``dilation``, that of a convolution with this ``weight``, as one number for each of its spatial dimensions."""
     sides = weight.dim() - 2
     return (dilation,) * sides if isinstance(dilation, int) else tuple(dilation) * (sides // len(dilation))
 
 
 def _pad(input: Tensor, weight: Tensor, padding: str, dilation: Any) -> Tensor:
-    """Pad the input of a convolution as ``padding`` says ("same" or "valid") and return it; a convolution with this ``weight`` and no
-    padding then gives the same result.
+    """Pad ``input``, that of a convolution with this ``dilation``, as ``padding`` says ("same" or "valid") and return it; a convolution
+    with this ``weight`` and no padding then gives the same result.
     """
     if padding == "valid":
         return input
@@ -226,7 +228,9 @@ def _conv_transpose(
     groups: int = 1,
     dilation: Any = 1,
 ) -> Tensor:
-    """Compute a transposed convolution, record it as a linear map and return the result; the transpose of that map is the convolution."""
+    """Compute a transposed convolution of ``input`` by ``weight`` with ``func``, record it as a linear map and return the result; the
+    transpose of that map is the convolution.
+    """
     if not rec.active(input):
         return func(input, weight, bias, stride, padding, output_padding, groups, dilation)
     convolutions = {torch.conv_transpose1d: torch.conv1d, torch.conv_transpose2d: torch.conv2d, torch.conv_transpose3d: torch.conv3d}

@@ -91,7 +91,9 @@ def _batch_norm(
     momentum: float = 0.1,
     eps: float = 1e-5,
 ) -> Tensor:
-    """Compute batch normalisation in evaluation mode and return it, recorded as an affine map for each channel: x * scale + shift."""
+    """Compute batch normalisation of ``input`` in evaluation mode and return it, recorded as an affine map for each channel: x * scale +
+    shift.
+    """
     if not rec.active(input) or training or running_mean is None or running_var is None:
         out = F.batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
         if rec.active(input) and active(out):
@@ -117,8 +119,8 @@ def _plain_batch_norm(
     eps: float,
     cudnn_enabled: bool = True,
 ) -> Tensor:
-    """Compute batch normalisation called with the arguments of ``torch.batch_norm``, record it as :func:`_batch_norm` does, and return the
-    result.
+    """Compute batch normalisation of ``input``, called with the arguments of ``torch.batch_norm``, record it as :func:`_batch_norm` does,
+    and return the result.
     """
     return _batch_norm(rec, F.batch_norm, input, running_mean, running_var, weight, bias, training, momentum, eps)
 

@@ -19,7 +19,9 @@ from explainers.autograd.recorder import Recorder
 
 @handles(torch.mean, Tensor.mean, torch.sum, Tensor.sum)
 def total(rec: Recorder, func: TorchFunction, input: Tensor, dim: Any = None, keepdim: bool = False, **kwargs: Any) -> Tensor:
-    """Compute the sum of ``input`` over dimensions, or the mean if ``func`` is torch's mean; record it and return it."""
+    """Compute the sum of ``input`` over the dimensions ``dim`` (None: all), or the mean if ``func`` is torch's mean; record it and return
+    it.
+    """
     dim = kwargs.pop("axis", dim)
     if not rec.active(input):
         return func(input, keepdim=keepdim, dim=dim, **kwargs) if dim is not None else func(input, **kwargs)
@@ -75,9 +77,9 @@ def _pool(rec: Recorder, func: TorchFunction, input: Tensor, *args: Any, **kwarg
 
 @handles(F.interpolate)
 def _resize(rec: Recorder, func: TorchFunction, input: Tensor, *args: Any, **kwargs: Any) -> Any:
-    """Record a change of size. A resized image is still an image: each pixel is a mean of others with weights that sum to 1, and under
-    every rule its signal is passed on by these weights. A resized map of features counts as pooling, except with bicubic weights, some of
-    which are negative.
+    """Compute ``func`` of ``input``, a change of its size, record it and return the result. A resized image is still an image: each pixel
+    is a mean of others with weights that sum to 1, and under every rule its signal is passed on by these weights. A resized map of features
+    counts as pooling, except with bicubic weights, some of which are negative.
     """
     if role(rec, input) == Role.PIXELS:
         return rec.nodes.move(func(input, *args, **kwargs), input, Role.PIXELS)
@@ -123,8 +125,8 @@ def _pick(rec: Recorder, func: TorchFunction, input: Tensor, *args: Any, **kwarg
 
 @handles(torch.max, Tensor.max, torch.min, Tensor.min)
 def _largest(rec: Recorder, func: TorchFunction, input: Tensor, dim: Any = None, *args: Any, **kwargs: Any) -> Any:
-    """Compute the maximum of ``input`` over one dimension, record it as a selection, and return it with its indices. A maximum of all
-    numbers, or of two tensors, is called without being recorded as one.
+    """Compute the maximum (or another selection by ``func``) of ``input`` over the dimension ``dim``, record it as a selection, and return
+    it with its indices. A maximum of all numbers, or of two tensors, is called without being recorded as one.
     """
     dim = kwargs.pop("dim", dim)
     if not rec.active(input) or not isinstance(dim, int):

@@ -91,8 +91,8 @@ def _sums_at(input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *
 def _scatter_reduce(
     rec: Recorder, func: TorchFunction, input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True
 ) -> Any:
-    """Compute ``torch.scatter_reduce``, record it and return the result. A sum or a mean is recorded as simpler operators, a maximum or a
-    minimum as a selection; a product is left to torch.
+    """Compute ``torch.scatter_reduce`` of ``src`` into ``input`` at ``index``, record it and return the result. A sum or a mean is recorded
+    as simpler operators, a maximum or a minimum as a selection; a product is left to torch.
     """
     if reduce in ("sum", "mean") and (rec.active(input) or rec.active(src)):
         with rec.record_calls():

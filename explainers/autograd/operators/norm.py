@@ -30,7 +30,9 @@ class Norm(Operator):
         function: Callable[[Tensor, Tensor | None, Tensor | None], Tensor],
         rec: Recorder,
     ) -> Tensor:
-        """Normalise x by ``function`` of x, weight and bias, torch's own normalisation, so that the value is exactly the model's."""
+        """Normalise ``x`` over its last ``dims`` dimensions by ``function`` of x, weight and bias, torch's own normalisation, so that the
+        value is exactly the model's; keep what the backward pass needs, and return the result.
+        """
         ctx.set_materialize_grads(False)
         over = tuple(range(-dims, 0))
         mean = x.mean(over, keepdim=True) if centred else None

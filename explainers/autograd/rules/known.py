@@ -153,7 +153,8 @@ RULES |= {
 
 
 def add_rule(rule: Rule) -> Rule:
-    """Register a new rule: it can be combined with every method that reads what it carries, and is in every list of rules.
+    """Register ``rule`` under its name and return it: it can be combined with every method that reads what it carries, and is in every list
+    of rules.
 
     Raises ExplainerError for a name that cannot stand in a spec, or that another rule has.
     """

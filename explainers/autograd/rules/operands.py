@@ -90,8 +90,8 @@ class ActivationCurve:
 
 
 def slope(act: Callable[[Tensor], Tensor], x: Tensor, differentiable: bool = False) -> Tensor:
-    """Return the derivative of an element-wise function at x; with ``differentiable`` as a function of x that can be differentiated
-    again.
+    """Return the derivative of ``act``, an element-wise function, at ``x``; with ``differentiable`` as a function of x that can be
+    differentiated again.
     """
     with torch.enable_grad():
         x = x.view_as(x) if differentiable and x.requires_grad else x.detach().requires_grad_()
@@ -275,8 +275,8 @@ class NormaliserOperand(Quotient):
 
 @dataclass(slots=True)
 class Normalisation:
-    """The operands of a normalisation unit * weight + bias, with unit = (x - mean) * inverse, over the dimensions ``over``. ``mean`` None:
-    x is not centred.
+    """The operands of a normalisation, ``saved`` by its forward pass: unit * weight + bias, with unit = (x - mean) * inverse, over the
+    dimensions ``over``. ``mean`` None: x is not centred.
     """
 
     saved: Sequence[Any]

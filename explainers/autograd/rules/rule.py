@@ -20,7 +20,8 @@ from explainers.json_records import HIDDEN, INLINE, Record, describe
 
 @dataclass(frozen=True)
 class Rule(Record):
-    """A backward rule: a choice for each kind of operator. :data:`OPERATOR_KINDS` lists the choices and what they do.
+    """A backward rule: the name of a choice for each kind of operator (attention, norm, activation, product, linear), and whether it counts
+    bias terms. :data:`OPERATOR_KINDS` lists the choices and what they do.
 
     ``strength`` has the parameters of the linear choices that have any.
 

@@ -15,7 +15,7 @@ class _Cut(Constant):
     """Choice for internal use that stops the signal at a product of two paths."""
 
     def matmul(self, product: MatrixProduct, signal: Tensor) -> Pair:
-        """Return zeros for both factors of a product."""
+        """Return zeros for both factors of ``product``, whatever the signal; None for a factor that is a constant."""
         of_a, of_b = (torch.zeros_like(each) if path else None for each, path in zip((product.a, product.b), product.paths, strict=True))
         return of_a, of_b
 

@@ -32,18 +32,20 @@ class Addition:
 
 
 def sums_in(nodes: Nodes, block: Block) -> list[Node]:
-    """List the sums of two paths in a block that have the shape of its residual stream; none where it has several streams."""
+    """Return the sums of two paths among ``nodes`` in ``block`` that have the shape of its residual stream; none where it has several
+    streams.
+    """
     return [node for node in _sums_of_paths(nodes, block) if node.shape == block.stream]
 
 
 def _sums_of_paths(nodes: Nodes, block: Block) -> list[Node]:
-    """List the nodes in a block that add two paths and still hold their operands and result."""
+    """Return those of ``nodes`` in ``block`` that add two paths and still hold their operands and result."""
     return [node for node in nodes.nodes_in(block) if node.operator is Add and node.output is not None and len(node.paths) == 2]
 
 
 def additions_in(nodes: Nodes, block: Block) -> list[Addition]:
-    """List the sums by which the parts of a block are added to its residual stream, in the order in which they ran. Sums inside a part are
-    left out: neither of their addends is the stream.
+    """Return the sums among ``nodes`` by which the parts of ``block`` are added to its residual stream, in the order in which they ran.
+    Sums inside a part are left out: neither of their addends is the stream.
     """
     streams, additions = [block.start], list[Addition]()
     for node in _sums_of_paths(nodes, block):
@@ -92,8 +94,8 @@ def added_before(nodes: Nodes, layout: Layout) -> tuple[Tensor, Tensor] | None:
 
 
 def is_normalised_first(nodes: Nodes, of_pixels: bool = False) -> bool:
-    """Return whether every operator that takes the embedded tokens x^1 (or the pixels) is a normalisation, ignoring operators that only
-    move numbers.
+    """Return whether every operator among ``nodes`` that takes the embedded tokens x^1 (or the pixels) is a normalisation, ignoring
+    operators that only move numbers.
     """
     block = nodes.blocks[0]
     start = next((node for node in nodes.ran if node.operator is Start and node.role == Role.PIXELS), None) if of_pixels else block.start
@@ -104,7 +106,9 @@ def is_normalised_first(nodes: Nodes, of_pixels: bool = False) -> bool:
 
 
 def is_added_and_normalised(nodes: Nodes, block: Block) -> bool:
-    """Return whether in a recorded block the input tokens are used only by a normalisation and by the block's residual sum."""
+    """Return whether, among ``nodes`` of a recorded pass, the input tokens of ``block`` are used only by a normalisation and by the block's
+    residual sum.
+    """
     takers = [] if block.start is None or block.end is None else _takers(nodes, block.start)
     is_inside = all(block.end is not None and block.first <= taker.place < block.end for taker in takers)
     return is_inside and {taker.operator for taker in takers} == {Norm, Add}

@@ -86,7 +86,7 @@ def scores_of(softmax: Node) -> Node | None:
 
 def product_with_values(softmax: Node, users: Users) -> Node | None:
     """Return the matrix product in which the weights of a ``softmax``, possibly mixed between heads, multiply values; None if there is
-    none.
+    none. ``users`` gives the nodes that take the output of a node.
     """
     waiting = [softmax]
     while waiting:
@@ -100,7 +100,9 @@ def product_with_values(softmax: Node, users: Users) -> Node | None:
 
 
 def over_tokens(nodes: Nodes, block: Block) -> list[Node]:
-    """List the softmaxes in a block whose weights have the shape of maps over all its tokens (B, H, S, S), as far as it has run."""
+    """Return the softmaxes among ``nodes`` in ``block`` whose weights have the shape of maps over all its tokens (B, H, S, S), as far as it
+    has run.
+    """
     batch, tokens = block.input.shape[:2]
     return [
         node
@@ -137,7 +139,9 @@ def projection_of(product: Node, users: Users) -> tuple[Tensor, Tensor | None] |
 
 
 def _bias_after(linear_map: Node, width: int, users: Users) -> Tensor | None:
-    """Return the constant (width,) that is added separately to the output of a linear map; None if there is none."""
+    """Return the constant (``width``,) that is added separately to the output of the node ``linear_map``, found by the ``users`` of its
+    output; None if there is none.
+    """
     node = linear_map
     while True:
         takers = users.get(id(node), [])

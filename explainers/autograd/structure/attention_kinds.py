@@ -34,7 +34,7 @@ class AttentionKind:
 
 def _is_over_channels(attention: Attention, x: Tensor, gradient: Gradient) -> bool:
     """Return whether ``attention`` in a block with the input tokens ``x`` runs over channels: one value depends on all tokens, and one
-    place along the last dimension on one token alone.
+    place along the last dimension on one token alone. ``gradient`` returns that of the sum of a tensor at another.
 
     The shape of the weights does not tell if a head has as many channels as there are tokens.
     """
@@ -58,5 +58,7 @@ ATTENTION_KINDS = (OVER_CHANNELS, OVER_TOKENS)
 
 
 def attention_kind_of(attention: Attention, x: Tensor, gradient: Gradient) -> AttentionKind:
-    """Return the kind of attention in a block with input ``x`` (B, S, D)."""
+    """Return the kind of ``attention`` in a block with input ``x`` (B, S, D), such as over tokens or over channels; ``gradient`` returns
+    that of one tensor at another.
+    """
     return next(kind for kind in ATTENTION_KINDS if kind.is_kind_of(attention, x, gradient))

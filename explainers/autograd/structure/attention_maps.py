@@ -134,8 +134,8 @@ def _operand_indices(given: Tensor, leads: Size) -> Tensor:
 
 
 def maps_in(nodes: Nodes, block: Block, pull: Pull) -> list[AttentionMap]:
-    """List the attention maps of a block, one after the other; ``pull`` propagates back with attention cut. Raises Unreadable if they
-    cannot be determined.
+    """Return the attention maps of ``block``, found among ``nodes``, one after the other; ``pull`` propagates back with attention cut.
+    Raises Unreadable if they cannot be determined.
     """
     products = products_of(nodes, block)
     known = {id(softmax) for product in products for softmax in product.softmaxes}
@@ -152,9 +152,9 @@ def maps_in(nodes: Nodes, block: Block, pull: Pull) -> list[AttentionMap]:
 
 
 def _part_of(nodes: Nodes, product: Product, block: Block, pull: Pull, is_known: bool) -> _Part | None:
-    """Return the part that a product adds to the block's map; None if it combines no tokens of the block. ``is_known``: whether nothing in
-    the block but its products and linear maps (such as convolutions after its attention) can combine tokens, so that tokens can be
-    followed back through it.
+    """Return the part that ``product`` adds to the attention map of ``block``; None if it combines no tokens of the block. ``pull``
+    propagates back with attention cut. ``is_known``: whether nothing in the block but its products and linear maps (such as convolutions
+    after its attention) can combine tokens, so that tokens can be followed back through it.
     """
     batch, tokens = block.input.shape[:2]
     assert block.output is not None
@@ -211,14 +211,16 @@ def _part_of(nodes: Nodes, product: Product, block: Block, pull: Pull, is_known:
 
 
 def _is_over_channels(pull: Pull, output: Tensor, labels: Tensor, context: Tensor, dims: int) -> bool:
-    """Return whether tokens lie along the other dimension of a product's output, so that its weights are between channels."""
+    """Return whether tokens lie along dimension ``dims`` from the end of ``context``, the output of a product, so that its weights are
+    between channels. ``labels`` number the tokens of the block's ``output``.
+    """
     (columns,) = tokens_of(pull, output, labels, labels.numel(), [context], [-dims])
     return columns is not None and bool((columns != MIXED).all()) and bool((columns != NOTHING).any())
 
 
 def _sum_after(nodes: Nodes, product: Product, block: Block) -> Tensor | None:
-    """Return the residual stream after the first sum of two paths in ``block`` that uses the output of ``product``;
-    None if there is none.
+    """Return the residual stream after the first sum of two paths among ``nodes`` in ``block`` that uses the output of ``product``; None if
+    there is none.
     """
     for node in nodes.nodes_in(block):
         is_sum = node.operator is Add and len(node.paths) == 2 and node.shape == block.stream == block.input.shape
@@ -228,8 +230,8 @@ def _sum_after(nodes: Nodes, product: Product, block: Block) -> Tensor | None:
 
 
 def _is_inside_tokens(matrices: Tensor, product: Product, block: Block, pull: Pull, tokens: int) -> bool:
-    """Return whether the attention of a product stays within single tokens, such as between positions inside a patch; ``matrices`` (L, Q)
-    holds the token of each query.
+    """Return whether the attention of ``product`` in ``block``, which has ``tokens`` tokens, stays within single tokens, such as between
+    positions inside a patch; ``matrices`` (L, Q) holds the token of each query.
     """
     owners = matrices.amax(1)
     if bool((matrices != owners[:, None]).logical_and(matrices != NOTHING).any()):
@@ -245,9 +247,9 @@ def _is_inside_tokens(matrices: Tensor, product: Product, block: Block, pull: Pu
 
 
 def _heads_of(matrices: Tensor, batch: int, tokens: int) -> tuple[Tensor, Tensor]:
-    """Sort the matrices of attention weights by sample. ``matrices`` (L, Q) holds the token of each query, numbered across all samples.
-    Return the indices of each sample's matrices (B, H), and the tokens of their queries within the sample (B, H, Q). Raises Unreadable if a
-    matrix mixes samples.
+    """Sort the matrices of attention weights by sample, of ``batch`` samples with ``tokens`` tokens each. ``matrices`` (L, Q) holds the
+    token of each query, numbered across all samples. Return the indices of each sample's matrices (B, H), and the tokens of their queries
+    within the sample (B, H, Q). Raises Unreadable if a matrix mixes samples.
     """
     known = matrices != NOTHING
     samples = torch.where(known, matrices // tokens, -1).amax(1)
@@ -259,9 +261,9 @@ def _heads_of(matrices: Tensor, batch: int, tokens: int) -> tuple[Tensor, Tensor
 
 
 def _unfold_queries(leads: Tensor, rows: Tensor, tokens: int) -> tuple[Tensor, Tensor]:
-    """Return matrices (B, H) and queries (B, H, Q) as :func:`_heads_of` does, with a head of its own for each repetition where a matrix
-    holds several queries of one token, as if all heads share their keys: the first query of each token belongs to the first head, the
-    second to the next.
+    """Return matrices, from ``leads`` (B, H), and queries, from ``rows`` (B, H, Q), as :func:`_heads_of` does, with a head of its own for
+    each repetition where a matrix holds several queries of one token, as if all heads share their keys: the first query of each token
+    belongs to the first head, the second to the next.
     """
     is_query = torch.nn.functional.one_hot(rows, tokens + 1)
     number = (is_query.cumsum(2) - 1).gather(3, rows[..., None])[..., 0].masked_fill(rows == tokens, 0)
@@ -273,9 +275,9 @@ def _unfold_queries(leads: Tensor, rows: Tensor, tokens: int) -> tuple[Tensor, T
 
 
 def _sums_of(stage: list[_Part], block: Block, pull: Pull) -> list[_Part]:
-    """Merge the parts of a stage whose outputs are added or subtracted and that have the same values, or values of different tokens; return
-    the shorter list. Examples are a difference of two attentions, and weights that are split between the class token and the patches.
-    Raises Unreadable for a part whose output reaches no output of the block.
+    """Merge those parts of ``stage`` in ``block`` whose outputs are added or subtracted and that have the same values, or values of
+    different tokens; return the shorter list. Examples are a difference of two attentions, and weights that are split between the class
+    token and the patches. Raises Unreadable for a part whose output reaches no output of the block.
     """
     if len(stage) < 2 or block.output is None:
         return stage

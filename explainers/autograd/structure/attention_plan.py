@@ -87,7 +87,7 @@ class AttentionPlan:
 
 
 def softmaxes_in(nodes: Nodes, block: Block) -> int:
-    """Return the number of softmaxes that ran in a block."""
+    """Return the number of softmaxes among ``nodes`` that ran in ``block``."""
     return sum(node.operator is Softmax for node in nodes.nodes_in(block))
 
 
@@ -135,9 +135,9 @@ def has_shortcuts(nodes: Nodes) -> bool:
 def plan_of(
     nodes: Nodes, candidates: Sequence[Attention | None], behind: Sequence[Attention], pull: Pull, known: str | None = None
 ) -> AttentionPlan:
-    """Find the attention plan from one recorded pass. ``candidates`` has for each block the softmax with the shape of a map over its tokens
-    (None without one), and ``behind`` the attention after the blocks that is read. ``pull`` runs a backward pass that stops at attention.
-    ``known`` is the reason why blocks without a candidate have no map, if known.
+    """Return the attention plan, found from ``nodes``, those of one recorded pass. ``candidates`` has for each block the softmax with the
+    shape of a map over its tokens (None without one), and ``behind`` the attention after the blocks that is read. ``pull`` runs a backward
+    pass that stops at attention. ``known`` is the reason why blocks without a candidate have no map, if known.
     """
     in_order_behind = all(_has_keys_in_order(attention, nodes.blocks[-1], pull) for attention in behind)
     usual = [None if each is None else _usual_product(nodes, each, block) for each, block in zip(candidates, nodes.blocks, strict=True)]
@@ -158,7 +158,7 @@ def plan_of(
 
 
 def _usual_product(nodes: Nodes, candidate: Attention, block: Block) -> Product | None:
-    """Return the only product that mixes the tokens of a block, if its weights are those of the candidate; else None."""
+    """Return the only product among ``nodes`` that mixes the tokens of ``block``, if its weights are those of ``candidate``; else None."""
     try:
         products = products_of(nodes, block)
     except Unreadable:
@@ -169,8 +169,8 @@ def _usual_product(nodes: Nodes, candidate: Attention, block: Block) -> Product 
 
 
 def _has_values_of_earlier_block(nodes: Nodes, product: Product, block: Block) -> bool:
-    """Return whether the values of a product are computed from results of an earlier block by another path than through the block's own
-    input tokens; also if they are mixed with the block's own values (value residual learning).
+    """Return whether the values of ``product`` in ``block`` are computed from results of an earlier block by another path than through the
+    block's own input tokens; also if they are mixed with the block's own values (value residual learning).
     """
     if block.start is None:
         return False
@@ -240,8 +240,8 @@ def _plan_of_block(nodes: Nodes, block: Block, candidate: Attention | None, pull
 
 
 def _has_keys_in_order(attention: Attention, last: Block, pull: Pull) -> bool:
-    """Return whether the keys of an attention after the blocks are the output tokens of the ``last`` block in their order, perhaps after a
-    class token.
+    """Return whether the keys of ``attention``, one after the blocks, are the output tokens of the ``last`` block in their order, perhaps
+    after a class token.
     """
     value, given = attention.value, last.passed_on
     if value is None or given is None or not value.requires_grad:
@@ -281,8 +281,8 @@ def keeps_inner_order(nodes: Nodes, pull: Pull) -> bool:
 
 
 def _rows_inside(nodes: Nodes, block: Block) -> list[Tensor]:
-    """List the tensors in a block that have a row for each token: inputs of linear maps, and outputs of normalisations and sums; not the
-    block's own input and output.
+    """Return the tensors of ``nodes`` in ``block`` that have a row for each token: inputs of linear maps, and outputs of normalisations and
+    sums; not the block's own input and output.
     """
     tensors: dict[int, Tensor] = {}
     for node in nodes.nodes_in(block):
@@ -298,7 +298,7 @@ def _rows_inside(nodes: Nodes, block: Block) -> list[Tensor]:
 
 def _keeps_order(nodes: Nodes, candidates: Sequence[Attention | None], pull: Pull) -> bool:
     """Return whether token i stays token i from the output of each block to the input of the next, and within each block that has attention
-    over its tokens (a candidate).
+    over its tokens (one of ``candidates``, None for other blocks). ``pull`` runs a backward pass over ``nodes`` that stops at attention.
     """
     for block, after, candidate in zip(nodes.blocks, [*nodes.blocks[1:], None], candidates, strict=True):
         pairs = []

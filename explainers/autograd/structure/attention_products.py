@@ -46,7 +46,7 @@ class Product:
 
 
 def softmaxes_behind(starts: Iterable[Node | None], block: Block | None = None) -> list[Node]:
-    """List the softmaxes from which the nodes ``starts`` are computed, searching back to the next matrix product of two paths; with
+    """Return the softmaxes from which the nodes ``starts`` are computed, searching back to the next matrix product of two paths; with
     ``block`` only those in the block.
     """
     ends = [] if block is None else [block.start]
@@ -60,12 +60,13 @@ def is_product(node: Node) -> bool:
 
 
 def products_behind(starts: Iterable[Node | None], block: Block) -> list[Node]:
-    """List the matrix products of two paths inside a block from which the nodes ``starts`` are computed: the nearest on each path."""
+    """Return the matrix products of two paths inside ``block`` from which the nodes ``starts`` are computed: the nearest on each path."""
     return [node for node in ancestors(starts, [block.start], is_product) if is_product(node) and node.place >= block.first]
 
 
 def products_of(nodes: Nodes, block: Block) -> list[Product]:
-    """Return the products of attention weights and values that combine tokens in a block, in the order in which they ran.
+    """Return the products of attention weights and values that combine tokens in ``block``, found among ``nodes``, in the order in which
+    they ran.
 
     Raises Unreadable if a product of two paths is of another kind, if the result of one is used only by another, if values are also added
     to the result by another path, and if there is no residual connection around them.
@@ -119,7 +120,7 @@ def mixes(node: Node, block: Block) -> bool:
 
 
 def sum_after_attention(nodes: Nodes, block: Block, sums: Sequence[Node]) -> int:
-    """Return the index, among the residual ``sums`` of a block, of the first sum that follows all of its attention and that the block's
+    """Return the index, among the residual ``sums`` of ``block``, of the first sum that follows all of its attention and that the block's
     input reaches by a path without attention and linear maps. If no sum has such a path, it is the first sum after all of its attention; 0
     if none follows all of it.
     """
@@ -132,8 +133,8 @@ def sum_after_attention(nodes: Nodes, block: Block, sums: Sequence[Node]) -> int
 
 
 def adds_attention_elsewhere(nodes: Nodes, block: Block, known_sum: Node) -> bool:
-    """Return whether what attention gives is added to a block's tokens before ``known_sum``, the sum after it: to some of them, or to all
-    in another shape.
+    """Return whether what attention gives is added to the tokens of ``block`` before ``known_sum``, the sum after it: to some of them, or
+    to all in another shape.
     """
     reached = ancestors([known_sum], [block.start])
     sums = [
@@ -156,9 +157,9 @@ def _comes_straight(node: Node, block: Block) -> bool:
 
 
 def are_of_no_place(nodes: Nodes) -> bool:
-    """Return whether the tokens that enter the first block belong to no place of the picture: they read it only through attention whose
-    queries do not depend on it, such as learned latents that read all patches (Perceiver). False for a pass that is not recorded from the
-    pixels, which does not show it.
+    """Return whether, by the ``nodes`` of a recorded pass, the tokens that enter the first block belong to no place of the picture: they
+    read it only through attention whose queries do not depend on it, such as learned latents that read all patches (Perceiver). False for a
+    pass that is not recorded from the pixels, which does not show it.
     """
     start = nodes.blocks[0].start
 
@@ -198,7 +199,9 @@ def _why_no_attention(product: Node, block: Block) -> str:
 
 
 def _is_added_outside(nodes: Nodes, block: Block) -> bool:
-    """Return whether a block's output is added to its input outside of the block, as where a block is attention alone (XLM)."""
+    """Return whether, by the ``nodes`` of a recorded pass, the output of ``block`` is added to its input outside of the block, as where a
+    block is attention alone (XLM).
+    """
     later = nodes.ran[block.end :] if block.end is not None else []
     sums = (node.paths for node in later if node.operator is Add and len(node.paths) == 2)
     return any(

@@ -27,7 +27,9 @@ class PullAgain(Protocol):
     def __call__(
         self, outputs: Sequence[Tensor], at: Sequence[Tensor], signals: Sequence[Tensor], *, differentiable: bool = False
     ) -> Tensors:
-        """Propagate ``signals`` at ``outputs`` back to the tensors ``at``; None for one that no signal reaches."""
+        """Propagate ``signals`` at ``outputs`` back to the tensors ``at``; None for one that no signal reaches. With ``differentiable`` the
+        result can be differentiated again.
+        """
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,9 @@ class BiasRows:
 def keep_biased(
     block: Block | None, position: int, operator: type[Operator], arguments: tuple[Any, ...], role: Role | None, out: Tensor
 ) -> None:
-    """Keep in the running ``block`` what the operator at ``position`` gave, if it adds a bias: the tokens of its rows are told later."""
+    """Keep in the running ``block`` ``out``, the output of ``operator`` at ``position``, if it adds a bias: the tokens of its rows are told
+    later.
+    """
     if block is None:
         return
     adds = (
@@ -69,7 +73,9 @@ def are_as_tokens(shape: Size, block: Block) -> bool:
 
 
 def find_bias_rows(nodes: Nodes, pull: PullAgain) -> dict[int, BiasRows]:
-    """Find the rows of the biases in all blocks, by the position of the operator that adds each, as far as rows are of one token each."""
+    """Return the rows of the biases in all blocks of ``nodes``, by the position of the operator that adds each, found by ``pull``, a
+    backward pass, as far as rows are of one token each.
+    """
     rows_of: dict[int, BiasRows] = {}
     for block in nodes.blocks:
         rows_of |= rows_in(block, pull)
@@ -77,7 +83,7 @@ def find_bias_rows(nodes: Nodes, pull: PullAgain) -> dict[int, BiasRows]:
 
 
 def rows_in(block: Block, pull: PullAgain) -> dict[int, BiasRows]:
-    """Find the rows of the biases in a block: see :func:`find_bias_rows`."""
+    """Return the rows of the biases in ``block``, found by ``pull``: see :func:`find_bias_rows`."""
     at = {position: tensor for position, tensor in block.biased.items() if tensor.dim() > 1 and tensor.requires_grad}
     if not at or block.output is None:
         return {}
@@ -110,7 +116,7 @@ def rows_in(block: Block, pull: PullAgain) -> dict[int, BiasRows]:
 
 
 def _first_known(above: Tensor | None, below: Tensor | None) -> Tensor | None:
-    """Return the token that a row goes to, or else the one that it comes from."""
+    """Return the token that each row goes to (``above``), or where that is not known the one that it comes from (``below``)."""
     if above is None or below is None:
         return below if above is None else above
     return torch.where(above >= 0, above, torch.where(below == NOTHING, above, below))

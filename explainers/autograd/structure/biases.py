@@ -72,7 +72,9 @@ class BiasTerms:
 
 
 def has_rows_elsewhere(nodes: Nodes, layout: Layout, block_kind: BlockKind, pull: PullAgain) -> bool:
-    """Return whether some bias in the blocks acts at rows whose tokens its axes do not tell: they are flattened, or sorted."""
+    """Return whether some bias in the blocks of ``nodes`` acts at rows whose tokens its axes do not tell: they are flattened, or sorted.
+    ``layout`` and ``block_kind`` say how tokens lie; ``pull`` is a backward pass.
+    """
     for block in nodes.blocks:
         if all(are_as_tokens(each.shape, block) for each in block.biased.values()):
             continue

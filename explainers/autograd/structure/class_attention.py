@@ -60,7 +60,7 @@ class ClassAttention:
 
 
 def class_attentions(nodes: Nodes, is_alone: IsAlone) -> list[Attention]:
-    """List the attention after the blocks of a recorded pass (``nodes``) that has a single query, over the blocks' tokens and one class
+    """Return the attention after the blocks of a recorded pass (``nodes``) that has a single query, over the blocks' tokens and one class
     token before these. ``is_alone`` tests whether that token is the same for every image.
     """
     of_classes: list[Attention] = []
@@ -96,8 +96,8 @@ def class_attention(nodes: Nodes, is_alone: IsAlone) -> ClassAttention:
 
 
 def _stream_after(nodes: Nodes, block: Block, attention: Attention) -> Tensor | None:
-    """Return the residual stream of ``block``, a block of class attention, after its ``attention``: the first sum in which the class token
-    itself is added to the attention's output; None if there is none.
+    """Return the residual stream of ``block``, a block of class attention, after its ``attention``: the first sum among ``nodes`` in which
+    the class token itself is added to the attention's output; None if there is none.
     """
     token = block.input[:, :1]
     for node in nodes.ran[attention.softmax.place : block.end]:
@@ -112,7 +112,7 @@ def _stream_after(nodes: Nodes, block: Block, attention: Attention) -> Tensor | 
 
 
 def tokens_among(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Tensor]:
-    """List the tensors of tokens, one or two, among the arguments of a block of class attention."""
+    """Return the tensors of tokens, one or two, among the arguments ``args`` and ``kwargs`` of a block of class attention."""
     return [value for value in (*args, *kwargs.values()) if isinstance(value, Tensor) and value.is_floating_point()]
 
 

@@ -102,7 +102,9 @@ class ModelStructure:
         return None if self._known_kind is not None else self._find_plan()
 
     def found_plan(self) -> AttentionPlan:
-        """Find the attention plan from this pass."""
+        """Return the attention plan, found from this pass: what is known of the attention in each block, and whether tokens keep their
+        order.
+        """
         behind = [] if self._is_text else class_attentions(self._nodes, self._is_alone)
         pooling = pooling_products(self._nodes, self._users)
         known = self.attention_kind.no_map or self._block_kind.no_attention

@@ -35,15 +35,18 @@ def digits_of(count: int) -> int:
 
 
 def codes(count: int, like: Tensor) -> Tensor:
-    """Return the factors (digits, count) from 1 to 2 that mark the signals of ``count`` tokens: one for each digit of a token's number."""
+    """Return the factors (digits, count) from 1 to 2 that mark the signals of ``count`` tokens: one for each digit of a token's number, in
+    the type and on the device of ``like``.
+    """
     numbers = torch.arange(count, device=like.device)
     digits = [numbers // DIGIT**place % DIGIT for place in range(digits_of(count))]
     return 1 + torch.stack(digits).to(like.dtype) / DIGIT
 
 
 def decode(plain: Tensor, coded: Sequence[Tensor], count: int) -> Tensor:
-    """Return the number (R,) of the token that each of R rows belongs to. ``plain`` (R, F) are the signals at the rows without a code,
-    ``coded`` those with each digit's code. A row without a signal gets NOTHING, one whose signal comes from several tokens MIXED.
+    """Return the number (R,) of the token, of ``count``, that each of R rows belongs to. ``plain`` (R, F) are the signals at the rows
+    without a code, ``coded`` those with each digit's code. A row without a signal gets NOTHING, one whose signal comes from several tokens
+    MIXED.
     """
     plain = plain.double()
     size = plain.square().sum(-1)

@@ -24,14 +24,14 @@ class ActivationChoice(Choice):
         """Return the signal at the input of an activation with act(0) = 0, from ``signal`` at its output; None if no signal passes."""
 
     def gate(self, curve: ActivationCurve, signal: Tensor) -> Tensor | None:
-        """Return the signal at the input of a sigmoid (the operator ``BoundedGate``), from ``signal`` at its output; None if no signal
-        passes. For a gate multiplied with a path see ``holds``.
+        """Return the signal at the input of ``curve``, a sigmoid (the operator ``BoundedGate``), from ``signal`` at its output; None if no
+        signal passes. For a gate multiplied with a path see ``holds``.
         """
         return self.curve(curve, signal)
 
     def power(self, curve: ActivationCurve, signal: Tensor, norm: NormChoice) -> Tensor | None:
-        """Return the signal at the input of a power of x, from ``signal`` at its output. The power may be part of a variance: it is
-        differentiated if ``norm``, the choice for normalisations, differentiates scales; None if no signal passes.
+        """Return the signal at the input of ``curve``, a power of x, from ``signal`` at its output. The power may be part of a variance: it
+        is differentiated if ``norm``, the choice for normalisations, differentiates scales; None if no signal passes.
         """
         return self.curve(curve, signal) if norm.holds else signal * curve.slope
 
@@ -94,7 +94,7 @@ class Unchanged(ActivationChoice):
         return signal
 
     def power(self, curve: ActivationCurve, signal: Tensor, norm: NormChoice) -> Tensor:
-        """Return the signal unchanged, whatever the power (``curve``), also for a variance."""
+        """Return ``signal`` unchanged, whatever the power (``curve``), also for a variance."""
         return signal
 
 

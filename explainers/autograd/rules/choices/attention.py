@@ -61,7 +61,9 @@ class _OfGradients(AttentionChoice):
     carries = "gradient"
 
     def softmax(self, weights: Tensor, dim: int, signal: Tensor) -> Tensor | None:
-        """Return the derivative of the softmax times the signal, or None if weights are constant."""
+        """Return the signal at the input of a softmax over ``dim`` with output ``weights``, from ``signal`` at its output: its derivative;
+        None if weights are constant.
+        """
         if self.weights_are_constant:
             return None
         weighed = signal * weights
@@ -154,7 +156,7 @@ class Split(AttentionChoice):
         return signal
 
     def matmul(self, product: MatrixProduct, signal: Tensor) -> Pair:
-        """Split the relevance at a matrix product between its two factors in proportion.
+        """Return ``signal``, the relevance of the matrix ``product``, split between its two factors in proportion.
 
         If one factor is a constant, the other takes all.
         """
@@ -162,8 +164,8 @@ class Split(AttentionChoice):
         return (of_a, of_b) if all(product.paths) else (of_a * 2, of_b * 2)
 
     def linear_attention(self, attention: LinearAttentionOperand, signal: Tensor, linear: LinearChoice) -> Triple:
-        """Return the relevance at queries, keys and values of linear attention, divided in proportion: a quarter of the total each for
-        queries and keys, half for the values.
+        """Return ``signal``, the relevance of linear ``attention``, divided between queries, keys and values in proportion: a quarter of
+        the total each for queries and keys, half for the values.
         """
         of_query, of_key, of_value = rounding.split_linear_attention(
             attention.query, attention.key, attention.value, attention.kv, attention.output, signal, attention.accumulated_rounding()

@@ -208,7 +208,7 @@ class Epsilon(_WithStrength):
         return gradients.damp(signal, product.output, self.strength.epsilon_sum / sum(product.paths))
 
     def normaliser(self, quotient: NormaliserOperand, signal: Tensor) -> Tensor:
-        """Return the signal at the output of linear attention, damped by that output."""
+        """Return ``signal``, that at the output ``quotient`` of linear attention, damped by that output."""
         return gradients.damp(signal, quotient.a / quotient.b, self.strength.epsilon_sum / 2)
 
     def norm(self, norm: Normalisation, signal: Tensor) -> Tensor:
@@ -230,7 +230,9 @@ class _OfRelevance(LinearChoice):
     keeps_total: ClassVar[bool] = False
 
     def map(self, linear: LinearMapOperand, signal: Tensor) -> Tensor:
-        """Return the relevance at the input of a linear map, divided by the z⁺ rule; at pixels by the z^B rule."""
+        """Return the relevance at the input of the map ``linear``, from ``signal``, that of its output, divided by the z⁺ rule; at pixels
+        by the z^B rule.
+        """
         forward, backward = linear.forward, linear.backward
         if linear.role() == "pixels":
             return rounding.split_image_linear(linear.x, linear.weight, signal, forward, backward, linear.inside)
@@ -259,7 +261,9 @@ class _OfRelevance(LinearChoice):
         return signal
 
     def pool(self, pool: PoolOperand, signal: Tensor) -> Tensor:
-        """Return the relevance at the numbers that are pooled, divided in proportion between those that have the sign of the sum."""
+        """Return the relevance at the numbers that ``pool`` joins, from ``signal``, that of its output, divided in proportion between those
+        that have the sign of the sum.
+        """
         return rounding.split_pool(pool.x, signal, pool.forward, pool.backward)
 
     def factor_of_constant(self, constant: Tensor, signal: Tensor) -> Tensor:

@@ -48,7 +48,9 @@ class Derivative(NormChoice):
         return (out - unit * (signal * unit).mean(norm.over, keepdim=True)) * norm.inverse
 
     def divide(self, quotient: Quotient, signal: Tensor) -> tuple[Tensor | None, Tensor | None]:
-        """Return the signals at the dividend a of a / b, as if b were constant, and at b."""
+        """Return the signals at a, the dividend of ``quotient`` a / b, as if b were constant, and at b, from ``signal`` at the quotient;
+        None for an operand that does not depend on the input.
+        """
         of_b = -signal * quotient.a / quotient.b.square() if quotient.paths[1] else None
         return super().divide(quotient, signal)[0], of_b
 

@@ -98,7 +98,7 @@ class Split(ProductChoice):
     part = 0.5
 
     def both(self, product: Product, signal: Tensor, part: float) -> tuple[Tensor, Tensor]:
-        """Return half of ``signal``, the relevance of a product, for each of its two factors."""
+        """Return half of ``signal``, the relevance of ``product``, for each of its two factors."""
         half = signal / 2
         return half, half
 
