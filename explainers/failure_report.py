@@ -32,8 +32,8 @@ def structure(shapes: Mapping[str, Sequence[int]]) -> list[str]:
 
 
 def failure_report(error: BaseException, circumstances: Mapping[str, Any], private: Iterable[str] = ()) -> str:
-    """Return the report as text. ``circumstances`` maps the name of each known fact to a text or a list of lines; ``private``: texts to
-    leave out, such as the name of a file.
+    """Return a report on the failure ``error``, with its causes, as text. ``circumstances`` maps the name of each known fact to a text or a
+    list of lines; ``private``: texts to leave out, such as the name of a file.
     """
     lines = ["Vitrine: report of a failure", "", "error:"]
     cause: BaseException | None = error

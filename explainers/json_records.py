@@ -63,7 +63,9 @@ def describe(
     tag: str = "",
     is_required: bool = True,
 ) -> JsonField:
-    """Return the :class:`JsonField` of a field that is always in the JSON; the arguments are fields of that class."""
+    """Return the :class:`JsonField` of a field that is always in the JSON; the arguments (``text``, its description, ``key``, its name in
+    the JSON, and others) are fields of that class.
+    """
     return JsonField(text=text, key=key, kind=kind, write=write, tag=tag, is_required=is_required)
 
 
@@ -168,7 +170,7 @@ def _mark(hint: Any) -> JsonField:
 
 
 def _json_type(hint: Any, mark: JsonField) -> Any:
-    """Return the type that a field of a record has in JSON, from its annotated type ``hint`` and its :class:`JsonField`."""
+    """Return the type that a field of a record has in JSON, from its annotated type ``hint`` and ``mark``, its :class:`JsonField`."""
     kind = get_args(hint)[0] if get_origin(hint) is Annotated else hint
     kind = kind if mark.kind is None else mark.kind
     if mark.is_optional and get_origin(kind) in (Union, UnionType):  # where it is None it is not there

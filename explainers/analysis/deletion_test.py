@@ -274,8 +274,8 @@ def check_draws(draws: int) -> None:
 
 
 def distinct_shares(fractions: Sequence[float], removal: TokenRemoval) -> tuple[float, ...]:
-    """Return the ``fractions``, smallest first, without those that remove as many tokens as another one. Of several that remove the same
-    number, the one nearest to this number as a share of all tokens is kept.
+    """Return the ``fractions`` of tokens to remove by ``removal``, smallest first, without those that remove as many tokens as another one.
+    Of several that remove the same number, the one nearest to this number as a share of all tokens is kept.
     """
     shares = sorted(set(fractions))
     nearest: dict[int, float] = {}

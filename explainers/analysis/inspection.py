@@ -344,5 +344,5 @@ def contributions(session: Session, spec: str) -> Contributions:
 
 
 def brief(values: Tensor) -> list[float]:
-    """Return the numbers of a 1-d tensor as a list of floats, rounded to :data:`DIGITS` significant digits."""
+    """Return the numbers of a 1-d tensor, ``values``, as a list of floats, rounded to :data:`DIGITS` significant digits."""
     return [float(f"{value:.{DIGITS}g}") for value in values.tolist()]

@@ -84,7 +84,8 @@ def made_up(model: Model) -> dict[str, Tensor]:
 class Comparison(Recording):
     """A recording that keeps the outputs of sums and products, and the inputs of linear maps, as ``noted``.
 
-    If it is given the values that another comparison noted, it keeps the differences from these as ``differences`` and ``input_errors``.
+    If it is given ``exact``, the values that another comparison noted, it keeps the differences from these as ``differences`` and
+    ``input_errors``.
     """
 
     def __init__(self, model: Model, tensors: Mapping[str, Tensor], exact: Mapping[int, Tensor] | None = None, **how: Any) -> None:

@@ -68,8 +68,8 @@ def trial(model: Model, record: Record[P]) -> P:
 
 
 def attention_plan_of(model: Model, recording: Pass, record: Record[Pass]) -> AttentionPlan:
-    """Return the plan of how to read a model's attention; it is found once and then cached. It is found from ``recording`` itself if that
-    holds one picture and starts at its pixels, or if the model accepts no made-up input.
+    """Return the plan of how to read the attention of ``model``; it is found once and then cached. It is found from ``recording`` itself if
+    that holds one picture and starts at its pixels, or if the model accepts no made-up input; else from another pass, made by ``record``.
     """
     plans, key = _PLANS.setdefault(model.module, {}), key_of(model)
     if key in plans:

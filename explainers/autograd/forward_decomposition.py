@@ -220,8 +220,8 @@ class ForwardDecomposition(Recording):
         return y + shared
 
     def _shares(self, y: Tensor, bias: Tensor) -> Tensor:
-        """Return (..., 1): the share of a bias for each copy: 1 for the real copies; for each source |y . bias| divided by the sum over all
-        sources, or equal parts where that is 0.
+        """Return (..., 1): the share of ``bias`` for each copy at the outputs ``y`` (..., D): 1 for the real copies; for each source |y .
+        bias| divided by the sum over all sources, or equal parts where that is 0.
         """
         products = (y.detach() * bias).sum(-1, keepdim=True).abs().unflatten(0, (-1, self.copies, self._rows(y)))
         total = products[:, 1:].sum(1, keepdim=True)

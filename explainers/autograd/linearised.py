@@ -11,12 +11,12 @@ from explainers.errors import ExplainerError
 
 
 class Linearised:
-    """The linear map L from the embedded tokens x^1 to the logits whose transpose is the backward pass under ``rule``, at the input that
-    was recorded.
+    """The linear map L from the embedded tokens x^1 to the logits whose transpose is the backward pass under ``rule``, at the input of
+    ``recording``.
 
     Under the rule ``gradient`` L is the Jacobian. :meth:`pull` needs one pass for each logit to know all of L, :meth:`push` one for each
-    number of x^1; both cost about what one backward pass costs.
-    Raises ExplainerError for a rule that carries relevance, whose way back is not linear.
+    number of x^1; both cost about what one backward pass costs. Raises ExplainerError for a rule that carries relevance, whose way back is
+    not linear.
     """
 
     def __init__(self, recording: Recording, rule: Rule) -> None:

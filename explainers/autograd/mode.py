@@ -32,7 +32,7 @@ _NARROWING = (Tensor.float, Tensor.half, Tensor.bfloat16)
 
 
 class RecordingMode(TorchFunctionMode):
-    """A function mode that sends every torch call of the forward pass through the operators."""
+    """A function mode that sends every torch call of the forward pass of ``recording`` through the operators."""
 
     def __init__(self, recording: Recorder, forward_pass: ForwardPass) -> None:
         super().__init__()

@@ -315,7 +315,7 @@ def _nearest_of(operator: type[Operator], starts: Iterable[Node | None], but: Co
 
 
 class OwnCodeMode(TorchFunctionMode):
-    """A function mode that sends the torch calls of a block through the operators."""
+    """A function mode that sends the torch calls of a block through the operators of ``recorder``."""
 
     def __init__(self, recorder: OwnCode) -> None:
         super().__init__()
@@ -359,8 +359,9 @@ _BACKWARD = (torch.autograd.grad, torch.autograd.backward, Tensor.backward)
 
 
 def _saving(recorder: OwnCode) -> saved_tensors_hooks:
-    """Return hooks that protect tensors saved in this call from writes. Raises ExplainerError in a checkpoint, which saves in its own
-    way."""
+    """Return hooks that protect tensors saved in this call from writes, for the pass of ``recorder``. Raises ExplainerError in a
+    checkpoint, which saves in its own way.
+    """
     top = torch._C._autograd._top_saved_tensors_default_hooks(False)
     if top is not None and "_checkpoint_hook" in getattr(top[0], "__qualname__", ""):
         raise ExplainerError(_CHECKPOINT)

@@ -340,7 +340,7 @@ class Recording:
         return self._add_node(operator, arguments, out.transpose(0, 1) if turned else out, role)
 
     def _has_tokens_first(self, x: Tensor) -> bool:
-        """Return whether the tokens of x lie along its first dimension, its samples along the second."""
+        """Return whether the tokens of ``x`` lie along its first dimension, its samples along the second."""
         x1 = self.forward_pass.x1
         return self.model.block_kind.tokens_first and x1 is not None and x.shape[:2] == x1.shape[1::-1]
 

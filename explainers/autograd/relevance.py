@@ -36,7 +36,8 @@ def split_linear(
     inputs: Inputs = "both",
     product: Tensor | None = None,
 ) -> Tensor:
-    """Distribute the relevance of a linear map's output to its input, without the bias (eq. 5; eq. 4 with ``inputs="positive"``).
+    """Return ``relevance``, that of the output of a linear map of ``x`` by ``weight``, distributed to its input, without the bias (eq. 5;
+    eq. 4 with ``inputs="positive"``).
 
     ``forward(x, weight)`` applies the map, ``backward(signal, weight)`` its transpose. Only pairs whose product is positive take part:
     positive inputs with positive weights, negative with negative. ``inputs`` "positive" leaves the second group out; "each" normalises the
@@ -67,7 +68,7 @@ def _split_by_halves(
     product: Tensor,
 ) -> Tensor | None:
     """Compute :func:`split_linear` from ``product`` = xW and |x||W|, as the sum of the positive pairs is half of the sum of these two;
-    return the relevance at x. None if some output has no positive pairs, or so few that rounding would spoil the difference; and for
+    return the relevance at ``x``. None if some output has no positive pairs, or so few that rounding would spoil the difference; and for
     tensors on a GPU, whose numbers would have to be waited for.
     """
     if is_queued(x):
@@ -141,8 +142,8 @@ def split_linear_attention(
 
 
 def split_pool(x: Tensor, relevance: Tensor, forward: Callable[[Tensor], Tensor], backward: Callable[[Tensor], Tensor]) -> Tensor:
-    """Distribute the relevance of sums or means ``forward(x)`` to those of their terms that have the sign of the sum; ``backward`` is the
-    transpose.
+    """Return ``relevance``, that of the sums or means ``forward(x)``, distributed to those of their terms in ``x`` that have the sign of
+    the sum; ``backward`` is the transpose.
 
     All weights being positive, eq. 5 would give everything to the positive terms, and lose the relevance of a sum that has none.
     """

@@ -83,7 +83,9 @@ class OperatorView:
 
 
 class Kept:
-    """Stand-in for autograd's context: the tensors that an operator saves in its forward pass."""
+    """Stand-in for autograd's context: the tensors that an operator saves in its forward pass, and which of its arguments need a gradient
+    (``needs_input_grad``).
+    """
 
     saved_tensors: tuple[Tensor | None, ...] = ()
 

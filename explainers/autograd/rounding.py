@@ -101,8 +101,8 @@ def error_of(signal: Tensor) -> Tensor:
 
 
 def _unit(x: Tensor, accumulated: float = ACCUMULATED_ROUNDING) -> float:
-    """Return the relative rounding error of the numbers of a tensor, from its type and ``accumulated``, the rounding in units of the last
-    place that they have gathered so far.
+    """Return the relative rounding error of the numbers of ``x``, a tensor, from its type and ``accumulated``, the rounding in units of the
+    last place that they have gathered so far.
     """
     return accumulated * torch.finfo(x.dtype).eps / 2
 
@@ -209,7 +209,8 @@ def _normalised(shares: Tensor, r: Tensor, moved: Tensor, error: Tensor) -> Tens
     with S_a and S_b the sums of r_a = share_a r and r_b, and D = |S_a| + |S_b|.
 
     Where S_a and S_b have one sign, D is |T| and nothing is changed. Otherwise an element's own error also moves D; for an element that is
-    most of its sum the two cancel. ``moved`` adds to r_a what it takes from r_b; ``error`` is that of r.
+    most of its sum the two cancel. ``moved`` adds to r_a what it takes from r_b; ``error`` is that of ``r``, the relevance of the sum;
+    ``shares`` (2, ...) are those of the operands.
     """
     dims = tuple(range(1, r.dim()))
     each = tuple(range(2, shares.dim()))

@@ -47,7 +47,9 @@ class _Kept:
 
 
 class _Recomputed:
-    """A value that is recomputed when read, or a view of one; while the original still exists unchanged, that is used."""
+    """A value that ``compute`` recomputes when it is read, or a ``view`` of one; while ``known``, the original, still exists unchanged,
+    that is used.
+    """
 
     __slots__ = ("_compute", "_known", "_version", "_view")
 

@@ -26,8 +26,8 @@ _ANSWERS = ("False", "True")
 
 
 class Annotations:
-    """One split of a data set in the format of the benchmark ERASER: its rows, counted from 0, and the documents that they are about, a
-    file each or the lines of ``docs.jsonl``.
+    """One split of the data set ``name`` in the folder ``data``, in the format of the benchmark ERASER: its rows, counted from 0, and the
+    documents that they are about, a file each or the lines of ``docs.jsonl``.
 
     Every method raises ExplainerError, with the file and the line, for what is missing or wrong.
     """

@@ -11,7 +11,9 @@ from explainers.datasets.registry import Folder
 
 
 class Table:
-    """The rows of several Parquet files, in their order. Raises ExplainerError if there is no file, or if one lacks a column."""
+    """The rows of several Parquet ``files`` of the folder ``data``, in their order, with these ``columns``. Raises ExplainerError if there
+    is no file, or if one lacks a column.
+    """
 
     def __init__(self, data: Folder, files: list[Path], columns: tuple[str, ...]) -> None:
         import pyarrow.parquet as pq

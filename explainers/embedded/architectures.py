@@ -35,7 +35,7 @@ import explainers.embedded.graph_transformer  # noqa: F401
 
 
 class Residual(nn.Module):
-    """A residual block: two convolutions of 3 x 3 added to their input, (B, C, H, W) to the same shape."""
+    """A residual block: two convolutions of 3 x 3 with ``width`` channels added to their input, (B, C, H, W) to the same shape."""
 
     def __init__(self, width: int) -> None:
         super().__init__()

@@ -21,7 +21,7 @@ NAME = "vitrine_graph_transformer"
 
 
 class Attention(nn.Module):
-    """Self-attention with a bias for each pair of tokens and each head."""
+    """Self-attention over tokens of this ``width`` with a bias for each pair of tokens and each of its ``heads``."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
@@ -38,7 +38,9 @@ class Attention(nn.Module):
 
 
 class Block(nn.Module):
-    """A Transformer block with its norms before attention and before the feed-forward part."""
+    """A Transformer block of tokens of this ``width``, with its norms before attention (``heads``) and before the feed-forward part
+    (``inner`` hidden units).
+    """
 
     def __init__(self, width: int, heads: int, inner: int, dropout: float) -> None:
         super().__init__()

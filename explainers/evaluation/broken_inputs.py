@@ -25,9 +25,9 @@ class BrokenRow(Record, name="BrokenInput"):
 
 
 class BrokenInput(ExplainerError):
-    """The error of an input that cannot be measured; the other inputs of the run can be.
+    """The error ``problem`` of an input, number ``index`` of ``data``, that cannot be measured; the other inputs of the run can be.
 
-    row     the row that replaces its results: a :class:`BrokenRow` as plain data
+    row the row that replaces its results: a :class:`BrokenRow` as plain data
     """
 
     def __init__(self, data: Dataset, index: int, name: str | None, problem: Exception) -> None:

@@ -158,7 +158,8 @@ class EvaluationSetup:
 
 
 def rows_of(setup: EvaluationSetup, index: int) -> list[EvaluationRow]:
-    """Measure one input and return its rows: one for each explained class and method, followed for each class by one for each control.
+    """Measure input number ``index`` of the data set of ``setup`` and return its rows: one for each explained class and method, followed
+    for each class by one for each control.
 
     A row holds index, name, explained class, values of the metrics, curves and scores. If every class is explained, it also holds the
     labels for which the model has neither a class nor a group (``unknown``).

@@ -186,8 +186,8 @@ def _write(path: Path, text: str) -> None:
 
 
 def report_of(run: EvaluationRun, setup: EvaluationSetup, *, command: str | None = None, seconds: float | None = None) -> dict[str, Any]:
-    """Return the report of a finished run as plain data: an :class:`EvaluationReport`. ``command`` is the command line, ``seconds`` the
-    duration of the run; None: unknown.
+    """Return the report of ``run``, a finished one with the model and data of ``setup``, as plain data: an :class:`EvaluationReport`.
+    ``command`` is the command line, ``seconds`` the duration of the run; None: unknown.
     """
     methods = list(setup.plan.methods)
     weights = weights_of_rows(run.rows, methods)

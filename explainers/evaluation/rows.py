@@ -118,7 +118,8 @@ def _report_damage(path: Path) -> Iterator[None]:
 
 
 class RowFile:
-    """The stored rows of a run of ``count`` parts in ``folder``: one file for each part while it runs, then all in one file.
+    """The stored rows, of the Arrow ``schema``, of a run of ``count`` parts in ``folder``: one file for each part while it runs, then all
+    in one file.
 
     Raises ExplainerError for a damaged one.
     """

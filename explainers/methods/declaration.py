@@ -142,8 +142,8 @@ class Method(Record):
 
 
 def name_of(what: Method, rule: Rule | None) -> Name:
-    """Return title and source of a method under a rule: the pair's own name if it has one, else made from the method's; the source under
-    another rule is the rule's where it has a paper.
+    """Return title and source of the method ``what`` under ``rule``: the pair's own name if it has one, else made from the method's; the
+    source under another rule is the rule's where it has a paper.
     """
     if rule is None:
         return Name(what.title, what.source, what.default)

@@ -47,8 +47,8 @@ def keep_masks(orders: Tensor, counts: Sequence[int]) -> Tensor:
 
 
 def curves(removal: TokenRemoval, orders: Tensor, counts: Sequence[int], before_pass: BeforePass | None = None) -> Tensor:
-    """Return the logits (M, steps, C) along each order (M, N) when the first ``counts`` of its tokens are removed. Steps of equal count
-    share their forward passes.
+    """Return the logits (M, steps, C) along each of ``orders`` (M, N) when the first ``counts`` (steps,) of its tokens are removed by
+    ``removal``. Steps of equal count share their forward passes.
     """
     keep, observers = keep_masks(orders, counts), () if before_pass is None else (before_pass,)
     logits: Tensor = removal.logits(keep.flatten(0, 1), *observers).unflatten(0, keep.shape[:2])

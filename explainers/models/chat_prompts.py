@@ -21,7 +21,8 @@ def has_chat_template(tokenizer: Any) -> bool:
 
 
 def read_chat(reader: TextReader, text: Any, device: torch.device, further_content: Sequence[dict[str, Any]] = ()) -> Prepared:
-    """Tokenize a text by the tokenizer's chat template, as a person's first turn followed by the beginning of the model's turn.
+    """Tokenize ``text`` by the chat template of the tokenizer of ``reader``, and return its tensors on ``device``: as a person's first turn
+    followed by the beginning of the model's turn.
 
     ``further_content`` is further content of the turn, such as ``{"type": "image"}``. The record holds the person's text; tokens of the
     template are special and have the part :data:`TEMPLATE`. Raises ExplainerError if there is no template, if it changes the text, and for

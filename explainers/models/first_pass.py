@@ -18,7 +18,7 @@ from explainers.models.tasks.features import without_reference
 
 
 class FirstPass:
-    """The forward pass of a module whose task is unknown until its first call, which is made with one sample.
+    """The forward pass of ``module`` whose task (``name``, None: any) is unknown until its first call, which is made with one sample.
 
     task  task that interprets the module's output; None if the output is one row of logits for each sample
     raw   function from tensors to the output from which places are read; None if there is no task

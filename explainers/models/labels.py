@@ -93,7 +93,9 @@ def _entry(row: Any, where: str) -> ClassEntry:
 
 
 def places_of(entries: Sequence[ClassEntry], name: str) -> dict[str, tuple[int, ...]]:
-    """Return every group or synonym of the classes in lower case, with the indices of its classes; ``name`` is "groups" or "synonyms"."""
+    """Return every group or synonym of the classes, ``entries``, in lower case, with the indices of its classes; ``name`` is "groups" or
+    "synonyms".
+    """
     indices_of: dict[str, list[int]] = {}
     for index, entry in enumerate(entries):
         for word in dict.fromkeys(word.casefold() for word in getattr(entry, name)):

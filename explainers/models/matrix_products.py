@@ -24,12 +24,16 @@ _CPU_INFO = Path("/proc/cpuinfo")
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """Return x W^T + b, (..., N), for x (..., K) and W (N, K), as ``F.linear`` does, by the faster library if it can."""
+    """Return x W^T + b, (..., N), for ``x`` (..., K), ``weight`` W (N, K) and ``bias`` b (N,), as ``F.linear`` does, by the faster library
+    if it can.
+    """
     return _by_onednn(x, weight, bias) if _fits(x, weight, bias) else F.linear(x, weight, bias)
 
 
 def matmul(a: Tensor, b: Tensor) -> Tensor:
-    """Return a b for a (..., K) and b (K, N), as ``torch.matmul`` does, by the faster library if it can; other shapes are left to torch."""
+    """Return a b for ``a`` (..., K) and ``b`` (K, N), as ``torch.matmul`` does, by the faster library if it can; other shapes are left to
+    torch.
+    """
     return _by_onednn(a, b.mT, None) if b.dim() == 2 and _fits(a, b.mT, None) else torch.matmul(a, b)
 
 
@@ -43,7 +47,9 @@ class FasterProducts(TorchFunctionMode):
 
 
 def _fits(x: Tensor, weight: Tensor, bias: Tensor | None) -> bool:
-    """Return whether oneDNN should compute the product of x with a weight: large tensors of float32 on a CPU, without gradient."""
+    """Return whether oneDNN should compute the product of ``x`` with ``weight`` plus ``bias``: large tensors of float32 on a CPU, without
+    gradient.
+    """
     tensors = (x, weight) if bias is None else (x, weight, bias)
     return (
         weight.dim() == 2

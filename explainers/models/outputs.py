@@ -187,7 +187,9 @@ class _EveryActivation(_Watch):
 def before_final_activations(
     forward: Callable[[Mapping[str, Tensor]], Any], heads_in: Callable[[Any], dict[str, Tensor]]
 ) -> Callable[[Mapping[str, Tensor]], tuple[dict[str, Tensor], dict[str, Tensor]]]:
-    """Return a forward pass of several heads that gives each one's output (B, C) and the input of its final activation."""
+    """Return a forward pass of several heads that gives each one's output (B, C) and the input of its final activation, by name.
+    ``forward`` runs the model, and ``heads_in`` finds the heads in its output.
+    """
 
     def run(tensors: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
         with _EveryActivation() as watch:
@@ -248,7 +250,7 @@ def notes_on_outputs(logits: Tensor, output: Output, head_activation: HeadActiva
 
 
 def output_of(config: Any, classes: int, final_activation: FinalActivation | None) -> Output:
-    """Return the meaning of a model's logits ("softmax", "sigmoid" or "regression"), from transformers' configuration, the final
+    """Return the meaning of a model's logits ("softmax", "sigmoid" or "regression"), from transformers' configuration ``config``, the final
     activation, and the number of ``classes``.
 
     A single logit is a value in transformers, as in its own loss, and yes or no in other libraries.

@@ -97,7 +97,7 @@ def is_sparing_activations() -> bool:
 
 
 def rows_at_most(usual: int) -> int:
-    """Return the most rows of a pass of which so many usually fit: one inside :func:`sparing_memory`."""
+    """Return the most rows of a pass of which ``usual`` usually fit: one inside :func:`sparing_memory`."""
     return usual if _SPARING.get() == "no" else 1
 
 

@@ -215,7 +215,7 @@ def prepare_of_molecules(module: nn.Module, reader: MoleculeReader, special: int
 
 
 class Prompts:
-    """A reader that converts prompts of a dual encoder to tensors, padded as the text tower needs it.
+    """A reader that converts prompts of a dual encoder, ``module``, to tensors by ``reader``, padded as the text tower needs it.
 
     A text tower that reads the last position (SigLIP) was trained on texts padded to the full length: its features change when padding is
     added. A tower with a mask, or one that reads the end-of-text token (CLIP), gets no more padding than the batch needs.

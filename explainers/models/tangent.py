@@ -87,7 +87,7 @@ def find_tail(run: Forward, sample: Mapping[str, Tensor]) -> int | None:
 
 
 def by_tangent(run: Forward, layer: int) -> Forward:
-    """Return the forward pass with the function after the linear layer number ``layer`` replaced by its tangent when gradients are
+    """Return the forward pass ``run`` with the function after the linear layer number ``layer`` replaced by its tangent when gradients are
     needed.
     """
 

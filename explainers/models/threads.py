@@ -49,9 +49,10 @@ def _used_by_me() -> float:
 
 
 class FreeCores:
-    """A counter of the cores that other processes have left free since its last call.
+    """A counter of the cores that other processes have left free since its last call, from the CPU seconds used by all processes and by
+    this one.
 
-    count  how many cores this process may use
+    count how many cores this process may use
     """
 
     def __init__(
@@ -90,7 +91,8 @@ def _cores() -> int:
 
 
 class Threads:
-    """Sets the number of threads of the calling thread's torch operators. One for each process: it knows the number at the start.
+    """Sets the number of threads of the calling thread's torch operators. One for each process: it knows the number at the start. ``free``
+    returns how many cores other processes leave free.
 
     ``most`` is the maximum: the number that torch was given (``OMP_NUM_THREADS``) or found when this was made.
     """

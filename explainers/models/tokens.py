@@ -12,10 +12,8 @@ from explainers.errors import ExplainerError
 
 
 def as_tokens(x: Tensor, channels: int) -> Tensor:
-    """Return the tokens of a block's input or output as (B, S, D): the tensor itself, or a map (B, H, W, D) or (B, D, H, W) read row by
-    row.
-
-    ``channels`` is the axis of the width; 2 says that tokens lie in a row already.
+    """Return the tokens ``x`` of a block's input or output as (B, S, D): the tensor itself, or a map (B, H, W, D) or (B, D, H, W), whose
+    axis ``channels`` is the width, read row by row.
     """
     return x if channels == 2 else x.movedim(channels, -1).flatten(1, 2)
 

@@ -24,7 +24,9 @@ from explainers.records.targets import ResolvedTarget
 
 
 class InputAbstentions:
-    """The abstentions of a model for one input of a batch. A classifier abstains on its answer, a CLIP model on each prompt."""
+    """The abstentions of a model for input number ``sample`` of the batch in ``session``, whose ``explanation`` has its answer. A
+    classifier abstains on its answer, a CLIP model on each prompt.
+    """
 
     def __init__(self, session: Session, explanation: Explanation, sample: int) -> None:
         self._session, self._explanation, self._sample = session, explanation, sample
@@ -96,8 +98,8 @@ class InputAbstentions:
 
 
 def _likeness(record: MoleculeInput, known: Tensor | None) -> float | None:
-    """Return the similarity of a molecule to the nearest of the ``known`` ones; 1 for a molecule passed as tensors, whose bonds are
-    unknown; None if no molecules are known.
+    """Return the similarity of the molecule ``record`` to the nearest of the ``known`` ones; 1 for a molecule passed as tensors, whose
+    bonds are unknown; None if no molecules are known.
     """
     if known is None:
         return None

@@ -417,7 +417,9 @@ def _check_requests(requests: list[Request], lacks: dict[str, str], session: Ses
 
 
 def _unread_words(session: Session, i: int) -> list[str]:
-    """Return a note on the words and signs of a text that are not in the model's vocabulary, so that it reads the same in place of each."""
+    """Return a note, in a list, on the words and signs of input number ``i`` of ``session``, a text, that are not in the model's
+    vocabulary, so that it reads the same in place of each.
+    """
     record, unknown_id = session.prepared.inputs[i], session.model.details.get("unknown_token_id")
     ids = session.tensors.get("input_ids")
     if unknown_id is None or ids is None or session.model.kind == "clip" or type(record) is not TextInput:

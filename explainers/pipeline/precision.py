@@ -327,8 +327,8 @@ def _join_sizes(part_numerics: Sequence[Numerics], join: Callable[[list[Tensor]]
 
 
 def _largest_shares(attribution: Attribution, errors: Tensor) -> tuple[float, float]:
-    """Return how far rounding may move one map with ``errors`` (S,) of its scores: the largest error as a share of the largest score, among
-    all tokens (``of_all``) and among patches or words (``of_content``).
+    """Return how far rounding may move the map ``attribution`` with ``errors`` (S,) of its scores: the largest error as a share of the
+    largest score, among all tokens (``of_all``) and among patches or words (``of_content``).
     """
     everywhere = torch.ones_like(attribution.content)
     of_all, of_content = (

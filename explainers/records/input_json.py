@@ -28,7 +28,7 @@ def input_from_json(document: Mapping[str, Any]) -> ImageInput | TextInput:
 
 
 def _molecule_parts(part: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of a :class:`MoleculeInput` from the JSON of its :class:`MoleculePart`."""
+    """Return the fields of a :class:`MoleculeInput` from ``part``, the JSON of its :class:`MoleculePart`."""
     drawing = part["drawing"]
     return {
         "bonds": tuple(Bond(tuple(bond["atoms"]), bond["order"]) for bond in part["bonds"]),

@@ -62,7 +62,9 @@ class MethodOutput:
     seed_correlations: tuple[float | None, ...] = ()
 
     def above(self, other: MethodOutput) -> MethodOutput:
-        """Return the positive part of these scores minus those of another output; the result is no sum over blocks and promises no sum."""
+        """Return the positive part of these scores minus those of ``other``, another output; the result is no sum over blocks and promises
+        no sum.
+        """
         pixels = None if self.pixels is None or other.pixels is None else (self.pixels - other.pixels).clamp(min=0)
         sizes = None if self.sizes is None or other.sizes is None else self.sizes + other.sizes
         notes = tuple((*ours, *theirs) for ours, theirs in zip(self.notes, other.notes, strict=True))
@@ -81,7 +83,8 @@ class MethodOutput:
 
 
 class Trace:
-    """The values of a recorded pass and, under one rule, its signals. Shapes: B batch, S tokens, D width, H heads.
+    """The values of ``recording``, a recorded pass, and, under one rule, its signals for the target ``chosen``. Shapes: B batch, S tokens,
+    D width, H heads.
 
     ``block_inputs[l]`` is x^(l+1) of the formulas: the first is x^1, the embedded tokens. Signals are computed when first read, so that a
     method that reads only attention causes no backward pass.
@@ -452,8 +455,8 @@ def _require_attention(attention: Tensor | None, block: int, lack: str = "attent
 def parts_of_last(
     parts: Sequence[AttentionParts | None], projections: Sequence[tuple[Tensor, Tensor | None] | None]
 ) -> tuple[AttentionParts, tuple[Tensor, Tensor | None]]:
-    """Return queries, keys, values, weights and outputs of the last attention, and its output projection. Raises ExplainerError if they
-    cannot be read.
+    """Return the last of ``parts`` (queries, keys, values, weights and outputs of each attention) and of ``projections``, the output
+    projections (weight and bias). Raises ExplainerError if they cannot be read.
     """
     last, projection = parts[-1], projections[-1]
     if last is None or projection is None:

@@ -26,8 +26,8 @@ def is_drawn(attribution: DrawableMap) -> bool:
 
 
 def over_molecule(attribution: DrawableMap, width: int, paper: Sequence[int], hues: tuple[Sequence[int], ...], mix: float) -> Image.Image:
-    """Draw a map over its molecule, ``width`` pixels wide. ``hues`` are the colours for, against and of strength; at full score a share
-    ``mix`` of the hue is mixed into the colour ``paper``.
+    """Draw the map ``attribution`` over its molecule, ``width`` pixels wide. ``hues`` are the colours for, against and of strength; at full
+    score a share ``mix`` of the hue is mixed into the colour ``paper``.
 
     Raises ExplainerError if RDKit is not installed.
     """

@@ -30,7 +30,7 @@ _BOX = "display:inline-block;vertical-align:top;margin:0 12px 12px 0;padding:8px
 
 
 def map_html(attribution: DrawableMap, image: ImageInput | None) -> str:
-    """Return the HTML of one map over ``image`` (None for a text), with its title, its target and its notes."""
+    """Return the HTML of the map ``attribution`` over ``image`` (None for a text), with its title, its target and its notes."""
     body = _body(attribution, image)
     scores = (
         [word.score for word in attribution.words()] if attribution.text is not None else attribution.scores[attribution.content].tolist()

@@ -36,7 +36,8 @@ Losses = NDArray[np.float64]
 
 
 class PartLosses:
-    """The losses of all inputs with parts of the model replaced; each set of parts is measured once.
+    """The losses of all inputs with parts of the model replaced by their ``means``; ``intact`` are those of the whole model, and each set
+    of parts is measured once.
 
     ``plan`` is told how many passes will follow.
     """
@@ -64,6 +65,7 @@ class PartLosses:
 
         A large model survives the loss of almost any one part, since others stand in for it. So that the interval of a part holds 0 is not
         enough: it has to lie within a hundredth of what all parts together change, and no other removal may show the part at work.
+        ``rises`` are the rises of the loss without each part, ``together`` that without all parts.
         """
         if together.low <= ROUNDING_NATS:
             return []

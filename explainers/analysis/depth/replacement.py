@@ -19,8 +19,8 @@ _READ, _OTHER, _CONTENT, _GROUPS = 0, 1, 2, 3  # kinds of tokens of a text: the 
 
 
 class MeanOutputs:
-    """The mean output of each part over the inputs: for pictures by token; for texts by kind of token: the one
-    that the head reads, other special ones, words.
+    """The mean output of each of ``parts`` of a model over the inputs of ``asker``: for pictures by token; for texts by kind of token: the
+    one that the head reads, other special ones, words.
     """
 
     def __init__(self, asker: Asker, parts: Sequence[Part]) -> None:

@@ -42,7 +42,7 @@ class Fit:
         return self.constant + z @ self.first + ((z @ self.second) * z).sum(1) / 2
 
     def totals(self, p: float) -> Tensor:
-        """Return the total effect of each player, (n,): e_i + p sum_j e_ij."""
+        """Return the total effect of each player, (n,): e_i + ``p`` sum_j e_ij, with p the probability that a player is in."""
         return self.first + p * self.second.sum(1)
 
 
@@ -143,8 +143,8 @@ def products(first: Tensor, second: Tensor) -> Tensor:
 
 
 def fit_interactions(coalitions: Tensor, weights: Tensor, values: Tensor, pairs: Sequence[tuple[int, int]]) -> Fit:
-    """Fit main terms, and an interaction for each of ``pairs``, to the values (K,) of coalitions bool (K, n) by weighted least squares. If
-    the coalitions do not determine the fit, return the one of smallest norm.
+    """Fit main terms, and an interaction for each of ``pairs``, to the ``values`` (K,) of ``coalitions`` bool (K, n) by least squares with
+    ``weights`` (K,). If the coalitions do not determine the fit, return the one of smallest norm.
     """
     from scipy.linalg import lstsq
 

@@ -308,7 +308,7 @@ def measure_interactions(
     cancelled: Callable[[], bool] | None = None,
 ) -> list[InteractionMeasures]:
     """Measure how faithful several interactions (``outcomes``) of the same prompt and image are, each on the same ``count`` random
-    coalitions of words and of ``parts`` of the picture. Return one record of measures for each interaction.
+    coalitions of words and of ``parts`` of the picture, each in with probability ``p``. Return one record of measures for each interaction.
     """
     game = Game(model_of(model), image, prompt, parts, checker(cancelled))
     words, pieces = game.players

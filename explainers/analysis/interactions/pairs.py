@@ -194,7 +194,7 @@ def _check_settings(rule: str, steps: int, baseline: Baseline, block: EntryBlock
 
 
 def _interaction(a: Encoded, b: Encoded, settings: _Settings) -> Interaction:
-    """Compute the interaction of two encoded inputs with these settings."""
+    """Return the interaction of two encoded inputs, ``a`` and ``b``, computed with these ``settings``."""
     start = time.perf_counter()
     if len(b.units) < len(a.units):
         return _exchange(_interaction(b, a, settings))
@@ -279,7 +279,7 @@ def _products(side: Encoded, settings: _Settings) -> Tensor:
 
 
 def _components_along(side: Encoded, directions: Tensor, settings: _Settings) -> Tensor:
-    """Return the share of each unit (a patch or word) of one encoded input in the component of its embedding along each of the
+    """Return the share of each unit (a patch or word) of ``side``, one encoded input, in the component of its embedding along each of the
     ``directions`` (n, D): (n, units + 1). The last column is the share of all tokens.
     """
     shares = torch.zeros(len(directions), len(side.tokens))

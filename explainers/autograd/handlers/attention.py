@@ -157,8 +157,8 @@ def _multi_head(
 def _softmax_of_modules(
     rec: Recorder, func: TorchFunction, input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: torch.dtype | None = None
 ) -> Tensor:
-    """Compute ``softmax`` of ``torch.nn.functional``, record it and return the result. Without ``dim`` it runs over the first dimension of
-    a tensor of none, one or three dimensions, else over the second, as in torch.
+    """Compute ``softmax`` of ``input``, as that of ``torch.nn.functional``, record it and return the result. Without ``dim`` it runs over
+    the first dimension of a tensor of none, one or three dimensions, else over the second, as in torch.
     """
     return _softmax(rec, torch.softmax, input, (0 if input.dim() in (0, 1, 3) else 1) if dim is None else dim, dtype)
 
@@ -174,7 +174,7 @@ def _softmax(rec: Recorder, func: TorchFunction, input: Tensor, dim: int, dtype:
 def _softmin(
     rec: Recorder, func: TorchFunction, input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: torch.dtype | None = None
 ) -> Tensor:
-    """Compute ``softmin``, record it as the softmax of the numbers with the other sign, and return it."""
+    """Compute ``softmin`` of ``input`` over ``dim``, record it as the softmax of the numbers with the other sign, and return it."""
     if not rec.active(input):
         return F.softmin(input, dim, _stacklevel, dtype)
     return _softmax_of_modules(rec, F.softmax, mul(rec, torch.mul, input, -1), dim, _stacklevel, dtype)

@@ -194,8 +194,8 @@ def _expand(x: Tensor, labels: Labels, shared: Collection[int], sizes: dict[int,
 
 
 def _reduce(rec: Recorder, x: Tensor, labels: Labels, kept: Collection[int]) -> tuple[Tensor, Labels]:
-    """Take the diagonal of dimensions with the same label, and sum over those whose labels are not kept; return the tensor
-    and its labels.
+    """Take the diagonal of dimensions of ``x`` with the same label, and sum over those whose label is not in ``kept``; return the tensor
+    and its labels. ``labels`` has one for each dimension.
     """
     for label, times in Counter(labels).items():
         for _ in range(times - 1):
@@ -244,8 +244,8 @@ def _expand_ellipsis(names: Sequence[int | EllipsisType], missing: int) -> Label
 
 
 def _fit(operands: Sequence[Tensor], labels: Sequence[Labels]) -> bool:
-    """Return whether tensors can be contracted under these labels: dimensions with one label have the same size or 1, and all are floating
-    point.
+    """Return whether ``operands``, tensors, can be contracted under these ``labels``, one for each dimension of each: dimensions with one
+    label have the same size or 1, and all are floating point.
     """
     sizes: dict[int, int] = {}
     for x, of in zip(operands, labels, strict=True):

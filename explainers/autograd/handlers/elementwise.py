@@ -166,8 +166,8 @@ def _rsub(rec: Recorder, func: TorchFunction, input: Any, other: Any, *, alpha: 
 
 
 def _role_as_factor(rec: Recorder, x: Tensor) -> Role | None:
-    """Return the role of a tensor as a factor of a product: its own role; CURVE if it has none and an activation made it, also one that is
-    written as x times a gate; else None.
+    """Return the role of ``x``, a tensor, as a factor of a product: its own role; CURVE if it has none and an activation made it, also one
+    that is written as x times a gate; else None.
     """
     known, node = role(rec, x), rec.nodes.of(x)
     while known is None and node is not None and node.operator is op.Scale:

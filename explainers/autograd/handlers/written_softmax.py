@@ -116,7 +116,7 @@ def _softmax_of_share(rec: Recorder, over: Tensor, under: Node | None, share: Ca
 
 
 def _are_close(value: Tensor, expected: Tensor) -> bool:
-    """Return whether two tensors are the same but for rounding."""
+    """Return whether ``value`` and ``expected``, two tensors, are the same but for rounding."""
     numbers = torch.finfo(value.dtype)
     rounding = min(_ROUNDING * numbers.eps, _MAX_ROUNDING)
     return value.shape == expected.shape and torch.allclose(value, expected, rtol=rounding, atol=numbers.tiny / numbers.eps)

@@ -88,8 +88,8 @@ def _role(ctx: Any) -> LinearMapRole:
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None, rec: Recorder, role: LinearMapRole = None) -> Tensor:
-    """Apply the linear map x W^T + b, with W the ``weight`` and b the ``bias``, record it in ``rec`` and return the result, so that a rule
-    can choose its backward pass.
+    """Apply the linear map x W^T + b to ``x``, with W the ``weight`` and b the ``bias``, and the ``role`` of the map if it has one, record
+    it in ``rec`` and return the result, so that a rule can choose its backward pass.
     """
     return rec.run(LinearMap, x, weight, bias, matrix_products.linear, matrix_products.matmul, role)
 
@@ -136,10 +136,10 @@ def note_padding(mapped: Tensor, pixels: Tensor, starts: Sequence[Tensor]) -> No
 
 
 def swapped(x: Tensor, w: Tensor) -> Tensor:
-    """Return w @ x: a product with the weight on the left, written as a linear map of x."""
+    """Return ``w`` @ ``x``: a product with the weight on the left, written as a linear map of x."""
     return w @ x
 
 
 def swapped_back(signal: Tensor, w: Tensor) -> Tensor:
-    """Return w^T @ signal, the transpose of :func:`swapped` applied to a signal; batch dimensions must be equal."""
+    """Return w^T @ ``signal``, the transpose of :func:`swapped` by ``w`` applied to a signal; batch dimensions must be equal."""
     return w.mT @ signal

@@ -100,7 +100,7 @@ def slope(act: Callable[[Tensor], Tensor], x: Tensor, differentiable: bool = Fal
 
 
 def ratio(act: Callable[[Tensor], Tensor], x: Tensor, y: Tensor) -> Tensor:
-    """Return y/x of an element-wise function y = act(x), and its slope where x is almost zero."""
+    """Return y/x for ``y`` = act(``x``), an element-wise function, and its slope where x is almost zero."""
     near = x.abs() < TINY
     if not is_queued(near) and not bool(near.any()):
         return y / x
@@ -108,8 +108,8 @@ def ratio(act: Callable[[Tensor], Tensor], x: Tensor, y: Tensor) -> Tensor:
 
 
 def smooth_ratio(act: Callable[[Tensor], Tensor], x: Tensor, y: Tensor) -> Tensor:
-    """Return y/x like :func:`ratio`, as a function that can also be differentiated at zero: there act(x)/x is the slope at x/2, up to terms
-    of x^2.
+    """Return y/x of ``y`` and ``x`` like :func:`ratio`, as a function that can also be differentiated at zero: there act(x)/x is the slope
+    at x/2, up to terms of x^2.
     """
     near = x.detach().abs() < torch.finfo(x.dtype).eps ** 0.5
     if not is_queued(near) and not bool(near.any()):
@@ -118,7 +118,7 @@ def smooth_ratio(act: Callable[[Tensor], Tensor], x: Tensor, y: Tensor) -> Tenso
 
 
 class Saved(Generic[T]):
-    """Descriptor that reads one tensor, by its index, from an operand's ``saved``."""
+    """Descriptor that reads one tensor, the one at index ``place``, from an operand's ``saved``."""
 
     def __init__(self, place: int) -> None:
         self._place = place
@@ -154,7 +154,7 @@ class Sum:
 
 
 def is_convolution(weight: Tensor, forward: BilinearMap) -> bool:
-    """Return whether the weight of a linear map has positions, or experts, besides its two widths."""
+    """Return whether ``weight``, that of a linear map ``forward``, has positions, or experts, besides its two widths."""
     return weight.dim() > 2 and forward is not torch.matmul
 
 

@@ -115,7 +115,9 @@ def is_added_and_normalised(nodes: Nodes, block: Block) -> bool:
 
 
 def _takers(nodes: Nodes, start: Node) -> list[Node]:
-    """Return the nodes that use the result of a node in a computation, directly or after operators that only move numbers."""
+    """Return those of ``nodes`` that use the result of the node ``start`` in a computation, directly or after operators that only move
+    numbers.
+    """
     users, waiting, takers = users_of(nodes.ran), [start], list[Node]()
     while waiting:
         for user in users.get(id(waiting.pop()), ()):

@@ -92,8 +92,9 @@ def softmaxes_in(nodes: Nodes, block: Block) -> int:
 
 
 def attention_outside(nodes: Nodes, read: Sequence[Attention], users: Users) -> tuple[str, ...]:
-    """Return where attention runs outside of the blocks: "before", "between" or "behind" (after) them, for each softmax that weights
-    several values that depend on the input. Attention in ``read`` is left out; ``users`` are the nodes that use each node's output.
+    """Return where attention runs outside of the blocks of a recorded pass, whose operators are ``nodes``: those of "before", "between" and
+    "behind" (after) them where a softmax weights several values that depend on the input. Attention in ``read`` is left out; ``users`` are
+    the nodes that use each node's output.
     """
     known = {id(attention.softmax) for attention in read}
     if not nodes.blocks:

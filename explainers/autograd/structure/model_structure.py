@@ -47,7 +47,8 @@ from explainers.models.structure.block_kinds import BlockKind
 
 
 class ModelStructure:
-    """The structure of a model, found from the nodes of one pass; ``pull`` answers what the list of nodes leaves open.
+    """The structure of a model, found from ``nodes``, the operators of one pass, and the ``layout`` of its tokens; ``pull`` answers what
+    the list of nodes leaves open.
 
     attention_kind  the kind of attention in the blocks, if known; None: it is found from the pass
     is_text         whether the input is a text, which has no class token that joins after the blocks
@@ -284,7 +285,9 @@ class ModelStructure:
 
 
 def _is_read_as(read: AttentionMap, shaped: attention_nodes.Attention | None) -> bool:
-    """Return whether an attention map is the softmax of an attention, whose product with values has axes for samples and heads too."""
+    """Return whether the attention map ``read`` is the softmax of the attention ``shaped``, whose product with values has axes for samples
+    and heads too; false if that is None.
+    """
     if shaped is None or read.sources[0] is not shaped.weights:
         return False
     return shaped.product is None or len(shaped.product.shape) == len(shaped.weights.shape)

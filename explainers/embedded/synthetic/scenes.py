@@ -201,8 +201,8 @@ def draw(composition: Composition, size: int) -> tuple[Scene, list[float]]:
 
 
 def render(rng: np.random.Generator, size: int, kinds: Sequence[str] | None = None, count: int | None = None) -> Scene:
-    """Draw random compositions of these ``kinds`` (None: random ones) or of ``count`` objects, ``size`` pixels a side, and return the first
-    scene in which at least half of every object is visible.
+    """Draw by ``rng`` random compositions of these ``kinds`` (None: random ones) or of ``count`` objects, ``size`` pixels a side, and
+    return the first scene in which at least half of every object is visible.
     """
     if kinds is None and count is None:  # before anything is rejected, or crowded scenes would be rarer than they should
         count = int(rng.choice(len(COUNT_SHARES), p=COUNT_SHARES)) + 1

@@ -77,8 +77,8 @@ def _choose(rng: np.random.Generator, of: list[Any]) -> Any:
 
 
 def _noun_phrase(rng: np.random.Generator, number: int, kinds: tuple[str, ...] = ("nouns", "people")) -> list[str]:
-    """Return the words of a random noun phrase with a noun of one of ``kinds``, in the ``number`` 0 (singular) or 1 (plural): "the",
-    sometimes an adjective, and the noun.
+    """Return the words of a random noun phrase with a noun of one of ``kinds``, in the ``number`` 0 (singular) or 1 (plural), drawn by
+    ``rng``: "the", sometimes an adjective, and the noun.
     """
     noun = _choose(rng, words()[_choose(rng, list(kinds))])[number]
     return ["the", *([_choose(rng, words()["adjectives"])] if rng.random() < ADJECTIVE_SHARE else []), noun]

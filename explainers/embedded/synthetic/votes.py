@@ -68,7 +68,9 @@ def _votes(rng: np.random.Generator, winner: int) -> NDArray[np.int64]:
 
 
 def _colours(rng: np.random.Generator, count: int) -> NDArray[np.float64]:
-    """Return two random colours for each of ``count`` patches, (count, 2, 3) in 0..255, which differ enough in brightness."""
+    """Return two random colours, drawn by ``rng``, for each of ``count`` patches, (count, 2, 3) in 0..255, which differ enough in
+    brightness.
+    """
     middle, half = rng.uniform(80, 175, (count, 1)), rng.uniform(MIN_CONTRAST / 2, 75, (count, 1)) * rng.choice([-1, 1], (count, 1))
     tint = rng.uniform(-40, 40, (count, 2, 3))
     tint -= tint.mean(-1, keepdims=True)

@@ -236,7 +236,9 @@ class _WorldWithDraws:
 
 
 def _metric_about(metric: Metric, drawn: Sequence[_WorldWithDraws]) -> MetricOnTruth:
-    """Return the description of one metric for the document: its agreement in each world and kind, and the controls."""
+    """Return the description of ``metric`` for the document, from the worlds in ``drawn``: its agreement in each world and kind, and the
+    controls.
+    """
     by_world = {each.world.name: each.taus(metric) for each in drawn}
     controls = {each.world.name: each.controls(metric) for each in drawn}
     marks_alone = {each.world.name for each in drawn if each.world.marks_alone}

@@ -64,7 +64,7 @@ class MeasuredColumn:
 def measured_columns(
     runs: Sequence[NamedReport], is_wanted: Callable[[str, str], bool], specs: Collection[str]
 ) -> Iterator[MeasuredColumn]:
-    """Yield, run by run, the values of the methods ``specs`` by each metric for which ``is_wanted(name, family)`` is true.
+    """Yield, for each of ``runs``, the values of the methods ``specs`` by each metric for which ``is_wanted(name, family)`` is true.
 
     The best of a column is the best of these methods, controls excluded. Methods are tied with it if the paired bootstrap, with Holm's
     correction for that many, cannot distinguish them from it. Neither is marked if a control may be as good. A run without recorded costs

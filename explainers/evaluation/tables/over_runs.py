@@ -229,7 +229,7 @@ def _check_known(wanted: Sequence[str] | None, known: Sequence[str], what: str) 
 
 
 def _titles(runs: Sequence[NamedReport], specs: dict[str, str]) -> dict[str, str]:
-    """Return a title for each method in ``specs`` (spec -> title), with its spec where another has the same title."""
+    """Return a title for each method of ``runs`` in ``specs`` (spec -> title), with its spec where another has the same title."""
     titles = list(specs.values())
     return {spec: f"{title} ({spec})" if titles.count(title) > 1 else title for spec, title in specs.items()}
 

@@ -203,8 +203,8 @@ def rise(trace: Trace, samples: int = 400, keep: float = 0.5, cells: int = 7, at
 
 
 class _Refit:
-    """A linear model in the form that Captum's LIME takes. It is fitted to all samples, and again without each group of samples, to see how
-    much the result depends on them.
+    """A linear model, built by ``make``, in the form that Captum's LIME takes. It is fitted to all samples, and again without each group of
+    samples, to see how much the result depends on them.
     """
 
     def __init__(self, make: Callable[[], Any]) -> None:

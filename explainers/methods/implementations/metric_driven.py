@@ -220,6 +220,7 @@ def mda(trace: Trace, gamma: float = 0.5, candidates: int = 28) -> MethodOutput:
     a black picture (zero after normalisation), the one that helps least first. The answers along that order, mean of insertion and
     deletion, are fitted by a falling convex curve, whose falls are the scores. Candidates are taken by how far the answer falls without
     each patch alone (the paper takes them by an attention map, and its SLIC superpixels are nearly the patches that are taken here).
+    ``gamma`` is the weight of the dense part of the scores, ``candidates`` how many patches are tried in each step.
     """
     grid, scores = trace.layout.grid, torch.zeros_like(trace.recording.block_inputs[0][..., 0]).detach()
     assert grid is not None

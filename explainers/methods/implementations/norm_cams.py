@@ -29,8 +29,8 @@ def gradcam(x: Tensor, g: Tensor) -> Tensor:
 
 
 def xgradcam(x: Tensor, g: Tensor) -> Tensor:
-    """Return the map of XGrad-CAM (B, patches): each channel weighted by sum g x / (sum x + 1e-7) over patches, with signed
-    activations x.
+    """Return the map of XGrad-CAM (B, patches) from activations ``x`` and their gradient ``g``, both (B, patches, D): each channel weighted
+    by sum g x / (sum x + 1e-7) over patches, with signed activations x.
     """
     return (x * (g * x).sum(1, keepdim=True) / (x.sum(1, keepdim=True) + 1e-7)).sum(-1)
 
@@ -50,8 +50,8 @@ def layercam(x: Tensor, g: Tensor) -> Tensor:
 
 
 def gradcam_plus_plus(x: Tensor, g: Tensor) -> Tensor:
-    """Return the map of pytorch-grad-cam's Grad-CAM++ (B, patches): channels weighted by sum a g+, a = g^2 / (2 g^2 + g^3 sum x + 1e-6), 0
-    where g is 0.
+    """Return the map of pytorch-grad-cam's Grad-CAM++ (B, patches) from activations ``x`` and their gradient ``g``, both (B, patches, D):
+    channels weighted by sum a g+, a = g^2 / (2 g^2 + g^3 sum x + 1e-6), 0 where g is 0.
     """
     square = g.square()
     alpha = torch.where(g != 0, square / (2 * square + square * g * x.sum(1, keepdim=True) + 1e-6), 0.0)

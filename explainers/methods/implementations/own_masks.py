@@ -173,8 +173,9 @@ _ENTERING = (
 
 
 def causal_map(masked_values: Tensor, noisy_values: Tensor, whole_value: Tensor, masks: Tensor) -> Tensor:
-    """Return ViT-CX's map (height, width) from K masks M (K, height, width), the answers p to the masked picture, to the picture with the
-    noise alone and to the whole picture: (1/K) sum_k [p(x M_k + e_k) - p(x + e_k) + p(x)] M_k / sum_j M_j; 0 at pixels without a mask.
+    """Return ViT-CX's map (height, width) from K masks M (K, height, width), the answers p to the masked pictures (``masked_values`` (K,)),
+    to the picture with the noise alone (``noisy_values`` (K,)) and to the whole picture (``whole_value``): (1/K) sum_k [p(x M_k + e_k) -
+    p(x + e_k) + p(x)] M_k / sum_j M_j; 0 at pixels without a mask.
     """
     total = masks.sum(0)
     mean = ((masked_values - noisy_values + whole_value)[:, None, None] * masks).mean(0)

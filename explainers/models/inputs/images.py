@@ -286,7 +286,9 @@ class Preprocessing(PicturePreparation):
         return max(1, round(width / ratio)), max(1, round(height / ratio))
 
     def _margin(self, size: int, kept: int) -> int:
-        """Return the offset at which the part of a resized picture that is kept begins, negative where padding is needed."""
+        """Return the offset at which the part of ``kept`` pixels of a resized side of ``size`` pixels begins, negative where padding is
+        needed.
+        """
         if self.round == "down":
             return (size - kept) // 2
         return -((kept - size) // 2) if kept > size else round((size - kept) / 2)

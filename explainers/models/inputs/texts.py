@@ -205,7 +205,9 @@ class TextReader:
         return Excerpt.without(text, head[-1] if head else 0, tail[0]) if tail else Excerpt(text)
 
     def _truncation_note(self, whole: Sequence[Word] | None, words: Sequence[Word]) -> tuple[str, ...]:
-        """Return a note on how many words of a too long text were left out, and where."""
+        """Return a note on how many words of a too long text (``whole``; None: it was not too long) were left out, which are not in
+        ``words``, and where.
+        """
         if whole is None:
             return ()
         read = {word.start for word in words}

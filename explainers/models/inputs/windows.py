@@ -52,8 +52,8 @@ def windows_of(reader: TextReader, text: str, device: torch.device) -> Windows |
 
 
 def _cuts(whole: TextInput, room: int) -> list[tuple[int, int]]:
-    """Return the begin and end of each window of at most ``room`` word pieces, as indices among the word pieces of a text; neighbours
-    overlap by about a quarter.
+    """Return the begin and end of each window of at most ``room`` word pieces, as indices among the word pieces of the text ``whole``;
+    neighbours overlap by about a quarter.
     """
     pieces = [i for i, token in enumerate(whole.tokens) if not token.special]
     count = len(pieces)
@@ -71,7 +71,9 @@ def _cuts(whole: TextInput, room: int) -> list[tuple[int, int]]:
 
 
 def _words_between(whole: TextInput, spans: Sequence[tuple[int, int]]) -> list[tuple[Word, ...]]:
-    """Return the words that have a token in each span ``[start, stop)`` of the tokens of a text; a window looks at no others."""
+    """Return the words that have a token in each span ``[start, stop)`` of the tokens of the text ``whole``; a window looks at no
+    others.
+    """
     first, last = [word.tokens[0] for word in whole.words], [word.tokens[-1] for word in whole.words]
     return [whole.words[bisect_left(last, start) : bisect_left(first, stop)] for start, stop in spans]
 

@@ -149,7 +149,9 @@ def argument_names(module: nn.Module) -> frozenset[str]:
 
 
 def _as_taken(module: nn.Module, takes: Mapping[str, Any], tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Return ``tensors`` in the form that the module takes: images unchanged, or cut into rows of patches with the positions of these."""
+    """Return ``tensors`` in the form that ``module``, whose arguments are named in ``takes``, takes: images unchanged, as clips, or cut
+    into rows of patches with the positions of these.
+    """
     pixels = tensors.get("pixel_values")
     if pixels is not None and (clip := clip_shape(module)) is not None:
         others = {name: tensor for name, tensor in tensors.items() if name != "pixel_values"}

@@ -29,7 +29,9 @@ _POOLINGS = {
 
 
 class SentenceEmbedding(nn.Module):
-    """A module that converts the hidden states (B, S, D) of a backbone and their mask (B, S) to one vector (B, E) for each text."""
+    """A module that converts the hidden states (B, S, D) of a backbone and their mask (B, S) to one vector (B, E) for each text: by
+    ``poolings``, joined, then the layers ``dense``, of length 1 if ``is_normalised``.
+    """
 
     def __init__(self, poolings: list[str], dense: list[nn.Module], is_normalised: bool) -> None:
         super().__init__()

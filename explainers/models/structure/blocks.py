@@ -364,8 +364,8 @@ def _choose_run(runs: list[BlockCalls], names: Mapping[int, str]) -> BlockCalls:
 
 
 def _class_blocks(calls: Sequence[_Call], last: _Call, shape: torch.Size) -> tuple[nn.Module, ...]:
-    """Return the modules called after ``last``, the last block, that take one token more than its output has (``shape``), and return either
-    all these tokens or only that one.
+    """Return the modules among ``calls`` that are called after ``last``, the last block, that take one token more than its output has
+    (``shape``), and return either all these tokens or only that one.
     """
     batch, tokens, width = shape
     whole, others, token = ((batch, count, width) for count in (1 + tokens, tokens, 1))
@@ -407,8 +407,8 @@ def _patches(call: _Call) -> int:
 
 
 def _entry_of_spans(names: Mapping[str, nn.Module], first: _Call) -> nn.Module:
-    """Return the module that takes the embedded tokens x^1 where a loop adds the residual of the blocks: the module that holds the list of
-    blocks, of which ``first`` is the first call.
+    """Return the module that takes the embedded tokens x^1 where a loop adds the residual of the blocks: the module in ``names`` (by name)
+    that holds the list of blocks, of which ``first`` is the first call.
     """
     return names[first.row.rpartition(".")[0]]
 

@@ -31,7 +31,7 @@ def are_in_place(
     module: nn.Module, structure: Structure, run: Forward, tensors: Mapping[str, Tensor], place: slice, grid: tuple[int, int]
 ) -> bool:
     """Return whether the patches at ``place`` of the first block's tokens are a ``grid`` over the picture, for a model whose ``structure``
-    has earlier blocks that take more tokens. ``run`` returns its logits for ``tensors``, two pictures.
+    has earlier blocks that take more tokens. ``run`` returns the logits of ``module`` for ``tensors``, two pictures.
 
     To find out, the tokens of each block are changed in proportion to their row and to their column in the picture; the changes of the next
     block's tokens then tell where these come from. The tokens of the first earlier block must be a grid.

@@ -155,7 +155,7 @@ def _other_tokens(read: ReadTokens, prefix: int) -> OtherTokens:
 
 
 def _unchanging(x: Tensor) -> tuple[int, int]:
-    """Return how many of the embedded tokens x^1 (2, S, D) at the front, and how many at the end, are the same for two images; all others
+    """Return how many of the embedded tokens ``x`` (2, S, D) at the front, and how many at the end, are the same for two images; all others
     must change.
     """
     changing = (x[0] != x[1]).any(-1).cpu()

@@ -34,8 +34,8 @@ class _Draws(TorchFunctionMode):
 
 
 def why_not_repeatable(run: Callable[[Mapping[str, Tensor]], Tensor], tensors: Mapping[str, Tensor]) -> str | None:
-    """Return a sentence if two passes over the same ``tensors`` give different answers, with what in the model draws random numbers; None
-    if they agree. The model is to be in eval mode.
+    """Return a sentence if two passes of ``run`` over the same ``tensors`` give different answers, with what in the model draws random
+    numbers; None if they agree. The model is to be in eval mode.
     """
     draws = _Draws()
     with torch.no_grad(), draws:

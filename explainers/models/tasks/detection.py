@@ -32,8 +32,8 @@ _BOX = re.compile(r"box:(\d+)(?:/(\w+))?")
 
 @add_task
 class ObjectDetection(Task):
-    """Task of object detection: Q queries, each with logits (B, Q, C) and a box (B, Q, 4), given as centre and size in shares of the
-    picture.
+    """Task of object detection, whose logits mean ``output``: Q queries, each with logits (B, Q, C) and a box (B, Q, 4), given as centre
+    and size in shares of the picture.
 
     If a query may hold no object (softmax: DETR, YOLOS), the logits have one class more than the model has labels; if each label is yes or
     no (sigmoid: Conditional and Deformable DETR), they have the same number. The side of a box is a value.
@@ -49,7 +49,9 @@ class ObjectDetection(Task):
 
     @classmethod
     def of(cls, module: nn.Module, library: Library, output: Any) -> Task | None:
-        """Return this task if the module is a transformers object detector, else None."""
+        """Return this task if ``module`` is a transformers object detector (by ``library`` and ``output``), else None. Raises
+        ExplainerError for deformable attention over maps of several sizes.
+        """
         logits = tensor_of(output, "logits")
         if not transformers_class_ends(module, library, "ForObjectDetection") or logits is None or tensor_of(output, "pred_boxes") is None:
             return None

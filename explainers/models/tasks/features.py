@@ -29,7 +29,8 @@ _COMPONENT = re.compile(r"component:(\d+)")
 
 @add_task
 class Features(Task):
-    """Task of a backbone without a head: its features are the hidden states (B, S, D), and one vector (B, D) for the whole input.
+    """Task of a backbone without a head, ``module`` of ``library``: its features are the hidden states (B, S, D), and one vector (B, D) for
+    the whole input.
 
     The vector is the model's embedding if it has one (a projection, or the layers that a folder of sentence-transformers adds), else its
     pooled output, else its class token, else the mean of its tokens. A pooler that transformers adds to a backbone without weights for it
@@ -52,7 +53,9 @@ class Features(Task):
 
     @classmethod
     def of(cls, module: nn.Module, library: Library, output: Any) -> Task | None:
-        """Return this task if the module is a timm model without a head, or a backbone of transformers, else None."""
+        """Return this task if ``module`` is a timm model without a head, or a backbone of transformers, judged by ``library`` and
+        ``output``, else None.
+        """
         bare = library == "timm" and getattr(module, "num_classes", None) == 0
         hidden = library == "transformers" and tensor_of(output, "last_hidden_state") is not None
         return cls(module, library) if bare or (hidden and tensor_of(output, "logits") is None) else None

@@ -40,7 +40,9 @@ class GeneratedAnswer(VocabularyTask):
 
     @classmethod
     def of(cls, module: nn.Module, library: Library, output: Any) -> VocabularyTask | None:
-        """Return this task if the module is a transformers decoder with the head of a language model, else None."""
+        """Return this task if ``module`` is a transformers decoder with the head of a language model, judged by ``library`` and ``output``,
+        else None.
+        """
         writes = transformers_class_ends(module, library, "ForCausalLM", "LMHeadModel") and not type(module).__name__.startswith("XL")
         logits = tensor_of(output, "logits")
         return cls() if writes and logits is not None and logits.dim() == 3 else None
@@ -156,7 +158,7 @@ class GeneratedAnswer(VocabularyTask):
 
     @staticmethod
     def _is_blank(record: TextInput, first: int, last: int) -> bool:
-        """Return whether the tokens from ``first`` to ``last`` of a text are white space alone."""
+        """Return whether the tokens from ``first`` to ``last`` of the text ``record`` are white space alone."""
         return all(token.start == token.end for token in record.tokens[first : last + 1])
 
     def _probability(self, task_input: TaskInput, first: int, last: int) -> float:

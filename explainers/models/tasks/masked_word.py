@@ -36,7 +36,7 @@ class MaskedWord(VocabularyTask):
 
     @classmethod
     def of(cls, module: nn.Module, library: Library, output: Any) -> Task | None:
-        """Return this task if the module is a masked language model of transformers, else None."""
+        """Return this task if ``module`` is a masked language model of transformers (``library``), else None; ``output`` is not read."""
         return cls() if transformers_class_ends(module, library, "ForMaskedLM") else None
 
     def sample(self, text: str) -> Any:

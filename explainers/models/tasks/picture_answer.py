@@ -21,7 +21,9 @@ class PictureAnswer(GeneratedAnswer):
 
     @classmethod
     def of(cls, module: nn.Module, library: Library, output: Any) -> VocabularyTask | None:
-        """Return this task if the module is a transformers model that writes about pictures (LLaVA's kind), else None."""
+        """Return this task if ``module`` is a transformers model that writes about pictures (LLaVA's kind), judged by ``library`` and
+        ``output``, else None.
+        """
         logits = tensor_of(output, "logits")
         writes = transformers_class_ends(module, library, "ForConditionalGeneration") and picture_token_of(module, library) is not None
         return cls() if writes and logits is not None and logits.dim() == 3 else None

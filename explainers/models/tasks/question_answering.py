@@ -31,7 +31,9 @@ class QuestionAnswering(Task):
 
     @classmethod
     def of(cls, module: nn.Module, library: Library, output: Any) -> Task | None:
-        """Return this task if the module is a transformers model that gives logits of start and end, else None."""
+        """Return this task if ``module`` is a transformers model (``library``) whose ``output`` holds logits of start and end, else
+        None.
+        """
         ends = [tensor_of(output, name) for name in ("start_logits", "end_logits")]
         return cls() if library == "transformers" and all(end is not None and end.dim() == 2 for end in ends) else None
 

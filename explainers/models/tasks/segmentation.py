@@ -38,8 +38,8 @@ class ImageSegmentation(Task):
 
     @classmethod
     def of(cls, module: nn.Module, library: Library, output: Any) -> Task | None:
-        """Return this task if the module is a transformers model for semantic segmentation, else None. Raises ExplainerError for models
-        that return masks, each with a class.
+        """Return this task if ``module`` is a transformers model (``library``) for semantic segmentation, else None. Raises ExplainerError
+        for models whose ``output`` holds masks, each with a class.
         """
         if library == "transformers" and tensor_of(output, "masks_queries_logits") is not None:
             raise ExplainerError(GIVES_MASKS.format(type(module).__name__))

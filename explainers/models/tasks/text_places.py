@@ -15,8 +15,8 @@ _COUNTED = re.compile(r"(.+)#(\d+)", re.DOTALL)
 
 
 def place_in_text(at: str, record: TextInput, part: int | None = None) -> Place | None:
-    """Return the place that ``at`` names: ``tokens:5-7`` (``token:5``), or a part of the text, followed by ``#2`` for its second
-    occurrence.
+    """Return the place in the text ``record`` that ``at`` names: ``tokens:5-7`` (``token:5``), or a part of the text, followed by ``#2``
+    for its second occurrence.
 
     ``part`` is 0 or 1 to search only the first or the second text of a pair, ``ANSWER`` to search the model's own answer. The result is
     None if the text has no such part.
@@ -31,7 +31,7 @@ def place_in_text(at: str, record: TextInput, part: int | None = None) -> Place 
 
 
 def place_of_tokens(record: TextInput, first: int, last: int) -> Place | None:
-    """Return the place of the tokens from ``first`` to ``last``; None if the text has fewer."""
+    """Return the place of the tokens from ``first`` to ``last`` of the text ``record``; None if it has fewer."""
     if not 0 <= first <= last < len(record.tokens):
         return None
     return Place(spell_tokens(first, last), words_of(record, first, last), (first, last))
@@ -63,8 +63,8 @@ def words_of(record: TextInput, first: int, last: int) -> str:
 
 
 def place_of_part(words: str, number: int, record: TextInput, part: int | None = None) -> Place | None:
-    """Return the place of the ``number``-th occurrence of ``words`` in the text, as whole words if possible. ``part`` chooses the text, see
-    :func:`place_in_text`.
+    """Return the place of the ``number``-th occurrence of ``words`` in the text ``record``, as whole words if possible. ``part`` chooses
+    the text, see :func:`place_in_text`.
     """
     words = words.strip()
     if record.text is None or not words or number < 1:

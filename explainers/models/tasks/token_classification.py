@@ -38,7 +38,7 @@ class TokenClassification(Task):
 
     @classmethod
     def of(cls, module: nn.Module, library: Library, output: Any) -> Task | None:
-        """Return this task if the module is a token classifier of transformers, else None."""
+        """Return this task if ``module`` is a token classifier of transformers (``library``), else None; ``output`` is not read."""
         return cls() if transformers_class_ends(module, library, "ForTokenClassification") else None
 
     def trial(self, output: Any) -> Tensor:

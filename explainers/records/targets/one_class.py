@@ -56,7 +56,7 @@ class OneClass(Target):
         return name_of(self.name)
 
     def to_json(self, name_of: NameOf) -> dict[str, Any]:
-        """Return the description in JSON, without a name: label and index already say which class it is."""
+        """Return the description in JSON, without a name (``name_of`` is not called): label and index already say which class it is."""
         return {"read": self.explains}
 
     @classmethod

@@ -166,7 +166,7 @@ def check_names(target: TargetLike, classes: Classes) -> int | Target:
 
 
 def refuse_repeated(targets: Sequence[Target], chosen: Sequence[ResolvedTarget]) -> None:
-    """Raise ExplainerError if two named targets are the same, because their maps could not be distinguished."""
+    """Raise ExplainerError if two of ``chosen``, named targets, are the same, because their maps could not be distinguished."""
     known: list[ResolvedTarget] = []
     for target, resolved in zip(targets, chosen, strict=True):
         if any(name is None or isinstance(name, TopClass) for name in target.names()):

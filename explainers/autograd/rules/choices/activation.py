@@ -21,7 +21,9 @@ class ActivationChoice(Choice):
 
     @abstractmethod
     def curve(self, curve: ActivationCurve, signal: Tensor) -> Tensor | None:
-        """Return the signal at the input of an activation with act(0) = 0, from ``signal`` at its output; None if no signal passes."""
+        """Return the signal at the input of ``curve``, an activation with act(0) = 0, from ``signal`` at its output; None if no signal
+        passes.
+        """
 
     def gate(self, curve: ActivationCurve, signal: Tensor) -> Tensor | None:
         """Return the signal at the input of ``curve``, a sigmoid (the operator ``BoundedGate``), from ``signal`` at its output; None if no

@@ -48,8 +48,8 @@ class AttentionChoice(Choice):
 
     @abstractmethod
     def normaliser(self, quotient: NormaliserOperand, signal: Tensor, norm: NormChoice) -> Pair:
-        """Return the signals at dividend and divisor of the division of linear attention by its normaliser, from ``signal`` at the
-        quotient; None for one that gets none.
+        """Return the signals at dividend and divisor of ``quotient``, the division of linear attention by its normaliser, from ``signal``
+        at the quotient; None for one that gets none. ``norm`` is the choice for normalisations.
         """
 
     def weights(self, signal: Tensor) -> Tensor | None:
@@ -91,9 +91,9 @@ class _OfGradients(AttentionChoice):
         )
 
     def normaliser(self, quotient: NormaliserOperand, signal: Tensor, norm: NormChoice) -> Pair:
-        """Split the ``signal`` at the output a / b of a linear attention into those at a and at b, its normaliser. If the weights are held
-        constant, b is constant too. Else ``norm`` decides the signal at b, which is multiplied by ``part`` if b comes from a separate
-        product.
+        """Split the ``signal`` at ``quotient``, the output a / b of a linear attention, into those at a and at b, its normaliser. If the
+        weights are held constant, b is constant too. Else ``norm`` decides the signal at b, which is multiplied by ``part`` if b comes from
+        a separate product.
         """
         of_a, of_b = (ConstantScale() if self.weights_are_constant else norm).divide(quotient, signal)
         return of_a, self.part * of_b if of_b is not None and quotient.apart else of_b

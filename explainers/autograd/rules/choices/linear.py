@@ -50,7 +50,7 @@ class LinearChoice(Choice):
 
     @abstractmethod
     def sum(self, total: Sum, signal: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the signals at both operands of a + b, each in the shape of the sum, from ``signal`` at the sum."""
+        """Return the signals at both operands of a + b, the sum ``total``, each in the shape of the sum, from ``signal`` at it."""
 
     @abstractmethod
     def scale(self, factor: Tensor | float, signal: Tensor) -> Tensor:
@@ -83,14 +83,14 @@ class LinearChoice(Choice):
         return signal
 
     def normaliser(self, quotient: NormaliserOperand, signal: Tensor) -> Tensor:
-        """Return the signal at the output of linear attention that is to be divided between dividend and normaliser: here unchanged; some
-        choices damp it first.
+        """Return the part of ``signal``, that at the output ``quotient`` of linear attention, that is to be divided between dividend and
+        normaliser: here unchanged; some choices damp it first.
         """
         return signal
 
     def norm(self, norm: Normalisation, signal: Tensor) -> Tensor:
-        """Count the bias of a normalisation as a bias term, and return the signal at its output, to which the choice for normalisations is
-        then applied; some choices change the signal first.
+        """Count the bias of the normalisation ``norm`` as a bias term, and return ``signal``, that at its output, to which the choice for
+        normalisations is then applied; some choices change the signal first.
         """
         if norm.bias is not None:
             norm.account(signal, norm.bias)
@@ -118,7 +118,9 @@ class Derivative(LinearChoice):
         return linear.pull(signal)
 
     def sum(self, total: Sum, signal: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the signal at a sum twice, for both summands."""
+        """Return ``signal``, that at the sum ``total``, twice, for both summands; if one of them is a constant, it is counted as a bias
+        term.
+        """
         if not total.both:
             total.account(signal)
         return signal, signal
@@ -128,7 +130,7 @@ class Derivative(LinearChoice):
         return signal * factor
 
     def pool(self, pool: PoolOperand, signal: Tensor) -> Tensor:
-        """Return the signal at the numbers that are pooled: each gets the signal at the pooled result times its weight there."""
+        """Return the signal at the numbers that ``pool`` joins: each gets ``signal``, that at the pooled result, times its weight there."""
         return pool.backward(signal if pool.scale == 1 else signal * pool.scale)
 
     def factor_of_constant(self, constant: Tensor, signal: Tensor) -> Tensor:
@@ -183,15 +185,15 @@ class Epsilon(_WithStrength):
         return super().map(linear, gradients.damp(signal, y if bias is None else y + bias, self.strength.epsilon))
 
     def sum(self, total: Sum, signal: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the signals at both operands of a sum; if both are paths, the signal is damped by their sum first."""
+        """Return ``signal``, that at the sum ``total``, for both operands; if both are paths, it is damped by their sum first."""
         if not total.both:
             return super().sum(total, signal)
         signal = gradients.damp(signal, total.a + total.b, self.strength.epsilon_sum)
         return signal, signal
 
     def linear_attention(self, attention: LinearAttentionOperand, signal: Tensor, weighs: bool) -> Triple:
-        """Return the signals at queries, keys and values of linear attention Q (K V) by LRP-ε. It divides by each weight Q K, so the
-        weights are computed here.
+        """Return the signals at queries, keys and values of linear ``attention`` Q (K V) by LRP-ε, from ``signal`` at its output. It
+        divides by each weight Q K, so the weights are computed here.
         """
         epsilon = self.strength.epsilon_sum / 2  # each product is taken twice, once for each factor
         weights = attention.query @ attention.key
@@ -212,7 +214,7 @@ class Epsilon(_WithStrength):
         return gradients.damp(signal, quotient.a / quotient.b, self.strength.epsilon_sum / 2)
 
     def norm(self, norm: Normalisation, signal: Tensor) -> Tensor:
-        """Return the signal at the output of a normalisation; that of LayerNorm is damped by its output."""
+        """Return ``signal``, that at the output of the normalisation ``norm``; that of LayerNorm is damped by its output."""
         if norm.mean is not None:
             signal = gradients.damp(signal, norm.output, self.strength.epsilon)
         return super().norm(norm, signal)

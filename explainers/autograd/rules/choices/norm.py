@@ -18,7 +18,7 @@ class NormChoice(Choice):
 
     @abstractmethod
     def normalise(self, norm: Normalisation, signal: Tensor) -> Tensor:
-        """Return the signal at the input of LayerNorm or RMSNorm, from ``signal`` at the normalised and weighted output."""
+        """Return the signal at the input of ``norm``, a LayerNorm or RMSNorm, from ``signal`` at the normalised and weighted output."""
 
     def divide(self, quotient: Quotient, signal: Tensor) -> tuple[Tensor | None, Tensor | None]:
         """Return the signals at both operands of a / b, from ``signal`` at the quotient. Here b is a constant scale and gets None; some
@@ -42,7 +42,7 @@ class Derivative(NormChoice):
     is_ordinary = True
 
     def normalise(self, norm: Normalisation, signal: Tensor) -> Tensor:
-        """Return the signal times the transposed Jacobian of the normalisation."""
+        """Return ``signal``, that at the output of the normalisation ``norm``, times the transposed Jacobian."""
         signal = norm.before_weight(signal)
         out, unit = norm.before_centring(signal), norm.unit
         return (out - unit * (signal * unit).mean(norm.over, keepdim=True)) * norm.inverse
@@ -66,7 +66,9 @@ class ConstantScale(NormChoice):
     has_linear_form = True
 
     def normalise(self, norm: Normalisation, signal: Tensor) -> Tensor:
-        """Return the signal at the input of a normalisation, passed back through its weight, its centring and a constant scale."""
+        """Return the signal at the input of the normalisation ``norm``: ``signal``, passed back through its weight, its centring and a
+        constant scale.
+        """
         return norm.before_centring(norm.before_weight(signal)) * norm.inverse
 
     def forward(self, x: Tensor, over: tuple[int, ...] | None, factor: Tensor) -> Tensor:
@@ -86,8 +88,8 @@ class ConstantMean(NormChoice):
     accounts = True
 
     def normalise(self, norm: Normalisation, signal: Tensor) -> Tensor:
-        """Return the signal at the input of a normalisation, passed back through its weight and a constant scale; the subtracted mean
-        counts as a constant bias.
+        """Return the signal at the input of the normalisation ``norm``: ``signal``, passed back through its weight and a constant scale;
+        the subtracted mean counts as a constant bias.
         """
         signal = norm.before_weight(signal) * norm.inverse
         if norm.mean is not None:
@@ -104,7 +106,7 @@ class Unchanged(NormChoice):
     holds = True
 
     def normalise(self, norm: Normalisation, signal: Tensor) -> Tensor:
-        """Return the signal unchanged, as if the normalisation were the identity."""
+        """Return ``signal`` unchanged, as if the normalisation ``norm`` were the identity."""
         return signal
 
     def divide(self, quotient: Quotient, signal: Tensor) -> tuple[Tensor | None, Tensor | None]:

@@ -49,7 +49,9 @@ class _OfGradients(ProductChoice):
         return signal * other
 
     def forward(self, a: Tensor, b: Tensor, real_a: Tensor, real_b: Tensor) -> Tensor:
-        """Return ``part`` times the sum of both factors, each weighted by the real value of the other."""
+        """Return ``part`` times the sum of both factors ``a`` and ``b`` of a product, each multiplied by the real value of the other
+        (``real_b``, ``real_a``).
+        """
         return self.part * (a * real_b + real_a * b)
 
 

@@ -174,7 +174,7 @@ class BlockKind(ABC):
         return x
 
     def check(self, x: Tensor) -> None:
-        """Raise ExplainerError for a row (B, S, D) that cannot be explained."""
+        """Raise ExplainerError for a row ``x`` (B, S, D) that cannot be explained."""
         return
 
     def spread(self, by_token: Tensor, y: Tensor, stream: Size | None) -> Tensor | None:

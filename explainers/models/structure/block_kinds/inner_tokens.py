@@ -67,8 +67,8 @@ class InnerTokens(SeveralStreams):
         return cat([outer, pad(within, (0, 0, outer.shape[1] - within.shape[1], 0))], -1)
 
     def split(self, x: Tensor, streams: Sequence[Tensor]) -> Sequence[Tensor]:
-        """Split a row (B, S, D + n d) back into the outer and the inner stream, in the order and shapes of ``streams``; the inverse of
-        :meth:`join`.
+        """Split ``x``, a row (B, S, D + n d), back into the outer and the inner stream, in the order and shapes of ``streams``; the inverse
+        of :meth:`join`.
         """
         outer, inner = streams[1 - self.inner], streams[self.inner]
         width, before = outer.shape[-1], outer.shape[1] - len(inner) // len(outer)

@@ -29,7 +29,7 @@ class OneStream(BlockKind):
 
     @classmethod
     def find(cls, call: BlockCall) -> None:
-        """Return None: a block that no other kind finds has one stream, and :meth:`of` tells how its tokens lie."""
+        """Return None for any ``call``: a block that no other kind finds has one stream, and :meth:`of` tells how its tokens lie."""
 
     @classmethod
     def of(cls, block: nn.Module, tokens: Tensor, tokens_first: bool = False, in_loop: bool = False) -> OneStream:
@@ -109,7 +109,7 @@ class OneStream(BlockKind):
         return x.transpose(0, 1) if self.tokens_first else as_given(x, shape, self.channels)
 
     def check(self, x: Tensor) -> None:
-        """Raise ExplainerError for a row (B, S, D) whose samples and tokens could not be distinguished inside the model."""
+        """Raise ExplainerError for a row ``x`` (B, S, D) whose samples and tokens could not be distinguished inside the model."""
         if self.tokens_first and x.shape[0] == x.shape[1]:
             raise ExplainerError("The model lays tokens before samples, and there are as many of both: explain one input less at a time.")
 

@@ -33,7 +33,7 @@ class SeveralStreams(BlockKind):
 
     @abstractmethod
     def split(self, x: Tensor, streams: Sequence[Tensor]) -> Sequence[Tensor]:
-        """Split a row (B, S, D) back into tensors, in the shapes and order of ``streams``; the inverse of :meth:`join`."""
+        """Split ``x``, a row (B, S, D), back into tensors, in the shapes and order of ``streams``; the inverse of :meth:`join`."""
 
     def streams(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Sequence[Tensor]:
         """Return the tensors of tokens among the arguments of a block. Raises ExplainerError if there are too few."""
@@ -92,7 +92,7 @@ class StreamsInColumns(SeveralStreams):
         return cat([padded[number][:, inside] for _, number, inside in sorted(self._parts(), key=lambda part: part[0].start)], 1)
 
     def split(self, x: Tensor, streams: Sequence[Tensor]) -> Sequence[Tensor]:
-        """Split a row (B, S, D) back into tensors, in the shapes and order of ``streams``; the inverse of :meth:`join`."""
+        """Split ``x``, a row (B, S, D), back into tensors, in the shapes and order of ``streams``; the inverse of :meth:`join`."""
         columns = x.split([stream.shape[-1] for stream in streams], -1)
         return tuple(cat([tokens[:, place] for place in places], 1) for tokens, places in zip(columns, self.places, strict=True))
 
