@@ -326,7 +326,7 @@ def inseq_llama(spec: str) -> tuple[MakeMap, MakeMap]:
 
 
 class LastWord(nn.Module):
-    """A causal language model reduced to the logits of the word after the last."""
+    """A causal language model, ``module``, reduced to the logits of the word after the last."""
 
     def __init__(self, module: Any) -> None:
         super().__init__()

@@ -98,7 +98,9 @@ def print_localisation(model: explainers.Model, photos: Iterable[Photo], title: 
 
 
 def print_findings(model: explainers.Model, photos: Sequence[Photo], visible: Sequence[Image.Image]) -> None:
-    """Print how well several scores separate what is in a photo from what is not, and which of the `VISIBLE_THINGS` things they find."""
+    """Print how well several scores of ``model`` separate what is in each of ``photos`` from what is not, and which of the `VISIBLE_THINGS`
+    things they find in the pictures ``visible``.
+    """
     words = sorted({thing.word for _, things in photos for thing in things})
     is_there = np.array([[word in {thing.word for thing in things} for word in words] for _, things in photos])
     prompts = [TEMPLATE.format(word) for word in words]

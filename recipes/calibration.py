@@ -115,7 +115,8 @@ def draw_unknowable(number: int) -> dict[str, Tensor]:
 
 
 def calibrate(logits: Tensor, truth: Tensor, unknown: Tensor) -> dict[str, Any]:
-    """Return the ``calibration.json`` of a classifier, from its logits (N, classes) for photos and for `draw_unknowable` pictures.
+    """Return the ``calibration.json`` of a classifier, from its ``logits`` (N, classes) for photos and ``unknown`` (M, classes) for
+    `draw_unknowable` pictures.
 
     ``truth`` (N, classes) marks the right classes. A score's threshold leaves one in twenty of the rightly named photos below it; the score
     is taken that has most unknowable pictures below its threshold. Where no photo is named right, there is no threshold.

@@ -95,8 +95,8 @@ def calibrate_clip(model: Model, folder: Path, data: Path) -> None:
 
 
 def patch_cosines(model: Model, photos: Tensor, asked: Sequence[PromptQuestion]) -> NDArray[np.float64]:
-    """Return for each photo and prompt the mean cosine of the prompt with the patches that are most like it, (photos, prompts); see
-    ``patch_cosine`` of ``companion_files/calibration``.
+    """Return for each of ``photos`` and each prompt ``asked`` of ``model`` the mean cosine of the prompt with the patches that are most
+    like it, (photos, prompts); see ``patch_cosine`` of ``companion_files/calibration``.
     """
     rows = []
     for photo in photos.numpy():
@@ -184,8 +184,8 @@ def _describe_misses(answers: NDArray[np.float64], asked: Sequence[PromptQuestio
 def split_by_truth(
     answers: NDArray[np.float64], asked: Sequence[PromptQuestion], kind: str
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return two arrays from the cosines ``answers`` (photos, prompts) of all prompts of a ``kind``: those with photos that plainly show
-    what the prompt names, and those with photos that do not show it.
+    """Return two arrays from the cosines ``answers`` (photos, prompts) of those of the prompts ``asked`` that are of this ``kind``: those
+    with photos that plainly show what the prompt names, and those with photos that do not show it.
     """
 
     def of(where: Callable[[PromptQuestion], NDArray[np.bool_]]) -> NDArray[np.float64]:

@@ -89,7 +89,9 @@ class Scenes:
 
 
 class Objective:
-    """The training loss of one step of the image side, a function of stored views of photos and of scenes (see :meth:`__call__`)."""
+    """The training loss of one step of the image side ``side``, a function of stored views of photos and of scenes (see
+    :meth:`__call__`).
+    """
 
     def __init__(self, side: ImageSide, losses: Losses, teachers: Teachers, stages: int, mean_token: Tensor, seed: int) -> None:
         self.side, self.losses, self.readout, self.seed = side, losses, teachers.readout, seed
@@ -164,7 +166,7 @@ def train(args: argparse.Namespace) -> None:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the command-line arguments that ``train`` reads."""
+    """Declare the command-line arguments that ``train`` reads, on ``parser``."""
     add_common_arguments(parser, minutes=60)
     parser.add_argument("--data", type=Path, required=True, help="folder that holds sharp/, tiny_imagenet/ and coco128/")
     parser.add_argument("--start", type=Path, default=MODELS / "photos-vit", help="folder of a photos-vit to begin with")

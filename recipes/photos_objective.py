@@ -36,7 +36,8 @@ FEATURE_WEIGHT = 0.5  # of the class token's loss on the teacher's features, as 
 
 
 class Student(nn.Module):
-    """The trained part of the model: the Transformer, and two heads in place of its own.
+    """The trained part of the model: the Transformer ``vit``, and two heads in place of its own; ``readout`` and ``bias`` turn features
+    into logits.
 
     The class token predicts the teacher's last features for the whole picture, along its main directions; each patch token predicts them
     for its place.
@@ -72,8 +73,8 @@ class Student(nn.Module):
 
 
 def paste(views: Views, rng: np.random.Generator, readout: Tensor) -> Views:
-    """Return the views with a random rectangle of each one's features replaced by those of its neighbour in the batch at the same places.
-    ``readout`` (classes, directions) turns local features into logits.
+    """Return ``views`` with a random rectangle, drawn by ``rng``, of each one's features replaced by those of its neighbour in the batch at
+    the same places. ``readout`` (classes, directions) turns local features into logits.
 
     The target logits become those of a teacher that averages over places: each picture's logits weighted by its share of the places, and
     corrected by the difference between its visible part and the whole picture.
@@ -114,7 +115,9 @@ def choose_patches(rng: np.random.Generator, number: int, places: int) -> Tensor
 
 
 class Objective:
-    """The training loss of one step, as a function of stored views."""
+    """The training loss of one step of ``student``, as a function of stored views by the ``teachers``, cut after ``stages`` stages of their
+    trunk; ``mean_token`` replaces masked patches.
+    """
 
     def __init__(self, student: Student, teachers: Teachers, stages: int, mean_token: Tensor, seed: int) -> None:
         self.student, self.readout, self.seed = student, teachers.readout, seed
@@ -158,7 +161,8 @@ class StepInputs(NamedTuple):
 def prepare_step(
     views: Views, rng: np.random.Generator, readout: Tensor, read: Callable[[Tensor], Tensor], mean_token: Tensor, grid: int
 ) -> StepInputs:
-    """Choose at random what a training step pastes, masks and leaves out of stored views.
+    """Choose at random, by ``rng``, what a training step pastes, masks and leaves out of ``views``, stored ones, and return its inputs and
+    targets.
 
     ``read`` turns stored features into those at the cut, ``mean_token`` (channels,) replaces features that are masked, and ``grid`` is how
     many patches wide the model's grid is. ``readout`` is as in `paste`.

@@ -36,7 +36,7 @@ def train(args: argparse.Namespace) -> None:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the command-line arguments that ``train`` reads."""
+    """Declare the command-line arguments that ``train`` reads, on ``parser``."""
     small_vits.add_arguments(parser, minutes=2)
 
 

@@ -172,7 +172,8 @@ def calibration(examples: Sequence[Example], folds: Sequence[dict[str, Tensor]])
     """Return the ``calibration.json`` of a model of molecules as JSON: temperature, lapse, and the threshold of likeness to the training
     molecules.
 
-    All are fitted to the answers in ``folds`` (logits and labels of each) but the first, each about molecules that it never saw.
+    All are fitted to the molecules in ``examples`` and the answers in ``folds`` (logits and labels of each) but the first, each about
+    molecules that it never saw.
     """
     logits = torch.cat([fold["logits"] for fold in folds[1:]])
     labels = torch.cat([fold["labels"] for fold in folds[1:]])
@@ -222,7 +223,7 @@ def save(fold: dict[str, Tensor], learned: Sequence[Example], out: Path) -> None
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the command-line arguments that ``train`` reads."""
+    """Declare the command-line arguments that ``train`` reads, on ``parser``."""
     parser.add_argument("--data", type=Path, required=True, help="ames_hansen.csv or .csv.xz of Hansen et al., or the folder that holds it")
     parser.add_argument("--out", type=Path, required=True, help="folder the model is written to")
     parser.add_argument("--epochs", type=int, default=20, help="how often each molecule is learned from (default 20)")

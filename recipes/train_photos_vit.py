@@ -71,7 +71,9 @@ def learning_rate_factor(step: int, progress: float) -> float:
 
 
 class Watch:
-    """Agreement with the teachers on photos that no step sees, written to ``curve.jsonl``."""
+    """Agreement of ``student`` with the ``teachers`` on photos in the folder ``data`` that no step sees, written to ``curve.jsonl`` in
+    ``out``.
+    """
 
     def __init__(self, student: Student, teachers: Teachers, later: nn.Sequential, data: Path, out: Path) -> None:
         images = torch.from_numpy(np.stack([crop_centre(Image.open(path)) for path in sharp_files(data, held_back=True)]))
@@ -148,7 +150,7 @@ def train(args: argparse.Namespace) -> None:
 
 
 def see(pictures: Pictures, teachers: Teachers, rng: np.random.Generator) -> Views:
-    """Draw a batch of new ``pictures`` and return the teachers' views of it."""
+    """Draw a batch of new ``pictures`` by ``rng`` and return what the ``teachers`` make of it."""
     return teachers.see(pictures(rng))
 
 
@@ -304,7 +306,7 @@ def calibrate_model(vit: VisionTransformer, photos: LabelledPhotos) -> dict[str,
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the command-line arguments that ``train`` reads."""
+    """Declare the command-line arguments that ``train`` reads, on ``parser``."""
     parser.add_argument("--data", type=Path, required=True, help="folder that holds sharp/ and tiny_imagenet/")
     parser.add_argument(
         "--out",

@@ -91,7 +91,7 @@ def measure_reviews(model: Any, tokenizer: Any, reviews: Sequence[Review]) -> tu
 
 
 class FineTuning:
-    """The training of a text classifier on reviews, step by step.
+    """The training of the text classifier in ``folder`` on ``reviews``, step by step, with the settings in ``args``.
 
     Each step depends on the seed and its number alone, so that a training goes on from a checkpoint as if nothing had stopped it.
     """
@@ -196,7 +196,7 @@ def _epochs(tuning: FineTuning, epochs: int, checkpoint: Path) -> Iterator[int]:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the command-line arguments that ``train`` reads."""
+    """Declare the command-line arguments that ``train`` reads, on ``parser``."""
     parser.add_argument(
         "--from",
         dest="encoder",

@@ -138,7 +138,7 @@ def new_model(
 
 
 class Steps:
-    """The batches of each training step.
+    """The batches of each training step, from ``reviews`` by data set and short sentences by ``contrast``, tokenized by ``tokenizer``.
 
     They are phrases, windows of whole reviews, ``sentences`` of reviews if there are any, sentences made by rules, and `COPIES` of each of
     some sentences with different people in them.
@@ -183,7 +183,9 @@ class Steps:
         return batches
 
     def _batch(self, reviews: Sequence[Review], rng: np.random.Generator) -> Batch:
-        """Return a batch of the short sentences ``reviews`` without masks: without its "not" a sentence would have the wrong label."""
+        """Return a batch of the short sentences ``reviews`` without masks: without its "not" a sentence would have the wrong label. ``rng``
+        draws nothing then.
+        """
         texts = pieces_of(self.tokenizer, [review.text for review in reviews])
         return collate(texts, [review.label for review in reviews], self.special, [0.0] * len(texts), rng)
 
@@ -288,7 +290,7 @@ def train(args: argparse.Namespace) -> None:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the command-line arguments that ``train`` reads."""
+    """Declare the command-line arguments that ``train`` reads, on ``parser``."""
     add_common_arguments(parser, minutes=27)
     parser.add_argument("--data", type=Path, required=True, help="folder that holds sst2, imdb and eraser_movies (.jsonl.xz)")
     parser.add_argument("--rate", type=float, default=1.5e-4, help="highest learning rate (default 1.5e-4)")

@@ -148,7 +148,7 @@ def calibrate_model(vit: VisionTransformer) -> dict[str, Any]:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the command-line arguments that ``train`` reads."""
+    """Declare the command-line arguments that ``train`` reads, on ``parser``."""
     add_common_arguments(parser, minutes=40)
     parser.add_argument("--rate", type=float, default=1e-3, help="highest learning rate")
     add_start_arguments(parser, "scenes-vit")

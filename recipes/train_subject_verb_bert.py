@@ -145,7 +145,7 @@ def save(model: BertForMaskedLM, out: Path) -> None:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the command-line arguments that ``train`` reads."""
+    """Declare the command-line arguments that ``train`` reads, on ``parser``."""
     add_common_arguments(parser, minutes=6)
     parser.add_argument("--rate", type=float, default=3e-3, help="highest learning rate (default 3e-3)")
 

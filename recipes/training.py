@@ -25,7 +25,9 @@ T = TypeVar("T")
 
 
 def add_common_arguments(parser: argparse.ArgumentParser, minutes: float) -> None:
-    """Declare the arguments that most recipes share: ``--out``, ``--minutes`` or ``--steps``, ``--device``, ``--seed``, ``--resume``."""
+    """Declare on ``parser`` the arguments that most recipes share (``minutes`` is the default length): ``--out``, ``--minutes`` or
+    ``--steps``, ``--device``, ``--seed``, ``--resume``.
+    """
     parser.add_argument("--out", type=Path, required=True, help="folder the model is written to")
     length = parser.add_mutually_exclusive_group()
     length.add_argument("--minutes", type=float, default=minutes, help=f"how long to train (default {minutes:g})")

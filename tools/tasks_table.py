@@ -171,7 +171,7 @@ def wrap(asked: TaskCase) -> Model:
 
 
 def row_of(model: Model, asked: TaskCase) -> tuple[str, str, str, str]:
-    """Return the row of a model: task, name, tokens, and how many methods run at each place."""
+    """Return the row of ``model``, that of the case ``asked``: task, name, tokens, and how many methods run at each place."""
     shown = []
     for at in asked.places:
         placed, given = ask_at(model, asked.model_input, at, None)

@@ -51,7 +51,7 @@ def read_nouns(path: Path) -> dict[str, Synset]:
 
 
 def ancestors(offset: str, nouns: Mapping[str, Synset]) -> set[str]:
-    """Return the offsets of all direct and indirect hypernyms of a synset."""
+    """Return the offsets of all direct and indirect hypernyms of the synset at ``offset`` in ``nouns``."""
     above: set[str] = set()
     todo = [offset]
     while todo:

@@ -28,8 +28,8 @@ GREY = 127  # the middle of what the trunk reads
 
 
 def sharp_files(data: Path, held_back: bool) -> list[Path]:
-    """Return the paths of the photos in ``sharp`` to train on, or of those held back. Raises FileNotFoundError that says what to give
-    instead.
+    """Return the paths of the photos in the folder ``data`` to train on, or (``held_back``) of every ``HELD_BACK``-th, which are not
+    trained on. Raises FileNotFoundError that says what to give instead.
     """
     paths = sorted((data / SHARP).rglob("*.jpg"))
     if not paths:
@@ -61,14 +61,16 @@ def crop_centre(image: Image.Image, side: int = SIDE) -> NDArray[np.uint8]:
 
 
 class Pictures:
-    """A source of training batches from ``sharp`` and ``tiny_imagenet``; calling it with a random generator gives one batch."""
+    """A source of training batches of ``size`` pictures from two sets of photos in the folder ``data``; calling it with a random generator
+    gives one batch.
+    """
 
     def __init__(self, data: Path, size: int) -> None:
         self.sharp, self.tiny, self.size = sharp_files(data, held_back=False), tiny_photos(data), size
 
     def part(self, rng: np.random.Generator, width: int, height: int, tiny: float, least: float) -> NDArray[np.uint8]:
-        """Cut a random part, at least the share ``least`` of its area, out of a random photo, which is with probability ``tiny`` one of
-        Tiny ImageNet; return it scaled to (height, width, 3), at random mirrored.
+        """Cut a random part, drawn by ``rng``, at least the share ``least`` of its area, out of a random photo, which is with probability
+        ``tiny`` one of Tiny ImageNet; return it scaled to (height, width, 3), at random mirrored.
         """
         if rng.random() < tiny:
             image = Image.open(io.BytesIO(self.tiny[rng.integers(len(self.tiny))])).convert("RGB")

@@ -83,7 +83,7 @@ def choose_names(rng: np.random.Generator) -> NDArray[np.int64]:
 
 
 def phrase(rng: np.random.Generator, noun: str) -> str:
-    """Return the noun with a random article or none."""
+    """Return ``noun`` with a random article or none, drawn by ``rng``."""
     article = rng.choice(("a", "the", ""), p=(0.75, 0.1, 0.15))
     if article == "a" and noun[0] in "aeiouAEIOU":
         article = "an"
@@ -91,7 +91,7 @@ def phrase(rng: np.random.Generator, noun: str) -> str:
 
 
 def write_prompt(rng: np.random.Generator, nouns: Sequence[str]) -> str:
-    """Return a random prompt that names all the nouns, in any order."""
+    """Return a random prompt, drawn by ``rng``, that names all the ``nouns``, in any order."""
     phrases = [phrase(rng, nouns[i]) for i in rng.permutation(len(nouns))]
     return str(rng.choice(TEMPLATES)).format(str(rng.choice(JOINTS)).join(phrases))
 

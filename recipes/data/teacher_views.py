@@ -103,14 +103,16 @@ class ViewStore:
         (self.folder / "counts.partial").replace(self.folder / "counts.json")
 
     def draw(self, rng: np.random.Generator, side: int, number: int) -> Views:
-        """Return ``number`` random stored views of pictures ``side`` pixels wide."""
+        """Return ``number`` random stored views, drawn by ``rng``, of pictures ``side`` pixels wide."""
         rows = np.sort(rng.integers(self.counts[side], size=number))
         features, local, logits = (torch.from_numpy(np.ascontiguousarray(file[rows])) for file in self.files[side])
         return Views(features, local, logits)
 
 
 class Batches:
-    """A source of training batches. Every ``fresh_every``-th batch is made and added to the store, the others are drawn from the store."""
+    """A source of training batches of ``size`` views. Every ``fresh_every``-th batch is made by ``make`` and added to ``store``, the others
+    are drawn from the store.
+    """
 
     def __init__(self, store: ViewStore, make: Callable[[np.random.Generator], Views], seed: int, size: int, fresh_every: int) -> None:
         self.store, self.make, self.seed, self.size, self.fresh_every = store, make, seed, size, fresh_every

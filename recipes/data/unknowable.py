@@ -132,7 +132,7 @@ UNKNOWABLE: dict[str, Callable[[np.random.Generator], Picture]] = {
 
 
 def _curve(rng: np.random.Generator, box: Box) -> list[tuple[float, float]]:
-    """Return the points of a closed curve of two waves in each direction that fills a box."""
+    """Return the points (x, y) of a closed curve of two waves in each direction, drawn by ``rng``, that fills ``box``."""
     t, (m, n), phases = np.linspace(0, 2 * math.pi, 90), rng.integers(1, 4, 2), rng.uniform(0, 6.3, 4)
     x = _to_unit_range(np.sin(m * t + phases[0]) + 0.4 * np.sin((m + 2) * t + phases[2]))
     y = _to_unit_range(np.cos(n * t + phases[1]) + 0.4 * np.sin((n + 1) * t + phases[3]))

@@ -116,7 +116,7 @@ def photo_inputs(model: Model, data: Path, photos: int, pairs: int, mosaics: int
 
 
 def _unlike(rng: np.random.Generator, names: Sequence[str], number: int) -> list[int]:
-    """Return the indices of ``number`` random photos of different names."""
+    """Return the indices of ``number`` random photos, drawn by ``rng``, of different ``names``."""
     while True:
         rows = [int(row) for row in rng.choice(len(names), number, replace=False)]
         if len({names[row] for row in rows}) == number:

@@ -189,10 +189,10 @@ def compare_with(name: str, whole: PhotoAnswers, images: Tensor, size: int, note
 
 
 def calibrate_by_halves(whole: PhotoAnswers, strange: Tensor) -> tuple[Tensor, Tensor, Tensor] | None:
-    """Calibrate a model on each half of its photos and made-up pictures, and apply that calibration to the other half; None if a half has
-    too few photos whose class is right.
+    """Calibrate a model on each half of its answers to photos, ``whole``, and made-up pictures, and apply that calibration to the other
+    half; None if a half has too few photos whose class is right.
 
-    strange   answers to made-up pictures, (M, classes)
+    strange answers to made-up pictures, (M, classes)
 
     Returns the largest probability of each photo (N,), bool (N,) which photos stay known, and bool (M,) which made-up pictures do.
     """
@@ -255,8 +255,8 @@ def separation_figures(name: str, kind: str, calibration: Calibration, known: Te
 
 def unclassed_figures(name: str, folder: Path, whole: PhotoAnswers, data: Path) -> list[Figure]:
     """Return figures on how well the shipped abstention score of the model ``name`` in ``folder`` separates COCO's photos in ``data`` of
-    things that ImageNet has no class for from photos whose class it gets right, and on how many of them it doubts. Empty if there are no
-    such photos, or no threshold.
+    things that ImageNet has no class for from photos whose class it gets right by its answers ``whole``, and on how many of them it doubts.
+    Empty if there are no such photos, or no threshold.
     """
     calibration, pictures = read_shipped_calibration(folder), read_unclassed(data)
     if calibration is None or not len(pictures) or not whole.right().any():

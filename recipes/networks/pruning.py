@@ -134,7 +134,9 @@ def with_vocabulary(tokenizer: Tokenizer, vocabulary: Sequence[str]) -> Tokenize
 
 
 def save_tokenizer(tokenizer: PreTrainedTokenizerFast, out: Path) -> None:
-    """Write a tokenizer's files, without the settings of its last call, which would be stored as defaults, or how it was read itself."""
+    """Write the files of ``tokenizer`` into the folder ``out``, without the settings of its last call, which would be stored as defaults,
+    or how it was read itself.
+    """
     tokenizer.backend_tokenizer.no_truncation()
     tokenizer.backend_tokenizer.no_padding()
     for name in ("is_local", "local_files_only"):

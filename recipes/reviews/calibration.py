@@ -129,7 +129,7 @@ def calibrate_(
     model: Any, tokenizer: Any, data: Path, reviews: Sequence[Review], neutral: Sequence[str]
 ) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """Divide the temperature out of ``model``, a review classifier with its ``tokenizer``, in place, and fit the thresholds of its
-    abstentions, on ``reviews`` with an opinion and ``neutral`` texts without one.
+    abstentions, on ``reviews`` with an opinion, phrases in the folder ``data``, and ``neutral`` texts without one.
 
     Returns the contents of ``calibration.json`` and of ``calibration.safetensors``.
     """

@@ -107,8 +107,8 @@ class Contrast:
         return self.phrases[int(rng.integers(len(self.phrases)))]
 
     def _fill(self, line: str, rng: np.random.Generator, good: bool = True, left: str = "") -> str:
-        """Return ``line`` with every blank, such as {A}, filled with a random word of its kind, favourable if ``good``; blanks named in
-        ``left`` stay. The first {I}, {H} or {X} may get a word that does not exist.
+        """Return ``line`` with every blank, such as {A}, filled with a random word of its kind, drawn by ``rng``, favourable if ``good``;
+        blanks named in ``left`` stay. The first {I}, {H} or {X} may get a word that does not exist.
         """
         choose = _chooser(rng)
         side, other = self.adjectives if good else reversed(self.adjectives)
@@ -148,7 +148,7 @@ def nonce(rng: np.random.Generator) -> str:
 
 
 def misspell(text: str, rng: np.random.Generator) -> str:
-    """Return the text with about one word in six mistyped: two letters swapped, one lost or one doubled."""
+    """Return ``text`` with about one word in six, drawn by ``rng``, mistyped: two letters swapped, one lost or one doubled."""
     words = []
     for word in text.split():
         if len(word) > 3 and rng.random() < 1 / 6:

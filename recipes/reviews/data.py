@@ -115,11 +115,11 @@ def sentences_of(text: str, shortest: int, longest: int) -> list[str]:
 
 
 class Stream:
-    """An endless, reproducible order of batches over one kind of text.
+    """An endless, reproducible order of batches of ``batch_size`` over one kind of text (``texts``, with ``labels``).
 
-    Batch ``number`` depends only on the seed, so that training resumes in the middle of an epoch. Within an epoch every text
-    comes once; the texts of a batch have about the same length, so that little is padded. Texts longer than a window
-    (drawn for the batch) are cut: `cut`.
+    Batch ``number`` depends only on the ``seed``, so that training resumes in the middle of an epoch. Within an epoch every text comes
+    once; the texts of a batch have about the same length, so that little is padded. Texts longer than a window (drawn for the batch from
+    ``windows``, lengths with their shares) are cut: `cut`.
     """
 
     def __init__(
@@ -162,7 +162,9 @@ def head_and_tail(pieces: Pieces, length: int) -> Pieces:
 
 
 def cut(pieces: Pieces, length: int, rng: np.random.Generator) -> Pieces:
-    """Return at most ``length`` pieces: half of the time both ends, else as often the beginning as a random part."""
+    """Return at most ``length`` of ``pieces``: half of the time both ends, else as often the beginning as a random part, drawn by
+    ``rng``.
+    """
     spare = len(pieces) - length
     if spare <= 0:
         return pieces

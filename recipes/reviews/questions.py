@@ -19,5 +19,7 @@ def read_questions() -> dict[str, Any]:
 
 
 def strangeness(reader: TextReader, texts: Sequence[str]) -> list[float]:
-    """Return for each text the score that the threshold of ``unreadable_language`` applies to: how strange its words are."""
+    """Return for each of ``texts``, tokenized by ``reader``, the score that the threshold of ``unreadable_language`` applies to: how
+    strange its words are.
+    """
     return [strange_words(reader.read([text], torch.device("cpu")).inputs[0]) for text in texts]

@@ -163,8 +163,8 @@ def _check_prefix(app: FastAPI, settings: Settings) -> None:
 
 
 def _runs_of(settings: Settings, registry: ModelRegistry, worker: WorkerInterface) -> tuple[RunController, SentData]:
-    """Make the controller of runs, and the store of data sets that visitors send for them; return both. They are kept in the server's home,
-    and runs go through ``worker``.
+    """Make the controller of runs, with the models of ``registry``, and the store of data sets that visitors send for them; return both.
+    They are kept in the server's home, and runs go through ``worker``.
     """
     sent_data = SentData(settings.home, settings)
     catalogue = DataCatalogue(settings.dataset_folders, sent_data.find)
@@ -192,8 +192,8 @@ def _open_work_here(
     hosts: int,
     registry: ModelRegistry,
 ) -> tuple[Store, WorkerInterface]:
-    """Open the store of ``settings`` and make the worker, for the models of ``source``, with ``hosts`` processes of models on this machine;
-    return both.
+    """Open the store of ``settings`` and make the worker, with ``registry``, for the models of ``source``, with ``hosts`` processes of
+    models on this machine; return both.
     """
     store = open_store(settings)
     return store, Worker(source, registry, store, settings, metrics, host_maker(settings, source, make_model_host), hosts)

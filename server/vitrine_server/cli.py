@@ -83,8 +83,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def run(parser: argparse.ArgumentParser, arguments: Sequence[str] | None) -> int:
-    """Run the command in the arguments; return the exit code: 0, 1 if some of the inputs failed, 2 for an error that a person can correct,
-    130 when interrupted.
+    """Run the command that ``parser`` reads in ``arguments`` (None: those of the process); return the exit code: 0, 1 if some of the inputs
+    failed, 2 for an error that a person can correct, 130 when interrupted.
     """
     args = parser.parse_args(arguments)
     # Threads of one operator wait for each other at its end: asleep, since turning they take the core of the one that they wait for where

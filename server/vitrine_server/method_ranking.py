@@ -167,7 +167,8 @@ def method_rankings() -> dict[str, MethodRanking]:
 
 
 def default_specs(ranking: MethodRanking | None, variants: Iterable[Variant]) -> list[str]:
-    """Return the specs that a page shows by default: `MOST_IN_A_PRESET` methods at most, and the controls.
+    """Return the specs that a page shows by default, by their ranks in ``ranking`` (None: not measured): `MOST_IN_A_PRESET` methods at
+    most, and the controls.
 
     The method with the best rank in each family comes first, then the methods declared as default by their ranks. Only ``variants`` that
     can run and are not slow count, and specs without options.

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Pictures:
-    """The pictures of a data set or a folder, read one by one while iterating."""
+    """The pictures of a data set or a folder: ``read`` returns the one at each of ``places``, one by one while iterating."""
 
     def __init__(self, read: Any, places: list[Any]) -> None:
         self._read, self._places = read, places

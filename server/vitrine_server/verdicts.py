@@ -51,7 +51,7 @@ def verdicts(specs: Iterable[str], rankings: Mapping[str, MethodRanking], runs: 
 
 
 def on_photos(specs: Iterable[str], ranking: MethodRanking | None) -> str:
-    """Return one line on how the best of ``specs`` ranks in the run that ranks methods on photos."""
+    """Return one line on how the best of ``specs`` ranks in ``ranking``, the run that ranks methods on photos (None: there is none)."""
     places = {} if ranking is None else {spec: rank for spec in specs if (rank := ranking.rank(spec)) is not None}
     if ranking is None or not places:
         return "Not measured on photos. Judge it by its formula, and by the deletion test on your own input."
@@ -149,8 +149,8 @@ _BEST, _THIRDS, _CHANCE, _WORSE = 0, 1, 4, 5  # places of these
 
 
 def _level(ranking: MethodRanking, spec: str) -> int:
-    """Return how good the method of ``spec`` is in a run, as an index in ``_LEVELS``: from its rank, its ties with the best, and the
-    comparison with random scores.
+    """Return how good the method of ``spec`` is in the run of ``ranking``, as an index in ``_LEVELS``: from its rank, its ties with the
+    best, and the comparison with random scores.
     """
     report = ranking.run.report
     order = rank_methods(report, ranking.metric)

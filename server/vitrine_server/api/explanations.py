@@ -199,8 +199,8 @@ def delete(explanation_id: ExplanationId, services: Use, visitor: Who) -> Respon
 
 @router.put("/{id}/order", status_code=204)
 def put_first(explanation_id: ExplanationId, order: MethodOrder, services: Use, visitor: Who) -> Response:
-    """Set which methods' maps are made next, as a list of specs, while the explanation with this id is made. A finished one does not
-    change.
+    """Set the ``order`` in which maps are made next, as a list of specs, while the explanation with this id is made. A finished one does
+    not change.
     """
     specs = read_specs(order.methods, services.settings)
     find_document(explanation_id, services)

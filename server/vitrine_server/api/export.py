@@ -214,8 +214,8 @@ def map_json(explanation_id: ExplanationId, spec: str, services: Use, target: st
 
 
 def _pixels(explanation_id: str, entry: dict[str, Any], services: Services) -> bytes:
-    """Return the map by pixel of ``entry`` from the store, a map in the JSON of an explanation, as the bytes of a NumPy file. Raises
-    Problem 404 for a method that has none: it is never interpolated from patches.
+    """Return the map by pixel of ``entry``, a map in the JSON of the explanation with this id, from the store, as the bytes of a NumPy
+    file. Raises Problem 404 for a method that has none: it is never interpolated from patches.
     """
     data = stored_file(explanation_id, pixels_name(entry["method"], entry["target"]), services) if "pixels" in entry else None
     if data is None:

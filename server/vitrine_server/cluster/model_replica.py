@@ -45,8 +45,8 @@ class _Saved:
 
 
 class ModelReplica:
-    """A process of the cluster that makes explanations and answers studies. Each finished map is written to the store. Its coroutines may
-    run concurrently; its worker does one thing at a time.
+    """A process of the cluster that makes explanations and answers studies with the models of ``source``. Each finished map is written to
+    the store. Its coroutines may run concurrently; its worker does one thing at a time.
     """
 
     def __init__(self, settings: Settings, store: SharedStore, source: ModelSource, make_host: MakeHost) -> None:

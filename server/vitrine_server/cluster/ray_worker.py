@@ -41,8 +41,8 @@ class RayWorker:
     """
 
     def __init__(self, replicas: Replicas, registry: ModelRegistry, store: SharedStore, settings: Settings, most_sent: int = 8) -> None:
-        """``most_sent`` is the number of explanations for which replicas are called at once; the others wait, and a replica that has their
-        model finds them in the store.
+        """``registry`` holds the models; ``most_sent`` is the number of explanations for which replicas are called at once; the others
+        wait, and a replica that has their model finds them in the store.
         """
         self.stopping = False
         self._replicas, self._registry, self._store, self._settings = replicas, registry, store, settings

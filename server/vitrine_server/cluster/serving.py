@@ -87,7 +87,9 @@ def serve(settings: Settings, say: Callable[[str], None], make_model_host: MakeM
 
 
 def application(settings: Settings, make_model_host: MakeModelHost = own_model_host) -> Any:
-    """Return the application that Ray Serve runs: the web processes, connected to the replicas of the models."""
+    """Return the application that Ray Serve runs: the web processes with these ``settings``, connected to the replicas of the models, each
+    with a host that ``make_model_host`` makes.
+    """
     serve = _ray().serve
 
     class Models(ModelReplica):
@@ -152,7 +154,7 @@ def application(settings: Settings, make_model_host: MakeModelHost = own_model_h
 
 
 class _Loaded:
-    """A reference to a model in a replica; Ray Serve releases the model through ``__del__``, possibly more than once."""
+    """A reference to the model ``name`` in ``replica``; Ray Serve releases the model through ``__del__``, possibly more than once."""
 
     def __init__(self, replica: ModelReplica, name: str) -> None:
         self._replica, self._name = replica, name

@@ -38,7 +38,9 @@ class Listed(argparse.Action):
     def __call__(
         self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option_string: str | None = None
     ) -> None:
-        """Split ``values``, the text or texts of an option of the command line, at commas and store the list of names in ``namespace``."""
+        """Split ``values``, the text or texts of an option of the command line, at commas and store the list of names in ``namespace``, as
+        ``argparse`` calls it.
+        """
         texts = [values] if isinstance(values, str) else values
         setattr(namespace, self.dest, [name.strip() for value in texts for name in value.split(",") if name.strip()])
 

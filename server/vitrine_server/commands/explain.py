@@ -43,7 +43,9 @@ def add(commands: Commands) -> None:
 
 
 def add_question(parser: argparse.ArgumentParser, takes_texts: bool = True) -> None:
-    """Add the options for the input, the model and the methods of an explanation; with ``takes_texts`` False only those for pictures."""
+    """Add to ``parser`` the options for the input, the model and the methods of an explanation; with ``takes_texts`` False only those for
+    pictures.
+    """
     parser.set_defaults(takes_texts=takes_texts, text=None, text_file=None, text_pair=None, molecule=None, side=None, long_texts="windows")
     parser.add_argument(
         "image", metavar="IMAGE", nargs="?", type=Path, help="an image file; for a model of clips a folder of frames or an animation"
@@ -329,7 +331,9 @@ def write(result: Explanation, out: Path) -> dict[tuple[str, str], list[str]]:
 
 
 def as_json(result: Explanation, files: dict[tuple[str, str], list[str]]) -> dict[str, Any]:
-    """Return the explanation as the server's JSON, with the ``files`` written for each map."""
+    """Return the explanation ``result`` as the server's JSON, with the ``files`` written for each map, which are given by target and
+    method.
+    """
     data: dict[str, Any] = result.to_json()
     for entry in data["maps"]:
         if written := files.get((entry["target"], entry["method"])):

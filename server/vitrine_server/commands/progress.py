@@ -11,7 +11,9 @@ if TYPE_CHECKING:
 
 
 class Bar:
-    """A progress bar on stderr that disappears when it is done; nothing is shown if stderr is no terminal."""
+    """A progress bar on stderr, with ``total`` steps and the format ``form``, that disappears when it is done; nothing is shown if stderr
+    is no terminal.
+    """
 
     def __init__(self, total: float, form: str | None = None) -> None:
         self.bar = tqdm(total=total, unit="map", bar_format=form, leave=False, disable=None)
@@ -37,7 +39,7 @@ class Loading(Bar):
 
 
 class Passes(Bar):
-    """The progress bar of work that asks the model many inputs; call it with the numbers done and in total."""
+    """The progress bar of work on ``target`` that asks the model many inputs; call it with the numbers done and in total."""
 
     def __init__(self, target: str) -> None:
         super().__init__(0, "{desc}: asked {n_fmt} of {total_fmt} |{bar}| {remaining}")

@@ -16,7 +16,7 @@ _IN = "in"
 
 
 class Access:
-    """The check of the server's token, sent in a header or remembered in the cookie of a browser that logged in."""
+    """The check of the server's ``token``, sent in a header or remembered in the cookie of a browser that logged in."""
 
     def __init__(self, token: str, visitor_secrets: VisitorSecrets) -> None:
         self._token = token.encode()

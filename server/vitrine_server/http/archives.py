@@ -139,8 +139,8 @@ def _check_packing(member: zipfile.ZipInfo, place: PurePosixPath, bounds: ZipBou
 
 
 def _check_overlap(members: list[zipfile.ZipInfo], size: int, bounds: ZipBounds) -> None:
-    """Raise Problem 422 for a zip of ``size`` bytes whose members share bytes or reach beyond its end: their unpacked size is then not
-    bounded by the size of the file.
+    """Raise Problem 422, with the advice of ``bounds``, for a zip of ``size`` bytes whose ``members`` share bytes or reach beyond its end:
+    their unpacked size is then not bounded by the size of the file.
     """
     end = 0
     for member in sorted(members, key=lambda member: member.header_offset):

@@ -80,7 +80,7 @@ class TokensRoute(BodyRoute):
 
 
 class _ReadRequest(Request):
-    """A request whose body has been read."""
+    """A request, like ``request``, whose ``body`` has been read, as a ``document`` of JSON or as a ``form`` if it is one."""
 
     def __init__(self, request: Request, body: bytes = b"", document: Any = None, form: FormData | None = None) -> None:
         super().__init__(request.scope, request.receive)

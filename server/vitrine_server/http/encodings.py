@@ -25,7 +25,7 @@ def takes_gzip(headers: Headers) -> bool:
 
 
 class ReadEncodings:
-    """ASGI middleware that reduces ``Accept-Encoding`` to its meaning, ``gzip`` or ``identity``.
+    """ASGI middleware around ``app`` that reduces ``Accept-Encoding`` to its meaning, ``gzip`` or ``identity``.
 
     Without it starlette packs answers for any client that writes the word gzip, also for one that refuses it.
     """

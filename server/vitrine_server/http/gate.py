@@ -94,8 +94,8 @@ class Gate:
         await self._app(scope, receive, answer)
 
     def _check_access(self, scope: Scope, headers: Headers, cookies: dict[str, str], path: str, address: str) -> None:
-        """Raise Problem 401 for a request to ``path`` without the token in its ``headers`` or ``cookies``, or without the user that a proxy
-        must name.
+        """Raise Problem 401 for a request to ``path`` from ``address`` without the token in its ``headers`` or ``cookies``, or without the
+        user that a proxy must name.
         """
         if (self._access is None and not self._settings.user_header) or path in _OPEN or path.startswith("/static/"):
             return
@@ -113,8 +113,8 @@ class Gate:
     def _visitor(
         self, scope: Scope, headers: Headers, cookies: dict[str, str], address: str, gets_secret: bool
     ) -> tuple[Visitor, str | None]:
-        """Return the visitor of the request in ``scope``, from its ``cookies`` or the client's ``address``, and a new secret if the request
-        carried none and ``gets_secret``, else None.
+        """Return the visitor of the request in ``scope``, from its ``headers``, its ``cookies`` or the client's ``address``, and a new
+        secret if the request carried none and ``gets_secret``, else None.
         """
         if self._secrets is None:
             return Visitor(turn=address, address=address, is_alone=True), None

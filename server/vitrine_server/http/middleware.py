@@ -45,8 +45,8 @@ _PLAIN_ID = re.compile(r"[\w.-]{1,64}", re.ASCII)
 
 
 class Surroundings:
-    """ASGI middleware that adds security headers and a request id, checks the origin of changes, logs and counts each request, and answers
-    errors.
+    """ASGI middleware around ``app`` that adds security headers and a request id, checks the origin of changes, logs each request, counts
+    it in ``metrics``, and answers errors.
     """
 
     def __init__(self, app: ASGIApp, metrics: Metrics, settings: Settings) -> None:

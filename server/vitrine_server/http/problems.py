@@ -26,10 +26,10 @@ _CLIENT_CLOSED_REQUEST = 499  # as nginx logs it; there is no standard status
 
 
 class Problem(Exception):
-    """A refusal, answered as problem+json: ``slug`` names its type for programs, ``detail`` says what was wrong, ``send`` what to send
-    instead.
+    """A refusal, answered as problem+json with the HTTP ``status``: ``slug`` names its type for programs, ``detail`` says what was wrong,
+    ``send`` what to send instead.
 
-    failure_report  for a model that could not be opened, a report that its owner may send to others; it is in no answer
+    failure_report for a model that could not be opened, a report that its owner may send to others; it is in no answer
     """
 
     def __init__(self, status: int, slug: str, detail: str, *, send: str | None = None, headers: Mapping[str, str] | None = None) -> None:
@@ -124,13 +124,14 @@ async def _on_validation(_: Request, error: Exception) -> JSONResponse:
 
 
 async def _on_hang_up(_: Request, error: Exception) -> Response:
-    """Answer a client that disconnected before its request was complete with status 499, which only the log shows."""
+    """Answer a client that disconnected before its request was complete (``error``) with status 499, which only the log shows."""
     assert isinstance(error, ClientDisconnect)
     return Response(status_code=_CLIENT_CLOSED_REQUEST)
 
 
 def unforeseen(error: Exception, what: str, slug: str, *, send: str | None = None, error_id: str | None = None) -> Problem:
-    """Make the Problem 500 for an unexpected ``error``: ``what`` failed, and the id under which the log has the reason.
+    """Make the Problem 500 of the type ``slug`` for an unexpected ``error``: ``what`` failed, and the id under which the log has the
+    reason.
 
     The error's own message goes to the log only, as it may name files, or hold anything else that a model's code knows.
     """

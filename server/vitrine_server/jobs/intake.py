@@ -259,8 +259,8 @@ def _check_kind(question: Question, facts: ModelFacts) -> None:
 
 
 def _check_clip(question: Question, image: bytes, facts: ModelFacts) -> None:
-    """Raise Problem 422 if ``image`` is several pictures and the model of ``facts`` takes one, and for a crop or grey levels of a clip's
-    frames.
+    """Raise Problem 422 for ``question`` if its ``image`` is several pictures and the model of ``facts`` takes one, and for a crop or grey
+    levels of a clip's frames.
     """
     if facts.details.get("frames") is None:
         if is_packed(image):
@@ -274,7 +274,7 @@ def _check_clip(question: Question, image: bytes, facts: ModelFacts) -> None:
 
 def find_named(text: str, facts: ModelFacts) -> int | str | Target:
     """Return the target that ``text`` names: a class by label or index, or a written target such as ``any:<group>``. Raises Problem 422 if
-    the model has none of this name.
+    the model with these ``facts`` has none of this name.
     """
     labels = facts.labels
     if facts.details.get("task") and not labels:  # each place has numbers of its own, which the model knows
@@ -288,7 +288,7 @@ def find_named(text: str, facts: ModelFacts) -> int | str | Target:
 
 
 def check_method(spec: str, facts: ModelFacts) -> None:
-    """Raise Problem 422 unless the model can be explained by the method ``spec``."""
+    """Raise Problem 422 unless the model with these ``facts`` can be explained by the method ``spec``."""
     try:
         parts = Spec.parse(parse(spec, blocks=facts.blocks).spec)
     except ExplainerError as error:

@@ -39,7 +39,7 @@ class DamagedStoreError(sqlite3.DatabaseError):
 
 
 class StoreFault(Exception):
-    """Raised when something could not be read or written; the message is a clause that says why.
+    """Raised when something could not be read or written; the message, ``reason``, is a clause that says why.
 
     is_full  whether the disk is full
     is_lost  whether nothing can be read before the server is restarted
@@ -320,7 +320,9 @@ class PostgresDatabase:
 
     @contextmanager
     def begin(self, *, writes: bool, alone: bool = False) -> Iterator[Connection]:
-        """Open a context with a connection in a transaction, see :meth:`Database.begin`; with ``alone`` it holds a lock of the database."""
+        """Open a context with a connection in a transaction, whether it ``writes`` or only reads, see :meth:`Database.begin`; with
+        ``alone`` it holds a lock of the database.
+        """
         try:
             with self._engine.begin() as db:
                 if alone:

@@ -50,7 +50,7 @@ _STAMP = select(_ROW.state, func.length(_ROW.document)).where(_IS_IT)
 
 
 class SharedStore(Store):
-    """A :class:`Store` that several processes use; ``name`` identifies this process."""
+    """A :class:`Store` in ``database`` that several processes use; ``name`` identifies this process."""
 
     def __init__(self, database: Database, name: str, keep: int, keep_age: timedelta = timedelta(0), keep_bytes: int = 0) -> None:
         super().__init__(database, keep, keep_age, keep_bytes)

@@ -334,8 +334,8 @@ def _edited_answer(subject: Subject, target: str | None, edit: Edit) -> dict[str
 
 
 def _top(output: TargetOutput, logits: Tensor, labels: Sequence[str]) -> list[dict[str, Any]]:
-    """Return the ``labels`` with the largest ``logits`` (C,), in the form of ``top`` of an explanation: label, index, logit and
-    probability; a regression has no probabilities.
+    """Return the ``labels`` with the largest ``logits`` (C,), those of ``output``, in the form of ``top`` of an explanation: label, index,
+    logit and probability; a regression has no probabilities.
     """
     shares = None if output.kind == "regression" else output.probabilities(logits).tolist()
     best = logits.argsort(descending=True)[:_TOP_CLASSES].tolist()

@@ -125,7 +125,8 @@ def subject_of(past: PastInput, model: Any, cancelled: Callable[[], bool], tell:
 
 def _prepared_again(past: PastInput, model: Any, labels: list[str], notes: list[str]) -> dict[str, Tensor]:
     """Return the input tensors of ``past``, an explanation made before inputs were kept, prepared again for ``model`` from its text or
-    picture; a note is added to ``notes`` if the numbers may differ. Raises Problem 409 if the picture was not kept.
+    picture, and from the prompts ``labels`` if it compares with prompts; a note is added to ``notes`` if the numbers may differ. Raises
+    Problem 409 if the picture was not kept.
     """
     input_json = past.document["input"]
     if input_json["kind"] == "text":

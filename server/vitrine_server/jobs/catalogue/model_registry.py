@@ -115,7 +115,7 @@ class ModelEntry:
 
 
 class ModelRegistry:
-    """The models by name. Web threads read it and ask for loads; runners set the results.
+    """The models by name, at first those of ``catalogue``. Web threads read it and ask for loads; runners set the results.
 
     may_load    whether visitors may have models of the hub loaded
     allowed_by  the setting that would allow it, named in the refusal
@@ -267,7 +267,7 @@ class ModelRegistry:
                 entry.facts, entry.state, entry.resident = None, "available", None
 
     def put_off(self, entry: ModelEntry) -> None:
-        """Mark a model that waited to be loaded as available: it is loaded once somebody asks for it."""
+        """Mark the model of ``entry``, which waited to be loaded, as available: it is loaded once somebody asks for it."""
         with self._lock:
             entry.state = "available"
             entry.feed.close()

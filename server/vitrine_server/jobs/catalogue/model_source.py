@@ -59,8 +59,8 @@ def dtype_of(name: str, settings: Settings) -> torch.dtype:
 
 
 def open_options_of(name: str, settings: Settings) -> dict[str, Any]:
-    """Return the arguments of ``explainers.open`` for a model named in the settings: their architecture and labels if it is a file or
-    folder, else none.
+    """Return the arguments of ``explainers.open`` for the model ``name``, named in ``settings``: their architecture and labels if it is a
+    file or folder, else none.
     """
     if not Path(name).expanduser().exists():
         return {}

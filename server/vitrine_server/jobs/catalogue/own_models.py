@@ -64,7 +64,9 @@ def _no_such_upload() -> Problem:
 
 
 class OwnModels:
-    """The uploads of models of one running server, in a folder of ``home``; uploads of an earlier run are removed."""
+    """The uploads of models of one running server, in a folder of ``home``, of at most ``most_bytes`` each; uploads of an earlier run are
+    removed.
+    """
 
     def __init__(self, home: Path, most_bytes: int) -> None:
         self.most_bytes = most_bytes

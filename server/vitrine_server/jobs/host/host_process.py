@@ -81,7 +81,7 @@ class HostProcess:
     def _exchange(self, connection: Connection, step: tuple[int, str, Any], watch: Watch, has_begun: bool) -> tuple[str, Any]:
         """Send a step of a request (its number, "ask", "reply" or "close", and a value) through ``connection`` and return the answer of the
         process. Raises HostLostError if the process has ended, or if ``watch``, called with the seconds of silence, returns a Problem: then
-        the process is killed.
+        the process is killed. ``has_begun`` says whether this request may be why it has ended.
         """
         if connection is not self._connection:  # another request has detected the end
             assert self._last_problem is not None

@@ -242,7 +242,7 @@ def memory_share(settings: Settings, device: torch.device) -> float:
 
 
 class _Observer:
-    """An observer of ``explain`` that tells the answer and each map as plain data."""
+    """An observer of ``explain`` that passes the answer, with ``note`` added, and each map to ``tell`` as plain data."""
 
     def __init__(self, tell: Tell, note: str | None = None) -> None:
         self._tell, self._note = tell, note

@@ -23,7 +23,7 @@ HasRoom = Callable[[ModelEntry, Collection[ModelEntry]], bool]
 
 
 def always_has_room(entry: ModelEntry, begun: Collection[ModelEntry]) -> bool:
-    """Return True: every model fits."""
+    """Return True, whatever the model of ``entry`` and the explanations that have ``begun``: every model fits."""
     return True
 
 

@@ -54,7 +54,7 @@ _LONGEST_LOAD = 900.0  # seconds: a host sends no messages while it loads
 
 
 class Runner(threading.Thread):
-    """A thread that runs the items of the scheduler on its host."""
+    """A thread, called ``name``, that runs the items of work of ``scheduler`` on ``host``."""
 
     def __init__(self, scheduler: Scheduler, host: Host, name: str) -> None:
         super().__init__(name=name, daemon=True)
@@ -95,8 +95,8 @@ class Runner(threading.Thread):
             self._open.pop()
 
     def _has_room(self, entry: ModelEntry, begun: Collection[ModelEntry]) -> bool:
-        """Return whether a model fits on the device next to the models of the items under way, and to those of ``begun`` explanations that
-        are there.
+        """Return whether the model of ``entry`` fits on the device next to the models of the items under way, and to those of ``begun``
+        explanations that are there.
         """
         there = {name for name, model in self.host.models.items() if model.place == "device"}
         there |= {other.name for other in self._open}

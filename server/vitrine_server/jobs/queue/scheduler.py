@@ -45,9 +45,9 @@ class Scheduler:
         costs: Costs,
         claim: Callable[[Job], bool] = lambda _: True,
     ) -> None:
-        """Make an empty queue of explanations with the models of ``registry``, kept in ``store``; ``costs`` estimate their seconds.
-        ``claim`` is called before the first turn of a job, where several processes queue the same explanations; it returns False if another
-        one has taken this.
+        """Make an empty queue of explanations with the models of ``registry``, kept in ``store``; ``costs`` estimate their seconds, and
+        ``metrics`` count them. ``claim`` is called before the first turn of a job, where several processes queue the same explanations; it
+        returns False if another one has taken this.
         """
         self._claim = claim
         self.registry, self.store, self.settings, self.metrics, self.costs = registry, store, settings, metrics, costs
@@ -232,7 +232,9 @@ class Scheduler:
         job.feed.close()
 
     def should_yield(self, job: Job, used: float, has_room: HasRoom = always_has_room) -> bool:
-        """Return whether a running job that has used the device for ``used`` seconds should let another item run."""
+        """Return whether ``job``, a running explanation that has used the device for ``used`` seconds, should let another item run, whose
+        model has room by ``has_room``.
+        """
         with self.change:
             return self._queue.goes_before(job, used, has_room)
 

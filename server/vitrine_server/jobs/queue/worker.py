@@ -81,7 +81,7 @@ class Worker(Scheduler):
             self._load_from_disk(entry)
 
     def _load_from_disk(self, entry: ModelEntry) -> None:
-        """Queue the loading of a model whose files are on the disk, with the bytes that it will take."""
+        """Queue the loading of the model of ``entry``, whose files are on the disk, and note the bytes that it will take."""
         entry.bytes = entry.bytes or self._source.bytes_of(entry.place or entry.name, dtype_of(entry.name, self.settings))
         self.load_soon(entry)
 

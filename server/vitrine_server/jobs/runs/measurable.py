@@ -105,7 +105,9 @@ class Measurable:
         return entry, entry.facts
 
     def source(self, name: str, facts: ModelFacts) -> DataSource:
-        """Return the data set of this name. Raises Problem 404 if there is none, 422 if the model cannot be measured on it."""
+        """Return the data set called ``name``. Raises Problem 404 if there is none, 422 if the model with these ``facts`` cannot be
+        measured on it.
+        """
         source = self.catalogue.find(name)
         if source is None:
             raise self._unknown(name)
