@@ -76,7 +76,9 @@ class Citation(Record):
 
 @dataclass(frozen=True)
 class Source(Record):
-    """A publication of a data set or a metric, as in :class:`Citation`; its title includes venue, arXiv number and note."""
+    """A publication of a data set or a metric, with its authors, year, title and link, as in :class:`Citation`; its title includes venue,
+    arXiv number and note.
+    """
 
     authors: str
     year: int | None

@@ -79,7 +79,7 @@ def optional(
 
 
 def inline(*, without: tuple[str, ...]) -> JsonField:
-    """Put the fields of a record among those of the record that holds it, except the keys ``without``."""
+    """Return the mark of a field which puts the fields of a record among those of the record that holds it, except the keys ``without``."""
     return JsonField(is_inline=True, without=without)
 
 

@@ -12,7 +12,7 @@ ENTRY_POINT_GROUP = "vitrine.serve"
 
 
 class LiveServer(Protocol):
-    """A server that shows the pages in the background, until it is stopped or the process ends."""
+    """A server that shows the pages at ``url`` in the background, until it is stopped or the process ends."""
 
     url: str
 

@@ -51,7 +51,8 @@ def scores(logits: Tensor, calibration: Calibration) -> dict[str, Tensor]:
 
 
 def fit_calibration(logits: Tensor, right: Tensor) -> Calibration:
-    """Fit the temperature and the lapse: maximise the likelihood of ``right`` (N,), which says whether each answer is right.
+    """Fit the temperature and the lapse of a calibration and return it: maximise the likelihood of ``right`` (N,), which says whether each
+    answer is right.
 
     ``logits`` are (N, classes); only the largest probability of each row counts. A temperature alone makes all answers less certain in the
     same way. It cannot describe a model that is sometimes wrong where it is most certain, and elsewhere too certain or not certain enough.

@@ -116,7 +116,7 @@ def choose_patches(rng: np.random.Generator, number: int, places: int) -> Tensor
 
 class Objective:
     """The training loss of one step of ``student``, as a function of stored views by the ``teachers``, cut after ``stages`` stages of their
-    trunk; ``mean_token`` replaces masked patches.
+    trunk; ``mean_token`` replaces masked patches. ``seed`` draws what is pasted and masked.
     """
 
     def __init__(self, student: Student, teachers: Teachers, stages: int, mean_token: Tensor, seed: int) -> None:
@@ -148,7 +148,9 @@ class Objective:
 
 
 class StepInputs(NamedTuple):
-    """Inputs and targets of a training step: pictures with parts of others pasted in, and patches masked or left out."""
+    """Inputs and targets of a training step: the trunk's features of pictures with parts of others pasted in (``tokens``), the teacher's
+    features (``local``) and logits, and which patches are masked, which are kept, and where a smaller picture lies.
+    """
 
     tokens: Tensor  # (B, places, channels): the trunk's features at the cut
     local: Tensor  # (B, places, LOCAL_DIRECTIONS): what the teacher finds at each place

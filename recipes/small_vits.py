@@ -56,8 +56,8 @@ def train_vit(
     labels: Sequence[str],
     model_args: dict[str, Any],
 ) -> None:
-    """Train a classifier over ``labels`` of timm's ``architecture`` on the batches that ``make(rng)`` draws, and write its folder
-    ``args.out``.
+    """Train a classifier over ``labels`` of timm's ``architecture``, built with ``model_args``, on the batches that ``make(rng)`` draws,
+    and write its folder ``args.out``.
     """
     torch.manual_seed(args.seed)
     model = create(architecture, labels, model_args).to(args.device)

@@ -43,7 +43,7 @@ MAX_GRADIENT_NORM = 1.0
 
 @dataclass(frozen=True)
 class Review:
-    """A film review and the index of its class."""
+    """A film review: its text and the index of its class (``label``)."""
 
     text: str
     label: int

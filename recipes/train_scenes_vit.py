@@ -52,7 +52,7 @@ GREY_SHARE = 0.2  # share of batches whose patches are painted grey and not remo
 
 
 class Batch(NamedTuple):
-    """A batch of rendered scenes, the kinds in each, and the kind that each patch shows."""
+    """A batch of rendered scenes (``images``), the kinds in each (``targets``), and the kind that each patch shows."""
 
     images: Tensor  # uint8 (B, SIZE, SIZE, 3)
     targets: Tensor  # (B, kinds), each row sums to 1

@@ -189,13 +189,13 @@ def regions_of(
     threshold: float = THRESHOLD,
     unfound: Collection[str] = (),
 ) -> Regions:
-    """Find which label wins each patch: the one with the largest score, if that is above 0 and above ``threshold`` of the largest of all.
+    """Return which of ``labels`` wins each patch by the maps of ``method``: the one with the largest score, if that is above 0 and above
+    ``threshold`` of the largest of all.
 
     The first of equal ones wins.
 
     scores     (labels, rows, columns). The scores of a signed method are compared as they are; the maps of an unsigned one are first
-    divided by
-               the sum of their absolute values, as their size means nothing across maps
+               divided by the sum of their absolute values, as their size means nothing across maps
     size       width and height of the upright original, in whose pixels ``crop`` and the boxes are
     threshold  0 to 1
     unfound    labels that win no patch, whatever their scores

@@ -136,7 +136,7 @@ class RecordingMode(TorchFunctionMode):
 
     def _write_without_gradient(self, into: Tensor, result: Tensor) -> Tensor:
         """Write ``result`` into ``into`` as torch does for ``out=into`` where gradients are off: numbers that depend on the input leave the
-        gradient, unless an autograd function runs, of which the recorded tensor is stored.
+        gradient, unless an autograd function runs, of which the recorded tensor is stored. Return ``into``.
         """
         self._saved.before_write(into)
         if into.shape != result.shape:

@@ -179,8 +179,8 @@ def _free_memory(ray: Any, kind: str, count: int) -> int | None:
 
 @dataclass(frozen=True, kw_only=True)
 class WorkOrder:
-    """The instructions for workers: which model, data and options to measure with, and which weights and versions they must have to get the
-    same rows.
+    """The instructions for workers: which model, data and plan to measure (``sources``, ``plan``), on which device, by how many threads and
+    how many tokens ``at_once``, and which weights, calibration, inputs and versions they must have to get the same rows.
     """
 
     sources: Sources

@@ -246,7 +246,8 @@ class Model:
         return next((p.dtype for p in self.module.parameters() if p.is_floating_point()), torch.get_default_dtype())
 
     def prepare(self, inputs: Input, chat: bool = False) -> Prepared:
-        """Preprocess ``inputs`` as the model expects; see :class:`Prepared`. Raises ExplainerError for an input that cannot be read.
+        """Preprocess ``inputs`` as the model expects and return them as tensors with a record of each; see :class:`Prepared`. Raises
+        ExplainerError for an input that cannot be read.
 
         ``chat`` puts the tokenizer's chat template around one prompt for a model that writes. A language model appends its answer to the
         text; if it is asked about a place of an answer, that answer is appended.

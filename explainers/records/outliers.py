@@ -14,7 +14,9 @@ from explainers.models.layout import Layout
 
 @dataclass(frozen=True)
 class OutlierPatches(Record):
-    """Patches of a picture whose norm is far above that of the others."""
+    """Patches of a picture whose norm is far above that of the others: their numbers, the block at whose output the norms are compared, and
+    the threshold.
+    """
 
     block: Annotated[int, describe("Counted from 0: the norms of its outputs are compared.")]
     threshold: Annotated[float, describe("The norm above which a patch is an outlier.")]

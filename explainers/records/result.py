@@ -27,7 +27,9 @@ OptionValue = bool | int | float | str  # of an option of a method
 
 @dataclass(frozen=True)
 class TargetInfo(Record, name="Target"):
-    """An explained class or prompt, or one of those that the model finds likeliest."""
+    """An explained class or prompt, or one of those that the model finds likeliest: its label and index, its logit and probability, and
+    which of these numbers is explained.
+    """
 
     label: str
     index: Annotated[int | None, optional("Of the class; a group and a contrast have none.")]
@@ -206,7 +208,9 @@ class Attribution(Record, name="Map"):
 
 @dataclass(frozen=True)
 class WindowInfo(Record, name="TextWindow"):
-    """A part of a text that is longer than the model takes, and the model's answer for this part alone."""
+    """A part of a text that is longer than the model takes (its first and last characters and tokens), and the model's answer for this part
+    alone (top class, its probability, and the logits of the targets).
+    """
 
     start: Annotated[int, describe("The first of its characters in the text.")]
     end: Annotated[int, describe("The character after its last one.")]

@@ -56,7 +56,9 @@ class Note:
 
 @dataclass(frozen=True)
 class PhotoSample:
-    """A sample picture of the pages: one photo or two in one, with or without a written word, and the prompts to ask about it."""
+    """A sample picture of the pages: its name, title and note, one photo or two in one, with or without a written word, the prompts to ask
+    about it, and prompts for what is not there.
+    """
 
     name: str
     title: str

@@ -25,7 +25,7 @@ MASK_COLOURS = [(236, 229, 216), (96, 44, 38), (38, 70, 96), (60, 92, 58), (138,
 
 @dataclass(frozen=True)
 class SceneSample:
-    """A composed scene, its title and note, the class to explain first, and kinds of objects that are not in it."""
+    """A composed scene: its name, title and note, its composition, the class to explain first, and kinds of objects that are not in it."""
 
     name: str
     title: str

@@ -79,8 +79,8 @@ def autocast() -> torch.autocast:
 
 
 class Seen(NamedTuple):
-    """The teacher's outputs for a batch of pictures, in float16: the trunk's features, the last layer's features at each place, and the
-    logits.
+    """The teacher's outputs for a batch of pictures, in float16: the trunk's features (``tokens``), the last layer's features at each place
+    (``local``), and the logits.
     """
 
     tokens: Tensor  # (B, places, channels): the dilated trunk after the student's stages, then the early ones if ``early``

@@ -205,7 +205,9 @@ def collate(
 
 @dataclass(frozen=True)
 class Special:
-    """The properties of a tokenizer that batching needs: the special tokens' numbers, and which pieces continue a word ((V,) bool)."""
+    """The properties of a tokenizer that batching needs: the numbers of the special tokens (``pad``, ``cls``, ``sep``, ``mask``), and which
+    pieces continue a word ((V,) bool).
+    """
 
     pad: int
     cls: int

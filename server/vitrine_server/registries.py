@@ -73,7 +73,9 @@ class SpecParts(Record):
 
 @dataclass(frozen=True)
 class Methods(Record):
-    """All methods, their rules, and the measurements and sets that help to choose among them."""
+    """All methods, the methods with their own rules (``variants``), the rules, and what helps to choose among them: families, ready sets,
+    how methods rank in a run, and their numbers.
+    """
 
     methods: Annotated[Sequence[Mapping[str, Any]], describe(kind=list[ListedMethod])]
     variants: Annotated[Sequence[Mapping[str, Any]], describe(kind=list[Variant])]

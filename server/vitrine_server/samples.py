@@ -30,7 +30,9 @@ class PromptSet(Schema):
 
 
 class Sample(Schema):
-    """One sample input to try, with a model that suits it."""
+    """One sample input to try (a picture, a text or a molecule), with a model that suits it, a title and note, and what to ask about it:
+    prompts or a target.
+    """
 
     id: str
     kind: ModelKind

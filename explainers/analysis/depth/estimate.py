@@ -17,7 +17,9 @@ LEVEL = 0.95
 
 @dataclass(frozen=True)
 class Estimate(Record):
-    """A mean or a share over a number of inputs (``count``), and the ends of its 95 % confidence interval."""
+    """A mean or a share over a number of inputs: its ``value``, the number of inputs (``count``), and the ends of its 95 % confidence
+    interval (``low``, ``high``).
+    """
 
     value: float
     low: Annotated[float, describe("Lower end of the 95 % interval.")]

@@ -63,7 +63,9 @@ COPIES_AT_ONCE = {"image": 8, "text": 32}  # copies of an input, each of which t
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Interaction(PairedInputs):
-    """The interaction of two inputs, from the Jacobians of both, with the settings by which it was computed."""
+    """The interaction of two inputs, from the Jacobians of both, with the settings by which it was computed: the backward rule, the steps,
+    baseline and quadrature of the path, and the block.
+    """
 
     rule: Annotated[str, describe("The backward rule.")]
     steps: Annotated[int, describe("Over how many steps of the path from the baseline Jacobians were averaged; 0 for none.")]

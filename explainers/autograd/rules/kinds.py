@@ -60,7 +60,7 @@ OPERATOR_KINDS: dict[str, Kind] = dict(
 
 
 def add_choice(choice: Choice) -> Choice:
-    """Register a new choice: from then on rules can name it, and the rule mixer shows it.
+    """Register ``choice``, for one kind of operator, and return it: from then on rules can name it, and the rule mixer shows it.
 
     Raises ExplainerError for a choice that derives from none of the known base classes, and for a value that is no valid name or that
     another choice of its kind has.

@@ -26,7 +26,7 @@ MarkSays = Literal["same", "other", "nothing"]
 
 
 class MarkedScene(NamedTuple):
-    """A picture of one thing and a mark, and the truth about both.
+    """A picture (``image``) of one thing and a mark, the truth about both, and their masks.
 
     thing  index in KINDS of the thing in the picture
     mark   index in KINDS of the kind that the mark stands for; None if there is no mark

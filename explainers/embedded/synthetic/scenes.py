@@ -48,8 +48,8 @@ class Scene(NamedTuple):
 
 @dataclass(frozen=True)
 class Placement:
-    """One object in a composition: its kind and sprite, and where, how large, how rotated and in which colours it is drawn. Lengths are
-    fractions of the scene's side.
+    """One object in a composition: its kind and sprite, its ``centre`` (x, y) and the ``length`` of its longer side, its ``angle``, whether
+    it is mirrored, and its saturation and brightness. Lengths are fractions of the scene's side.
     """
 
     kind: str
@@ -64,7 +64,9 @@ class Placement:
 
 @dataclass(frozen=True)
 class Composition:
-    """A complete description of a scene except its size in pixels: its background and its objects."""
+    """A complete description of a scene except its size in pixels: its background, with the seed, the two colours and the grain of it, and
+    its objects (``placements``, back to front).
+    """
 
     background: str  # one of BACKGROUNDS
     seed: int  # decides the background

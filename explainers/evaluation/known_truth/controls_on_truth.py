@@ -59,8 +59,8 @@ class ControlsInWorld(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class ControlsOfKind(Record):
-    """The comparisons of controls with methods that a metric gets right, over the worlds of one kind of input, and the worlds in which it
-    ranks the truth wrongly.
+    """The comparisons of controls with methods that a metric gets right, over the worlds of one kind of input, whether it ranks the truth
+    first and its inverse last, and the worlds in which it ranks the truth below either of random numbers or its inverse.
     """
 
     controls: Annotated[dict[str, ControlFigure], describe("By control, over the worlds whose marks are all that answers come from.")]

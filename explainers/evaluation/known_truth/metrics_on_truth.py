@@ -45,7 +45,9 @@ class WorldTruth(Record):
 
 @dataclass(frozen=True)
 class WorldMethod(Record):
-    """A method in a world: its spec and title, and how well its maps find the tokens that determine the answers, with an interval."""
+    """A method in a world: its spec and title, and how well its maps find the tokens that determine the answers (``value``), with the ends
+    of its interval (``low``, ``high``), and by further metrics.
+    """
 
     spec: str
     title: str
@@ -57,7 +59,9 @@ class WorldMethod(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class WorldControl(Record):
-    """A control in a world, a map of known quality: its name and title, and how well it finds the tokens that determine the answers."""
+    """A control in a world, a map of known quality: its name and title, how well it finds the tokens that determine the answers
+    (``value``), with the ends of its interval (``low``, ``high``), and its rank among the methods.
+    """
 
     name: str
     title: str
@@ -70,7 +74,7 @@ class WorldControl(Record):
 @dataclass(frozen=True, kw_only=True)
 class TruthWorld(Record):
     """A world of known truth: a run on a data set for which it is known which tokens determine the answers, with its methods and controls
-    in the order of that truth.
+    in the order of that truth; its name, kind of input, model and data set, and how many inputs were measured.
     """
 
     name: str
@@ -124,7 +128,9 @@ class MetricControls(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class MetricOnTruth(Record):
-    """A metric: how well it agrees with the truth, by kind of input and by world, and how it ranks the controls."""
+    """A metric: its name, title and family, how well it agrees with the truth, by kind of input and by world, and how it ranks the
+    controls.
+    """
 
     name: str
     title: str

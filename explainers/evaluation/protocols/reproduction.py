@@ -230,7 +230,7 @@ def _source(protocol: Protocol, measures: tuple[Measure, ...], wanted: ProtocolM
 
 
 def _check_classes(model: Model, data: Dataset) -> None:
-    """Raise ExplainerError for a model that knows none of the classes of a data set.
+    """Raise ExplainerError if ``model`` knows none of the classes that the first inputs of ``data``, a data set, are labelled with.
 
     None of its answers could be right.
     """

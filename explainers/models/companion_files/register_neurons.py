@@ -17,7 +17,9 @@ REGISTER_NEURONS_FILE = "register_neurons.json"
 
 @dataclass(frozen=True)
 class RegisterNeurons(Record):
-    """Neurons of MLPs whose activations are large at outlier tokens. :func:`explainers.find_register_neurons` finds them."""
+    """Neurons of MLPs (block and neuron) whose activations are large at outlier tokens, the digest of the model's weights, and from how
+    many pictures and by which norm they were found. :func:`explainers.find_register_neurons` finds them.
+    """
 
     weights_digest: Annotated[str, describe("SHA-256 of the model's weights.")]
     pictures: Annotated[str, describe("The pictures over which they were looked for, in words.")]

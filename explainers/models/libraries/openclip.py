@@ -44,7 +44,7 @@ def logits(module: Any, tensors: Mapping[str, Tensor]) -> Tensor:
 
 def preprocessing(module: Any) -> tuple[Preprocessing | None, bool]:
     """Return the preparation of images for ``module``, a model of open_clip, and whether the model declares it (else it is a guess); None
-    for a model that names no size.
+    and False for a model that names no size.
     """
     visual = getattr(module, "visual", None)
     known = getattr(visual, "preprocess_cfg", None)

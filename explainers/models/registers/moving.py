@@ -33,7 +33,9 @@ OUTLIER_TOKENS: tuple[OutlierTokens, ...] = get_args(OutlierTokens)
 
 @dataclass(frozen=True)
 class Moving:
-    """The settings of :func:`without_outlier_tokens`, under the names of its arguments."""
+    """The settings of :func:`without_outlier_tokens`, under the names of its arguments: ``largest``, ``patches``, ``added`` and
+    ``scale``.
+    """
 
     largest: Largest = "neuron"
     patches: Patches = "zero"

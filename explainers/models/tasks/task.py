@@ -26,7 +26,9 @@ MOST_PLACES = 300  # that are listed: a person chooses one
 
 @dataclass(frozen=True)
 class Place(Record, name="OutputPlace"):
-    """A part of a model's output that can be asked about, and what the model says there."""
+    """A part of a model's output that can be asked about (what names it, its label, and its tokens, patch, box or area), and what the model
+    says there, with its probability.
+    """
 
     at: Annotated[str, describe("What to send as ``at``, and what ``explain(at=)`` takes.")]
     label: Annotated[str, describe("Its name where maps are shown.")]

@@ -24,7 +24,9 @@ class TopClass(int):
 
 @dataclass(frozen=True)
 class Classes:
-    """The classes of a model, or the prompts that take their place: their names, and what their logits mean."""
+    """The classes of a model, or the prompts that take their place: their names (``labels``), groups and synonyms, what their logits mean
+    (``output``), and the calibration of their probabilities.
+    """
 
     labels: Sequence[str]
     groups: Places = field(default_factory=dict)

@@ -55,7 +55,7 @@ ModelDetail = schema_of(ListedModel, name="ModelDetail", base=_OfOneModel)
 
 
 class LoadedEvent(Message):
-    """The last event of loading: the model is loaded."""
+    """The last event of loading: the model is loaded; its data is the model's entry in the list."""
 
     event: Literal["loaded"]
     data: Json[ListedModel]

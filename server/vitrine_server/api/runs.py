@@ -46,14 +46,14 @@ class Runs(Record):
 
 
 class RunProgressEvent(Message):
-    """An event: the run has measured another input."""
+    """An event: the run has measured another input; its data is the state of the run."""
 
     event: Literal["progress"]
     data: Json[Run]  # type: ignore[valid-type]  # it is made of a record
 
 
 class RunEndedEvent(Message):
-    """The last event of a run: it is done, stopped or failed."""
+    """The last event of a run: it is done, stopped or failed; its data is the state of the run."""
 
     event: Literal["ended"]
     data: Json[Run]  # type: ignore[valid-type]

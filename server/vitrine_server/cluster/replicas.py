@@ -16,7 +16,9 @@ class FactsRequest:
 
 @dataclass(frozen=True)
 class MakeRequest:
-    """Make a stored explanation with the model, unless another process has claimed it. The result is None, once it has ended here."""
+    """A request to make the stored explanation with this id with the model, unless another process has claimed it. The result is None, once
+    it has ended here.
+    """
 
     explanation_id: str
 

@@ -52,21 +52,21 @@ class Message(Schema):
 
 
 class StudyProgress(Message):
-    """An event: the model has answered another input of the study."""
+    """An event: the model has answered another input of the study; its data is how many of how many are answered."""
 
     event: Literal["progress"]
     data: Json[ProgressData]
 
 
 class StudyExpected(Message):
-    """An event: the study begins, and its duration can be estimated from earlier ones."""
+    """An event: the study begins; its data is the estimated duration in seconds, from earlier ones."""
 
     event: Literal["expected"]
     data: Json[ExpectedData]
 
 
 class StudyFailed(Message):
-    """The last event of a study that failed, with the problem."""
+    """The last event of a study that failed; its data is the problem."""
 
     event: Literal["failed"]
     data: Json[ProblemDocument]
@@ -76,7 +76,7 @@ StudyAnswer = TypeVar("StudyAnswer")
 
 
 class StudyDone(Message, Generic[StudyAnswer]):
-    """The last event of a study, with its answer."""
+    """The last event of a study; its data is the answer."""
 
     event: Literal["done"]
     data: Json[StudyAnswer]

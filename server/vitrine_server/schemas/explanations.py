@@ -37,8 +37,8 @@ class Titled(Schema):
 
 
 class Stored(Titled, ExplainOptions):
-    """The fields of an explanation that the server adds: its id, state, maps so far, and why it failed. Options with their default values
-    are left out.
+    """The fields of an explanation that the server adds: its id and state, when it was made, its maps so far, how long the model worked,
+    why it failed, and whether it is somebody else's. Options with their default values are left out.
     """
 
     id: str
@@ -53,7 +53,9 @@ class Stored(Titled, ExplainOptions):
 
 
 class Started(Titled):
-    """The fields of the first event that are not part of the model's answer."""
+    """The fields of the first event that are not part of the model's answer: the specs of the maps to come, about how many seconds each
+    takes, and those that were not made.
+    """
 
     expected: list[str] = Field(description="The specs of the maps that will follow.")
     costs: dict[str, float] = absent("While they are made: about how many seconds each takes.")
@@ -91,35 +93,35 @@ class CancelledData(Schema):
 
 
 class QueuedEvent(Message):
-    """An event: the explanation waits in the queue."""
+    """An event: the explanation waits in the queue; its data is its position."""
 
     event: Literal["queued"]
     data: Json[QueuedData]
 
 
 class StartedEvent(Message):
-    """An event: the model has answered, and the maps will follow."""
+    """An event: the model has answered; its data is the answer, and the maps will follow."""
 
     event: Literal["started"]
     data: Json[StartedData]  # type: ignore[valid-type]  # it is made of a record
 
 
 class MethodEvent(Message):
-    """An event: a map is finished."""
+    """An event: a map is finished; its data is the map."""
 
     event: Literal["method"]
     data: Json[Attribution]
 
 
 class DoneEvent(Message):
-    """The last event of an explanation: all maps are finished."""
+    """The last event of an explanation: all maps are finished; its data is how long it took."""
 
     event: Literal["done"]
     data: Json[DoneData]
 
 
 class FailedEvent(Message):
-    """The last event of an explanation that failed."""
+    """The last event of an explanation that failed; its data is the problem."""
 
     event: Literal["failed"]
     data: Json[Failure]
@@ -173,7 +175,9 @@ class ScoredWord(Schema):
 
 
 class ExplanationSummary(Schema):
-    """One explanation as a list of explanations shows it."""
+    """One explanation as a list of explanations shows it: id, state, title, model, targets, numbers of maps and methods, and the address of
+    a small picture or the first words.
+    """
 
     id: str
     state: State
@@ -204,7 +208,7 @@ class ReproducingLines(Schema):
 
 
 class OfExplanation(Schema):
-    """A result computed from the maps of an explanation."""
+    """A result computed from the maps of an explanation, with the explanation's id."""
 
     id: str = Field(description="Of the explanation.")
 

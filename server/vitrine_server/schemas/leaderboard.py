@@ -21,7 +21,9 @@ class MethodInRun(Schema):
 
 
 class MetricInRun(Schema):
-    """The fields that the server adds to a metric of a run: how far it can be trusted."""
+    """The fields that the server adds to a metric of a run: why it cannot tell methods apart, if so, its agreement with the truth, and why
+    it is not to be believed, if so.
+    """
 
     cannot_tell: str | None = Field(description="Why it cannot tell methods apart, where it cannot.")
     truth: TruthOfKind | None = Field(description="Its agreement with the truth on this kind of input; null where they were not compared.")
@@ -33,7 +35,9 @@ RunMetric = schema_of(Metric, base=MetricInRun)
 
 
 class ServedRun(Schema):
-    """The fields that the server adds to the report of a run."""
+    """The fields that the server adds to the report of a run: its id, whether it ships with Vitrine or was begun here, whether its inputs
+    may be shown, and how it measured, in sentences.
+    """
 
     id: str
     shipped: bool
@@ -57,7 +61,9 @@ MetricOnTruth = schema_of(metrics_on_truth.MetricOnTruth, base=Doubted)
 
 
 class MetricTruth(Schema):
-    """The agreement of every metric with the truth, and the worlds in which it was measured."""
+    """The agreement of every metric with the truth, the worlds in which it was measured, and sentences on what the figures say and which
+    metric to use.
+    """
 
     interval: Interval
     worlds: list[TruthWorld]
@@ -74,7 +80,7 @@ class ExampleWord(Schema):
 
 
 class Example(Schema):
-    """One input of a run, its value of a metric, and its map."""
+    """One input of a run: its name and explained class, its value of a metric, and its map, as a picture or as scored words."""
 
     place: int
     name: str

@@ -14,7 +14,9 @@ ModelState = Literal["available", "loading", "loaded", "failed", "not-installed"
 
 
 class ModelDetails(Schema):
-    """The facts about a model that are known once it is loaded."""
+    """The facts about a model that are known once it is loaded, such as its blocks, heads and width, its grid of patches, the number of its
+    classes, and what it reads.
+    """
 
     blocks: int = absent()
     heads: int | None = absent("null where the model does not say.")
@@ -47,7 +49,7 @@ class ModelDetails(Schema):
 
 
 class ModelRequest(Schema):
-    """A model to load."""
+    """The name of a model to load."""
 
     name: str = Field(min_length=1, max_length=200)
 
@@ -75,14 +77,14 @@ class LoadFailure(Schema):
 
 
 class ProgressEvent(Message):
-    """An event: the model is still loading."""
+    """An event: the model is still loading; its data is how far it is."""
 
     event: Literal["progress"]
     data: Json[LoadProgress]
 
 
 class LoadFailedEvent(Message):
-    """The last event of loading: the model could not be loaded."""
+    """The last event of loading: the model could not be loaded; its data is the reason."""
 
     event: Literal["failed"]
     data: Json[LoadFailure]

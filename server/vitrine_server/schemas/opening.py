@@ -14,7 +14,9 @@ from vitrine_server.schemas.base import Schema
 
 
 class OwnModelLimits(Schema):
-    """The ways in which this visitor may open models of their own, and the size limit; ``why`` says why there is none."""
+    """Whether this visitor may open models of their own by uploads and by paths, and the size limit in megabytes; ``why`` says why there is
+    none.
+    """
 
     uploads: bool
     paths: bool
@@ -29,7 +31,7 @@ class UploadId(Schema):
 
 
 class FilesLeftOut(Schema):
-    """The files that were sent and are not read."""
+    """The names of the files that were sent and are not read."""
 
     left_out: list[str] = Field(description="Names of files that are never read.")
 
@@ -66,7 +68,7 @@ class OpeningQuestion(ModelPlace):
 
 
 class Opening(Schema):
-    """A model that is being opened; ``events`` is the address of its progress."""
+    """A model that is being opened: its name and state; ``events`` is the address of its progress."""
 
     name: str
     state: Literal["loading", "loaded"]
@@ -74,7 +76,9 @@ class Opening(Schema):
 
 
 class OpeningReport(Schema):
-    """The result of opening a model: the ``report`` of an open one, or ``failure``, a text to send to others, if it could not be opened."""
+    """The result of opening a model: its name, state and kind, and the ``report`` of an open one, or ``failure``, a text to send to others,
+    if it could not be opened.
+    """
 
     name: str
     state: str

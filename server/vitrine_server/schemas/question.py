@@ -94,8 +94,8 @@ _AS_TEXT = WithJsonSchema({"type": "string"})
 
 
 class ExplainOptions(Schema):
-    """Options of ``explainers.explain`` under the same names. The answer, and the lines that reproduce it, list those that differ from the
-    default.
+    """Options of ``explainers.explain`` under the same names: how long texts are read, the precision, the place of the output, and others.
+    The answer, and the lines that reproduce it, list those that differ from the default.
     """
 
     long_texts: Annotated[
@@ -146,7 +146,9 @@ class ExplainOptions(Schema):
 
 
 class QuestionFields(ExplainOptions):
-    """The fields that a question and its form have in common."""
+    """The fields that a question and its form have in common: the model, the text or the crop of a picture, the targets or prompts, and the
+    methods.
+    """
 
     model_config = ConfigDict(validate_by_name=True, validate_by_alias=True)
 

@@ -13,7 +13,9 @@ from vitrine_server.schemas.base import Schema
 
 
 class RunOptions(Schema):
-    """The options of a run, as of ``vitrine evaluate``. Null: the choice that suits the model."""
+    """The options of a run, as of ``vitrine evaluate``: which class and number are explained, how pictures are resized and long texts read,
+    and how tokens are removed. Null: the choice that suits the model.
+    """
 
     target: ExplainedTarget = Field("predicted", description="Which class is explained.")
     explains: ExplainedNumber = Field("logit", description="Which number of it.")
@@ -25,7 +27,7 @@ class RunOptions(Schema):
 
 
 class RunRequest(RunOptions):
-    """A request to measure methods by metrics on a data set."""
+    """A request to measure methods by metrics on a data set, with a model, on at most ``limit`` inputs drawn with a seed."""
 
     model: str = Field(max_length=1000, description="A model that is loaded.")
     dataset: str = Field(max_length=100, description="A data set of GET /api/runs, or the name that POST /api/runs/data gave.")

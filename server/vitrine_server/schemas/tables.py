@@ -25,7 +25,9 @@ class TableColumn(Schema):
 
 
 class TableCell(Schema):
-    """One figure of a table, as it is printed, with its marks."""
+    """One figure of a table: its value, how it is printed, its interval and number of inputs, and whether it is the best or ties with
+    it.
+    """
 
     value: float | None
     printed: str
@@ -45,14 +47,14 @@ class TableRow(Schema):
 
 
 class TableChoice(Schema):
-    """A model, data set or family that can be selected for a table."""
+    """The name and title of a model, data set or family that can be selected for a table."""
 
     name: str
     title: str
 
 
 class TableMetric(TableChoice):
-    """A metric that can be selected."""
+    """A metric that can be selected: its name, title and family."""
 
     family: str
 
@@ -68,7 +70,7 @@ class TableChoices(Schema):
 
 
 class RunTable(Schema):
-    """A table of results over runs."""
+    """A table of results over runs: its title, heads, columns and rows, how many rows the whole has, and its notes."""
 
     title: str
     rows_are: str

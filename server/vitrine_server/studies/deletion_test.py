@@ -195,8 +195,8 @@ DeletionCurves = schema_of(DeletionTest, base=Study)
 
 
 class EditedAnswer(Study):
-    """The model's answer after certain tokens were removed or words replaced: the target's numbers and the top classes, and which tokens
-    were removed.
+    """The model's answer after certain tokens were removed or words replaced: the target's numbers and the top classes, which tokens were
+    removed and how, and the text as it was then asked.
     """
 
     target: str

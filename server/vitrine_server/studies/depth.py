@@ -30,7 +30,9 @@ _Lines = Annotated[
 
 
 class DepthForm(Schema):
-    """The inputs on which to measure how much of a model's work its Transformer does: pictures or texts."""
+    """The inputs on which to measure how much of a model's work its Transformer does: the model's name, pictures or texts, prompts for a
+    CLIP model, and how many to measure.
+    """
 
     model_config = ConfigDict(validate_by_name=True, validate_by_alias=True)
 
@@ -47,7 +49,9 @@ class DepthForm(Schema):
 
 @dataclass(frozen=True)
 class DepthQuestion:
-    """The inputs on which to measure a model's depth: the bytes of pictures, or texts; for a CLIP model the prompts too."""
+    """The inputs on which to measure a model's depth: the bytes of pictures, or texts; for a CLIP model the prompts too; at most ``limit``
+    are measured.
+    """
 
     images: tuple[bytes, ...]
     texts: tuple[str, ...]

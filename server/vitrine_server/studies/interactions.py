@@ -24,7 +24,9 @@ MOST_STEPS = 100
 
 
 class InteractionSettings(Schema):
-    """The settings by which interactions between pairs of tokens are computed."""
+    """The settings by which interactions between pairs of tokens are computed: the backward rule, the steps, baseline and quadrature of the
+    path, and the block at which tokens enter.
+    """
 
     rule: str = Field("libra", max_length=100, description="A rule of GET /api/rules that carries gradients.")
     steps: int = Field(
@@ -109,7 +111,7 @@ def _both(subject: Subject, prompt: str | None) -> tuple[dict[str, Any], str]:
 
 
 class AlikeRequest(InteractionSettings):
-    """The explanation of a second input to which this one is compared, and the settings."""
+    """The id of a second explanation, to whose input this one's is compared, and the settings."""
 
     other: str = Field(max_length=100, description="The id of a finished explanation of another input by the same model.")
 

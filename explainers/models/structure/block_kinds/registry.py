@@ -15,8 +15,8 @@ _Kind = TypeVar("_Kind", bound=type[BlockKind])
 
 
 def add_block_kind(kind: _Kind) -> _Kind:
-    """Add a kind of block, a frozen dataclass that derives from :class:`BlockKind`: from then on blocks that its ``find`` recognises have
-    this kind.
+    """Register ``kind``, a frozen dataclass that derives from :class:`BlockKind`, as a kind of block and return it: from then on blocks
+    that its ``find`` recognises have this kind.
 
     Raises ExplainerError for any other class, and for a name that is invalid or already in use.
     """

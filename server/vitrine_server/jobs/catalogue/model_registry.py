@@ -54,7 +54,9 @@ class ListedModel(Record, name="Model"):
 
 @dataclass
 class ModelEntry:
-    """One model of the registry: its description, its state (available, loading, loaded, failed) and, while it is loaded, its facts."""
+    """One model of the registry: its description, its state (available, loading, loaded, failed) and, while it is loaded, its facts. Its
+    options, owner and place say how it is opened and who sees it.
+    """
 
     name: str
     kind: str | None

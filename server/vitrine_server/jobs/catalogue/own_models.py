@@ -27,8 +27,8 @@ _SEND_FILES = "Send weights (.safetensors, .pth, .pt, .ckpt, .tar) and the .json
 
 @dataclass
 class Upload:
-    """An upload of a model's files by a visitor: its folder, its owner, the number and size of its files so far, and the names of files
-    that were not kept.
+    """An upload of a model's files by a visitor: its id and folder, its owner, when it began, the number and size of its files so far, the
+    names of files that were not kept, and whether a model was opened from it.
     """
 
     id: str

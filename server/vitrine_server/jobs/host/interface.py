@@ -95,7 +95,7 @@ class Pause:
 
 @dataclass(frozen=True)
 class ChooseMethod:
-    """A message with the specs that lack a map. The reply is the next of them, or None to end the turn."""
+    """A message with the specs that lack a map (``left``). The reply is the next of them, or None to end the turn."""
 
     left: list[str]
 

@@ -26,7 +26,9 @@ from vitrine_server.jobs.runs.sent_data import PREFIX
 
 @dataclass(frozen=True)
 class MeasurableDataset(Record):
-    """A data set, what is known of its inputs, and the reason if a model cannot be measured on it."""
+    """A data set: its name and title, the number of its inputs and what is known of them, and the reason if a model cannot be measured on
+    it.
+    """
 
     name: str
     title: str
@@ -38,7 +40,7 @@ class MeasurableDataset(Record):
 
 @dataclass(frozen=True)
 class MeasurableModel(Record):
-    """A loaded model, and the data sets on which it can be measured."""
+    """A loaded model (name and title), and the data sets on which it can be measured."""
 
     name: str
     title: str
@@ -56,7 +58,9 @@ class RunChoices(Record):
 
 @dataclass(frozen=True)
 class Measurable:
-    """The models and data sets of a server that runs can use; ``most`` is the maximum number of inputs in a run. Any thread may call."""
+    """The models (``registry``) and data sets (``catalogue``) of a server that runs can use; ``most`` is the maximum number of inputs in a
+    run. Any thread may call.
+    """
 
     registry: ModelRegistry
     catalogue: DataCatalogue

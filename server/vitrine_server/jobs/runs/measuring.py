@@ -24,7 +24,7 @@ _MANY = 2  # methods: a metric that compares several is offered
 
 @dataclass(frozen=True)
 class MeasurableMetric(Record):
-    """A metric, and the reason if it cannot be measured on a data set."""
+    """A metric: its name, title and family, what it needs of a data set, and the reason if it cannot be measured on one."""
 
     name: str
     title: str

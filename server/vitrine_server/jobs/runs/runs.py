@@ -115,8 +115,9 @@ class RunController:
             return {run.state for run in self._runs.values() if run.request.dataset == dataset}
 
     def begin(self, request: RunRequest, visitor: Visitor) -> RunState:
-        """Queue a run; the same request again continues it. Raises Problem 404 for an unknown model or data set, 409 if another run of the
-        visitor is not over, 422 for what cannot be measured, 429 if too many studies wait or runs are kept.
+        """Queue the run that ``request`` describes for ``visitor`` and return it; the same request again continues it. Raises Problem 404
+        for an unknown model or data set, 409 if another run of the visitor is not over, 422 for what cannot be measured, 429 if too many
+        studies wait or runs are kept.
         """
         entry, facts = self.measurable.model(request.model, visitor)
         source = self.measurable.source(request.dataset, facts)
