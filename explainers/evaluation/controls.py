@@ -220,8 +220,8 @@ def _known_text(sample: Sample, text: TextInput, content: Tensor, index: int) ->
 
 
 def control_map(name: str, known: KnownInput, like: Attribution) -> Attribution | None:
-    """Make the map of the control called ``name`` for a known input, over the tokens of another map, ``like``, with scores from 0 to 1;
-    None if this input has no such map.
+    """Make the map of the control called ``name`` for ``known``, an input with annotations, over the tokens of another map, ``like``, with
+    scores from 0 to 1; None if this input has no such map.
 
     Ties are broken at random, because the order of tokens may carry information: the objects of a data set may lie near the top.
     """

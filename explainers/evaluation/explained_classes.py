@@ -137,7 +137,8 @@ def class_mask(indices: Iterable[int], classes: int) -> Tensor:
 
 
 def prompts_of(data: Dataset) -> list[str]:
-    """Return one prompt for each class of a data set, for a CLIP model: made from its name, or for an ImageNet synset from its common name.
+    """Return one prompt for each class of ``data``, a data set, for a CLIP model: made from its name, or for an ImageNet synset from its
+    common name.
 
     Raises ExplainerError, with advice, if the data set has no list of classes or a class without a name.
     """

@@ -50,7 +50,7 @@ class PatchFeatures:
         return AttentionParts(*(getattr(parts, name)[row].detach() for name in ("query", "key", "value", "weights", "output")))
 
     def attention_output(self, block: int, weights: Tensor) -> Tensor:
-        """Return the output (1, S, D) of a block's attention, after its projection, with other ``weights`` (1, H, S, S)."""
+        """Return the output (1, S, D) of the attention of block ``block``, after its projection, with other ``weights`` (1, H, S, S)."""
         return self.project(block, weights @ self.part(block).value)
 
     def project(self, block: int, context: Tensor) -> Tensor:

@@ -31,8 +31,8 @@ def _overlaps(coarse: int, fine: int) -> Tensor:
 
 
 def on_grid(values: Tensor, layout: Layout) -> Tensor:
-    """Distribute the values (B, S) of larger patches over the patches of the grid in ``layout`` and return all values (B, S), in proportion
-    to the shared area, and set the values of the larger patches to 0. The sum does not change.
+    """Distribute the ``values`` (B, S) of larger patches over the patches of the grid in ``layout``, in proportion to the shared area, and
+    return all values (B, S), those of the larger patches 0. The sum does not change.
     """
     if not layout.coarser or layout.grid is None:
         return values

@@ -137,7 +137,7 @@ class Trace:
 
     @property
     def cpu_mask(self) -> Tensor:
-        """The mask (B, S) on the CPU."""
+        """Return which tokens of each sample are real, not padding: the bool mask (B, S) on the CPU."""
         return self.recording.cpu_mask
 
     @property

@@ -48,7 +48,9 @@ def _setting(default: T, text: str, minimum: float | None = None, maximum: float
 
 
 class Settings(BaseModel):
-    """The settings of the server, which :func:`load_settings` reads."""
+    """The settings of the server, which :func:`load_settings` reads: where it listens and stores, which models it offers, the limits of
+    requests and of the queue, and who may use it.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 

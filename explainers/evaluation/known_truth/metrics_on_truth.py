@@ -176,7 +176,9 @@ class _WorldWithDraws:
         self.of_controls = WorldControls(world.methods, world.controls, world.has_map, self.weights, by_truth)
 
     def values(self, metric: Metric, weights: Numbers) -> Numbers:
-        """Return a metric of the methods under these weights, (draws, M)."""
+        """Return the values (draws, M) of ``metric`` for the M methods, under ``weights`` (draws, inputs), which say how often each input
+        counts.
+        """
         return self.world.values(metric, weights)[:, : len(self.world.methods)]
 
     def about(self) -> TruthWorld:

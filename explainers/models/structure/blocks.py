@@ -101,7 +101,7 @@ class _Call:
 
 
 class _Attending(TorchFunctionMode):
-    """A mode that notes, in the calls that are open, that a softmax or attention ran."""
+    """A mode of torch that notes, in ``open_calls``, the calls of modules that are running, that a softmax or attention ran."""
 
     def __init__(self, open_calls: Sequence[_Call]) -> None:
         super().__init__()

@@ -156,8 +156,8 @@ def resolved_class(labels: Sequence[str], index: Tensor) -> ResolvedTarget:
 
 
 def check_names(target: TargetLike, classes: Classes) -> int | Target:
-    """Check the names in a target and return it; a single class is returned as its index. Raises ExplainerError for a class or a group that
-    the model does not have.
+    """Check that the names in ``target`` are among ``classes``, and return the target; a single class is returned as its index. Raises
+    ExplainerError for a class or a group that the model does not have.
     """
     kind = as_target(target)
     logits = torch.zeros(1, len(classes.labels))

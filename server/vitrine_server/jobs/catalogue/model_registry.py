@@ -246,7 +246,7 @@ class ModelRegistry:
             entry.events += 1
 
     def loaded(self, entry: ModelEntry, facts: ModelFacts) -> None:
-        """Mark ``entry`` as loaded, with its facts."""
+        """Mark the model of ``entry`` as loaded, with its ``facts``, and tell those who follow."""
         with self._lock:
             entry.facts, entry.kind, entry.state = facts, facts.kind, "loaded"
             self.tell(entry, "loaded", entry.to_json())

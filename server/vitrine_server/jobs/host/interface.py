@@ -47,7 +47,9 @@ class DropRequest(HostRequest[None]):
 
 @dataclass(frozen=True)
 class ExplainRequest(HostRequest[None]):
-    """A request to make maps of ``specs`` with the model ``name`` for a question, until the answer to :class:`ChooseMethod` is None."""
+    """A request to make maps of ``specs`` with the model ``name`` for ``question`` and ``targets``, until the answer to
+    :class:`ChooseMethod` is None.
+    """
 
     name: str
     question: Question

@@ -28,8 +28,8 @@ def between_passes() -> Iterator[None]:
 
 
 def run_with_memory_retry(work: Callable[[], None], model: str, device: str, send: str, make_room: Callable[[], bool]) -> None:
-    """Run ``work``; if memory ran out, have other models make room (``make_room`` moves one and returns whether there was one) and run it
-    once more. Raises Problem 503, with ``send`` as advice, if that fails too.
+    """Run ``work``, for ``model`` on ``device``, whose result is not kept; if memory ran out, have other models make room (``make_room``
+    moves one and returns whether there was one) and run it once more. Raises Problem 503, with ``send`` as advice, if that fails too.
     """
     error, has_room = _shortage_of(work), False
     if error is None:
