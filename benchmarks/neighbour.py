@@ -38,7 +38,7 @@ def neighbour(processes: int) -> Iterator[None]:
 
 
 def seconds(model: explainers.Model, fit: Callable[[], bool], runs: int) -> tuple[float, float]:
-    """Return the median seconds of explaining one picture, after one run that warms up: on the clock, and of the CPU.
+    """Return the median seconds of explaining one picture by ``model``, after one run that warms up: on the clock, and of the CPU.
 
     ``fit`` is called between passes.
     """

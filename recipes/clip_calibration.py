@@ -60,8 +60,8 @@ def _groups() -> list[str]:
 
 
 def write_prompt_words(model: Model, folder: Path) -> PromptWords:
-    """Write the known words into ``folder``, the everyday words and the groups with their embeddings in int8, and return them as read
-    back.
+    """Write the words that ``model`` knows into ``folder``, the everyday words and the groups with their embeddings in int8, and return
+    them as read back.
     """
     words, kinds = words_and_kinds()
     embedded = words[: len({*everyday_words(), *_groups()})]

@@ -231,7 +231,7 @@ def head_maps(
 
 
 def _require(session: Session, needs: set[str]) -> None:
-    """Raise ExplainerError, with the reason, if the recorded model lacks one of the ``needs``."""
+    """Raise ExplainerError, with the reason, if the model recorded in ``session`` lacks one of the ``needs``."""
     lacks = lacks_of(session.recording)
     if (reason := next((lacks[need] for need in sorted(needs) if need in lacks), None)) is not None:
         raise ExplainerError(f"What happens inside cannot be shown block by block. {reason}")

@@ -248,8 +248,8 @@ def _value(result: Explanation) -> float:
 
 
 def _trust(model: Model, result: Explanation, target: TargetLike) -> float:
-    """Return the symmetric relevance gain of the first map in ``result``, by which a summary ranks its inputs: the area under the target's
-    number while the least relevant tokens are removed first, minus that while the most relevant are.
+    """Return the symmetric relevance gain of the first map in ``result``, by which a summary of the answers of ``model`` ranks its inputs:
+    the area under the target's number while the least relevant tokens are removed first, minus that while the most relevant are.
     """
     removal, attribution = _removal(model, result), result.maps[0]
     counts = removal_counts(TRUST_FRACTIONS, removal.tokens, removal.least)

@@ -56,8 +56,8 @@ def trial_tensors(model: Model) -> dict[str, Tensor]:
 
 
 def trial(model: Model, record: Record[P]) -> P:
-    """Record a pass over :func:`trial_tensors`, from the pixels, in float64 if the weights are in half precision; return the recording. The
-    attention plan found by it is cached as long as the module exists.
+    """Record a pass of ``model`` by ``record`` over :func:`trial_tensors`, from the pixels, in float64 if the weights are in half
+    precision; return the recording. The attention plan found by it is cached as long as the module exists.
     """
     with torch.no_grad():
         recording = record(model, trial_tensors(model), pixels=True, double=_is_short(model))

@@ -26,7 +26,7 @@ _OF_WIDTH, _OF_WEIGHTS = 48, 6
 
 
 def rows_of(model: Model, tensors: Mapping[str, Tensor]) -> int:
-    """Return the number of samples in a batch of input tensors."""
+    """Return the number of samples in ``tensors``, a batch of inputs of ``model``."""
     return max(len(tensor) for name, tensor in tensors.items() if model.is_sample(name))
 
 

@@ -139,8 +139,9 @@ def split_linear(
     product: Tensor | None = None,
 ) -> Tensor:
     """Return the relevance at the input ``x`` of a linear map with this ``weight``, from the ``relevance`` of its output, divided as by
-    :func:`explainers.autograd.relevance.split_linear`, with its estimated rounding error. The sums have terms of one sign, so nothing
-    cancels: the errors of a row spread over the inputs as relevance does, and add up as independent ones do.
+    :func:`explainers.autograd.relevance.split_linear`, with its estimated rounding error. ``forward(x, weight)`` applies the map,
+    ``backward(s, weight)`` its transpose. The sums have terms of one sign, so nothing cancels: the errors of a row spread over the inputs
+    as relevance does, and add up as independent ones do.
     """
     out = splits.split_linear(x, weight, value_of(relevance), forward, backward, inputs, product)
     if not isinstance(relevance, RelevanceWithError):
@@ -280,8 +281,8 @@ def split_linear_attention(
 
 def split_pool(x: Tensor, relevance: Tensor, forward: Callable[[Tensor], Tensor], backward: Callable[[Tensor], Tensor]) -> Tensor:
     """Return the relevance at the numbers ``x`` that are pooled, from the ``relevance`` of the result, divided as by
-    :func:`explainers.autograd.relevance.split_pool`, with its estimated rounding error. The terms have one sign, unless rounding decides
-    which.
+    :func:`explainers.autograd.relevance.split_pool`, with its estimated rounding error. ``forward`` pools, and ``backward`` is its
+    transpose. The terms have one sign, unless rounding decides which.
     """
     if not isinstance(relevance, RelevanceWithError):
         return splits.split_pool(x, relevance, forward, backward)

@@ -59,8 +59,8 @@ def sums_at_blocks(session: Session, target: ResolvedTarget, rule: Rule) -> Tens
 
 
 def block_sums(model: Model, tensors: Mapping[str, Tensor], target: TargetLike, specs: Sequence[str], seed: int) -> Tensor:
-    """Return :func:`sums_at_blocks` for one input, ``tensors``, and one target, under the rule of each of M methods (``specs``): (M, 3, L).
-    A rule that several methods share is computed once; a method without a rule gets NaN.
+    """Return :func:`sums_at_blocks` of ``model`` for one input, ``tensors``, and one ``target``, under the rule of each of M methods
+    (``specs``): (M, 3, L). A rule that several methods share is computed once; a method without a rule gets NaN.
     """
     with with_gradients():
         session = Session(model, without_prompts(tensors), target, seed=seed)

@@ -79,7 +79,7 @@ def marked_words(model: Model, sample: Sample, maps: Sequence[Attribution]) -> t
 
 
 def _words_of(model: Model, text: str) -> Sequence[Word]:
-    """Split a text of any length into words and return all of them."""
+    """Split ``text``, of any length, into words as the tokenizer of ``model`` does, and return all of them."""
     windows = model.windows(text)
     record = windows.whole if windows is not None else model.prepare(text).inputs[0]
     assert isinstance(record, TextInput)

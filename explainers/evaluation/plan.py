@@ -226,8 +226,8 @@ def asks_again(metrics: Sequence[Metric]) -> bool:
 
 
 def _specs(name: str, model: Model) -> list[str]:
-    """Return the specs that ``name`` stands for: all that can run for ``all``, those of the set of methods called so, or the name itself,
-    which is then a spec.
+    """Return the specs that ``name`` stands for with ``model``: all that can run if it is ``all``, those of the set of methods called so,
+    or the name itself, which is then a spec.
     """
     sets = {preset.name: preset for preset in METHOD_SETS}
     if name == "all":

@@ -77,8 +77,8 @@ def all_random_scores(model: Model, tensors: Mapping[str, Tensor], target: Targe
 
 
 def disturbed_scores(model: Model, tensors: Mapping[str, Tensor], target: TargetLike, specs: Sequence[str], seed: int) -> Tensor:
-    """Return the scores (M, K, N) by M methods (``specs``) for ``target`` of K copies of one picture in ``tensors`` with random noise added
-    to its pixels, of at most `DISTURBANCE_SHARE` of the range of the pixels.
+    """Return the scores (M, K, N) by M methods (``specs``) for ``target`` and ``model`` of K copies of one picture in ``tensors`` with
+    random noise added to its pixels, of at most `DISTURBANCE_SHARE` of the range of the pixels.
     """
     pixels = tensors["pixel_values"]
     reach = DISTURBANCE_SHARE * (pixels.amax() - pixels.amin())
@@ -100,7 +100,7 @@ MAPS_OF_CHANGED_INPUTS = {
 
 
 def _scores(model: Model, inputs: dict[str, Tensor], target: TargetLike, specs: Sequence[str], seed: int) -> Tensor:
-    """Explain ``target`` for one input by each of ``specs`` and return the scores (M, N) of its patches or words."""
+    """Explain ``target`` of ``model`` for one input by each of ``specs`` and return the scores (M, N) of its patches or words."""
     result = explain(model, inputs, target, specs, seed=seed)
     explanation = result[0] if isinstance(result, list) else result
     return torch.stack([explanation[spec].scores[explanation[spec].content] for spec in specs])

@@ -18,9 +18,10 @@ MEMORY_SHARE = 0.5  # share of the free memory that is used: kernels need some, 
 
 
 def tokens_at_once(model: Model, tensors: Mapping[str, Tensor], kind: str, free: int | None) -> int:
-    """Return how many tokens may go through one forward pass on a device of this ``kind`` with ``free`` bytes of memory (None: unknown).
+    """Return how many tokens may go through one forward pass of ``model`` on a device of this ``kind`` with ``free`` bytes of memory (None:
+    unknown).
 
-    tensors     one whole input, a batch of one
+    tensors one whole input, a batch of one
 
     The memory of one token is measured: that of a pass of this input, divided by its number of tokens. Shorter inputs, and several
     together, need less for each token. A pass has at most 256 inputs, and on a CPU at most 2,000 tokens, since longer passes are no faster

@@ -41,7 +41,9 @@ _OTHER_HEAD = (
 
 
 def text_embeddings(model: Model, prompts: Mapping[str, Tensor], double: bool = False) -> Tensor:
-    """Return the embeddings of length 1 (prompts, P) of prompts, from their input tensors; with ``double`` computed in float64."""
+    """Return the embeddings by ``model`` of length 1 (prompts, P) of prompts, from their input tensors; with ``double`` computed in
+    float64.
+    """
     tensors = {name: tensor for name, tensor in prompts.items() if name != "pixel_values"}
     return F.normalize(Recording(encoder(model, "text"), tensors, double=double).logits.detach(), dim=-1)
 

@@ -47,8 +47,8 @@ def _as_tensor(features: Any) -> Tensor:
 
 
 def _head(model: Model, example: Mapping[str, Tensor]) -> nn.Linear:
-    """Run a classifier on one input, ``example``, and return the linear layer that computes its logits from one vector for each sample.
-    Raises ExplainerError if there is none.
+    """Run ``model``, a classifier, on one input, ``example``, and return the linear layer that computes its logits from one vector for each
+    sample. Raises ExplainerError if there is none.
     """
     outputs: list[tuple[nn.Linear, Tensor]] = []
     layers = [module for module in model.module.modules() if isinstance(module, nn.Linear)]

@@ -77,7 +77,7 @@ def release_memory() -> None:
 
 
 def bytes_of_pass(model: Model, tensors: Mapping[str, Tensor]) -> int:
-    """Return the peak number of bytes, without the weights, of a forward pass over ``tensors``.
+    """Return the peak number of bytes, without the weights, of a forward pass of ``model`` over ``tensors``.
 
     Only tensors are counted, not the memory that kernels need inside.
     """

@@ -85,8 +85,8 @@ def explain_windows(
     check: Callable[[], None],
     rounds: Rounds | None = None,
 ) -> Explanation:
-    """Explain a long text by its ``windows`` for ``target``, with ``explain``, a function like :func:`explain`, for a few of them at a
-    time; return the explanation of the whole text.
+    """Explain a long text by its ``windows`` for ``target`` of ``model``, with ``explain``, a function like :func:`explain`, for a few of
+    them at a time; return the explanation of the whole text.
 
     With ``rounds`` the methods of one round are computed after the other, so that the maps of the first round are ready before the next
     begins. The answer is the mean of the windows' logits. Each window is explained for its own logit or probability of the target; the
@@ -116,7 +116,9 @@ def _windows_per_pass(windows: Windows, device: torch.device) -> int:
 
 
 def window_logits(model: Model, windows: Windows, check: Callable[[], None]) -> Tensor:
-    """Return the logits (windows, C) of each window; ``check`` is called between passes. The answer to the whole text is their mean."""
+    """Return the logits (windows, C) of ``model`` for each of ``windows``; ``check`` is called between passes. The answer to the whole text
+    is their mean.
+    """
 
     def answer(first: int, number: int) -> Tensor:
         check()
@@ -128,7 +130,7 @@ def window_logits(model: Model, windows: Windows, check: Callable[[], None]) -> 
 
 
 def _features(model: Model, windows: Windows) -> Tensor:
-    """Return the features (windows, D) of each window of a text: the mean of its tokens after the last block."""
+    """Return the features (windows, D) by ``model`` of each window of a text: the mean of its tokens after the last block."""
 
     def means_of(first: int, number: int) -> Tensor:
         parts = of_equal_length(model, windows.rows(first, first + number))

@@ -105,7 +105,9 @@ def in_memory_steps(analysis: Callable[P, T]) -> Callable[P, T]:
 
 
 def _words_of_failure(model: Model, reason: str | None) -> str:
-    """Return a sentence on an analysis for which memory ran out, with the bytes that are free; ``reason`` says why it takes no less."""
+    """Return a sentence on an analysis of ``model`` for which memory ran out, with the bytes that are free; ``reason`` says why it takes no
+    less.
+    """
     free, total = free_memory(model.device), total_memory(model.device)
     there = "" if free is None or total is None else f" {gigabytes(free)} of {gigabytes(total)} are free ({model.device.type})."
     how = f". {reason}" if reason else ", even one input at a time, with the activations of its blocks computed again on the way back."

@@ -97,7 +97,7 @@ def _dtype_of(session: Session) -> str:
 
 
 def _say_precision(session: Session, maps: list[Attribution]) -> list[Attribution]:
-    """Return ``maps``, none of relevance, with their precision noted, which is the model's own."""
+    """Return ``maps`` of ``session``, none of relevance, with their precision noted, which is the model's own."""
     dtype = _dtype_of(session)
     reasons = {"float32 with TF32": "TF32 was asked for.", "float32": "The model's weights are float32, and TF32 was off."}
     precision = MapPrecision(dtype, reasons.get(dtype, f"The model's weights are {dtype}."))
@@ -105,8 +105,8 @@ def _say_precision(session: Session, maps: list[Attribution]) -> list[Attributio
 
 
 def choose_trace(session: Session, target: ResolvedTarget, rule: Rule | None, run_method: RunMethod) -> Trace:
-    """Return the trace of a target under ``rule`` in the precision that the numbers (B, N) need which ``run_method`` computes from it; for
-    results other than maps.
+    """Return the trace of ``target`` in ``session`` under ``rule`` in the precision that the numbers (B, N) need which ``run_method``
+    computes from it; for results other than maps.
     """
     trace = session.trace(target, rule)
     if rule is None or not rule.is_relevance:
@@ -136,8 +136,8 @@ class Estimate:
 
 
 def estimate_rounding(session: Session, trace: Trace, run_method: RunMethod) -> Estimate:
-    """Run ``run_method`` on ``trace``, and return its output with an estimate of how far rounding may have moved each of its numbers (B,
-    N).
+    """Run ``run_method`` on ``trace``, one of ``session``, and return its output with an estimate of how far rounding may have moved each
+    of its numbers (B, N).
 
     The method runs again with the relevance moved by its errors, their signs drawn at random.
     """

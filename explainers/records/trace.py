@@ -414,7 +414,7 @@ class Trace:
 
     def repeats_at_once(self, most: int, least: int = 1, *, propagated: bool = False, apart: int = 0) -> int:
         """Return how often each sample may be repeated in one pass of :meth:`rerun`: up to ``most`` rows in all, on a GPU as many as fit,
-        fewer if memory is short, but at least ``least`` times. The other arguments are those of
+        fewer if memory is short, but at least ``least`` times. ``propagated`` and ``apart`` are those of
         :func:`explainers.autograd.memory.rows_at_once`, which may raise MemoryShortageError.
         """
         batch = len(self.recording.block_inputs[0])

@@ -164,8 +164,8 @@ def _run_plain(session: Session, mode: AbstractContextManager[Any] | None = None
 
 
 def _logits(session: Session, plain: _Plain, twin: nn.Module | None) -> Outcome:
-    """Compare the recorded logits with the output of the plain module, or of its ``twin``, the module that it was copied from. Return the
-    outcome, and what differs.
+    """Compare the logits recorded in ``session`` with the output of the plain module, or of its ``twin``, the module that it was copied
+    from. Return the outcome, and what differs.
     """
     model = session.model
     ours = session.recording.logits.detach()
@@ -199,8 +199,8 @@ def _run_module(model: Model, tensors: dict[str, Tensor]) -> Tensor:
 
 
 def _library(session: Session, sample: Sample) -> Outcome:
-    """Compare the probabilities of a recorded model with those that its own library gives for the sample: transformers' pipeline, or timm's
-    eval transform. Return the outcome, and what differs or why nothing was compared.
+    """Compare the probabilities of the model recorded in ``session`` with those that its own library gives for the sample: transformers'
+    pipeline, or timm's eval transform. Return the outcome, and what differs or why nothing was compared.
     """
     model = session.model
     library = model.details["library"]
@@ -219,8 +219,8 @@ def _library(session: Session, sample: Sample) -> Outcome:
 
 
 def _task(session: Session, sample: Sample) -> Outcome:
-    """Compare the probabilities of a model with a task, at one place of the sample, with those of transformers' pipeline for the task.
-    Return the outcome, and what differs or why nothing was compared.
+    """Compare the probabilities of the model in ``session``, which has a task, at one place of the sample, with those of transformers'
+    pipeline for the task. Return the outcome, and what differs or why nothing was compared.
     """
     model = session.model
     assert model.task is not None
@@ -237,8 +237,8 @@ def _task(session: Session, sample: Sample) -> Outcome:
 
 
 def _zero_shot(session: Session, picture: Image.Image) -> Outcome:
-    """Compare the probabilities of a model of pictures and prompts for one picture with those of transformers' pipeline over the same
-    prompts. Return the outcome, and what differs or why nothing was compared.
+    """Compare the probabilities of the model in ``session``, of pictures and prompts, for one picture with those of transformers' pipeline
+    over the same prompts. Return the outcome, and what differs or why nothing was compared.
     """
     import transformers
 
@@ -353,9 +353,9 @@ def _gradient(session: Session, plain: _Plain) -> Outcome:
 
 
 def _gradient_in_float64(session: Session, ours: Tensor, theirs: Tensor, outcome: Outcome) -> Outcome:
-    """Judge a gradient (``ours``) that differs from torch's (``theirs``), by how much torch's gradient itself differs from its gradient in
-    float64; return "passed" with a phrase if the difference is no larger than that, else "failed". Where float64 cannot decide, ``outcome``
-    is returned.
+    """Judge a gradient (``ours``) that differs from torch's (``theirs``), by how much torch's gradient for the input of ``session`` itself
+    differs from its gradient in float64; return "passed" with a phrase if the difference is no larger than that, else "failed". Where
+    float64 cannot decide, ``outcome`` is returned.
 
     Close to a kink, such as that of a rectifier, rounding decides on which side a number falls, and so changes part of the gradient.
     """
@@ -377,8 +377,8 @@ def _gradient_in_float64(session: Session, ours: Tensor, theirs: Tensor, outcome
 
 
 def _reach(session: Session, gradient: Tensor) -> float:
-    """Return the share of the explained number that the product of one pixel with its gradient accounts for, for the pixel with the largest
-    product.
+    """Return the share of the explained number that the product of one pixel with its gradient accounts for, for the pixel of the input of
+    ``session`` with the largest product.
     """
     number = float(session.recording.logits.detach().abs().max())
     return float((gradient * session.tensors["pixel_values"]).abs().max()) / max(number, 1e-12)

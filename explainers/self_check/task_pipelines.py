@@ -16,7 +16,9 @@ def _pipeline(name: Any, model: Model, **options: Any) -> Any:
 
 
 def _of_token(model: Model, text: str) -> dict[int, float]:
-    """Run transformers' pipeline on ``text``; return the index of the label of the explained token with its probability, as a dict."""
+    """Run transformers' pipeline for ``model`` on ``text``; return the index of the label of the explained token with its probability, as a
+    dict.
+    """
     assert model.reading is not None
     rows = _pipeline("token-classification", model, ignore_labels=[])(text)
     row = next(row for row in rows if row["index"] == model.reading.token)
@@ -25,7 +27,9 @@ def _of_token(model: Model, text: str) -> dict[int, float]:
 
 
 def _of_mask(model: Model, text: str) -> dict[int, float]:
-    """Run transformers' pipeline on ``text``; return the indices of the likeliest words at its only mask, each with its probability."""
+    """Run transformers' pipeline for ``model`` on ``text``; return the indices of the likeliest words at its only mask, each with its
+    probability.
+    """
     return {int(row["token"]): float(row["score"]) for row in _pipeline("fill-mask", model)(text)}
 
 

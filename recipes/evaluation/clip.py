@@ -84,7 +84,9 @@ def renamed_accuracy(first: Tensor, truth: Tensor, others: Sequence[tuple[list[i
 
 
 def named_figures(name: str, model: Model, photos: LabelledPhotos) -> list[Figure]:
-    """Return figures on how often ``clip`` finds the right one of ImageNet's names, synonyms and groups for labelled photos."""
+    """Return figures on how often ``model``, called ``name``, finds the right one of ImageNet's names, synonyms and groups for labelled
+    photos.
+    """
     truth, note = photos.truth(), f"{len(photos.words):,} photos, '{PROMPT}'"
     words = list(known_classes().items())
     labels = [row["label"] for row in classes()]
@@ -111,8 +113,8 @@ def is_synonym(word: str, members: Sequence[int]) -> bool:
 
 
 def words_on(model: Model, images: Tensor, shown: list[str], truth: dict[str, tuple[str, ...]]) -> dict[str, float]:
-    """Return for every word that is true of some of the pictures how often a right picture ranks first of ten. ``images`` are the pictures,
-    ``shown`` what each shows, ``truth`` the words that are true of each of these.
+    """Return for every word that is true of some of the pictures how often, by ``model``, a right picture ranks first of ten. ``images``
+    are the pictures, ``shown`` what each shows, ``truth`` the words that are true of each of these.
     """
     words = applicable(truth, set(shown))
     texts = text_features(model, prompts(words))
@@ -121,7 +123,7 @@ def words_on(model: Model, images: Tensor, shown: list[str], truth: dict[str, tu
 
 
 def localise(model: Model, pictures: Sequence[tuple[Image.Image, list[CategoryMask]]], methods: Sequence[str]) -> tuple[Table, int, int]:
-    """Measure maps of prompts for things in pictures, by method.
+    """Measure maps of prompts to ``model`` for things in pictures, by method.
 
     Returns the table (how often a prompt's own thing gets more of the map than the others, and the average precision on its outline), how
     many prompts were asked of pictures of several things, and how many in all.

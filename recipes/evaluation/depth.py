@@ -179,8 +179,8 @@ def asked_of(model: Model, images: Tensor) -> Asker:
 
 
 def part_losses(model: Model, inputs: Inputs) -> dict[str, Estimate]:
-    """Return for each attention and MLP how much the loss rises, in nats, when it gives its mean output over the inputs, by token, in place
-    of its own.
+    """Return for each attention and MLP of ``model`` how much the loss rises, in nats, when it gives its mean output over the inputs, by
+    token, in place of its own.
     """
     asked = asked_of(model, inputs.images)
     means = MeanOutputs(asked, find_parts(model, {"pixel_values": asked.batches[0].tensors["pixel_values"][:1]}))
@@ -274,7 +274,8 @@ def class_correlations(model: Model, pairs: Sequence[Collage]) -> dict[str, Esti
 
 
 def pointings(model: Model, mosaics: Sequence[Collage]) -> dict[str, Estimate]:
-    """Return by method the share of a map's positive relevance that lies in the quarter of the explained class; chance: 1 in 4.
+    """Return by method the share of the positive relevance in a map of ``model`` that lies in the quarter of the explained class; chance: 1
+    in 4.
 
     One class a mosaic, at each of the four places in turn.
     """

@@ -33,7 +33,7 @@ ANNOTATIONS = {"first": "rationales", "second": "rationales_alt"}  # the keys of
 
 def accuracies(name: str, setting: Setting, data: Path) -> Report:
     """Return figures of the accuracy of the model ``name`` on each held-out set in ``data``, with the texts unchanged and with half of
-    their words masked.
+    their words masked. ``setting`` names the model's folder and limits the number of reviews.
 
     A table gives it for negative and for positive reviews.
     """
@@ -82,7 +82,8 @@ def agreement(model: Model, texts: Mapping[str, Sequence[Sample]], methods: Sequ
 
 def compare_with_people(name: str, setting: Setting, data: Path) -> Report:
     """Return, for the model ``name`` and ERASER's reviews in ``data``, as a figure the token-F1 of the method that agrees best with
-    people's marks (by its mean over k and both annotations), divided by that of random scores.
+    people's marks (by its mean over k and both annotations), divided by that of random scores. ``setting`` names the model's folder and
+    limits the number of reviews.
     """
     texts = {annotation: samples[: setting.limit_to(MAX_REVIEWS)] for annotation, samples in read_annotated(data).items()}
     model = explainers.load(setting.folder)

@@ -128,8 +128,8 @@ def ask_kinds(score: Score, number: int, patches: int = PATCHES, batch: int = BA
 
 
 def localisation(model: Model, number: int, methods: Sequence[str]) -> Table:
-    """Return a table of how well the maps of each method find the objects of ``number`` scenes of two and more objects: the share of
-    positive scores on the object, how often they are densest on it, and the average precision.
+    """Return a table of how well the maps of ``model`` by each method find the objects of ``number`` scenes of two and more objects: the
+    share of positive scores on the object, how often they are densest on it, and the average precision.
     """
     every = open_dataset("scenes")
     places = itertools.islice((place for place in itertools.count() if len(every[place].objects) > 1), number)

@@ -122,7 +122,7 @@ def _shorten(tower: BertModel, length: int) -> None:
 @torch.inference_mode()
 def read(tower: BertModel, tokenizer: PreTrainedTokenizerFast, texts: Sequence[str], batch: int = 128) -> Tensor:
     """Return the average token of each of ``texts`` as the last layer of ``tower`` gives it, (texts, width). Texts of about a length share
-    a batch: less is padded.
+    a batch: less is padded. ``tokenizer`` is that of the tower.
     """
     order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
     averages = torch.empty(len(texts), tower.config.hidden_size, device=tower.device)

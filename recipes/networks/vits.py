@@ -65,7 +65,8 @@ def encode_features(model: VisionTransformer, features: Tensor, kept: Tensor | N
     """Return all tokens of ``model`` after the last normalisation, as `encode` does, from the trunk's ``features`` (B, places, channels) of
     a square grid.
 
-    A grid smaller than the model's lies in its positions with the upper left ``corner`` (row, column).
+    Only the patches ``kept`` (B, n) are read where given. A grid smaller than the model's lies in its positions with the upper left
+    ``corner`` (row, column).
     """
     projection = model.patch_embed.proj
     x = F.linear(features, projection.weight.flatten(1), projection.bias)

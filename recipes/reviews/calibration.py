@@ -57,7 +57,7 @@ def temperature(logits: Tensor, labels: Tensor) -> float:
 
 
 def cool_(model: Any, by: float) -> None:
-    """Divide the logits of a classifier by ``by``, in place, through the weights of its last layer."""
+    """Divide the logits of ``model``, a classifier, by ``by``, in place, through the weights of its last layer."""
     with torch.no_grad():
         model.classifier.weight /= by
         model.classifier.bias /= by

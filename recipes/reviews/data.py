@@ -180,7 +180,7 @@ def collate(
     rng: np.random.Generator,
 ) -> Batch:
     """Return ``texts`` (the numbers of their pieces) and ``labels`` as a padded batch of ``input_ids``, ``attention_mask`` (both (B, S))
-    and ``labels`` (B,), float, with random words, drawn by ``rng``, masked.
+    and ``labels`` (B,), float, with random words, drawn by ``rng``, masked; ``special`` has the numbers of the special tokens.
 
     ``masked`` is for each text the chance that a word is replaced; all pieces of a chosen word become [MASK].
     """

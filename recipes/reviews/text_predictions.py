@@ -18,14 +18,14 @@ MAX_REVIEWS = 2000  # most reviews measured of a held-out set; IMDB's 25,000 are
 
 
 def answers(model: Any, tokenizer: Any, texts: Sequence[str], masked: float = 0.0, seed: int = SEED) -> Tensor:
-    """Return the logits (N, classes) of ``model`` for each of ``texts``, in order; each word is masked with the probability ``masked``,
-    drawn by ``seed``.
+    """Return the logits (N, classes) of ``model``, with its ``tokenizer``, for each of ``texts``, in order; each word is masked with the
+    probability ``masked``, drawn by ``seed``.
     """
     return _run_in_batches(lambda batch: model(**batch).logits, model.config.num_labels, model, tokenizer, texts, masked, seed)
 
 
 def token_means(model: Any, tokenizer: Any, texts: Sequence[str]) -> Tensor:
-    """Return the mean of the tokens of each of ``texts`` in the last layer of ``model``, (N, width), in order."""
+    """Return the mean of the tokens of each of ``texts`` in the last layer of ``model``, with its ``tokenizer``, (N, width), in order."""
 
     def mean(batch: dict[str, Tensor]) -> Tensor:
         mask = batch["attention_mask"][..., None].float()
@@ -46,7 +46,8 @@ def _run_in_batches(
     seed: int = SEED,
 ) -> Tensor:
     """Return the output of ``ask``, a function from a batch of tensors, for each of ``texts``, (texts, width), in order, on the device of
-    ``model``; texts of about a length share a batch.
+    ``model``; texts of about a length share a batch. ``masked`` is the share of words, drawn by ``seed``, that ``tokenizer``'s mask
+    replaces.
     """
     special, rng = Special.of(tokenizer), np.random.default_rng(seed)
     pieces = [head_and_tail(p, tokenizer.model_max_length - 2) for p in pieces_of(tokenizer, texts)]
@@ -61,8 +62,8 @@ def _run_in_batches(
 
 
 def predictions(model: Any, tokenizer: Any, reviews: Sequence[Review], masked: float = 0.0, seed: int = SEED) -> list[int]:
-    """Return the index of the class that ``model`` gives each of ``reviews``, in order; the share ``masked`` of their words is masked
-    first.
+    """Return the index of the class that ``model``, with its ``tokenizer``, gives each of ``reviews``, in order; the share ``masked`` of
+    their words is masked first.
     """
     chosen: list[int] = answers(model, tokenizer, [review.text for review in reviews], masked, seed).argmax(1).tolist()
     return chosen

@@ -187,7 +187,8 @@ def decompose_similarity(session: Session) -> SimilarityDecomposition:
 
 
 def similarity_without_head(session: Session, block: int, head: int) -> WithoutHead:
-    """Set the output of one attention head to zero at every token, and return the cosines of the first input with all prompts.
+    """Set the output of one attention head (``block``, ``head``) of the model in ``session`` to zero at every token, and return the cosines
+    of the first input with all prompts.
 
     Raises ExplainerError as :func:`decompose_similarity` does, for a block or a head that does not exist, and if the module that computes
     the block's attention cannot be found.

@@ -199,7 +199,9 @@ def _neg(rec: Recorder, func: TorchFunction, input: Tensor) -> Any:
 
 @handles(torch.div, Tensor.div, Tensor.__truediv__, torch.divide, Tensor.divide, torch.true_divide, Tensor.true_divide)
 def div(rec: Recorder, func: TorchFunction, input: Any, other: Any, *, rounding_mode: str | None = None) -> Any:
-    """Compute the element-wise quotient ``input`` / ``other``, record it and return it; either operand may be a constant."""
+    """Compute the element-wise quotient ``input`` / ``other``, record it and return it; either operand may be a constant. A quotient that
+    is rounded (``rounding_mode``) is left to torch.
+    """
     if rounding_mode is not None or not (rec.active(input) or rec.active(other)):
         return torch.div(input, other, rounding_mode=rounding_mode)
     if not rec.active(other):

@@ -20,7 +20,7 @@ from explainers.autograd.recorder import Recorder
 @handles(torch.mean, Tensor.mean, torch.sum, Tensor.sum)
 def total(rec: Recorder, func: TorchFunction, input: Tensor, dim: Any = None, keepdim: bool = False, **kwargs: Any) -> Tensor:
     """Compute the sum of ``input`` over the dimensions ``dim`` (None: all), or the mean if ``func`` is torch's mean; record it and return
-    it.
+    it; ``keepdim`` keeps these dimensions, of length 1.
     """
     dim = kwargs.pop("axis", dim)
     if not rec.active(input):

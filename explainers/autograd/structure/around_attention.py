@@ -78,8 +78,9 @@ def _origin_of(node: Node, start: Node | None) -> Node:
 
 
 def added_before(nodes: Nodes, layout: Layout) -> tuple[Tensor, Tensor] | None:
-    """Return the position embeddings of a recorded pass, whose operators are ``nodes``, and the tokens with them added. They are the last
-    constant before the first block that was added to all tokens or patches and differs from token to token. None if there is none.
+    """Return the position embeddings of a recorded pass, whose operators are ``nodes`` and whose tokens lie as ``layout`` says, and the
+    tokens with them added. They are the last constant before the first block that was added to all tokens or patches and differs from token
+    to token. None if there is none.
     """
     tokens = math.prod(layout.grid or (0,))
     for node in reversed(nodes.ran[: nodes.entry]):

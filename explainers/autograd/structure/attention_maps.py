@@ -152,9 +152,9 @@ def maps_in(nodes: Nodes, block: Block, pull: Pull) -> list[AttentionMap]:
 
 
 def _part_of(nodes: Nodes, product: Product, block: Block, pull: Pull, is_known: bool) -> _Part | None:
-    """Return the part that ``product`` adds to the attention map of ``block``; None if it combines no tokens of the block. ``pull``
-    propagates back with attention cut. ``is_known``: whether nothing in the block but its products and linear maps (such as convolutions
-    after its attention) can combine tokens, so that tokens can be followed back through it.
+    """Return the part that ``product`` adds to the attention map of ``block`` in a recorded pass (``nodes``); None if it combines no tokens
+    of the block. ``pull`` propagates back with attention cut. ``is_known``: whether nothing in the block but its products and linear maps
+    (such as convolutions after its attention) can combine tokens, so that tokens can be followed back through it.
     """
     batch, tokens = block.input.shape[:2]
     assert block.output is not None
@@ -212,7 +212,7 @@ def _part_of(nodes: Nodes, product: Product, block: Block, pull: Pull, is_known:
 
 def _is_over_channels(pull: Pull, output: Tensor, labels: Tensor, context: Tensor, dims: int) -> bool:
     """Return whether tokens lie along dimension ``dims`` from the end of ``context``, the output of a product, so that its weights are
-    between channels. ``labels`` number the tokens of the block's ``output``.
+    between channels. ``labels`` number the tokens of the block's ``output``. ``pull`` propagates back with attention cut.
     """
     (columns,) = tokens_of(pull, output, labels, labels.numel(), [context], [-dims])
     return columns is not None and bool((columns != MIXED).all()) and bool((columns != NOTHING).any())
@@ -231,7 +231,7 @@ def _sum_after(nodes: Nodes, product: Product, block: Block) -> Tensor | None:
 
 def _is_inside_tokens(matrices: Tensor, product: Product, block: Block, pull: Pull, tokens: int) -> bool:
     """Return whether the attention of ``product`` in ``block``, which has ``tokens`` tokens, stays within single tokens, such as between
-    positions inside a patch; ``matrices`` (L, Q) holds the token of each query.
+    positions inside a patch; ``matrices`` (L, Q) holds the token of each query. ``pull`` propagates back with attention cut.
     """
     owners = matrices.amax(1)
     if bool((matrices != owners[:, None]).logical_and(matrices != NOTHING).any()):

@@ -171,7 +171,8 @@ def _usual_product(nodes: Nodes, candidate: Attention, block: Block) -> Product 
 
 def _has_values_of_earlier_block(nodes: Nodes, product: Product, block: Block) -> bool:
     """Return whether the values of ``product`` in ``block`` are computed from results of an earlier block by another path than through the
-    block's own input tokens; also if they are mixed with the block's own values (value residual learning).
+    block's own input tokens; also if they are mixed with the block's own values (value residual learning). ``nodes`` are the operators of
+    the pass.
     """
     if block.start is None:
         return False
@@ -187,9 +188,10 @@ def _has_weights_of(product: Product, candidate: Attention) -> bool:
 
 
 def _follow(nodes: Nodes, products: Sequence[Product], pull: Pull) -> tuple[bool, bool]:
-    """Test whether tokens keep their order from block to block, by a backward pass from the last block and the values of ``products``: each
-    token's signal is multiplied by a number of its own, and these numbers are looked for at each block's input and at each attention's
-    output. Return two booleans: whether every signal there has the number of its own position, and whether some token has that of another.
+    """Test whether tokens keep their order from block to block of a recorded pass (``nodes``), by ``pull``, a backward pass from the last
+    block and the values of ``products``: each token's signal is multiplied by a number of its own, and these numbers are looked for at each
+    block's input and at each attention's output. Return two booleans: whether every signal there has the number of its own position, and
+    whether some token has that of another.
     """
     last = nodes.blocks[-1].output
     assert last is not None
@@ -242,7 +244,7 @@ def _plan_of_block(nodes: Nodes, block: Block, candidate: Attention | None, pull
 
 def _has_keys_in_order(attention: Attention, last: Block, pull: Pull) -> bool:
     """Return whether the keys of ``attention``, one after the blocks, are the output tokens of the ``last`` block in their order, perhaps
-    after a class token.
+    after a class token. ``pull`` runs a backward pass that stops at attention.
     """
     value, given = attention.value, last.passed_on
     if value is None or given is None or not value.requires_grad:
@@ -256,7 +258,8 @@ def _has_keys_in_order(attention: Attention, last: Block, pull: Pull) -> bool:
 
 def keeps_inner_order(nodes: Nodes, pull: Pull) -> bool:
     """Return whether, in every block of a recorded pass (``nodes``), row i of each tensor inside it belongs to the block's token i: of the
-    inputs of linear maps, the outputs of normalisations and the residual stream, if they have a row for each token.
+    inputs of linear maps, the outputs of normalisations and the residual stream, if they have a row for each token. ``pull`` runs a
+    backward pass that stops at attention.
     """
     generator = torch.Generator().manual_seed(0)
     for block in nodes.blocks:

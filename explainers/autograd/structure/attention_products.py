@@ -122,7 +122,7 @@ def mixes(node: Node, block: Block) -> bool:
 def sum_after_attention(nodes: Nodes, block: Block, sums: Sequence[Node]) -> int:
     """Return the index, among the residual ``sums`` of ``block``, of the first sum that follows all of its attention and that the block's
     input reaches by a path without attention and linear maps. If no sum has such a path, it is the first sum after all of its attention; 0
-    if none follows all of it.
+    if none follows all of it. ``nodes`` are the operators of the pass.
     """
     reached = {id(node) for node in ancestors([block.made_by], [block.start])}
     attention = {id(node) for node in nodes.nodes_in(block) if id(node) in reached and mixes(node, block)}
@@ -134,7 +134,7 @@ def sum_after_attention(nodes: Nodes, block: Block, sums: Sequence[Node]) -> int
 
 def adds_attention_elsewhere(nodes: Nodes, block: Block, known_sum: Node) -> bool:
     """Return whether what attention gives is added to the tokens of ``block`` before ``known_sum``, the sum after it: to some of them, or
-    to all in another shape.
+    to all in another shape. ``nodes`` are the operators of the pass.
     """
     reached = ancestors([known_sum], [block.start])
     sums = [

@@ -20,9 +20,9 @@ class BiasTerms:
     def __init__(
         self, x: Tensor, layout: Layout, class_tokens: Tensor | None, block_kind: BlockKind, rows: Mapping[int, BiasRows] | None = None
     ) -> None:
-        """Start with no terms for tokens like ``x`` (B, S, D). A term without an axis of tokens goes to the first prefix token, to the one
-        that the head reads (``class_tokens`` (B,)), or to none. ``block_kind`` tells how tokens lie in the blocks, and ``rows``, by the
-        position of an operator, where those at its bias lie in another way.
+        """Start with no terms for tokens like ``x`` (B, S, D) in this ``layout``. A term without an axis of tokens goes to the first prefix
+        token, to the one that the head reads (``class_tokens`` (B,)), or to none. ``block_kind`` tells how tokens lie in the blocks, and
+        ``rows``, by the position of an operator, where those at its bias lie in another way.
         """
         self.by_token = x.new_zeros(x.shape[:2])
         self.unplaced = x.new_zeros(len(x))

@@ -160,8 +160,8 @@ def _cell_of_block(of_method: Sequence[Mapping[str, Any]] | None, block: int) ->
 
 
 def _cost(costs: Mapping[str, Any] | None, name: str, spec: str) -> Cell:
-    """Return the cell of the cost ``name`` of a method's map: "seconds", the median over inputs with the quartiles, or memory, the largest
-    number of GiB. The cell has no value, and a note, if it was not measured.
+    """Return the cell of the cost ``name`` of a map by the method ``spec``, from ``report``: "seconds", the median over inputs with the
+    quartiles, or memory, the largest number of GiB. The cell has no value, and a note, if it was not measured.
     """
     if costs is None:
         return Cell(value=None, note="This run recorded no costs: it is of an earlier version.")

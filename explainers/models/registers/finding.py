@@ -102,8 +102,8 @@ def neuron_scores(
     sparse: bool = True,
     tell: Callable[[int], None] = lambda done: None,
 ) -> tuple[list[Tensor], int]:
-    """Return for each block the mean magnitude (F,) of each neuron at outlier tokens, averaged over the pictures that have such tokens; and
-    the number of these pictures.
+    """Return for each block of ``model`` the mean magnitude (F,) of each neuron at outlier tokens, averaged over the pictures that have
+    such tokens; and the number of these pictures.
 
     ``layers`` are the last linear maps of the blocks' MLPs. Each of the ``inputs`` holds one picture. Outlier tokens are the tokens at the
     output of ``block`` with a norm above ``threshold``, including the class token. With ``sparse`` only neurons that are near zero at most

@@ -129,7 +129,7 @@ def _shared_stem(model: Model, tensors: Mapping[str, Tensor]) -> tuple[Stem | No
 
 
 def first_time(model: Model, change: Callable[[Tensor], Tensor]) -> Hook:
-    """Return a hook that applies ``change`` to the tokens (B, S, D) only the first time that its module runs."""
+    """Return a hook for a module of ``model`` that applies ``change`` to the tokens (B, S, D) only the first time that its module runs."""
     waiting = True
 
     def hook(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any] | None:
@@ -143,13 +143,13 @@ def first_time(model: Model, change: Callable[[Tensor], Tensor]) -> Hook:
 
 
 def multiply_at_entry(model: Model, factor: Tensor) -> tuple[nn.Module, Hook]:
-    """Return a hook that multiplies the embedded tokens by ``factor`` (K, S), and the module on which to register it."""
+    """Return a hook that multiplies the embedded tokens of ``model`` by ``factor`` (K, S), and the module on which to register it."""
     return model.entry, first_time(model, lambda tokens: tokens * factor.to(tokens)[:, :, None])
 
 
 def _picker(model: Model, index: Tensor, prefix: int, count: int, after: int) -> list[tuple[nn.Module, Hook]]:
-    """Return hooks that keep the embedded tokens ``index`` (K, T), together with the ``prefix`` tokens before and the ``after``
-    tokens after the patches.
+    """Return hooks that keep of the embedded tokens of ``model`` only those at ``index`` (K, T), together with the ``prefix`` tokens before
+    and the ``after`` tokens after the patches.
 
     The rotary positions of all ``count`` patches are cut to the same tokens.
     """

@@ -68,9 +68,9 @@ def _sum_up(document: dict[str, Any], label: str, maps: dict[str, Tensor]) -> tu
 
 @router.get("/{id}/regions", response_model=RegionsAnswer)
 def regions(explanation_id: ExplanationId, services: Use, method: _Method = None, threshold: _Threshold = THRESHOLD) -> DocumentResponse:
-    """Return which prompt or class of one explanation, by its id, wins each patch by the maps of ``method``: for each label its share of
-    the patches, and its regions with boxes in pixels of the upright original. A prompt that the model did not find for sure, or cannot
-    read, wins none.
+    """Return which prompt or class of one explanation, by its id, wins each patch by the maps of ``method``, where its score is above
+    ``threshold``, a share of the largest: for each label its share of the patches, and its regions with boxes in pixels of the upright
+    original. A prompt that the model did not find for sure, or cannot read, wins none.
 
     ``labels[].index`` is the value of a label in ``regions.png``; 0 means that no label wins. ``crop`` is the part of the picture that the
     mask covers.

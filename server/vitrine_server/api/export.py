@@ -186,7 +186,7 @@ def _numbers(kind: MapFormat) -> Callable[..., Response]:
 
     def map_numbers(explanation_id: ExplanationId, spec: str, services: Use, target: str | None = None, at: _At = "patches") -> Response:
         """Return the scores of the map of the method ``spec`` of one explanation, by its id, as a file, float32: (rows, columns) of
-        patches, or one a token; with ``at=pixels`` (height, width).
+        patches, or one a token; with ``at=pixels`` (height, width). ``target`` is a label, by default the first.
         """
         _, entry = find_map(explanation_id, spec, target, services)
         values = np.load(io.BytesIO(_pixels(explanation_id, entry, services))) if at == "pixels" else scores_of(entry)
@@ -201,8 +201,8 @@ for _kind in MAP_FORMATS:
 
 @router.get("/{id}/maps/{spec:path}.json", response_model=Attribution | PixelMap)
 def map_json(explanation_id: ExplanationId, spec: str, services: Use, target: str | None = None, at: _At = "patches") -> JSONResponse:
-    """Return the map of the method ``spec`` of one explanation, by its id, as JSON, as in the explanation; with ``at=pixels`` its
-    ``scores`` are rows of pixels instead of a list of patches.
+    """Return the map of the method ``spec`` for ``target`` (a label, by default the first) of one explanation, by its id, as JSON, as in
+    the explanation; with ``at=pixels`` its ``scores`` are rows of pixels instead of a list of patches.
     """
     _, entry = find_map(explanation_id, spec, target, services)
     if at == "pixels":

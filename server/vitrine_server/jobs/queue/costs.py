@@ -71,7 +71,7 @@ class Costs:
             log.warning("%s cannot be written (%s): costs are measured again after the next start", self._path, error)
 
     def seconds(self, model: str, what: str, tokens: int) -> float | None:
-        """Return the estimated seconds of the study ``what`` for so many tokens; None if it was never measured here."""
+        """Return the estimated seconds of the study ``what`` of ``model`` for so many ``tokens``; None if it was never measured here."""
         with self._lock:
             row = self._table.get(model, {}).get(what)
         return None if row is None else _scale(row, tokens, 1)

@@ -110,8 +110,8 @@ def _no_reason(value: str) -> None:
 
 
 def check(model: explainers.Model, wanted: Mapping[str, Any]) -> dict[str, Any]:
-    """Make the plan of a run from the request ``wanted`` and return it as JSON. Raises ExplainerError, without any path in its message, for
-    what cannot be measured.
+    """Make the plan of a run of ``model`` from the request ``wanted`` and return it as JSON. Raises ExplainerError, without any path in its
+    message, for what cannot be measured.
     """
     from explainers.evaluation.plan import make_plan
 
