@@ -60,7 +60,7 @@ def fit_calibration(logits: Tensor, right: Tensor) -> Calibration:
     lapses = torch.tensor(LAPSES)[:, None]  # all at once: each by `Calibration.probabilities` would be 41 softmaxes of the same logits
 
     def likelihood(temperature: float) -> Tensor:
-        """Return the mean log-likelihood under each lapse, (lapses,), at one temperature."""
+        """Return the mean log-likelihood under each lapse, (lapses,), at one ``temperature``."""
         p = (1 - lapses) * (logits / temperature).softmax(1).amax(1) + lapses / logits.shape[1]
         return torch.where(right, p, 1 - p).clamp(min=1e-9).log().mean(1)
 
@@ -156,7 +156,7 @@ def _best_threshold(known: Tensor, unknown: Tensor, calibration: Calibration, st
 
 
 def write(folder: Path, document: dict[str, Any]) -> None:
-    """Write the document as ``calibration.json`` into the folder of the weights."""
+    """Write ``document`` as ``calibration.json`` into ``folder``, that of the weights."""
     (folder / CALIBRATION_FILE).write_text(json.dumps(document, indent=1) + "\n", "utf-8")
 
 

@@ -83,7 +83,7 @@ class Watch:
         self.student, self.path = student, out / "curve.jsonl"
 
     def __call__(self, weights: dict[str, Tensor], row: dict[str, float]) -> None:
-        """Measure the averaged weights on the held-back photos and append a row to ``curve.jsonl``."""
+        """Measure the averaged ``weights`` on the held-back photos and append the agreement, with ``row``, to ``curve.jsonl``."""
         current = {name: value.clone() for name, value in self.student.state_dict().items()}
         self.student.load_state_dict(weights)
         self.student.eval()
@@ -294,7 +294,7 @@ def run(
 
 
 def write_labels(folder: Path) -> None:
-    """Write the classes' names, groups and synonyms as ``labels.json`` into the model folder."""
+    """Write the classes' names, groups and synonyms as ``labels.json`` into ``folder``, the model's."""
     lines = ",\n".join(json.dumps(row, ensure_ascii=False) for row in classes())
     (folder / "labels.json").write_text(f"[\n{lines}\n]\n", "utf-8")
 

@@ -231,7 +231,7 @@ _ROLE_KEEPING = TRANSPARENT | {"clamp", "clamp_min", "clip", "clamp_", "maximum"
 
 
 def handler_of(func: Callable[..., Any]) -> Handler | None:
-    """Return the handler registered for a torch function, or None."""
+    """Return the handler registered for ``func``, a torch function, or None."""
     return _HANDLERS.get(func)
 
 
@@ -270,7 +270,7 @@ def make_scale(rec: Recorder, out: Tensor, name: str, *given: Any) -> Tensor:
 
 
 def writes_into_first(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Return whether calling the function with these arguments changes its first argument."""
+    """Return whether calling ``func`` with ``args`` and ``kwargs`` changes its first argument."""
     name = getattr(func, "__name__", "")
     if name in _WRITING or (name.endswith("_") and not name.endswith("__")):
         return name not in ("requires_grad_", "detach_")

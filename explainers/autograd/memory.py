@@ -63,7 +63,7 @@ def _measure(model: Model, tensors: Mapping[str, Tensor]) -> int:
 
 
 class _MeasuredRecording(Recording):
-    """A recording that reports how many bytes it keeps."""
+    """A recording that reports how many bytes it keeps for the backward pass."""
 
     _saved: dict[int, int]
 

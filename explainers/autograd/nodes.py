@@ -226,7 +226,7 @@ def ancestors(starts: Iterable[Node | None], ends: Iterable[Node | None] = (), u
 
 
 def users_of(nodes: Iterable[Node]) -> dict[int, list[Node]]:
-    """Return, by the id of each node, the nodes that use its output."""
+    """Return, by the id of each of ``nodes``, the nodes that use its output."""
     users: dict[int, list[Node]] = {}
     for node in nodes:
         for path in dict.fromkeys(node.paths):

@@ -57,7 +57,7 @@ class BlockRun:
 
 
 class RunAgain(Protocol):
-    """A function that runs a block again."""
+    """A function that runs the block of ``run``, a call of a recorded pass, again and computes what was inside it."""
 
     def __call__(self, run: BlockRun) -> tuple[Tensor, Sequence[KeptRecord]]:
         """Run the block of ``run`` again; return its output and the values that its operators kept, in order."""

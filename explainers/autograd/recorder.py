@@ -50,7 +50,7 @@ def saved_of(ctx: Any) -> Sequence[Any]:
 
 @cache
 def argument_names(operator: type[Operator]) -> tuple[str, ...]:
-    """Return the names of an operator's arguments."""
+    """Return the names of the arguments of ``operator``."""
     return tuple(signature(operator.forward).parameters)[1:-1]
 
 

@@ -91,12 +91,12 @@ def exact(seed: Tensor) -> RelevanceWithError:
 
 
 def value_of(signal: Tensor) -> Tensor:
-    """Return a signal that carries an error estimate without it, as a plain tensor."""
+    """Return ``signal``, which may carry an error estimate, without it, as a plain tensor."""
     return signal.value if isinstance(signal, RelevanceWithError) else signal
 
 
 def error_of(signal: Tensor) -> Tensor:
-    """Return the rounding error estimated for a signal, zeros if it carries no estimate."""
+    """Return the rounding error estimated for ``signal``, zeros if it carries no estimate."""
     return signal.error if isinstance(signal, RelevanceWithError) else torch.zeros_like(signal)
 
 

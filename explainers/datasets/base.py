@@ -131,7 +131,7 @@ class Dataset:
         return indices
 
     def at(self, indices: Sequence[int]) -> Dataset:
-        """Return the data set of the inputs with these indices alone, in this order."""
+        """Return the data set of the inputs at these ``indices`` alone, in this order."""
         return replace(self, length=len(indices), read=lambda index: self.read(indices[index]))
 
     def class_of(self, label: str | int, model: Model) -> int | None:

@@ -98,7 +98,7 @@ class Folder:
         return self.entry.splits if self.split is None else (self.split,)
 
     def relative_names(self, paths: Iterable[Path]) -> tuple[str, ...]:
-        """Return paths relative to the folder, in order, without hidden files."""
+        """Return ``paths`` relative to the folder, in order, without hidden files."""
         return tuple(sorted(path.relative_to(self.path).as_posix() for path in paths if not path.name.startswith(".")))
 
     def need(self, *names: str) -> Path:
@@ -204,7 +204,7 @@ class Folder:
 
 
 def union(masks: list[Mask]) -> Mask:
-    """Return a mask that is true where any of the masks is."""
+    """Return a mask that is true where any of ``masks``, of one shape, is."""
     mask: Mask = np.logical_or.reduce(masks)
     return mask
 

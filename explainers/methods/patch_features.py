@@ -42,7 +42,7 @@ class PatchFeatures:
         self._parts, self._projections = recording.parts, recording.structure.output_projections
 
     def part(self, block: int) -> AttentionParts:
-        """Return queries, keys, values, weights and outputs of a block's attention, for this sample."""
+        """Return queries, keys, values, weights and outputs of the attention of block ``block``, for this sample."""
         parts = self._parts[block]
         if parts is None or self._projections[block] is None:
             raise ExplainerError(f"The queries, keys, values and output projection of block {block + 1} of this model cannot be read.")

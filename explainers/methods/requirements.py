@@ -207,7 +207,7 @@ def _judge(candidates: list[Variant], model: Model | None) -> list[Variant]:
 
 
 def default_methods(model: Model) -> list[str]:
-    """Return the specs of the methods that a page shows first for this model."""
+    """Return the specs of the methods that a page shows first for ``model``."""
     return defaults_of(missing_requirements(model))
 
 

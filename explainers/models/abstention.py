@@ -81,12 +81,12 @@ class Evidence:
 
 
 def max_probability(evidence: Evidence) -> float:
-    """Return the largest probability in the evidence of an answer."""
+    """Return the largest probability in ``evidence``, that of an answer."""
     return float(_probabilities(evidence).max())
 
 
 def max_logit(evidence: Evidence) -> float:
-    """Return the largest logit in the evidence of an answer."""
+    """Return the largest logit in ``evidence``, that of an answer."""
     return float(_logits(evidence).max())
 
 

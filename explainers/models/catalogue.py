@@ -108,7 +108,7 @@ def photos_model() -> str:
 
 
 def embedded_path(name: str) -> Path:
-    """Return the folder of an embedded model. Raises ExplainerError for an unknown name."""
+    """Return the folder of the embedded model ``name``. Raises ExplainerError for an unknown name."""
     if name not in embedded_names():
         raise ExplainerError(f"there is no embedded model {name!r}; there are {', '.join(embedded_names())}")
     return _folder() / name

@@ -39,7 +39,7 @@ class FirstPass:
         return self.task is not None and self.task.first_row
 
     def __call__(self, tensors: Mapping[str, Tensor]) -> Tensor:
-        """Run the module on tensors and return logits (B, C) for a trial."""
+        """Run the module on ``tensors`` and return logits (B, C) for a trial."""
         if self._is_settled:
             return self.run(tensors)
         _refuse_two_rows(self._module)
@@ -72,7 +72,7 @@ class FirstPass:
 
 
 def _refuse_two_rows(module: nn.Module) -> None:
-    """Raise ExplainerError if a module is an encoder-decoder that generates text."""
+    """Raise ExplainerError if ``module`` is an encoder-decoder that generates text."""
     config = getattr(module, "config", None)
     if type(module).__name__.endswith(("ForConditionalGeneration", "MTModel")) and getattr(config, "is_encoder_decoder", False):
         raise ExplainerError(

@@ -25,7 +25,7 @@ MAX_GPU_ROWS = 256
 
 @dataclass(frozen=True)
 class Ran(Generic[T]):
-    """The result of a function that did not run out of memory."""
+    """The result of a function that did not run out of memory (``result``)."""
 
     result: T
 

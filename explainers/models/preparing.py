@@ -52,7 +52,7 @@ def pictures_of(inputs: Input) -> list[Any]:
 
 
 def _a_or_an(value: object) -> str:
-    """Return the type of a value with its article: an int."""
+    """Return the type of ``value`` with its article: "an int"."""
     name = "numpy array" if isinstance(value, np.ndarray) else type(value).__name__
     return f"{'an' if name[0] in 'aeiouAEIOU' else 'a'} {name}"
 

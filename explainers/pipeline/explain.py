@@ -58,7 +58,7 @@ class Observer(Protocol):
     """An object whose methods :func:`explain` calls during its work: first with the model's answer, then with each map."""
 
     def on_prediction(self, explanation: Explanation) -> None:
-        """Receive the explanation when logits, top classes and targets are known, before any map."""
+        """Receive ``explanation`` when logits, top classes and targets are known, before any map."""
 
     def on_map(self, explanation: Explanation, attribution: Attribution) -> None:
         """Receive the map ``attribution`` when it is done; ``explanation.maps`` holds it already."""

@@ -183,7 +183,7 @@ def _needs_float64(session: Session, estimate: Estimate) -> Tensor:
 
 
 def has_double(device: torch.device) -> bool:
-    """Return whether a device has float64: Apple's GPUs do not."""
+    """Return whether ``device`` has float64: Apple's GPUs do not."""
     return device.type != "mps"
 
 

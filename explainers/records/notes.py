@@ -21,5 +21,5 @@ class Note(str):
 
 
 def kind_of(note: str) -> NoteKind:
-    """Return the kind of a note; "" for a plain text."""
+    """Return the kind of ``note``; "" for a plain text."""
     return note.kind if isinstance(note, Note) else ""

@@ -31,7 +31,9 @@ _LOSSES: WeakKeyDictionary[Signals, list[Loss]] = WeakKeyDictionary()
 
 
 class Answer(Protocol):
-    """A function that runs the model without recording."""
+    """A function that runs the model without recording on ``repeats`` copies of input number ``sample``, whose tensors ``change`` may
+    replace by name, and returns the logits.
+    """
 
     def __call__(self, sample: int, repeats: int, change: Callable[[str, Tensor], Tensor]) -> Tensor:
         """Return the logits (repeats, C) of one sample repeated, its tensors changed by ``change(name, tensor)``."""
@@ -389,7 +391,7 @@ class Trace:
             self.notes.append(text)
 
     def notes_on(self, sample: int) -> list[str]:
-        """Return all notes on the map of one sample."""
+        """Return all notes on the map of input number ``sample``."""
         return [*self.notes, *self.notes_of_samples.get(sample, ())]
 
     def class_row(self, matrix: Tensor) -> Tensor:

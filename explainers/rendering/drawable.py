@@ -11,7 +11,7 @@ from explainers.models.inputs.types import ImageInput, TextInput
 
 
 class DrawnWord(Protocol):
-    """A word of a text and its score."""
+    """A word of a text: its characters and its score, in a pair of texts with the number of its text."""
 
     @property
     def text(self) -> str:
@@ -35,7 +35,7 @@ class DrawnWord(Protocol):
 
 
 class DrawableMap(Protocol):
-    """A map: scores over patches or words."""
+    """A map: scores over patches or words, with the title of its method and its target."""
 
     @property
     def method(self) -> str:

@@ -82,7 +82,7 @@ SAMPLES = (
 
 
 def with_article(kind: str) -> str:
-    """Return a kind with its indefinite article: "a dog", "an owl"."""
+    """Return ``kind`` with its indefinite article: "a dog", "an owl"."""
     return f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
 
 

@@ -18,7 +18,7 @@ from vitrine_server.commands.listing import text_table
 
 
 def add(commands: Commands) -> None:
-    """Declare the command ``evaluate`` and its options."""
+    """Declare the command ``evaluate`` and its options on ``commands``, the parser's."""
     parser = commands.add_parser(
         "evaluate",
         help="measure the embedded models and their maps on data they never saw",

@@ -92,7 +92,7 @@ class ViewStore:
         return files
 
     def add(self, views: Views) -> None:
-        """Store views, as far as there is room for them."""
+        """Store ``views``, as far as there is room for them."""
         side = round(views.features.shape[1] ** 0.5) * PATCH
         start = self.counts[side]
         end = min(self.capacity, start + len(views.features))

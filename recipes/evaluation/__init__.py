@@ -122,5 +122,5 @@ def measure(name: str, setting: Setting) -> Report:
 
 
 def best_method(figures: dict[str, float]) -> str:
-    """Return the method with the largest figure, the random control left out."""
+    """Return the method with the largest of ``figures``, the random control left out."""
     return max((method for method in figures if method != CONTROL), key=figures.__getitem__)

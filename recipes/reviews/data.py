@@ -70,7 +70,7 @@ def read(data: Path, source: str, splits: Sequence[str]) -> list[Review]:
 
 
 def clean(text: str) -> str:
-    """Return the text without HTML line breaks and with single spaces."""
+    """Return ``text`` without HTML line breaks and with single spaces."""
     return " ".join(re.sub(r"<br\s*/?>", " ", text).split())
 
 

@@ -62,7 +62,7 @@ class ListedMethod(Record, name="Method"):
 
 @dataclass(frozen=True)
 class SpecParts(Record):
-    """A requested spec, split into method, rule and options."""
+    """A requested spec, split into method, rule and options, with the pair of method and rule."""
 
     spec: str
     pair: Annotated[str, describe("The spec of the method with its rule alone, as ``pairs`` and ``variants`` list it.")]

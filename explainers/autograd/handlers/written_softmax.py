@@ -46,7 +46,7 @@ def keep_unshifted(rec: Recorder, difference: Tensor, whole: Any, shift: Any) ->
 
 
 def is_exponential(rec: Recorder, tensor: Tensor) -> bool:
-    """Return whether a tensor holds exponentials, perhaps moved."""
+    """Return whether ``tensor`` holds exponentials, perhaps moved, in the pass that ``rec`` records."""
     return _is_exponential(moved_from(rec.nodes.of(tensor)))
 
 

@@ -36,7 +36,7 @@ class Kind(Record, name="OperatorKind"):
         return [str(choice.value) for choice in self.choices]
 
     def choice(self, value: object) -> Choice | None:
-        """Return the choice with this value, or None."""
+        """Return the choice with this ``value``, its name in a rule, or None."""
         return next((choice for choice in self.choices if choice.value == value and type(choice.value) is type(value)), None)
 
 

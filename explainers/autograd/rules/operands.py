@@ -220,7 +220,7 @@ class PoolOperand:
 
 @dataclass(slots=True)
 class Product:
-    """The operands of a * b, two paths multiplied element by element."""
+    """The operands ``a`` and ``b`` of a * b, two paths multiplied element by element."""
 
     a: Tensor
     b: Tensor
@@ -302,7 +302,7 @@ class Normalisation:
         return y if self.bias is None else y + self.bias
 
     def before_weight(self, signal: Tensor) -> Tensor:
-        """Return the signal at the normalised tensor, before the weight."""
+        """Return the signal at the normalised tensor, before the weight, from ``signal`` at the output."""
         return signal if self.weight is None else signal * self.weight
 
     def before_centring(self, signal: Tensor) -> Tensor:

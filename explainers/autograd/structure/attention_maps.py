@@ -121,7 +121,7 @@ class _Part:
 
 
 def _matrices(tensor: Tensor) -> Tensor:
-    """Return a tensor with all leading dimensions flattened: (L, rows, columns)."""
+    """Return ``tensor`` with all leading dimensions flattened: (L, rows, columns)."""
     return tensor.reshape(-1, *tensor.shape[-2:])
 
 
@@ -305,7 +305,7 @@ def _sums_of(stage: list[_Part], block: Block, pull: Pull) -> list[_Part]:
 
 
 def _joined_with_alike(parts: list[_Part]) -> list[_Part]:
-    """Merge parts with equal weights into one, and return the shorter list."""
+    """Merge those of ``parts`` with equal weights into one, and return the shorter list."""
     joined: list[_Part] = []
     for part in parts:
         weights = part.arrange(part.sources, "weights")

@@ -55,7 +55,7 @@ def softmaxes_behind(starts: Iterable[Node | None], block: Block | None = None) 
 
 
 def is_product(node: Node) -> bool:
-    """Return whether a node is a matrix product of two paths."""
+    """Return whether ``node`` is a matrix product of two paths."""
     return isinstance(node.operator, type) and issubclass(node.operator, MatMul | LinearAttention)
 
 

@@ -24,7 +24,7 @@ def kinds() -> dict[str, dict[str, Any]]:
 
 
 def file_names(kind: str) -> list[str]:
-    """Return the names of the sprite files of one kind: ``dog.png``, ``dog-2.png``, ..."""
+    """Return the names of the sprite files of one ``kind`` of object: ``dog.png``, ``dog-2.png``, ..."""
     stem = kind.replace(" ", "-")
     return [f"{stem}-{i + 1}.png" if i else f"{stem}.png" for i in range(len(kinds()[kind]["glyphs"]))]
 

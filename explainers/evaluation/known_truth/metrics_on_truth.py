@@ -165,7 +165,7 @@ def agreement_with_truth(worlds: Sequence[World]) -> dict[str, Any]:
 
 
 class _WorldWithDraws:
-    """A world together with the random draws of its inputs."""
+    """A world of known truth (``world``) together with the random draws of its inputs, drawn by ``seed``."""
 
     def __init__(self, world: World, seed: int) -> None:
         self.world = world

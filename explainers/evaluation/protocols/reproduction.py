@@ -362,7 +362,7 @@ def _cell(figure: Mapping[str, Any]) -> Cell:
 
 
 def _mark_best(table: Table) -> Table:
-    """Return the table with the best of each column marked."""
+    """Return ``table`` with the best of each column marked."""
     rows = [list(row.cells) for row in table.rows]
     for place, column in enumerate(table.columns):
         if column.direction is None or all(cells[place].value is None for cells in rows):

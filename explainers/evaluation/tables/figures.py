@@ -28,7 +28,7 @@ _DEFAULT_OPTIONS = {option.name: option.default for option in fields(Plan) if op
 
 @dataclass(frozen=True)
 class NamedReport:
-    """A report together with the name of its run."""
+    """A report of a run (``report``, JSON) together with the ``name`` of the run."""
 
     name: str
     report: Mapping[str, Any]

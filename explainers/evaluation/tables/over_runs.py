@@ -85,7 +85,7 @@ class Selection:
 
 
 def family_of(spec: str) -> str:
-    """Return the family of the method of a spec; ``other`` for an unknown method."""
+    """Return the family of the method of ``spec``; ``other`` for an unknown method."""
     name = Spec.parse(spec).method
     return METHODS[name].family if name in METHODS else "other"
 

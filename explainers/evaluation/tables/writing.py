@@ -76,7 +76,7 @@ def _spread(cell: Cell, column: Column) -> str:
 
 
 def first_upper(text: str) -> str:
-    """Return the text with a capital first letter."""
+    """Return ``text`` with a capital first letter."""
     return text[:1].upper() + text[1:]
 
 

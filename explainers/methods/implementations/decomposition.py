@@ -20,7 +20,7 @@ ROUNDING_OF_SUM = 64.0
 
 
 def _refusal(rule: Rule) -> str | None:
-    """Return why tokens cannot be propagated forward under a rule; None if they can."""
+    """Return why tokens cannot be propagated forward under ``rule``; None if they can."""
     if rule.has_linear_form:
         return None
     return "it propagates tokens forward through the weights as they are, attention, scales and gates held constant, and leaves biases out"

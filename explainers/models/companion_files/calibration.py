@@ -87,7 +87,7 @@ class AbstentionThreshold(Record, name="AbstentionLine"):
         return ABSTENTION_KINDS[self.kind]
 
     def is_crossed(self, score: float) -> bool:
-        """Return whether the model abstains at this value of the score."""
+        """Return whether the model abstains at this value of the ``score``."""
         return score < self.value if self.below else score > self.value
 
 
@@ -106,7 +106,7 @@ class Calibration(Record):
 
     @property
     def reads_patches(self) -> bool:
-        """Return whether a threshold is of `PATCH_SCORE`."""
+        """Return whether one of the thresholds is of `PATCH_SCORE`, so that the score is read from the patches of a picture."""
         return any(threshold.score == PATCH_SCORE for threshold in self.thresholds)
 
     def probabilities(self, logits: Tensor, output: Output) -> Tensor:

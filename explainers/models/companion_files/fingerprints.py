@@ -33,7 +33,7 @@ def _generator() -> Any:
 
 
 def fingerprints_of(molecules: Sequence[Any]) -> Tensor:
-    """Return the fingerprints of molecules of RDKit, uint8 (N, BITS / 8)."""
+    """Return the fingerprints of ``molecules`` of RDKit, uint8 (N, BITS / 8)."""
     return torch.from_numpy(np.stack([np.packbits(_generator().GetFingerprintAsNumPy(mol)) for mol in molecules]))
 
 

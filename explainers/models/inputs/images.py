@@ -172,7 +172,9 @@ def to_rgb(image: Image.Image, window: GreyWindow | None = None) -> Image.Image:
 
 
 class PicturePreparation(ABC):
-    """Base of the ways to turn pictures into tensors."""
+    """Base of the ways to turn pictures into tensors, each a function from an image to a tensor and a record of what the model sees of
+    it.
+    """
 
     @abstractmethod
     def __call__(self, image: Image.Image) -> tuple[Tensor, ImageInput]:
@@ -266,7 +268,7 @@ class Preprocessing(PicturePreparation):
         return pixels, replace(record, width=image.width, height=image.height, crop=placed, frame=crop.box, window=window)
 
     def _size_after_resizing(self, width: int, height: int) -> tuple[int, int]:
-        """Return the width and height that a picture of this size has after resizing."""
+        """Return the width and height that a picture of ``width`` by ``height`` pixels has after resizing."""
         if self.patches is not None:
             return _whole_patches(width, height, *self.patches)
         if self.longest is not None and self.resize is not None:
@@ -395,7 +397,7 @@ _UNSUPPORTED = ("do_pad", "do_flip_channel_order", "do_thumbnail", "do_align_lon
 
 
 def processor_preprocessing(processor: Any) -> Preprocessing:
-    """Return the preprocessing of one of transformers' image processors, from the settings it carries."""
+    """Return the preprocessing of ``processor``, one of transformers' image processors, from the settings it carries."""
     kind = type(processor).__name__
     detects = hasattr(processor, "post_process_object_detection")  # such a one pads pictures to the largest of a batch
     strange = [name for name in _UNSUPPORTED if getattr(processor, name, None) and not (name == "do_pad" and detects)]

@@ -50,7 +50,7 @@ def strange_words(text: TextInput) -> float:
 
 
 def _simplify(word: str) -> str:
-    """Return the word in small letters, without accents, with a straight apostrophe."""
+    """Return ``word`` in small letters, without accents, with a straight apostrophe."""
     letters = unicodedata.normalize("NFKD", word.lower().replace("’", "'"))
     return "".join(letter for letter in letters if not unicodedata.combining(letter))
 

@@ -27,7 +27,7 @@ _ORDERS = {1.0: 0, 2.0: 1, 3.0: 2, 1.5: 3}
 
 
 def atom_features(atom: Any) -> list[int]:
-    """Return the value of each of `ATOM_FEATURES` of one of RDKit's atoms."""
+    """Return the value of each of `ATOM_FEATURES` of ``atom``, one of RDKit's."""
     symbol = atom.GetSymbol()
     rings = [size for size in (3, 4, 5, 6) if atom.IsInRingSize(size)]
     ring = rings[0] - 2 if rings else 5 if atom.IsInRing() else 0
@@ -58,7 +58,7 @@ def graph_of(molecule: Any) -> dict[str, Tensor]:
 
 
 def graphs_of(molecules: Sequence[Any]) -> dict[str, Tensor]:
-    """Return a batch of molecules of RDKit, as `pad_graphs` lays them out."""
+    """Return ``molecules``, of RDKit, as a batch of tensors, as `pad_graphs` lays them out."""
     return pad_graphs([graph_of(molecule) for molecule in molecules])
 
 

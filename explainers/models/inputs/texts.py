@@ -140,7 +140,7 @@ class TextReader:
         return tuple(notes)
 
     def _check(self, texts: Sequence[Any]) -> None:
-        """Raise ExplainerError if one of the inputs is no text."""
+        """Raise ExplainerError if one of ``texts`` is no text."""
         for text in texts:
             check_text(text)
             if not text.strip():
@@ -261,7 +261,7 @@ class TextReader:
 
 
 def check_words(text: str, tokens: Sequence[Token]) -> None:
-    """Raise ExplainerError for a text without any token that stands for a word."""
+    """Raise ExplainerError if none of ``tokens`` of ``text`` stands for a word."""
     if all(token.special for token in tokens):
         raise ExplainerError(f"the tokenizer finds no words in {text[:40]!r}; send a text with at least one word")
 

@@ -144,7 +144,7 @@ def _copy_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def argument_names(module: nn.Module) -> frozenset[str]:
-    """Return the names of the arguments of a module's forward."""
+    """Return the names of the arguments of the forward of ``module``."""
     return frozenset(inspect.signature(module.forward).parameters)
 
 

@@ -34,7 +34,7 @@ VIDEO_PIXELS = "pixel_values_videos"
 
 
 def library_of(module: nn.Module) -> Library:
-    """Return the library that the module's class comes from; "torch" for a user's own."""
+    """Return the library that the class of ``module`` comes from; "torch" for a user's own."""
     transformers = sys.modules.get("transformers")
     if transformers is not None and isinstance(module, transformers.PreTrainedModel):
         return "transformers"
@@ -211,7 +211,7 @@ def image_size(module: nn.Module, library: Library) -> tuple[int, int] | None:
 
 
 def timm_config(module: nn.Module) -> dict[str, Any]:
-    """Return the data configuration of a timm module: input_size, mean, std, interpolation, crop_pct, crop_mode."""
+    """Return the data configuration of ``module``, one of timm: input_size, mean, std, interpolation, crop_pct, crop_mode."""
     from timm.data.config import resolve_model_data_config
 
     return dict(resolve_model_data_config(module))
@@ -349,10 +349,10 @@ def has_class_token(module: nn.Module) -> bool:
 
 
 def dtype_of(module: nn.Module) -> torch.dtype:
-    """Return the floating-point type of a module's weights."""
+    """Return the floating-point type of the weights of ``module``."""
     return next((p.dtype for p in module.parameters() if p.is_floating_point()), torch.float32)
 
 
 def device_of(module: nn.Module) -> torch.device:
-    """Return the device of a module's weights."""
+    """Return the device of the weights of ``module``."""
     return next((p.device for p in module.parameters()), torch.device("cpu"))

@@ -15,7 +15,7 @@ from explainers.models.structure.hooks import in_this_thread, remove_hooks_after
 
 
 def check_registers(model: Model) -> None:
-    """Raise ExplainerError if no token can be added to the tokens of a model."""
+    """Raise ExplainerError if no token can be added to the tokens of ``model``."""
     if model.reads_text:
         raise ExplainerError(f"{model.name} reads words here: outlier tokens are looked for among the patches of an image.")
     size = (1, model.details["channels"], *model.details["input"])

@@ -30,7 +30,7 @@ class FixedReads(TorchFunctionMode):
         self._read: dict[int, Tensor] = {}  # tensors made of tokens that were taken by a fixed index
 
     def begin(self, tokens: Tensor) -> None:
-        """Start to follow these tokens, which the head is given."""
+        """Start to follow ``tokens``, which the head is given."""
         self.hold = True
         self._tokens[id(tokens)] = tokens
 

@@ -81,7 +81,7 @@ class ObjectDetection(Task):
         return run
 
     def trial(self, output: Any) -> Tensor:
-        """Return the mean logits (B, C) over all boxes of the module's output."""
+        """Return the mean logits (B, C) over all boxes of ``output``, the module's."""
         return logits_in(output).mean(1)
 
     def class_count(self, logits: Tensor) -> int:

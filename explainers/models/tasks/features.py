@@ -72,7 +72,7 @@ class Features(Task):
         return lambda tensors: module.forward_features(tensors["pixel_values"])
 
     def hidden_states(self, output: Any) -> Tensor:
-        """Return the last hidden states (B, S, D) in a backbone's output."""
+        """Return the last hidden states (B, S, D) in ``output``, a backbone's."""
         tokens = output if isinstance(output, Tensor) else tensor_of(output, "last_hidden_state")
         if tokens is None:
             raise ExplainerError(f"{type(self._module).__name__} gives its hidden states in another form: {type(output).__name__}")
@@ -98,7 +98,7 @@ class Features(Task):
         return self._of_tokens(self.hidden_states(output))
 
     def _of_tokens(self, tokens: Tensor) -> Tensor:
-        """Return the class token of (B, S, D), else their mean."""
+        """Return the class token of ``tokens`` (B, S, D), else their mean: (B, D)."""
         return tokens[:, 0] if self._class_token else tokens.mean(1)
 
     def trial(self, output: Any) -> Tensor:
@@ -230,7 +230,7 @@ class Features(Task):
 
 
 def without_reference(tensors: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the tensors of an input without the reference with which features are compared."""
+    """Return ``tensors`` of an input without the reference with which features are compared."""
     return {name: tensor for name, tensor in tensors.items() if name != REFERENCE}
 
 
@@ -240,7 +240,7 @@ def tensor_named(module: nn.Module, part: str) -> bool:
 
 
 def cosines(features: Tensor, vectors: Tensor) -> Tensor:
-    """Return the cosines (B, K) of features (B, D) with vectors (K, D)."""
+    """Return the cosines (B, K) of ``features`` (B, D) with ``vectors`` (K, D)."""
     return F.normalize(features, dim=-1) @ F.normalize(vectors.to(features), dim=-1).mT
 
 

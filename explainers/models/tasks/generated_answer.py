@@ -83,7 +83,7 @@ class GeneratedAnswer(VocabularyTask):
         return min(declared, limit - tokens) if isinstance(limit, int) and limit > 0 else declared
 
     def _join(self, answer: Sequence[int], prepared: Prepared) -> Prepared:
-        """Return the prepared prompt with the tokens of an answer appended."""
+        """Return ``prepared``, a prompt, with the tokens of ``answer`` appended."""
         record, length = prepared.inputs[0], prepared.tensors["input_ids"].shape[1]
         assert isinstance(record, TextInput)
         tensors = {}
@@ -138,7 +138,7 @@ class GeneratedAnswer(VocabularyTask):
 
     @staticmethod
     def _answer(task_input: TaskInput) -> range:
-        """Return the range of an input's tokens that belong to the answer."""
+        """Return the range of the tokens of ``task_input`` that belong to the answer."""
         assert isinstance(task_input.record, TextInput)
         inside = [i for i, token in enumerate(task_input.record.tokens) if token.part == ANSWER]
         return range(inside[0], inside[-1] + 1)

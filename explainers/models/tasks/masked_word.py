@@ -60,7 +60,7 @@ class MaskedWord(VocabularyTask):
         return "a word of the vocabulary, at each token"
 
     def places(self, task_input: TaskInput) -> list[Place]:
-        """Return the masks in an input as places, each with its likeliest word."""
+        """Return the masks in ``task_input`` as places, each with its likeliest word."""
         logits, ids = self.logits(task_input.output)[0], task_input.tensors["input_ids"][0]
         mask = self._mask()
         indices = (ids == self.tokenizer.mask_token_id).nonzero().flatten().tolist()

@@ -38,7 +38,7 @@ class QuestionAnswering(Task):
         return cls() if library == "transformers" and all(end is not None and end.dim() == 2 for end in ends) else None
 
     def sample(self, text: str) -> Any:
-        """Return a question with the text, as a sample input."""
+        """Return a question with ``text`` as its context, as a sample input."""
         return TextPair("What is it?", text)
 
     def trial(self, output: Any) -> Tensor:

@@ -46,7 +46,7 @@ class ImageSegmentation(Task):
         return cls() if transformers_class_ends(module, library, "ForSemanticSegmentation") else None
 
     def trial(self, output: Any) -> Tensor:
-        """Return the mean logits (B, C) over the picture, from the module's output."""
+        """Return the mean logits (B, C) over the picture, from ``output``, the module's."""
         return logits_in(output).flatten(2).mean(-1)
 
     def places(self, task_input: TaskInput) -> list[Place]:

@@ -70,7 +70,7 @@ class SeveralHeads(Task):
         return lambda tensors: dict(zip((GIVEN, BEFORE), run(tensors), strict=True))
 
     def trial(self, output: Any) -> Tensor:
-        """Return the logits of all heads in the module's output, concatenated."""
+        """Return the logits of all heads in ``output``, the module's, concatenated."""
         self._widths = {name: output[GIVEN][name].shape[-1] for name in self.names}
         return torch.cat([output[GIVEN][name] for name in self.names], -1)
 

@@ -160,7 +160,7 @@ class Task(ABC):
 
     @abstractmethod
     def places(self, task_input: TaskInput) -> list[Place]:
-        """Return the places of an input's output that a page offers, in reading order."""
+        """Return the places of the output in ``task_input`` that a page offers, in reading order."""
 
     def default_place(self, task_input: TaskInput, places: Sequence[Place]) -> Place:
         """Return the one of the ``places`` of an input's output that is explained if none is named: the one that the model is surest of.
@@ -261,7 +261,7 @@ def tensor_of(output: Any, name: str) -> Tensor | None:
 
 
 def logits_in(output: Any) -> Tensor:
-    """Return the tensor called ``logits`` in a module's output, which must have one."""
+    """Return the tensor called ``logits`` in ``output``, a module's, which must have one."""
     logits = tensor_of(output, "logits")
     assert logits is not None
     return logits

@@ -42,7 +42,7 @@ class TokenClassification(Task):
         return cls() if transformers_class_ends(module, library, "ForTokenClassification") else None
 
     def trial(self, output: Any) -> Tensor:
-        """Return the logits (B, C) of the first token, from the module's output."""
+        """Return the logits (B, C) of the first token, from ``output``, the module's."""
         return logits_in(output)[:, 0]
 
     def places(self, task_input: TaskInput) -> list[Place]:

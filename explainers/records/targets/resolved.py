@@ -56,7 +56,7 @@ class ResolvedTarget:
         return replace(self, labels=labels, places={name: place.repeat_interleave(times, 0) for name, place in self.places.items()})
 
     def only(self, sample: int) -> ResolvedTarget:
-        """Return the target of one sample of the batch."""
+        """Return the target of input number ``sample`` of the batch alone."""
         row = slice(sample, sample + 1)
         return replace(self, labels=self.labels[row], places={name: place[row] for name, place in self.places.items()})
 

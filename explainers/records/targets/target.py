@@ -37,7 +37,7 @@ class NamedLogits:
     known: Tensor | None = None
 
     def indices(self, name: Any) -> Tensor:
-        """Return the indices (B, M) of the classes that a name stands for."""
+        """Return the indices (B, M) of the classes that ``name`` stands for."""
         return self.places[name].to(self.logits.device).expand(len(self.logits), -1)
 
     def logit(self, name: Any) -> Tensor:

@@ -11,7 +11,7 @@ from vitrine_server.jobs.queue.study import Task
 
 @dataclass(frozen=True)
 class FactsRequest:
-    """Load the model unless it is loaded. The result is its :class:`ModelFacts`."""
+    """A request to load the model unless it is loaded. The result is its :class:`ModelFacts`."""
 
 
 @dataclass(frozen=True)

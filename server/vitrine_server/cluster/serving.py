@@ -172,7 +172,7 @@ class _Handle:
         self._handle = serve.get_deployment_handle(MODELS, app_name=APPLICATION)
 
     async def ask(self, model: str, request: ReplicaRequest) -> AsyncIterator[tuple[str, Any]]:
-        """Send a request to a replica of the model and yield its messages."""
+        """Send ``request`` to a replica of ``model`` and yield its messages."""
         with self._problems():
             messages = self._handle.options(multiplexed_model_id=model, stream=True).ask_here.remote(request)
             try:

@@ -44,7 +44,7 @@ class Access:
         return self._signer.sign(_IN).decode()
 
     def is_login(self, value: str) -> bool:
-        """Return whether a text is the value of a valid login cookie."""
+        """Return whether ``value`` is that of a valid login cookie."""
         return verify_text(self._signer, value) == _IN
 
 

@@ -107,7 +107,7 @@ def _is_same(origin: str, hosts: list[str], settings: Settings) -> bool:
 
 
 def is_loopback(name: str) -> bool:
-    """Return whether a host name or address, without its port, means this machine (localhost)."""
+    """Return whether ``name``, a host name or address without its port, means this machine (localhost)."""
     try:
         address = ip_address(name)
     except ValueError:

@@ -41,7 +41,7 @@ class _Kept:
     size: int | None = None  # in bytes; None until it is made
 
     def is_of(self, of: Sequence[object]) -> bool:
-        """Return whether the answer was made of exactly these objects."""
+        """Return whether the answer was made of exactly the objects in ``of``."""
         return len(of) == len(self.of) and all(reference() is part for reference, part in zip(self.of, of, strict=True))
 
 

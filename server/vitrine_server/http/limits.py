@@ -57,7 +57,7 @@ def _time_limit(what: str, most: int) -> Limit:
 
 
 def limits(settings: Settings) -> dict[str, Limit]:
-    """Return every limit of the settings by its name."""
+    """Return every limit in ``settings`` by its name."""
     size, pixels = f"{settings.max_upload_mb:g} MB", f"{settings.max_megapixels:g} megapixels"
     smaller = "a smaller copy will do."
     return {

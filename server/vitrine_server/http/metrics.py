@@ -40,11 +40,11 @@ class Metrics:
         self._requests.labels(method, route, status).inc()
 
     def job(self, state: str, seconds: float) -> None:
-        """Count one explanation that has ended in this state, and its seconds."""
+        """Count one explanation that has ended in this ``state``, and its ``seconds``."""
         self._seconds.labels(state).observe(seconds)
 
     def waited(self, seconds: float) -> None:
-        """Count one explanation at its first turn, and the seconds that it waited."""
+        """Count one explanation at its first turn, and the ``seconds`` that it waited."""
         self._waits.observe(seconds)
 
     def method(self, method: str, seconds: float) -> None:

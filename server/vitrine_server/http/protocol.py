@@ -70,7 +70,7 @@ class BoundedProtocol(HttpToolsProtocol):
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
-        """Restart the time limit, as a part of the body arrived."""
+        """Restart the time limit, as a part of the ``body`` arrived."""
         self._await(self.body_seconds)
         super().on_body(body)
 

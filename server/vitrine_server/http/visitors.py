@@ -49,7 +49,7 @@ NOBODY = Visitor()
 
 
 def visitor_of(request: Request) -> Visitor:
-    """Return the visitor of a request, noted by :class:`vitrine_server.http.gate.Gate`."""
+    """Return the visitor of ``request``, noted by :class:`vitrine_server.http.gate.Gate`."""
     visitor = request.scope["visitor"]
     assert isinstance(visitor, Visitor)
     return visitor
@@ -93,7 +93,7 @@ class VisitorSecrets:
         return owner, self._signer.sign(owner).decode()
 
     def read(self, secret: str) -> str | None:
-        """Return the id in a secret; None if this server did not make it."""
+        """Return the id in ``secret``, one of a visitor; None if this server did not make it."""
         return verify_text(self._signer, secret)
 
 

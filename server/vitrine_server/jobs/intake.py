@@ -51,7 +51,7 @@ class QuestionInput:
 
 
 def input_asked(question: Question) -> QuestionInput:
-    """Return the part of a question that is its input."""
+    """Return the part of ``question`` that is its input."""
     return QuestionInput(**{part.name: getattr(question, part.name) for part in fields(QuestionInput)})
 
 

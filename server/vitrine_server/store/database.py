@@ -380,7 +380,7 @@ def _first_line(error: Exception) -> str:
 
 
 def _is_damage(error: BaseException) -> bool:
-    """Return whether an error says that a SQLite file is damaged."""
+    """Return whether ``error`` says that a SQLite file is damaged."""
     reason = error.orig if isinstance(error, DBAPIError) else error
     damages = (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT)
     return isinstance(reason, DamagedStoreError) or getattr(reason, "sqlite_errorcode", None) in damages

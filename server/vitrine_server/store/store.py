@@ -267,7 +267,7 @@ class Store:
         return None if owner is None else str(owner)
 
     def asker(self, explanation_id: str) -> Visitor:
-        """Return the visitor who asked for an unfinished explanation; NOBODY for an unknown id."""
+        """Return the visitor who asked for the unfinished explanation with this id; NOBODY for an unknown id."""
         with self._reading() as db:
             row = db.execute(_ASKER, {"one": explanation_id}).first()
         return NOBODY if row is None else visitor_of_row(row)

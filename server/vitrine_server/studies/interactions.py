@@ -47,7 +47,7 @@ class InteractionSettings(Schema):
 
 
 class InteractionRequest(InteractionSettings):
-    """The prompt whose interactions with the picture are computed, and the settings."""
+    """The prompt whose interactions with the picture are computed, and the settings: rule, path and block."""
 
     prompt: str | None = Field(None, min_length=1, max_length=1000, description="Any prompt; none: the first that was explained.")
 

@@ -55,5 +55,5 @@ class Choice(ABC):
         return RuleChoice(self.value, self.title, self.says, self.carries)
 
     def with_strength(self, strength: Strength) -> Self:
-        """Return the choice with the strengths of a rule, if it takes any."""
+        """Return the choice with those of the parameters in ``strength`` that it takes, if any."""
         return self

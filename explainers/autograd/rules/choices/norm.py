@@ -110,7 +110,7 @@ class Unchanged(NormChoice):
         return signal
 
     def divide(self, quotient: Quotient, signal: Tensor) -> tuple[Tensor | None, Tensor | None]:
-        """Return the signal at a quotient for its dividend, and None for its divisor."""
+        """Return ``signal``, that at ``quotient``, for its dividend, and None for its divisor."""
         return signal if quotient.paths[0] else None, None
 
 

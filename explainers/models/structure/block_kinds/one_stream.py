@@ -77,7 +77,7 @@ class OneStream(BlockKind):
         return with_tokens(args, kwargs, self._as_stream(x, tokens_in(args, kwargs).shape))
 
     def output_tokens(self, output: Any) -> Tensor:
-        """Return the row of tokens (B, S, D) in the output of a block."""
+        """Return the row of tokens (B, S, D) in ``output``, that of a block."""
         return self.row_of(output if isinstance(output, Tensor) else output[0])
 
     def with_output_tokens(self, output: Any, x: Tensor) -> Any:
@@ -87,7 +87,7 @@ class OneStream(BlockKind):
         return shown if isinstance(output, Tensor) else (shown, *output[1:])
 
     def patch_width(self, streams: Sequence[Tensor]) -> int:
-        """Return the width of a token in the stream that a block takes."""
+        """Return the width of a token in the stream that a block takes, the only one of ``streams``."""
         return streams[0].shape[self.channels]
 
     def map_of(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[int, int] | None:
@@ -97,7 +97,7 @@ class OneStream(BlockKind):
         return map_size(tokens_in(args, kwargs).shape, self.channels) if self.is_map else None
 
     def stream_shape(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Size | None:
-        """Return the shape of the residual stream, from the arguments of a block."""
+        """Return the shape of the residual stream, from the arguments ``args`` and ``kwargs`` of a block."""
         return tokens_in(args, kwargs).shape
 
     def row_of(self, x: Tensor) -> Tensor:

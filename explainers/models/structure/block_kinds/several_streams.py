@@ -51,7 +51,7 @@ class SeveralStreams(BlockKind):
         return made
 
     def output_tokens(self, output: Any) -> Tensor:
-        """Return the row of tokens (B, S, D) in the output of a block."""
+        """Return the row of tokens (B, S, D) in ``output``, that of a block."""
         return self.join(self._streams(output))
 
     def with_output_tokens(self, output: Any, x: Tensor) -> Any:
@@ -106,7 +106,7 @@ class StreamsInColumns(SeveralStreams):
                 first += length
 
     def patch_width(self, streams: Sequence[Tensor]) -> int:
-        """Return the width of the stream with the finest patches."""
+        """Return the width of that of ``streams`` with the finest patches."""
         return streams[next(number for number, places in enumerate(self.places) if self.patch_places[0] in places)].shape[2]
 
     def by_token(self, term: Tensor, tokens: int, layout: Layout) -> Tensor | None:

@@ -88,7 +88,7 @@ class OwnModels:
             return upload
 
     def find(self, upload_id: str, visitor: Visitor) -> Upload:
-        """Return the upload with this id. Raises Problem 404 if the visitor has none."""
+        """Return the upload with this id. Raises Problem 404 if ``visitor`` has none."""
         upload = self._uploads.get(upload_id)
         if upload is None or not visitor.owns(upload.owner):
             raise _no_such_upload()

@@ -83,7 +83,7 @@ class ModelHost:
         self._models = Residency(memory_share(self.settings, device), pinned=self.settings.pinned_models)
 
     def ask(self, request: HostRequest[Result]) -> Stream[Result]:
-        """Begin a request and yield its messages, as :meth:`vitrine_server.jobs.host.interface.Host.ask`."""
+        """Begin ``request`` and yield its messages, as :meth:`vitrine_server.jobs.host.interface.Host.ask`."""
         return self._threads.stream(partial(self._answer, request))
 
     def _answer(self, request: HostRequest[Any], tell: Tell) -> Any:
@@ -127,7 +127,7 @@ class ModelHost:
         return facts
 
     def _tell_residents(self, tell: Tell) -> None:
-        """Tell the server which models are held, and where, if that has changed."""
+        """Tell the server by ``tell`` which models are held, and where, if that has changed."""
         if (models := self._models.resident()) != self._told:
             tell(Residents(models, self._models.room(self._device)))
             self._told = models

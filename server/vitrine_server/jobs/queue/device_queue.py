@@ -57,7 +57,7 @@ class DeviceQueue:
         self.jobs.append(job)
 
     def note(self, visitor: Visitor, seconds: float) -> None:
-        """Add seconds of the device to the account of a visitor."""
+        """Add ``seconds`` of the device to the account of ``visitor``."""
         self._used[visitor.turn] = self._used.get(visitor.turn, 0.0) + seconds
 
     def take(self, below: int = EVERYTHING, has_room: HasRoom = always_has_room) -> WorkItem | None:

@@ -94,7 +94,7 @@ class Job:
         return seconds is not None and seconds > LEFT_SECONDS
 
     def put_first(self, specs: Sequence[str]) -> None:
-        """Set the specs whose maps are to be made first, in this order."""
+        """Set ``specs``, whose maps are to be made first, in this order."""
         with self._lock:
             self._order = tuple(specs)
 
@@ -174,7 +174,7 @@ class Job:
             maps.append(found_map)
 
     def rename(self, title: str | None) -> dict[str, Any]:
-        """Set the title, or remove it (None); return the document."""
+        """Set the ``title``, or remove it (None); return the document."""
         with self._lock:
             self._document.pop("title", None)
             if title is not None:

@@ -82,7 +82,7 @@ class Scheduler:
         self.change.notify_all()
 
     def study(self, study: Study) -> None:
-        """Queue a study; raises Problem 429 if too many studies wait."""
+        """Queue ``study``; raises Problem 429 if too many studies wait."""
         with self.change:
             self._check_open()
             self._queue.studies = [study for study in self._queue.studies if not study.cancelled.is_set()]
@@ -239,7 +239,7 @@ class Scheduler:
             return self._queue.goes_before(job, used, has_room)
 
     def note(self, job: Job, seconds: float) -> None:
-        """Add seconds of the device to the account of the job's visitor."""
+        """Add ``seconds`` of the device to the account of the visitor of ``job``."""
         with self.change:
             self._queue.note(job.visitor, seconds)
 

@@ -69,7 +69,7 @@ class Study:
         self.feed.publish(event(0, "progress", {"asked": done, "total": total}))
 
     def expect(self, seconds: float) -> None:
-        """Publish the estimated seconds, when the study begins."""
+        """Publish the estimated ``seconds`` of the study, when it begins."""
         self.feed.publish(event(0, "expected", {"seconds": round(seconds, 2)}))
 
     def _end(self, future: Future[dict[str, Any]]) -> None:
@@ -89,6 +89,6 @@ class Study:
         self.future.cancel()
 
     def refuse(self, problem: Problem) -> None:
-        """Set a problem in place of the answer, unless the study was cancelled."""
+        """Set ``problem`` in place of the answer, unless the study was cancelled."""
         if self.future.set_running_or_notify_cancel():
             self.future.set_exception(problem)

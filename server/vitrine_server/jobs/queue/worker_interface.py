@@ -37,7 +37,7 @@ class WorkerInterface(Protocol):
     # --- what comes besides ------------------------------------------------------------------------------------------------
 
     def study(self, study: Study) -> None:
-        """Queue a study. Raises Problem 429 if too many wait."""
+        """Queue ``study``. Raises Problem 429 if too many wait."""
 
     def stop_early(self, explanation_id: str) -> None:
         """End the explanation with this id with its finished maps, or cancel it if there are none."""

@@ -100,7 +100,7 @@ class DataCatalogue:
         return inside + [DataSource(name, name, folder, DATASETS[name].title) for name, folder in self.folders.items()]
 
     def find(self, name: str) -> DataSource | None:
-        """Return the source of this name; None if there is none."""
+        """Return the source of the data set called ``name``; None if there is none."""
         return next((source for source in self.listed() if source.name == name), None) or self.find_sent(name)
 
     def opened(self, source: DataSource) -> Dataset:

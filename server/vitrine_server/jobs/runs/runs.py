@@ -103,7 +103,7 @@ class RunController:
         return visitor.owns("" if run is None else run.visitor.owner)
 
     def find(self, run_id: str, visitor: Visitor) -> RunState:
-        """Return the run of this id. Raises Problem 404 if the visitor has none."""
+        """Return the run with this id. Raises Problem 404 if ``visitor`` has none."""
         with self._lock:
             if run_id in self._runs and self.is_for(run_id, visitor):
                 return self._runs[run_id]

@@ -48,7 +48,7 @@ class SentData:
         self.states_on: Callable[[str], set[str]] = lambda name: set()
 
     def find(self, name: str) -> DataSource | None:
-        """Return the source of this name; None if there is none."""
+        """Return the source of the data set called ``name``; None if there is none."""
         folder = self._folder(name) if _ID.fullmatch(name) else None
         try:
             about = json.loads((folder / _ABOUT).read_text("utf-8")) if folder is not None else None
@@ -59,7 +59,7 @@ class SentData:
         return DataSource(name, about["dataset"], folder / about["place"], about["title"], is_sent=True)
 
     def forget(self, name: str) -> None:
-        """Remove the data set of this name and its files."""
+        """Remove the data set called ``name`` and its files."""
         if _ID.fullmatch(name):
             shutil.rmtree(self._folder(name), ignore_errors=True)
 
