@@ -159,9 +159,9 @@ def read_dicom(file: Any, name: str, most_pixels: float = math.inf) -> Image.Ima
     """Return one grey slice of a DICOM file in the units of its modality (Hounsfield for CT), its window in ``info``; inverted greys
     upright.
 
-    ``file`` is a path or an open file. Needs pydicom, the extra ``medical``. Raises ExplainerError for several frames, and for colours, and
-    for more than ``most_pixels``, before they are decoded. With ``most_pixels``, ``file`` must be open, and a compressed slice is refused
-    too, as its unpacked size is known only afterwards.
+    ``file`` is a path or an open file, ``name`` its name in error messages. Needs pydicom, the extra ``medical``. Raises ExplainerError for
+    several frames, and for colours, and for more than ``most_pixels``, before they are decoded. With ``most_pixels``, ``file`` must be
+    open, and a compressed slice is refused too, as its unpacked size is known only afterwards.
     """
     try:
         import pydicom

@@ -53,7 +53,9 @@ class AttentionChoice(Choice):
         """
 
     def weights(self, signal: Tensor) -> Tensor | None:
-        """Return the signal before attention weights that another curve than softmax made; None if no signal passes."""
+        """Return ``signal``, that at attention weights which another curve than softmax made, as the signal before the curve; None if no
+        signal passes.
+        """
         return None if self.weights_are_constant else signal
 
 
