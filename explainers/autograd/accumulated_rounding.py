@@ -18,7 +18,7 @@ from torch.nn import functional as F
 
 from explainers.autograd import rounding
 from explainers.autograd.nodes import Role
-from explainers.autograd.operators import Add, DynamicLinear, LinearAttention, LinearMap, MatMul
+from explainers.autograd.operators import Add, DynamicConvolution, DynamicLinear, LinearAttention, LinearMap, MatMul
 from explainers.autograd.recorder import Operator
 from explainers.autograd.recording import Recording
 from explainers.models.model import Model
@@ -100,7 +100,7 @@ class Comparison(Recording):
         output.
         """
         out = super().run(operator, *arguments, role=role)
-        if operator not in (Add, MatMul, DynamicLinear, LinearAttention, LinearMap):
+        if operator not in (Add, MatMul, DynamicLinear, DynamicConvolution, LinearAttention, LinearMap):
             return out
         value = (arguments[0] if operator is LinearMap else out).detach()
         if self._exact is None:

@@ -12,10 +12,12 @@ from torch.nn import functional as F
 from explainers.autograd import operators as op
 from explainers.autograd.dispatch import TorchFunction, active, call_through, handles
 from explainers.autograd.handlers.elementwise import may_write, mul
+from explainers.autograd.handlers.linear import linear
 from explainers.autograd.handlers.written_softmax import keep_exponent, softmax_of_logarithms
 from explainers.autograd.nodes import Role
 from explainers.autograd.operators.pooling import Mean
 from explainers.autograd.recorder import Recorder
+from explainers.autograd.rules.operands import LinearMapRole
 
 
 def attention(
@@ -81,6 +83,15 @@ def _sdpa(
     return attention(query, key, value, attn_mask, scale, rec, dropout_p)[0]
 
 
+def _project(rec: Recorder, x: Tensor, weight: Tensor, bias: Tensor | None, of: LinearMapRole = None) -> Tensor:
+    """Return the projection x W^T + b, recorded as a linear map with the role ``of``, or, where weight or bias depend on the input, as
+    :func:`linear` records it.
+    """
+    if rec.active(weight) or rec.active(bias):
+        return linear(rec, F.linear, x, weight, bias)
+    return op.linear(x, weight, bias, rec, of)
+
+
 @handles(F.multi_head_attention_forward)
 def _multi_head(
     rec: Recorder,
@@ -123,14 +134,14 @@ def _multi_head(
     batched, move = query.dim() == 3, rec.nodes.move
     q, k, v = (move(t.transpose(0, 1) if batched else t.unsqueeze(0), t) for t in (query, key, value))  # (B, tokens, width)
     if in_proj_weight is not None and not use_separate_proj_weight:
-        weights = in_proj_weight.chunk(3)
+        weights = tuple(move(each, in_proj_weight) for each in in_proj_weight.chunk(3))
     else:
         assert q_proj_weight is not None
         assert k_proj_weight is not None
         assert v_proj_weight is not None
         weights = (q_proj_weight, k_proj_weight, v_proj_weight)
-    biases = in_proj_bias.chunk(3) if in_proj_bias is not None else (None, None, None)
-    projected = [op.linear(t, w, b, rec) for t, w, b in zip((q, k, v), weights, biases, strict=True)]
+    biases = (None, None, None) if in_proj_bias is None else tuple(move(each, in_proj_bias) for each in in_proj_bias.chunk(3))
+    projected = [_project(rec, t, w, b) for t, w, b in zip((q, k, v), weights, biases, strict=True)]
     q, k, v = (move(t.unflatten(-1, (num_heads, -1)).transpose(1, 2), t) for t in projected)
     mask = None
     for given_mask in (
@@ -145,7 +156,7 @@ def _multi_head(
             )
             mask = additive if mask is None else mask + additive
     attended, attention_weights = attention(q, k, v, mask, None, rec, dropout_p if training else 0.0)
-    out = op.linear(move(attended.transpose(1, 2).flatten(2), attended), out_proj_weight, out_proj_bias, rec, "attention")
+    out = _project(rec, move(attended.transpose(1, 2).flatten(2), attended), out_proj_weight, out_proj_bias, "attention")
     shown = None
     if need_weights:
         shown = rec.run(Mean, attention_weights, (1,), False, 1 / num_heads) if average_attn_weights else attention_weights

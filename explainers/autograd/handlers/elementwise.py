@@ -67,12 +67,14 @@ handles(F.silu, F.relu, F.relu6, F.leaky_relu, F.elu, F.selu, F.celu, F.mish, F.
 
 @handles(F.prelu, torch.prelu, Tensor.prelu)
 def _prelu(rec: Recorder, func: TorchFunction, input: Tensor, weight: Tensor) -> Tensor:
-    if not (rec.is_own_code and weight.requires_grad):
+    if not (rec.active(weight) or (rec.is_own_code and weight.requires_grad)):
         return activation(rec, func, input, weight)
-    shaped = weight if weight.numel() == 1 or input.dim() < 2 else weight.view(-1, *[1] * (input.dim() - 2))
-    below = mul(rec, torch.mul, activation(rec, torch.relu, mul(rec, torch.mul, input, -1)), -shaped)
+    by_channel = weight if weight.numel() == 1 or input.dim() < 2 else weight.view(-1, *[1] * (input.dim() - 2))
+    shaped = rec.nodes.move(by_channel, weight)
+    negative = activation(rec, torch.relu, mul(rec, torch.mul, input, -1))
+    below = mul(rec, torch.mul, mul(rec, torch.mul, negative, shaped), -1)
     above = activation(rec, torch.relu, input)
-    return rec.nodes.move(torch.where(input > 0, above, below), above)
+    return rec.nodes.move(torch.where(input > 0, above, below), above if rec.active(above) else below)
 
 
 @handles(torch.tanh, Tensor.tanh, F.tanh, torch.erf, Tensor.erf)

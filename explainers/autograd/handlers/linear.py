@@ -43,12 +43,12 @@ def _map(
 
 @handles(F.linear)
 def linear(rec: Recorder, func: TorchFunction, input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """Compute the linear map x W^T + b of ``input`` x by ``weight`` W and ``bias`` b, record it and return the result; the weight may
-    depend on the input.
-    """
+    """Compute the linear map x W^T + b of ``x``, record it and return the result; weight and bias may depend on the input too."""
+    if bias is not None and (rec.active(weight) or rec.active(bias)):
+        return add(rec, torch.add, linear(rec, func, input, weight), bias)
     if rec.active(weight):
-        out = rec.run(op.DynamicLinear, input, rec.nodes.move(weight.mT, weight))
-        return out if bias is None else add(rec, torch.add, out, bias)
+        turned = rec.nodes.move(weight.mT, weight, role(rec, weight))
+        return _dynamic(rec, input, turned) if input.dim() > 1 else matmul(rec, torch.matmul, input, turned)
     if not rec.active(input):
         return func(input, weight, bias)
     if role(rec, input) != Role.WEIGHTS:
@@ -56,6 +56,15 @@ def linear(rec: Recorder, func: TorchFunction, input: Tensor, weight: Tensor, bi
     # over the heads of attention weights: a constant there is no additive term of the tokens
     out = rec.run(op.LinearMap, input, weight, None, matrix_products.linear, matrix_products.matmul, None, role=Role.WEIGHTS)
     return out if bias is None else add(rec, torch.add, out, bias)
+
+
+def _dynamic(rec: Recorder, x: Tensor, weight: Tensor, operator: type[op.DynamicLinear] = op.DynamicLinear) -> Tensor:
+    """Compute x @ W for a ``weight`` W that depends on the input, record it as ``operator`` and return it; attention weights among the two
+    make it the product of attention.
+    """
+    if rec.active(x) and not {Role.WEIGHTS, Role.CURVED} & {role(rec, x), role(rec, weight)}:
+        return rec.run(operator, x, weight)
+    return matmul(rec, torch.matmul, x, weight)
 
 
 @handles(torch.addmm, Tensor.addmm)
@@ -161,10 +170,10 @@ def _unmatmul_right(shape: Size) -> BilinearMap:
     return lambda signal, w: (w.mT @ signal).sum_to_size(shape)
 
 
-def _steps(dilation: Any, weight: Tensor) -> tuple[int, ...]:
-    """Return ``dilation``, that of a convolution with this ``weight``, as one number for each of its spatial dimensions."""
+def _per_side(setting: Any, weight: Tensor) -> tuple[int, ...]:
+    """Return a setting of a convolution, such as its dilation, for each of its dimensions."""
     sides = weight.dim() - 2
-    return (dilation,) * sides if isinstance(dilation, int) else tuple(dilation) * (sides // len(dilation))
+    return (setting,) * sides if isinstance(setting, int) else tuple(setting) * (sides // len(setting))
 
 
 def _pad(input: Tensor, weight: Tensor, padding: str, dilation: Any) -> Tensor:
@@ -173,7 +182,7 @@ def _pad(input: Tensor, weight: Tensor, padding: str, dilation: Any) -> Tensor:
     """
     if padding == "valid":
         return input
-    total = [step * (side - 1) for step, side in zip(_steps(dilation, weight), weight.shape[2:], strict=True)]
+    total = [step * (side - 1) for step, side in zip(_per_side(dilation, weight), weight.shape[2:], strict=True)]
     return F.pad(input, [part for t in reversed(total) for part in (t // 2, t - t // 2)])
 
 
@@ -189,14 +198,25 @@ def _conv(
     dilation: Any = 1,
     groups: int = 1,
 ) -> Tensor:
-    if not rec.active(input):
+    if not (rec.active(input) or rec.active(weight) or rec.active(bias)):
+        return func(input, weight, bias, stride, padding, dilation, groups)
+    if input.dim() < weight.dim() and (rec.active(weight) or rec.active(bias)):  # one map without an axis of samples
+        one = rec.nodes.move(input.unsqueeze(0), input, role(rec, input))
+        batched: Tensor = _conv(rec, func, one, weight, bias, stride, padding, dilation, groups)
+        return rec.nodes.move(batched.squeeze(0), batched, role(rec, batched))
+    if bias is not None and (rec.active(weight) or rec.active(bias)):
+        out = _conv(rec, func, input, weight, None, stride, padding, dilation, groups)
+        return add(rec, torch.add, out, rec.nodes.move(bias.view(-1, *[1] * (weight.dim() - 2)), bias))
+    if not (rec.active(input) or rec.active(weight)):
         return func(input, weight, bias, stride, padding, dilation, groups)
     if isinstance(padding, str):
-        sides = [(side - 1) * step for side, step in zip(weight.shape[2:], _steps(dilation, weight), strict=True)]
+        sides = [(side - 1) * step for side, step in zip(weight.shape[2:], _per_side(dilation, weight), strict=True)]
         if padding == "same" and not any(side % 2 for side in sides):
             return _conv(rec, func, input, weight, bias, stride, [side // 2 for side in sides], dilation, groups)
         padded = rec.nodes.move(_pad(input, weight, padding, dilation), input, role(rec, input))
         return _conv(rec, func, padded, weight, bias, stride, 0, dilation, groups)
+    if rec.active(weight):
+        return _dynamic_conv(rec, input, weight, _per_side(stride, weight), _per_side(padding, weight), _per_side(dilation, weight), groups)
     transposes = {torch.conv1d: grad.conv1d_input, torch.conv2d: grad.conv2d_input, torch.conv3d: grad.conv3d_input}
     pull: TorchFunction = transposes[func]
     options, shape = (stride, padding, dilation, groups), input.shape
@@ -215,6 +235,35 @@ def _conv(
     return out if shaped is None else add(rec, torch.add, out, shaped)
 
 
+def _dynamic_conv(
+    rec: Recorder,
+    input: Tensor,
+    weight: Tensor,
+    stride: tuple[int, ...],
+    padding: tuple[int, ...],
+    dilation: tuple[int, ...],
+    groups: int,
+) -> Tensor:
+    """Compute a convolution whose ``weight`` (O, C / groups, ...) depends on the input, and return its output (B, O, ...): a matrix product
+    of the weight with what each of its places sees, which is recorded as such.
+    """
+    sides = weight.shape[2:]
+    places: list[int] = []
+
+    def columns(x: Tensor) -> Tensor:  # (B, groups, places, C / groups * sides)
+        x = F.pad(x, [side for width in reversed(padding) for side in (width, width)])
+        for dim, (side, step, wide) in enumerate(zip(sides, stride, dilation, strict=True), 2):
+            x = x.unfold(dim, wide * (side - 1) + 1, step)[..., ::wide]
+        places[:] = x.shape[2 : 2 + len(sides)]
+        seen: Tensor = x.unflatten(1, (groups, -1)).flatten(3, 2 + len(sides)).transpose(2, 3).flatten(3)
+        return seen
+
+    seen = rec.nodes.move(columns(input), input, role(rec, input))
+    turned = weight.unflatten(0, (groups, -1)).flatten(2).mT  # (groups, C / groups * sides, O / groups)
+    out = _dynamic(rec, seen, rec.nodes.move(turned, weight, role(rec, weight)), op.DynamicConvolution)
+    return rec.nodes.move(out.mT.flatten(1, 2).unflatten(-1, places), out, role(rec, out))
+
+
 @handles(torch.conv_transpose1d, torch.conv_transpose2d, torch.conv_transpose3d)
 def _conv_transpose(
     rec: Recorder,
@@ -228,11 +277,31 @@ def _conv_transpose(
     groups: int = 1,
     dilation: Any = 1,
 ) -> Tensor:
-    """Compute a transposed convolution of ``input`` by ``weight`` with ``func``, record it as a linear map and return the result; the
-    transpose of that map is the convolution.
+    """Compute a transposed convolution, record it as a linear map and return the result; the transpose of that map is the convolution. If
+    its weight depends on the input, it is recorded as a matrix product with the weight and a sum of what falls on each place.
     """
-    if not rec.active(input):
+    if not (rec.active(input) or rec.active(weight) or rec.active(bias)):
         return func(input, weight, bias, stride, padding, output_padding, groups, dilation)
+    if input.dim() < weight.dim() and (rec.active(weight) or rec.active(bias)):  # one map without an axis of samples
+        one = rec.nodes.move(input.unsqueeze(0), input, role(rec, input))
+        batched: Tensor = _conv_transpose(rec, func, one, weight, bias, stride, padding, output_padding, groups, dilation)
+        return rec.nodes.move(batched.squeeze(0), batched)
+    if bias is not None and (rec.active(weight) or rec.active(bias)):
+        out = _conv_transpose(rec, func, input, weight, None, stride, padding, output_padding, groups, dilation)
+        return add(rec, torch.add, out, rec.nodes.move(bias.view(-1, *[1] * (weight.dim() - 2)), bias))
+    if not (rec.active(input) or rec.active(weight)):
+        return func(input, weight, bias, stride, padding, output_padding, groups, dilation)
+    if rec.active(weight):
+        rows = rec.nodes.move(input.flatten(2).unflatten(1, (groups, -1)).mT, input, role(rec, input))  # (B, groups, places, C / groups)
+        by_group = rec.nodes.move(weight.unflatten(0, (groups, -1)).flatten(2), weight, role(rec, weight))
+        product = _dynamic(rec, rows, by_group, op.DynamicConvolution)  # (B, groups, places, O / groups * sides)
+        falls = rec.nodes.move(product.mT.flatten(1, 2).unflatten(-1, input.shape[2:]), product)
+        channels, sides = groups * weight.shape[1], weight.shape[2:]
+        one_hot = (
+            torch.eye(sides.numel(), dtype=falls.dtype, device=falls.device).view(-1, 1, *sides).repeat(channels, *[1] * (1 + len(sides)))
+        )
+        added: Tensor = rec.run(op.Pool, falls, lambda x: func(x, one_hot, None, stride, padding, output_padding, channels, dilation))
+        return added
     convolutions = {torch.conv_transpose1d: torch.conv1d, torch.conv_transpose2d: torch.conv2d, torch.conv_transpose3d: torch.conv3d}
     convolve: TorchFunction = convolutions[func]
 

@@ -10,10 +10,22 @@ from torch.nn import functional as F
 
 from explainers.autograd import operators as op
 from explainers.autograd.dispatch import TorchFunction, active, call_through, handles, make_scale, role
-from explainers.autograd.handlers.elementwise import may_write, mul
+from explainers.autograd.handlers.elementwise import add, may_write, mul
 from explainers.autograd.handlers.written_softmax import is_exponential
 from explainers.autograd.nodes import Role
 from explainers.autograd.recorder import Recorder
+
+
+def _affine(rec: Recorder, normed: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
+    """Return ``normed`` times a weight plus a bias, recorded as a product and a sum: of what depends on the input they are no constants."""
+    out = normed if weight is None else mul(rec, torch.mul, normed, weight)
+    return out if bias is None else add(rec, torch.add, out, bias)
+
+
+def _by_channel(rec: Recorder, input: Tensor, *parameters: Tensor | None) -> list[Tensor | None]:
+    """Return the ``parameters`` of a norm shaped to act on the channels of ``input``, its second axis."""
+    shape = (-1, *[1] * (input.dim() - 2))
+    return [None if each is None else rec.nodes.move(each.view(shape), each) for each in parameters]
 
 
 @handles(F.layer_norm, torch.layer_norm)
@@ -31,6 +43,8 @@ def _layer_norm(
     def whole(x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
         return F.layer_norm(x, normalized_shape, weight, bias, eps)
 
+    if rec.active(weight) or rec.active(bias):
+        return _affine(rec, _layer_norm(rec, func, input, normalized_shape, eps=eps), weight, bias)
     if not rec.active(input):
         return whole(input, weight, bias)
     between = role(rec, input) in (Role.CONTEXT, Role.UNNORMALISED)  # attention and its projection
@@ -44,6 +58,8 @@ def _rms_norm(
     def whole(x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
         return F.rms_norm(x, normalized_shape, weight, eps)
 
+    if rec.active(weight):
+        return _affine(rec, _rms_norm(rec, func, input, normalized_shape, eps=eps), weight, None)
     if not rec.active(input):
         return whole(input, weight, None)
     epsilon = torch.finfo(input.dtype).eps if eps is None else eps
@@ -65,6 +81,8 @@ def _group_norm(
     """Compute a group normalisation of ``input`` and return it, recorded as a LayerNorm over the channels of each group and all places,
     with the bias added afterwards.
     """
+    if rec.active(weight) or rec.active(bias):
+        return _affine(rec, _group_norm(rec, func, input, num_groups, eps=eps), *_by_channel(rec, input, weight, bias))
     if not rec.active(input):
         return F.group_norm(input, num_groups, weight, bias, eps)
     grouped = rec.nodes.move(input.unflatten(1, (num_groups, -1)), input)
@@ -91,9 +109,10 @@ def _batch_norm(
     momentum: float = 0.1,
     eps: float = 1e-5,
 ) -> Tensor:
-    """Compute batch normalisation of ``input`` in evaluation mode and return it, recorded as an affine map for each channel: x * scale +
-    shift.
-    """
+    """Compute batch normalisation in evaluation mode and return it, recorded as an affine map for each channel: x * scale + shift."""
+    if (rec.active(weight) or rec.active(bias)) and not training:
+        normed = _batch_norm(rec, func, input, running_mean, running_var, eps=eps)
+        return _affine(rec, normed, *_by_channel(rec, input, weight, bias))
     if not rec.active(input) or training or running_mean is None or running_var is None:
         out = F.batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
         if rec.active(input) and active(out):

@@ -11,7 +11,7 @@ Every additive constant ``b`` of an operator with output ``y`` reports ``signal 
 
 from explainers.autograd.operators.activation import Activation, BoundedGate
 from explainers.autograd.operators.arithmetic import Add, Mul, Scale
-from explainers.autograd.operators.attention import DynamicLinear, LinearAttention, MatMul, Normaliser, Softmax, Weights
+from explainers.autograd.operators.attention import DynamicConvolution, DynamicLinear, LinearAttention, MatMul, Normaliser, Softmax, Weights
 from explainers.autograd.operators.linear import LinearMap, linear, note_bias, note_padding, swapped, swapped_back
 from explainers.autograd.operators.norm import Div, Norm
 from explainers.autograd.operators.pooling import Constant, Mean, Pick, Pool
@@ -22,6 +22,7 @@ __all__ = [
     "BoundedGate",
     "Constant",
     "Div",
+    "DynamicConvolution",
     "DynamicLinear",
     "LinearAttention",
     "LinearMap",

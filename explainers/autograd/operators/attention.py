@@ -51,6 +51,27 @@ class MatMul(Operator):
 class DynamicLinear(MatMul):
     """The product x W^T of a path with a weight that depends on the input too; it is not a product of queries and keys."""
 
+    @staticmethod
+    def propagate(rec: Propagator, a: Tensor, b: Tensor) -> Tensor:
+        both = rec.rule.choice("product").part * (a @ rec.real(b) + rec.real(a) @ b)
+        return torch.where(rec.where_real(both), a @ b, both)
+
+
+class DynamicConvolution(DynamicLinear):
+    """A convolution whose weight depends on the input too, as the product of what its places see with the weight: shared as products are.
+    A linear layer like it may compare queries with keys, and is shared as attention is.
+    """
+
+    @staticmethod
+    def backward(ctx: Any, *signals: Tensor | None) -> Any:
+        (g,) = signals
+        if g is None:
+            return None, None, None
+        rule = ctx.rec.rule
+        product = operands.MatrixProduct(saved_of(ctx), tuple(ctx.needs_input_grad[:2]), lambda: ctx.rec.accumulated_rounding(ctx.position))
+        g_a, g_b = rule.choice("product").matmul(product, rule.choice("linear").matmul(product, g))
+        return unbroadcast(g_a, ctx.shapes[0]), unbroadcast(g_b, ctx.shapes[1]), None
+
 
 class Softmax(Operator):
     """The softmax over ``dim`` that makes attention weights."""

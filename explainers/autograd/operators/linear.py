@@ -115,6 +115,9 @@ def note_bias(path: Tensor, constant: Tensor) -> None:
     if getattr(type(made_by), "_forward_cls", None) is not LinearMap or made_by.has_bias or not is_bias(constant):
         return
     ends = -2 if made_by.maps[0] is swapped else 1 if made_by.is_convolution else -1
+    axis = ends if ends < 0 else ends - len(made_by.shape)
+    if made_by is path.grad_fn and (constant.dim() < -axis or constant.shape[axis] != constant.numel()):
+        return  # its numbers lie along another axis of the output
     if constant.numel() == made_by.shape[ends]:
         after = 0 if ends == -1 else 1 if ends == -2 else len(made_by.shape) - 2
         made_by.added = constant.detach().reshape(-1, *[1] * after)

@@ -86,6 +86,7 @@ INCOMPLETE = {
         "two-paths-bmm",
         "two-vectors",
         "linear-with-active-weight",
+        "mha-data-made",
         "einsum-widened",
         *("dot", "method-dot", "vdot", "method-vdot"),
     },

@@ -101,6 +101,11 @@ class Twin:
         out = value_of(a @ b, 0.5 * (a @ b)) if self.rule.attention in ("half", "constant_half") and both else a @ b
         return over_itself(out, self.rule.strength.epsilon_sum / (2 if both else 1)) if self.rule.linear == "epsilon" else out
 
+    def by_data(self, a: Tensor, b: Tensor) -> Tensor:
+        """The matrix product of two paths of which one stands for a weight, so that products share it."""
+        out = value_of(a @ b, 0.5 * (a @ b)) if self.rule.product in ("half", "constant_curve") else a @ b
+        return over_itself(out, self.rule.strength.epsilon_sum / 2) if self.rule.linear == "epsilon" else out
+
     def attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, scale: float | None = None) -> Tensor:
         products = self.matmul(q, k.mT) if q.requires_grad else self.linear(lambda y: q @ y.mT, k)
         scores = self.times(products, q.shape[-1] ** -0.5 if scale is None else scale)
@@ -236,6 +241,9 @@ class Split(Twin):
         shares = quotient(a.detach()[..., :, :, None] * b.detach()[..., None, :, :], value.detach()[..., :, None, :])  # (..., i, j, k)
         half = 0.5 if a.requires_grad and b.requires_grad else 1.0
         return value_of(value, half * ((shares * a[..., :, :, None]).sum(-2) + (shares * b[..., None, :, :]).sum(-2)))
+
+    def by_data(self, a: Tensor, b: Tensor) -> Tensor:
+        return self.matmul(a, b)
 
     def act(self, function: Unary, x: Tensor) -> Tensor:
         return self.stays(function, x)

@@ -7,8 +7,9 @@ from typing import ClassVar
 
 from torch import Tensor
 
+from explainers.autograd import rounding
 from explainers.autograd.rules.choices.base import Choice
-from explainers.autograd.rules.operands import Product
+from explainers.autograd.rules.operands import MatrixProduct, Product
 from explainers.errors import ExplainerError
 
 
@@ -27,6 +28,12 @@ class ProductChoice(Choice):
     @abstractmethod
     def alone(self, other: Tensor, signal: Tensor) -> Tensor:
         """Return the signal at the only factor of a product that is a path; ``other`` is its constant factor."""
+
+    def matmul(self, product: MatrixProduct, signal: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the signals at both factors of a matrix product of two paths that is no part of attention, from ``signal`` at the product:
+        the derivative at each, times ``part``.
+        """
+        return self.part * (signal @ product.b.mT), self.part * (product.a.mT @ signal)
 
     def forward(self, a: Tensor, b: Tensor, real_a: Tensor, real_b: Tensor) -> Tensor:
         """Return what contributions ``a`` and ``b`` to the factors of a product contribute to it, by the linear form of the choice;
@@ -103,6 +110,10 @@ class Split(ProductChoice):
         """Return half of ``signal``, the relevance of ``product``, for each of its two factors."""
         half = signal / 2
         return half, half
+
+    def matmul(self, product: MatrixProduct, signal: Tensor) -> tuple[Tensor, Tensor]:
+        """Split the relevance at a matrix product between its two factors in proportion, half of the total to each."""
+        return rounding.split_product(product.a, product.b, product.output, signal, product.accumulated_rounding())
 
     def alone(self, other: Tensor, signal: Tensor) -> Tensor:
         """Return ``signal``, the relevance of a product, unchanged, for its only factor that is a path; ``other`` is
