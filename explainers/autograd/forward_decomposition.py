@@ -18,7 +18,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from explainers.autograd.nodes import Node, Role, ancestors
+from explainers.autograd.nodes import Move, Node, Role, ancestors
+from explainers.autograd.operators import Add, Div, LinearMap, Mul, Norm, Scale
+from explainers.autograd.operators.arithmetic import has_no_bias
+from explainers.autograd.operators.linear import is_bias
 from explainers.autograd.recorder import BiasOf, Operator
 from explainers.autograd.recording import Recording
 from explainers.autograd.rules import Rule
@@ -197,7 +200,7 @@ class ForwardDecomposition(Recording):
         """
         if self._shares_biases:
             is_of_attention = of == "attention" or (of == "linear" and self._before_attention())
-            return self.on_real(y, bias) if is_of_attention or bias.shape != y.shape[-1:] else y + bias * self._shares(y, bias)
+            return self.on_real(y, bias) if is_of_attention or not is_bias(bias) else y + bias * self._shares(y, bias)
         if self._kept is None or not self._before_attention():
             return self.on_real(y, bias)
         kept = self._kept.repeat(len(y) // self.copies, 1).to(y.dtype)
@@ -207,6 +210,18 @@ class ForwardDecomposition(Recording):
         if row_tokens is not None and len(y) == self._samples * len(row_tokens):
             factor = self._kept[:, row_tokens].repeat(self._samples // self.copies, 1).reshape(-1, 1).to(y.dtype)
         return self.on_real(y, bias) if factor is None else y + bias * factor
+
+    def with_constant(self, y: Tensor, constant: Tensor) -> Tensor:
+        """Add a constant to ``y``, and return the sum: the bias of a linear map or a norm that is added apart as :meth:`with_bias` adds it
+        together with them; any other to the source token of each copy in the block of the sources before its attention, else to the real
+        copies.
+        """
+        of = _owner_of_bias(self._taken)
+        if y.shape != torch.broadcast_shapes(y.shape, constant.shape) or (self._shares_biases and of is None):
+            return self.on_real(y, constant)
+        out = self.with_bias(y, constant, of or "linear")
+        self.norms = [(x, out if normed is y else normed, factor) for x, normed, factor in self.norms]
+        return out
 
     def with_rest(self, y: Tensor) -> Tensor:
         """Return ``y``, a sum of two paths, unchanged or, if biases are shared, with the part of the real sample that its copies lack
@@ -220,10 +235,11 @@ class ForwardDecomposition(Recording):
         return y + shared
 
     def _shares(self, y: Tensor, bias: Tensor) -> Tensor:
-        """Return (..., 1): the share of ``bias`` for each copy at the outputs ``y`` (..., D): 1 for the real copies; for each source |y .
-        bias| divided by the sum over all sources, or equal parts where that is 0.
+        """Return the share of a bias for each copy, with size 1 along the axis of the bias: 1 for the real copies; for each source
+        |y . bias| divided by the sum over all sources, or equal parts where that is 0.
         """
-        products = (y.detach() * bias).sum(-1, keepdim=True).abs().unflatten(0, (-1, self.copies, self._rows(y)))
+        width = next((axis - bias.dim() for axis, size in enumerate(bias.shape) if size > 1), -1) if is_bias(bias) else -1
+        products = (y.detach() * bias).sum(width, keepdim=True).abs().unflatten(0, (-1, self.copies, self._rows(y)))
         total = products[:, 1:].sum(1, keepdim=True)
         shares = torch.where(total == 0, 1 / (self.copies - 1), products / torch.where(total == 0, 1.0, total))
         return torch.cat([torch.ones_like(shares[:, :1]), shares[:, 1:]], 1).flatten(0, 2)
@@ -261,6 +277,19 @@ class ForwardDecomposition(Recording):
         alone = out.detach() if out._is_view() else out.detach_()  # what was noted of a norm is this very tensor
         path: Tensor = _OnPath.apply(alone, self._mark)  # type: ignore[no-untyped-call]
         return self._add_node(operator, arguments, path, role)
+
+
+def _owner_of_bias(taken: tuple[Node | None, ...]) -> BiasOf | None:
+    """Return whose bias a constant is that is added to what is ``taken``: a norm's, a linear map's or attention's projection's; None if it
+    is none of these.
+    """
+    node = next((each for each in taken if each is not None), None)
+    while node is not None and node.operator in (Move, Scale, Add) and (len(node.paths) == 1 or has_no_bias(node)):
+        node = node.paths[0]
+    if node is None or node.operator is LinearMap:
+        return None if node is None else "attention" if node.settings["role"] == "attention" else "linear"
+    is_scaled = node.operator is Div or (node.operator is Mul and Role.SCALE in node.settings["roles"])
+    return "norm" if node.operator is Norm or is_scaled else None
 
 
 class _OnPath(Operator):

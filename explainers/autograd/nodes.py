@@ -126,6 +126,8 @@ class Nodes:
     entry         how many nodes there were before x^1; None until it is reached
     detached      names of the functions that cut numbers off from the gradient: see ``DetachedNumbers.functions``
     has_moved     whether a trial pass changed such numbers a little
+    unbiased_sum  the result and the operands of the last sum of two paths, one of which a linear map without a bias gave, as long as
+                  nothing but moves ran since: a constant that is added now is that map's bias
     """
 
     ran: list[Node] = field(default_factory=list)
@@ -134,6 +136,7 @@ class Nodes:
     entry: int | None = None
     detached: frozenset[str] = frozenset()
     has_moved: bool = False
+    unbiased_sum: tuple[Tensor, Tensor, Tensor] | None = None
     _by_tensor: dict[int, tuple[ref[Tensor], Node]] = field(default_factory=dict)
 
     @property
@@ -155,6 +158,8 @@ class Nodes:
         """Append a node to the list, as the one that made ``tensor``, and return it."""
         node.place = len(self.ran)
         self.ran.append(node)
+        if node.operator is not Move:
+            self.unbiased_sum = None
         self._by_tensor[id(tensor)] = (ref(tensor), node)
         return node
 
@@ -170,9 +175,20 @@ class Nodes:
             self.add(Node(Move, (node,), {}, out.shape, role=role), out)
         return out
 
+    def remove(self, node: Node) -> bool:
+        """Take back a node that another replaces, and return True; False if a block has begun or ended since it ran."""
+        marks = [mark for block in (*self.blocks[-1:], *self.class_blocks[-1:]) for mark in (block.first, block.end) if mark is not None]
+        if node.place < max([*marks, self.entry or 0]):
+            return False
+        del self.ran[node.place]
+        for later in self.ran[node.place :]:
+            later.place -= 1
+        return True
+
     def end(self) -> None:
         """Forget the tensors of the nodes after the forward pass: none is looked up again."""
         self._by_tensor.clear()
+        self.unbiased_sum = None
 
     def let_go(self) -> None:
         """Release all tensors of the nodes so far."""

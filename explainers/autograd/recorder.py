@@ -159,6 +159,11 @@ class Propagator(Protocol):
     def on_real(self, y: Tensor, constant: Tensor) -> Tensor:
         """Add ``constant`` to the rows of ``y`` that belong to real samples, and return the sum."""
 
+    def with_constant(self, y: Tensor, constant: Tensor) -> Tensor:
+        """Add a ``constant`` that is no argument of another operator, such as a bias that is added apart, to ``y`` at the copies that it
+        belongs to, and return the sum.
+        """
+
     def with_rest(self, y: Tensor) -> Tensor:
         """Return ``y``, a sum of two paths, plus the part of the real copy that the source copies lack, if that is shared among them."""
 

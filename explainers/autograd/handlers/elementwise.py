@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Size, Tensor
 from torch.nn import functional as F
 
 from explainers.autograd import operators as op
@@ -21,6 +21,8 @@ from explainers.autograd.dispatch import (
 )
 from explainers.autograd.handlers.written_softmax import keep_unshifted, written_softmax, written_softmax_by_inverse
 from explainers.autograd.nodes import Role
+from explainers.autograd.operators.arithmetic import OF_ATTENTION, has_no_bias
+from explainers.autograd.queued import is_queued
 from explainers.autograd.recorder import Recorder
 
 
@@ -138,16 +140,58 @@ def add(rec: Recorder, func: TorchFunction, input: Any, other: Any, *, alpha: fl
     tensor = input if rec.active(input) else other
     a, b = (t if isinstance(t, Tensor) else torch.as_tensor(t, dtype=tensor.dtype, device=tensor.device) for t in (input, other))
     both = rec.active(a) and rec.active(b)
+    if not both and rec.entered and role(rec, tensor) not in OF_ATTENTION:
+        a, b = (t if rec.active(t) else _without_copies(t, tensor.shape) for t in (a, b))
     alike = role(rec, a) if both and role(rec, a) == role(rec, b) else None
     kept = (alike if alike in (Role.SCORES, Role.WEIGHTS) else None) if both else role(rec, tensor)
     if kept == Role.UNNORMALISED and (b if rec.active(a) else a).dim():
         kept = None  # no stabiliser of a normaliser, but a bias
     if not both and kept is None:
-        op.note_bias(*((a, b) if rec.active(a) else (b, a)))
+        path, constant = (a, b) if rec.active(a) else (b, a)
+        if (whole := _add_to_part(rec, path, constant)) is not None:
+            return whole
+        op.note_bias(path, constant)
     out = rec.run(op.Add, a, b, kept, role=kept)
+    if both and not rec.is_own_code and sum(has_no_bias(rec.nodes.of(each)) for each in (a, b)) == 1:
+        rec.nodes.unbiased_sum = out, a, b
     for whole, shift in ((a, b), (b, a)) if both else ():
         keep_unshifted(rec, out, whole, shift)
     return out
+
+
+def _without_copies(constant: Tensor, shape: Size) -> Tensor:
+    """Return a ``constant`` that is to be added to a tensor of this ``shape``, with every dimension along which all its numbers are equal
+    reduced to size 1, and without those in front: a bias that was repeated for each token is a bias.
+    """
+    if constant.dim() < 2 or len(shape) < constant.dim():
+        return constant
+    for dim in range(constant.dim() - 1):
+        first = constant.narrow(dim, 0, 1)
+        if constant.shape[dim] > 1 and (
+            constant.stride(dim) == 0 or (not is_queued(constant) and torch.equal(first.expand_as(constant), constant))
+        ):
+            constant = first if torch.broadcast_shapes(first.shape, shape) == shape else constant
+    while constant.dim() > 1 and len(constant) == 1:
+        constant = constant[0]
+    return constant
+
+
+def _add_to_part(rec: Recorder, total: Tensor, constant: Tensor) -> Tensor | None:
+    """Return ``total`` plus a ``constant`` as a + (b + constant) where the total is a sum a + b of two paths, and the constant is the bias
+    of the linear map that gave b: the residual stream plus ``y @ w``, plus a bias. None where it is anything else.
+    """
+    known = rec.nodes.unbiased_sum
+    if known is None or known[0].shape != total.shape or constant.shape[-1:] != (constant.numel(),) or constant.numel() < 2:
+        return None
+    out, *operands = known
+    part = 0 if has_no_bias(rec.nodes.of(operands[0])) else 1
+    node, width = rec.nodes.of(out), operands[part].shape[-1]
+    if width != constant.numel() or operands[part].shape != total.shape or node is None:
+        return None
+    if (total is not out and not torch.equal(total, out)) or not rec.nodes.remove(node):  # a copy, where the model writes into it
+        return None
+    operands[part] = add(rec, torch.add, operands[part], constant)
+    return add(rec, torch.add, *operands)
 
 
 @handles(torch.sub, Tensor.sub, Tensor.__sub__, torch.subtract, Tensor.subtract)

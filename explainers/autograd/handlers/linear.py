@@ -143,6 +143,10 @@ def matmul(rec: Recorder, func: TorchFunction, input: Tensor, other: Tensor | No
         if Role.SCORES in roles:  # three paths of another kind, which no rule knows how to share
             rec.watch(out, "attention without a softmax", _differentiates_attention)
         return out
+    if rec.active(input) and other.dim() > 2 and input.dim() >= other.dim() and _is_one_matrix(other):
+        other = other[(0,) * (other.dim() - 2)]
+    if rec.active(input) and other.dim() == 2 and role(rec, input) != Role.WEIGHTS:
+        return _map(rec, input, other.mT, None, matrix_products.linear, matrix_products.matmul)
     if rec.active(input):
         return _map(rec, input, other, None, torch.matmul, _unmatmul_left(input.shape))
     turned = Role.TRANSPOSED if input.dim() == other.dim() == 2 else None
@@ -160,6 +164,11 @@ def _differentiates_attention(rule: Rule) -> bool:
 @handles(Tensor.__rmatmul__)
 def _rmatmul(rec: Recorder, func: TorchFunction, self: Tensor, other: Tensor) -> Tensor:
     return matmul(rec, torch.matmul, other, self)
+
+
+def _is_one_matrix(matrices: Tensor) -> bool:
+    """Return whether a stack of matrices holds a single one, perhaps expanded."""
+    return all(size == 1 or step == 0 for size, step in zip(matrices.shape[:-2], matrices.stride()[:-2], strict=True))
 
 
 def _unmatmul_left(shape: Size) -> BilinearMap:

@@ -7,9 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from explainers.autograd.nodes import Node, Role
+from explainers.autograd.nodes import Move, Node, Role
 from explainers.autograd.operators.broadcasting import unbroadcast
-from explainers.autograd.operators.linear import is_bias
+from explainers.autograd.operators.linear import LinearMap, is_bias, weight_and_bias_of
 from explainers.autograd.recorder import Operator, Propagator, Recorder, saved_of
 from explainers.autograd.rules.operands import Product, Sum
 
@@ -24,6 +24,14 @@ def constant_of(node: Node) -> Any:
     if node.operator is Scale:
         return node.settings["c"]
     return node.settings["b" if "b" in node.settings else "a"]
+
+
+def has_no_bias(node: Node | None) -> bool:
+    """Return whether a linear map without a bias gave a tensor, perhaps moved, or a sum of such tensors, as head by head."""
+    if node is None or node.operator is LinearMap:
+        return node is not None and weight_and_bias_of(node)[1] is None
+    adds_row = node.operator is Add and len(node.paths) == 1 and torch.as_tensor(constant_of(node)).dim() > 0
+    return node.operator in (Move, Add) and not adds_row and bool(node.paths) and all(map(has_no_bias, node.paths))
 
 
 class Add(Operator):
@@ -82,7 +90,7 @@ class Add(Operator):
             return rec.on_real(path.mT, (constant.expand_as(path)).mT).mT
         if role in OF_ATTENTION:
             return path + constant  # attention is the real copy's
-        return rec.on_real(path, constant)
+        return rec.on_real(path, constant) if constant.dim() == 0 or role == Role.GATE else rec.with_constant(path, constant)
 
 
 class Mul(Operator):

@@ -110,8 +110,12 @@ def note_bias(path: Tensor, constant: Tensor) -> None:
     if no linear map made ``path``, if the map has a bias already, or if the constant has another shape than a bias.
     """
     made_by: Any = path.grad_fn
-    while made_by is not None and made_by.name().removesuffix("0").removesuffix("Backward") in _MOVES:
-        made_by = made_by.next_functions[0][0]
+    while made_by is not None:
+        before = [function for function, _ in made_by.next_functions if function is not None]
+        adds_constant = made_by.name() == "AddBackward" and len(before) == 1  # a part of the bias
+        if not adds_constant and made_by.name().removesuffix("0").removesuffix("Backward") not in _MOVES:
+            break
+        made_by = before[0] if before else None
     if getattr(type(made_by), "_forward_cls", None) is not LinearMap or made_by.has_bias or not is_bias(constant):
         return
     ends = -2 if made_by.maps[0] is swapped else 1 if made_by.is_convolution else -1
@@ -120,7 +124,8 @@ def note_bias(path: Tensor, constant: Tensor) -> None:
         return  # its numbers lie along another axis of the output
     if constant.numel() == made_by.shape[ends]:
         after = 0 if ends == -1 else 1 if ends == -2 else len(made_by.shape) - 2
-        made_by.added = constant.detach().reshape(-1, *[1] * after)
+        added = constant.detach().reshape(-1, *[1] * after)
+        made_by.added = added if made_by.added is None else made_by.added + added
 
 
 def note_padding(mapped: Tensor, pixels: Tensor, starts: Sequence[Tensor]) -> None:

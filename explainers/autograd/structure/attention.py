@@ -11,7 +11,7 @@ from torch import Tensor
 from explainers.autograd.nodes import Block, Move, Node, Nodes, Role, ancestors
 from explainers.autograd.operators import Add, LinearAttention, LinearMap, MatMul, Normaliser, Scale, Softmax, swapped
 from explainers.autograd.operators.arithmetic import constant_of
-from explainers.autograd.operators.linear import weight_and_bias_of
+from explainers.autograd.operators.linear import is_bias, weight_and_bias_of
 from explainers.autograd.products import factor
 from explainers.autograd.signals import AttentionParts
 from explainers.models import matrix_products
@@ -128,9 +128,12 @@ def projection_of(product: Node, users: Users) -> tuple[Tensor, Tensor | None] |
     while waiting:
         node = min(waiting, key=lambda each: each.place)
         waiting.remove(node)
-        if node.operator is LinearMap and node.settings["forward"] is matrix_products.linear and node.paths[0].shape[-1] == width:
-            weight, bias = weight_and_bias_of(node)
-            return weight, _bias_after(node, len(weight), users) if bias is None else bias
+        weight = _layer_weight(node, width) if node.operator is LinearMap else None
+        if weight is not None:
+            bias = weight_and_bias_of(node)[1]
+            return weight, _bias_after(node, len(weight), users) if bias is None else bias.flatten()
+        if node.operator is LinearMap and node.settings["role"] == "attention":
+            return None  # in some other form, such as head by head
         for user in users.get(id(node), ()):
             if id(user) not in seen:
                 seen.add(id(user))
@@ -138,20 +141,32 @@ def projection_of(product: Node, users: Users) -> tuple[Tensor, Tensor | None] |
     return None
 
 
-def _bias_after(linear_map: Node, width: int, users: Users) -> Tensor | None:
-    """Return the constant (``width``,) that is added separately to the output of the node ``linear_map``, found by the ``users`` of its
-    output; None if there is none.
+def _layer_weight(node: Node, width: int) -> Tensor | None:
+    """Return the weight (outputs, ``width``) of a linear map of rows of that width, however it is written: as a linear layer, with the
+    weight on the left, or as a convolution of single places. None for any other map.
     """
-    node = linear_map
+    weight, taken = weight_and_bias_of(node)[0], node.paths[0].shape
+    if node.settings["forward"] is matrix_products.linear:
+        return weight if taken[-1] == width else None
+    if node.settings["forward"] is swapped:
+        return weight if weight.dim() == 2 and taken[-2] == width else None
+    is_of_places = weight.dim() == len(taken) > 2 and weight.shape[2:].numel() == 1 and taken[2:] == node.shape[2:]
+    return weight.flatten(1) if is_of_places and weight.shape[1] == taken[1] == width else None
+
+
+def _bias_after(linear_map: Node, width: int, users: Users) -> Tensor | None:
+    """Return the constant (width,) that is added separately to the output of a linear map, perhaps in parts; None if there is none."""
+    node, bias = linear_map, None
     while True:
         takers = users.get(id(node), [])
         if len(takers) != 1 or (takers[0].operator is not Move and takers[0].operator is not Add):
-            return None
+            return bias
         (node,) = takers
         if node.operator is Add:
             constant: Any = constant_of(node) if len(node.paths) == 1 else None
-            is_bias = isinstance(constant, Tensor) and constant.shape[-1:] == (width,) and constant.numel() == width
-            return constant.flatten() if is_bias else None
+            if not isinstance(constant, Tensor) or constant.numel() != width or not is_bias(constant):
+                return bias
+            bias = constant.flatten() if bias is None else bias + constant.flatten()
 
 
 def input_of(products: Sequence[Node | None], block: Block) -> Tensor | None:

@@ -181,7 +181,11 @@ class BlockKind(ABC):
         """Reshape ``by_token``, a number for each token (B, S), so that it multiplies a tensor ``y`` inside a block whose stream has the
         shape ``stream``; None if ``y`` does not hold one row of values a token.
         """
-        return by_token[:, :, None] if y.dim() == 3 and y.shape[:2] == by_token.shape else None
+        if y.dim() not in (3, 4) or len(y) != len(by_token):
+            return None
+        places = (1, y.dim() - 2, y.dim() - 1)  # the tokens of heads apart, or after the width
+        axis = next((axis for axis in places if y.shape[axis] == by_token.shape[1]), None)
+        return None if axis is None else by_token.view(len(y), *(size if at == axis else 1 for at, size in enumerate(y.shape) if at))
 
     # --- bias terms ---------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,140 @@
+"""Blocks whose linear layers, norms or residual sums are written out: their maps are those of the module that each stands for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from tests.explainers.support.attention_forms import HEADS, WIDTH, Attention, Block, Vit, built, of_module, pixels, scores, softmax_of
+
+Layer = Callable[[nn.Linear, Tensor], Tensor]
+Sum = Callable[[nn.Linear, Tensor, Tensor], Tensor]
+
+SPECS = ("grad_eclip", "token_tm", "alti", "globenc", "decompx", "decompx?biases=absdot", "transformer_attribution", "lrp:deep_taylor")
+SPECS = (*SPECS, "lrp:lrp", "input_x_gradient:attnlrp", "input_x_gradient:pa-lrp", "fullgrad_plus:libra")
+
+
+class WrittenOut(Block):
+    """A block with a linear layer written as ``layer``, and the residual sum with a layer's output as ``total`` of layer, stream, input."""
+
+    def __init__(self, layer: Layer | None = None, total: Sum | None = None) -> None:
+        super().__init__(lambda: Attention(of_module))
+        self.layer: Layer = layer or (lambda module, x: module(x))
+        self.total: Sum = total or (lambda module, stream, x: stream + self.layer(module, x))
+
+    def forward(self, x: Tensor) -> Tensor:
+        q, k, v = self.layer(self.attn.qkv, self.n1(x)).unflatten(-1, (3, HEADS, -1)).permute(2, 0, 3, 1, 4)  # type: ignore[union-attr,arg-type]
+        x = self.total(self.attn.proj, x, (softmax_of(q, k) @ v).transpose(1, 2).flatten(2))  # type: ignore[arg-type]
+        return self.total(self.mlp.b, x, F.gelu(self.layer(self.mlp.a, self.n2(x))))  # type: ignore[union-attr,arg-type]
+
+
+def of_two(make: Callable[[], nn.Module]) -> nn.Module:
+    return built(lambda: Vit(lambda: [make(), make()]))
+
+
+def assert_same_maps(block: Callable[[], nn.Module], specs: tuple[str, ...] = SPECS) -> None:
+    """The maps of two samples in a Vit of such blocks are those of plain ones."""
+    found, expected = scores(of_two(block), pixels(2), 1, *specs), scores(of_two(WrittenOut), pixels(2), 1, *specs)
+    for spec, one, other in zip(specs, found, expected, strict=True):
+        error = float((one - other).abs().max() / other.abs().max())
+        assert error < 1e-6, (spec, error)
+
+
+def in_place(module: nn.Linear, x: Tensor) -> Tensor:
+    y = x @ module.weight.T
+    y += module.bias
+    return y
+
+
+LAYERS: dict[str, Layer] = {
+    "matrix product": lambda m, x: x @ m.weight.T + m.bias,
+    "bias first": lambda m, x: m.bias + F.linear(x, m.weight),
+    "in place": in_place,
+    "bias repeated for each token": lambda m, x: x @ m.weight.T + m.bias.repeat(*x.shape[:-1], 1),
+    "bias expanded": lambda m, x: torch.add(x @ m.weight.T, m.bias.expand(*x.shape[:-1], -1)),
+    "weight for each sample": lambda m, x: torch.bmm(x, m.weight.T.expand(len(x), -1, -1)) + m.bias,
+    "einsum": lambda m, x: torch.einsum("bnd,ed->bne", x, m.weight) + m.bias,
+    "weight on the left": lambda m, x: (m.weight @ x.mT + m.bias[:, None]).mT,
+    "addmm": lambda m, x: torch.addmm(m.bias, x.flatten(0, 1), m.weight.T).unflatten(0, (len(x), -1)),
+    "flattened": lambda m, x: (x.flatten(0, 1) @ m.weight.T + m.bias).unflatten(0, (len(x), -1)),
+}
+
+
+@pytest.mark.parametrize("layer", LAYERS.values(), ids=LAYERS)
+def test_a_linear_layer_written_out_has_the_maps_of_the_module(layer: Layer) -> None:
+    assert_same_maps(lambda: WrittenOut(layer))
+
+
+@pytest.mark.parametrize("with_bias", [True, False])
+def test_a_convolution_of_single_places_has_the_maps_of_a_layer(with_bias: bool) -> None:
+    """But where rules treat convolutions in a way of their own."""
+
+    def layer(module: nn.Linear, x: Tensor) -> Tensor:
+        y = F.conv1d(x.mT, module.weight[..., None], module.bias if with_bias else None)
+        return (y if with_bias else y + module.bias[:, None]).mT
+
+    assert_same_maps(lambda: WrittenOut(layer), tuple(spec for spec in SPECS if spec != "input_x_gradient:pa-lrp"))
+
+
+def written_into(module: nn.Linear, stream: Tensor, x: Tensor) -> Tensor:
+    stream = stream.clone()
+    stream += x @ module.weight.T
+    stream += module.bias
+    return stream
+
+
+SUMS_WITH_BIAS: dict[str, Sum] = {
+    "bias last": lambda m, stream, x: stream + x @ m.weight.T + m.bias,
+    "stream second": lambda m, stream, x: F.linear(x, m.weight) + stream + m.bias,
+    "bias first": lambda m, stream, x: m.bias + (stream + x @ m.weight.T),
+    "in place": written_into,
+}
+
+
+@pytest.mark.parametrize("total", SUMS_WITH_BIAS.values(), ids=SUMS_WITH_BIAS)
+def test_a_bias_that_is_added_to_the_stream_is_that_of_the_layer_before(total: Sum) -> None:
+    assert_same_maps(lambda: WrittenOut(total=total))
+
+
+class NormInParts(WrittenOut):
+    """A block that adds the bias of its norms apart, and also multiplies by their weight apart if ``weighs``."""
+
+    def __init__(self, weighs: bool) -> None:
+        super().__init__()
+        self.weighs = weighs
+
+    def forward(self, x: Tensor) -> Tensor:
+        for norm in (self.n1, self.n2):
+            norm.forward = lambda y, norm=norm: (
+                (  # type: ignore[method-assign,misc]
+                    F.layer_norm(y, (WIDTH,)) * norm.weight if self.weighs else F.layer_norm(y, (WIDTH,), norm.weight)
+                )
+                + norm.bias
+            )
+        return super().forward(x)
+
+
+@pytest.mark.parametrize("weighs", [True, False])
+def test_weight_and_bias_of_a_norm_may_be_applied_apart(weighs: bool) -> None:
+    assert_same_maps(lambda: NormInParts(weighs))
+
+
+@pytest.mark.parametrize("total", SUMS_WITH_BIAS.values(), ids=SUMS_WITH_BIAS)
+def test_contributions_of_one_block_are_those_of_the_formula(total: Sum) -> None:
+    """ALTI: of the sum of attended values, biases of theirs with them, and the stream, how much nearer each token brings to it in L1."""
+    vit = built(lambda: Vit(lambda: [WrittenOut(LAYERS["matrix product"], total)]))
+    (found,) = scores(vit, pixels(), 1, "alti")
+    block = vit.blocks[0]
+    with torch.no_grad():
+        x = torch.cat([vit.cls, vit.patch(pixels()).flatten(2).mT], 1) + vit.pos
+        q, k, v = (part[0].unflatten(-1, (HEADS, -1)) for part in block.attn.qkv(block.n1(x)).chunk(3, -1))
+        weights = (torch.einsum("qhd,khd->hqk", q, k) / q.shape[-1] ** 0.5).softmax(-1)
+        parts = torch.einsum("hqk,khd,ehd->qke", weights, v, block.attn.proj.weight.unflatten(1, (HEADS, -1)))
+        parts[range(17), range(17)] += x[0]
+        whole = (parts.sum(1) + block.attn.proj.bias)[:, None]
+        near = (whole.abs().sum(-1) - (whole - parts).abs().sum(-1)).clamp(min=0)
+    torch.testing.assert_close(found, (near / near.sum(-1, keepdim=True))[0], rtol=1e-5, atol=1e-8)
