@@ -14,7 +14,7 @@ from typing import Any
 from weakref import ref
 
 import torch
-from torch import Tensor, nn
+from torch import Size, Tensor, nn
 from torch.autograd.graph import saved_tensors_hooks
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
@@ -36,6 +36,7 @@ from explainers.autograd.operators import LinearAttention, LinearMap, MatMul, Mu
 from explainers.autograd.recorder import Operator, argument_names
 from explainers.autograd.replay import ORDINARY, Place, replay
 from explainers.autograd.rules import Rule
+from explainers.autograd.sample_axes import SampleAxis
 from explainers.autograd.saved_values import LongLivedValues
 from explainers.autograd.structure.attention import scores_of
 from explainers.errors import ExplainerError
@@ -282,6 +283,10 @@ class OwnCode:
 
     def accumulated_rounding(self, position: int) -> float:
         """Raise NotImplementedError for any operator: rounding is needed for relevance alone, which such blocks do not carry."""
+        raise NotImplementedError
+
+    def sample_axis(self, position: int, shape: Size) -> SampleAxis | None:
+        """Raise NotImplementedError: samples are told apart for relevance alone, which such blocks do not carry."""
         raise NotImplementedError
 
     def is_projection(self, position: int) -> bool:

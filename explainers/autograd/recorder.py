@@ -8,11 +8,12 @@ from functools import cache
 from inspect import signature
 from typing import Any, ClassVar, Literal, Protocol
 
-from torch import Tensor
+from torch import Size, Tensor
 from torch.autograd import Function
 
 from explainers.autograd.nodes import Nodes, Role
 from explainers.autograd.rules import Rule
+from explainers.autograd.sample_axes import SampleAxis
 from explainers.autograd.saved_values import SavedTensors
 
 #: What a bias belongs to: a norm, a linear map, or one of what attention gives.
@@ -112,6 +113,9 @@ class Recorder(Protocol):
 
     def accumulated_rounding(self, position: int) -> float:
         """Return the rounding that the output of the operator at ``position`` has accumulated, in units of the last place."""
+
+    def sample_axis(self, position: int, shape: Size) -> SampleAxis | None:
+        """Return where the samples lie in the result of the sum at ``position``, of this ``shape``; None if along its first axis."""
 
     def is_projection(self, position: int) -> bool:
         """Return whether the linear map at ``position`` makes queries, keys or values of attention."""

@@ -11,7 +11,7 @@ from functools import cached_property, partial
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Size, Tensor, nn
 
 from explainers.autograd.attention_trial import attention_plan_of, follows_biases, has_plan
 from explainers.autograd.backward_pass import BackwardPass, missing_of, places_of, signals_at
@@ -38,6 +38,7 @@ from explainers.autograd.recorder import Operator, argument_names
 from explainers.autograd.rounding import ACCUMULATED_ROUNDING, error_of, exact, value_of
 from explainers.autograd.rules import Rule
 from explainers.autograd.rules.without_attention import WITHOUT_ATTENTION
+from explainers.autograd.sample_axes import SampleAxis, sample_axis_of
 from explainers.autograd.saved_values import KeptRecord
 from explainers.autograd.signals import ACCOUNT, ALL, INSIDE_BLOCKS, AttentionParts, BatchTarget, Fields, Signals, covers
 from explainers.autograd.structure.attention_kinds import AttentionKind
@@ -55,6 +56,11 @@ from explainers.models.structure.head_reading import NO_GRADIENT
 from explainers.models.structure.hooks import in_this_thread, remove_hooks_after
 from explainers.models.tf32 import products_in_float32
 from explainers.models.tokens import mask_of
+
+
+def _has_samples_first(shape: Size, samples: int) -> bool:
+    """Return whether the shape of a tensor leaves no doubt that its samples lie along its first axis."""
+    return shape[:1] == (samples,) and samples not in shape[1:]
 
 
 class Recording:
@@ -344,6 +350,10 @@ class Recording:
         x1 = self.forward_pass.x1
         return self.model.block_kind.tokens_first and x1 is not None and x.shape[:2] == x1.shape[1::-1]
 
+    def _is_turned(self, shape: Size) -> bool:
+        """Return whether a sum of this shape was computed with its samples first, see :meth:`run`."""
+        return self.model.block_kind.tokens_first and shape[:2] == self.block_inputs[0].shape[1::-1]
+
     def _add_node(self, operator: type[Operator], arguments: tuple[Any, ...], out: Tensor, role: Role | None) -> Tensor:
         """Append ``operator`` with its arguments, its result ``out`` and the ``role`` of that to the list of nodes, and return the
         result.
@@ -488,8 +498,48 @@ class Recording:
         """The rule of the current backward pass; outside of one, the ordinary gradient."""
         return self.backward_pass.rule
 
+    def sample_axis(self, position: int, shape: Size) -> SampleAxis | None:
+        """Return where the samples lie in a tensor of this ``shape``, of the sum or the linear map at ``position``; None if along its first
+        axis. Raises ExplainerError if it is not known.
+        """
+        samples = len(self.block_inputs[0])
+        if samples == 1:
+            return None if shape[0] == 1 else SampleAxis(1)
+        if _has_samples_first(shape, samples):
+            return None
+        known = self._sample_axes.get(position)
+        if known is None and shape[0] == samples:
+            return None
+        if known is None:
+            raise ExplainerError(
+                f"Inside this model are tensors of shape {tuple(shape)}, and which of their numbers belong to which of {samples} samples "
+                "cannot be told, so that relevance cannot be shared within each. Explain one input at a time."
+            )
+        return known
+
+    @cached_property
+    def _sample_axes(self) -> dict[int, SampleAxis]:
+        """Where the samples lie, by the position of a sum of two paths, in those whose shape does not tell it."""
+        samples = len(self.block_inputs[0])
+        sums = [node for node in self.nodes.ran if node.operator is Add and len(node.paths) == 2 and node.output is not None]
+        sums = [node for node in sums if samples > 1 and not _has_samples_first(node.shape, samples) and not self._is_turned(node.shape)]
+        outputs = [node.output for node in sums if node.output is not None]
+        if not outputs:
+            return {}
+        weights = torch.linspace(1, 2, self.logits.shape[-1], dtype=self.logits.dtype, device=self.logits.device).expand_as(self.logits)
+        numbers = torch.arange(1, samples + 1, dtype=weights.dtype, device=weights.device)[:, None]
+        plain, multiples = (self.pull_several(Rule(), [self.logits], outputs, [seed]) for seed in (weights, weights * numbers))
+        found: dict[int, SampleAxis] = {}
+        for node, gradient, multiple in zip(sums, plain, multiples, strict=True):
+            axis = None if gradient is None or multiple is None else sample_axis_of(gradient, multiple, samples)
+            if axis is not None:
+                found[node.position] = axis
+        return found
+
     @contextmanager
     def _follow(self, backward_pass: BackwardPass) -> Iterator[None]:
+        if backward_pass.rule.is_relevance:
+            _ = self._sample_axes  # found before the pass, not in the middle of it
         before, self.backward_pass = self.backward_pass, backward_pass
         try:
             with products_in_float32():

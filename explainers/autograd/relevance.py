@@ -88,15 +88,16 @@ def split_image_linear(
     forward: Callable[[Tensor, Tensor], Tensor],
     backward: Callable[[Tensor, Tensor], Tensor],
     inside: Tensor | None = None,
+    together: bool = False,
 ) -> Tensor:
     """Return the relevance at ``pixels`` of a linear map by ``weight``, from ``relevance`` at its output, by the z^B rule, with the
     smallest and largest value of each image as bounds.
 
-    ``pixels`` (B, ...); ``forward(x, weight)`` applies the map, ``backward(s, weight)`` its transpose. R_j = sum_i (x_j w_ij - l w_ij^+ - h
-    w_ij^-) R_i / sum_j' (the same). ``inside``, of their shape: 0 at the zeros that pad them, whose bounds are zero as well, as inside a
-    convolution with padding; 1 elsewhere. None: nothing pads them.
+    ``pixels`` (B, ...). R_j = sum_i (x_j w_ij - l w_ij^+ - h w_ij^-) R_i / sum_j' (the same). ``inside``, of their shape: 0 at the zeros
+    that pad them, whose bounds are zero as well, as inside a convolution with padding; 1 elsewhere. None: nothing pads them. ``together``:
+    all pixels are of one image, in rows.
     """
-    dims = tuple(range(1, pixels.dim()))
+    dims = tuple(range(0 if together else 1, pixels.dim()))
     low = pixels.amin(dims, keepdim=True).expand_as(pixels)
     high = pixels.amax(dims, keepdim=True).expand_as(pixels)
     if inside is not None:

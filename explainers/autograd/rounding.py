@@ -150,17 +150,23 @@ def split_linear(
 
 
 def split_image_linear(
-    pixels: Tensor, weight: Tensor, relevance: Tensor, forward: BilinearMap, backward: BilinearMap, inside: Tensor | None = None
+    pixels: Tensor,
+    weight: Tensor,
+    relevance: Tensor,
+    forward: BilinearMap,
+    backward: BilinearMap,
+    inside: Tensor | None = None,
+    together: bool = False,
 ) -> Tensor:
     """Return the relevance at the ``pixels`` that a linear map with this ``weight`` reads, from ``relevance``, that of its output,
     divided as by :func:`explainers.autograd.relevance.split_image_linear`.
 
     ``forward(x, weight)`` applies the map, ``backward(s, weight)`` its transpose; ``inside`` is 0 at zeros that pad the pixels and 1
-    elsewhere. The result carries an estimate of its rounding error if ``relevance`` carries one.
+    elsewhere; ``together``: all pixels are of one image. The result carries an estimate of its rounding error if ``relevance`` carries one.
     """
     if not isinstance(relevance, RelevanceWithError):
-        return splits.split_image_linear(pixels, weight, relevance, forward, backward, inside)
-    out = splits.split_image_linear(pixels, weight, relevance.value, forward, backward, inside)
+        return splits.split_image_linear(pixels, weight, relevance, forward, backward, inside, together)
+    out = splits.split_image_linear(pixels, weight, relevance.value, forward, backward, inside, together)
     return RelevanceWithError(out, _spread(relevance, out))
 
 

@@ -72,7 +72,8 @@ class Add(Operator):
                 ctx.rec.add_bias(signal, constant, ctx.position)
 
         constant_shares = not (both or ctx.entered or ctx.role) and not is_bias(saved[1 if ctx.needs_input_grad[0] else 0])
-        total = Sum(saved, both, constant_shares, account, lambda: ctx.rec.accumulated_rounding(ctx.position))
+        known_later = (lambda: ctx.rec.accumulated_rounding(ctx.position), lambda: ctx.rec.sample_axis(ctx.position, g.shape))
+        total = Sum(saved, both, constant_shares, account, *known_later)
         g_a, g_b = linear.sum(total, g)
         return (
             unbroadcast(g_a, ctx.shapes[0]) if ctx.needs_input_grad[0] else None,

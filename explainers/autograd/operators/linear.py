@@ -57,8 +57,9 @@ class LinearMap(Operator):
         account = account_of(ctx.rec, ctx.biased and choice.counts_biases, ctx.position)
         forward, backward = ctx.maps
         differentiable = ctx.rec.is_differentiated_again
+        saved = saved_of(ctx)
         linear = operands.LinearMapOperand(
-            saved_of(ctx),
+            saved,
             forward,
             backward,
             lambda: _role(ctx),
@@ -68,6 +69,7 @@ class LinearMap(Operator):
             added=ctx.added,
             embeds=not (ctx.biased or ctx.rec.is_own_code),
             inside=ctx.inside,
+            sample_axis=lambda: ctx.rec.sample_axis(ctx.position, saved[0].shape),
         )
         return choice.map(linear, g), None, None, None, None, None, None
 

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from explainers.autograd.queued import is_queued
 from explainers.autograd.rows import backward_on_nonzero_rows
+from explainers.autograd.sample_axes import SampleAxis
 from explainers.models import matrix_products
 
 __all__ = [
@@ -135,7 +136,8 @@ class Saved(Generic[T]):
 class Sum:
     """The operands of a + b. ``both``: whether both are paths. ``constant_shares``: whether a constant takes a share of relevance too.
 
-    ``account`` is called with the signal to count the constant operand as a bias term.
+    ``account`` is called with the signal to count the constant operand as a bias term. ``sample_axis()`` tells where the samples lie, None
+    if along the first axis.
     """
 
     saved: Sequence[Tensor]
@@ -143,6 +145,7 @@ class Sum:
     constant_shares: bool
     account: Callable[[Tensor], None]
     accumulated_rounding: Callable[[], float]
+    sample_axis: Callable[[], SampleAxis | None] = lambda: None
 
     a = Saved[Tensor](0)  # the first operand
     b = Saved[Tensor](1)  # the second operand
@@ -165,7 +168,8 @@ class LinearMapOperand:
     ``product`` is forward(x, weight), if it was kept; ``role()`` is known after the whole pass; ``double``: all is computed in float64;
     ``differentiable``: the result is differentiated, so that rows without a signal count too; ``added``: a bias that a sum of its own adds,
     which also accounts for it; ``embeds``: whether the map comes before the embedded tokens x^1; ``inside``: 0 where zeros pad the
-    pixels that are x, 1 elsewhere, None where nothing pads them.
+    pixels that are x, 1 elsewhere, None where nothing pads them; ``sample_axis()``: where the samples lie in x, None if along the first
+    axis.
     """
 
     saved: Sequence[Any]
@@ -178,6 +182,7 @@ class LinearMapOperand:
     added: Tensor | None = None
     embeds: bool = False
     inside: Tensor | None = None
+    sample_axis: Callable[[], SampleAxis | None] = lambda: None
 
     x = Saved[Tensor](0)  # what the map takes
     weight = Saved[Tensor](1)  # its weight

@@ -9,7 +9,21 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tests.explainers.support.attention_forms import HEADS, WIDTH, Attention, Block, Vit, built, of_module, pixels, scores, softmax_of
+import explainers
+from explainers.errors import ExplainerError
+from tests.explainers.support.attention_forms import (
+    HEADS,
+    PREPROCESS,
+    WIDTH,
+    Attention,
+    Block,
+    Vit,
+    built,
+    of_module,
+    pixels,
+    scores,
+    softmax_of,
+)
 
 Layer = Callable[[nn.Linear, Tensor], Tensor]
 Sum = Callable[[nn.Linear, Tensor, Tensor], Tensor]
@@ -138,3 +152,68 @@ def test_contributions_of_one_block_are_those_of_the_formula(total: Sum) -> None
         whole = (parts.sum(1) + block.attn.proj.bias)[:, None]
         near = (whole.abs().sum(-1) - (whole - parts).abs().sum(-1)).clamp(min=0)
     torch.testing.assert_close(found, (near / near.sum(-1, keepdim=True))[0], rtol=1e-5, atol=1e-8)
+
+
+def in_other_axes(turn: Callable[[Tensor], Tensor], back: Callable[[Tensor, Tensor], Tensor]) -> Sum:
+    return lambda m, stream, x: back(turn(stream) + turn(m(x)), stream)
+
+
+LAYOUTS: dict[str, Sum] = {
+    "tokens first": in_other_axes(lambda x: x.transpose(0, 1), lambda y, x: y.transpose(0, 1)),
+    "width first": in_other_axes(lambda x: x.permute(2, 1, 0), lambda y, x: y.permute(2, 1, 0)),
+    "flattened": in_other_axes(lambda x: x.flatten(0, 1), lambda y, x: y.view_as(x)),
+    "tokens first and flattened": in_other_axes(
+        lambda x: x.transpose(0, 1).flatten(0, 1), lambda y, x: y.unflatten(0, (-1, len(x))).transpose(0, 1)
+    ),
+    "an axis in front": in_other_axes(lambda x: x[None], lambda y, x: y[0]),
+    "one row": in_other_axes(lambda x: x.flatten(), lambda y, x: y.view_as(x)),
+    "sample by sample": lambda m, stream, x: torch.stack([one + other for one, other in zip(stream, m(x), strict=True)]),
+}
+
+
+@pytest.mark.parametrize("samples", [1, 2, 3])
+@pytest.mark.parametrize("total", LAYOUTS.values(), ids=LAYOUTS)
+def test_relevance_of_a_sum_is_shared_within_each_sample_in_any_layout(total: Sum, samples: int) -> None:
+    specs = ("transformer_attribution", "lrp:deep_taylor", "lrp:lrp", "transformer_attribution_without_gradient")
+    x = pixels(samples)
+    found, expected = (explained(of_two(block), x, specs) for block in (lambda: WrittenOut(total=total), WrittenOut))
+    torch.testing.assert_close(found, expected, rtol=1e-6, atol=1e-9)
+
+
+def explained(vit: nn.Module, x: Tensor, specs: tuple[str, ...]) -> Tensor:
+    """The maps of each sample and method."""
+    results = explainers.explain(explainers.wrap(vit, kind="image", preprocess=PREPROCESS), {"pixel_values": x}, 1, list(specs))
+    several = results if isinstance(results, list) else [results]
+    assert len(several) == len(x)
+    return torch.stack([result[spec].scores.double() for result in several for spec in specs])
+
+
+class FromRows(Vit):
+    """A Vit that cuts out its patches and embeds them by a linear layer, all rows of all samples at once if ``is_flat``."""
+
+    is_flat = False
+
+    def forward(self, x: Tensor) -> Tensor:
+        rows = F.unfold(x, 8, stride=8).mT
+        weight, bias = self.patch.weight.flatten(1), self.patch.bias
+        tokens = F.linear(rows.flatten(0, 1), weight, bias).unflatten(0, rows.shape[:2]) if self.is_flat else F.linear(rows, weight, bias)
+        tokens = torch.cat([self.cls.expand(len(x), -1, -1), tokens], 1) + self.pos
+        for block in self.blocks:
+            tokens = block(tokens)
+        out: Tensor = self.head(self.norm(tokens)[:, 0])
+        return out
+
+
+def test_bounds_of_pixels_are_those_of_the_image_where_patches_are_flattened() -> None:
+    vit = built(lambda: FromRows(lambda: [WrittenOut(), WrittenOut()]))
+    model, maps = explainers.wrap(vit, kind="image", preprocess=PREPROCESS), list[Tensor]()
+    for is_flat in (False, True):
+        vit.is_flat = is_flat  # type: ignore[assignment]
+        result = explainers.explain(model, {"pixel_values": pixels()}, 1, ["lrp:deep_taylor"])
+        assert isinstance(result, explainers.Explanation)
+        at_pixels = result["lrp:deep_taylor"].pixels
+        assert at_pixels is not None
+        maps.append(at_pixels.double())
+    torch.testing.assert_close(maps[1], maps[0], rtol=1e-5, atol=1e-8)
+    with pytest.raises(ExplainerError, match="Explain one input at a time"):
+        explained(vit, pixels(2), ("lrp:deep_taylor",))

@@ -237,7 +237,8 @@ class _OfRelevance(LinearChoice):
         """
         forward, backward = linear.forward, linear.backward
         if linear.role() == "pixels":
-            return rounding.split_image_linear(linear.x, linear.weight, signal, forward, backward, linear.inside)
+            is_one_image = linear.maps_rows and linear.sample_axis() is not None
+            return rounding.split_image_linear(linear.x, linear.weight, signal, forward, backward, linear.inside, is_one_image)
         # Sums of terms of one sign keep their digits: here float32 is enough, and half the work.
         x, product = linear.x, linear.product
         dtype = torch.float32 if linear.double else x.dtype
@@ -256,7 +257,12 @@ class _OfRelevance(LinearChoice):
         """
         if not (total.both or total.constant_shares):
             return signal, signal
-        return rounding.split_sum(total.a, total.b, signal, self.keeps_total, total.accumulated_rounding())
+        samples = total.sample_axis() if self.keeps_total and total.both else None
+        if samples is None:
+            return rounding.split_sum(total.a, total.b, signal, self.keeps_total, total.accumulated_rounding())
+        a, b, whole = (samples.to_front(each) for each in (total.a.expand(signal.shape), total.b.expand(signal.shape), signal))
+        of_a, of_b = rounding.split_sum(a, b, whole, self.keeps_total, total.accumulated_rounding())
+        return samples.back(of_a), samples.back(of_b)
 
     def scale(self, factor: Tensor | float, signal: Tensor) -> Tensor:
         """Return ``signal``, the relevance of a product of a path and a constant ``factor``, unchanged: all of it goes to the path."""
