@@ -126,6 +126,7 @@ class Nodes:
     entry         how many nodes there were before x^1; None until it is reached
     detached      names of the functions that cut numbers off from the gradient: see ``DetachedNumbers.functions``
     has_moved     whether a trial pass changed such numbers a little
+    stacked       a few tensors that were just stacked: the result, its new axis and the tensors, as long as nothing but moves ran since
     unbiased_sum  the result and the operands of the last sum of two paths, one of which a linear map without a bias gave, as long as
                   nothing but moves ran since: a constant that is added now is that map's bias
     """
@@ -137,6 +138,7 @@ class Nodes:
     detached: frozenset[str] = frozenset()
     has_moved: bool = False
     unbiased_sum: tuple[Tensor, Tensor, Tensor] | None = None
+    stacked: tuple[Tensor, int, tuple[Tensor, ...]] | None = None
     _by_tensor: dict[int, tuple[ref[Tensor], Node]] = field(default_factory=dict)
 
     @property
@@ -159,7 +161,7 @@ class Nodes:
         node.place = len(self.ran)
         self.ran.append(node)
         if node.operator is not Move:
-            self.unbiased_sum = None
+            self.unbiased_sum = self.stacked = None
         self._by_tensor[id(tensor)] = (ref(tensor), node)
         return node
 
@@ -188,7 +190,7 @@ class Nodes:
     def end(self) -> None:
         """Forget the tensors of the nodes after the forward pass: none is looked up again."""
         self._by_tensor.clear()
-        self.unbiased_sum = None
+        self.unbiased_sum = self.stacked = None
 
     def let_go(self) -> None:
         """Release all tensors of the nodes so far."""

@@ -11,7 +11,7 @@ from explainers.autograd.operators import MatMul, Scale
 from explainers.autograd.operators.arithmetic import constant_of
 
 
-def _number(node: Node) -> Any:
+def number_of(node: Node) -> Any:
     """Return the number by which a node multiplies its input, if it is a product with one number that is not zero; else None."""
     if node.operator is not Scale:
         return None
@@ -25,7 +25,7 @@ def factor(node: Node | None) -> float:
     """
     numbers = []
     while node is not None:
-        number = _number(node)
+        number = number_of(node)
         if number is not None:
             numbers.append(float(number))
         elif node.operator is not Move:
@@ -39,7 +39,7 @@ def factor(node: Node | None) -> float:
 
 def product_of(node: Node | None) -> tuple[Tensor, Tensor] | None:
     """Return the two paths whose matrix product, possibly times a number, is the tensor of a node; else None."""
-    while node is not None and _number(node) is not None:
+    while node is not None and number_of(node) is not None:
         node = node.inputs[0]
     if node is None or node.operator is not MatMul or node.role != Role.SCORES:
         return None

@@ -11,10 +11,13 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from explainers.autograd.dispatch import TorchFunction, call_through, handles, linear_function, note, role
-from explainers.autograd.handlers.elementwise import may_write
+from explainers.autograd.handlers.elementwise import add, may_write, mul
 from explainers.autograd.nodes import Move, Role
 from explainers.autograd.operators.pooling import Constant, Mean, Pick, Pool
 from explainers.autograd.recorder import Recorder
+
+#: The most tensors whose sum after stacking them is recorded as a sum of each; more are pooled.
+MAX_STACKED = 3
 
 
 @handles(torch.mean, Tensor.mean, torch.sum, Tensor.sum)
@@ -25,10 +28,39 @@ def total(rec: Recorder, func: TorchFunction, input: Tensor, dim: Any = None, ke
     dim = kwargs.pop("axis", dim)
     if not rec.active(input):
         return func(input, keepdim=keepdim, dim=dim, **kwargs) if dim is not None else func(input, **kwargs)
+    if kwargs.get("dtype") is None and (parts := _stacked_along(rec, input, dim)) is not None:
+        whole = _sum_of(rec, parts)
+        whole = mul(rec, torch.mul, whole, 1 / len(parts)) if func in (torch.mean, Tensor.mean) else whole
+        return rec.nodes.move(whole.unsqueeze(dim if isinstance(dim, int) else dim[0]), whole) if keepdim else whole
     x = input if kwargs.get("dtype") is None else rec.nodes.move(input.to(kwargs["dtype"]), input)
     dims = tuple(range(x.dim())) if dim is None else (dim,) if isinstance(dim, int) else tuple(dim)
     scale = 1 / math.prod(x.shape[d] for d in dims) if func in (torch.mean, Tensor.mean) else 1.0
     return rec.run(Mean, x, dims, keepdim, scale)
+
+
+def _sum_of(rec: Recorder, parts: Sequence[Tensor]) -> Tensor:
+    """Return the sum of several tensors, recorded two at a time."""
+    whole = parts[0]
+    for part in parts[1:]:
+        whole = add(rec, torch.add, whole, part)
+    return whole
+
+
+def _stacked_along(rec: Recorder, x: Tensor, dim: Any) -> tuple[Tensor, ...] | None:
+    """Return the tensors that were just stacked to ``x`` along ``dim``, a number or one in a list: their sum is a sum of paths, such as a
+    residual, and no pooling. None if there are none.
+    """
+    known, one = rec.nodes.stacked, dim if isinstance(dim, int) else dim[0] if isinstance(dim, list | tuple) and len(dim) == 1 else None
+    return known[2] if known is not None and known[0] is x and one is not None and one % x.dim() == known[1] else None
+
+
+def _note_stack(rec: Recorder, func: TorchFunction, out: Tensor, tensors: Sequence[Tensor], dim: int) -> None:
+    """Note that ``out`` holds a few ``tensors`` one after the other along an axis of its own."""
+    dim %= out.dim()
+    if not 1 < len(tensors) <= MAX_STACKED or not (func is torch.stack or all(t.dim() == out.dim() and t.shape[dim] == 1 for t in tensors)):
+        return
+    parts = tensors if func is torch.stack else [rec.nodes.move(t.squeeze(dim), t, role(rec, t)) for t in tensors]
+    rec.nodes.stacked = out, dim, tuple(parts)
 
 
 @handles(torch.cat, torch.concat, torch.concatenate, torch.stack)
@@ -36,7 +68,7 @@ def _concatenate(rec: Recorder, func: TorchFunction, tensors: Sequence[Tensor], 
     """Concatenate ``tensors``, record it and return the result. After the embedding, constants next to tensors that depend on the input
     become biases; before it, pieces of the image joined together are still pixels.
     """
-    path = next((t for t in tensors if rec.active(t)), None)
+    path, parts = next((t for t in tensors if rec.active(t)), None), tensors
     if rec.entered and path is not None:
         tensors = [
             t if rec.active(t) or not (t.numel() and t.is_floating_point()) else rec.run(Constant, t, path, role(rec, path))
@@ -45,6 +77,8 @@ def _concatenate(rec: Recorder, func: TorchFunction, tensors: Sequence[Tensor], 
     out = func(tensors, *args, **kwargs)
     if path is not None and not rec.entered and all(role(rec, t) == Role.PIXELS for t in tensors if rec.active(t)):
         note(rec, out, Move, tuple(tensors), Role.PIXELS, func.__name__)
+    elif path is not None:
+        _note_stack(rec, func, out, parts, (*args, kwargs.get("dim", kwargs.get("axis", 0)))[0])
     return out
 
 

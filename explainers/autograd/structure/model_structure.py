@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from explainers.autograd.nodes import Block, Node, Nodes, users_of
+from explainers.autograd.products import number_of
 from explainers.autograd.signals import AttentionParts
 from explainers.autograd.structure import attention as attention_nodes
 from explainers.autograd.structure.around_attention import (
@@ -236,9 +237,16 @@ class ModelStructure:
         """The residual stream after the attention of each block, (B, S, D); None if there is none, or if it is no single tensor."""
         each = zip(self._nodes.blocks, self._sums, self.sums, self.sums_after_attention, strict=True)
         return [
-            None if not sums or adds_attention_elsewhere(self._nodes, block, nodes[place]) else sums[place]
+            None if not sums or adds_attention_elsewhere(self._nodes, block, nodes[place]) else self._scaled(nodes[place], sums[place])
             for block, nodes, sums, place in each
         ]
+
+    def _scaled(self, node: Node, total: Tensor) -> Tensor:
+        """Return ``total``, the result of a sum, times the numbers by which the model multiplies it before anything reads it."""
+        factor = 1.0
+        while len(users := self._users.get(id(node), [])) == 1 and (number := number_of(users[0])) is not None:
+            factor, node = factor * float(number), users[0]
+        return total if factor == 1 else total * factor
 
     @cached_property
     def positions(self) -> tuple[Tensor, Tensor] | None:

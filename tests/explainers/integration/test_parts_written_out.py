@@ -217,3 +217,20 @@ def test_bounds_of_pixels_are_those_of_the_image_where_patches_are_flattened() -
     torch.testing.assert_close(maps[1], maps[0], rtol=1e-5, atol=1e-8)
     with pytest.raises(ExplainerError, match="Explain one input at a time"):
         explained(vit, pixels(2), ("lrp:deep_taylor",))
+
+
+SUMS: dict[str, Sum] = {
+    "stacked": lambda m, stream, x: torch.stack([stream, m(x)]).sum(0),
+    "stacked last": lambda m, stream, x: torch.stack([m(x), stream], -1).sum(-1),
+    "stacked, axis kept": lambda m, stream, x: torch.stack((stream, m(x)), 1).sum(dim=1, keepdim=True)[:, 0],
+    "concatenated": lambda m, stream, x: torch.cat([stream[:, None], m(x)[:, None]], 1).sum([1]),
+    "twice the mean": lambda m, stream, x: 2 * torch.stack([stream, m(x)]).mean(0),
+    "einsum": lambda m, stream, x: torch.einsum("kbnd->bnd", torch.stack([stream, m(x)])),
+    "lerp": lambda m, stream, x: 2 * torch.lerp(stream, m(x), 0.5),
+    "halves": lambda m, stream, x: (0.5 * stream + m(x) / 2) * 2,
+}
+
+
+@pytest.mark.parametrize("total", SUMS.values(), ids=SUMS)
+def test_a_residual_sum_in_other_words_is_a_sum(total: Sum) -> None:
+    assert_same_maps(lambda: WrittenOut(total=total), tuple(spec for spec in SPECS if "absdot" not in spec))
