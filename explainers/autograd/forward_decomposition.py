@@ -16,8 +16,9 @@ from types import MappingProxyType
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Size, Tensor, nn
 
+from explainers.autograd.handlers.written_norm import mean_taken_off
 from explainers.autograd.nodes import Move, Node, Role, ancestors
 from explainers.autograd.operators import Add, Div, LinearMap, Mul, Norm, Scale
 from explainers.autograd.operators.arithmetic import has_no_bias
@@ -79,6 +80,7 @@ class ForwardDecomposition(Recording):
         self._kept: Tensor | None = None  # (copies, S): the tokens of each copy, from the isolated input of the block on
         # of the last block: input, output, the factor (scale times weight) of the real copy
         self.norms: list[tuple[Tensor, Tensor, Tensor]] = []
+        self._centred: tuple[Tensor, Tensor] | None = None  # numbers less their mean, and the numbers
         self._mark = torch.zeros((), requires_grad=True)  # what depends on the input hangs on it
         self._watched: list[tuple[str, Node | None]] = []
         self._end: Node | None = None  # what gave the last tensor that is read
@@ -219,15 +221,13 @@ class ForwardDecomposition(Recording):
         of = _owner_of_bias(self._taken)
         if y.shape != torch.broadcast_shapes(y.shape, constant.shape) or (self._shares_biases and of is None):
             return self.on_real(y, constant)
-        out = self.with_bias(y, constant, of or "linear")
-        self.norms = [(x, out if normed is y else normed, factor) for x, normed, factor in self.norms]
-        return out
+        return self.with_bias(y, constant, of or "linear")
 
     def with_rest(self, y: Tensor) -> Tensor:
         """Return ``y``, a sum of two paths, unchanged or, if biases are shared, with the part of the real sample that its copies lack
         distributed among them.
         """
-        if not self._shares_biases:
+        if not self._shares_biases or self._takes_mean_off():
             return y
         copies = y.detach().unflatten(0, (-1, self.copies, self._rows(y)))
         rest = (copies[:, :1] - copies[:, 1:].sum(1, keepdim=True)).expand_as(copies).flatten(0, 2)
@@ -243,6 +243,10 @@ class ForwardDecomposition(Recording):
         total = products[:, 1:].sum(1, keepdim=True)
         shares = torch.where(total == 0, 1 / (self.copies - 1), products / torch.where(total == 0, 1.0, total))
         return torch.cat([torch.ones_like(shares[:, :1]), shares[:, 1:]], 1).flatten(0, 2)
+
+    def _takes_mean_off(self) -> bool:
+        """Return whether the sum that runs now takes the mean of a normalisation off."""
+        return mean_taken_off(Node(Add, self._taken, {}, Size())) is not None
 
     def _before_attention(self) -> bool:
         if self._of_classes is not None:
@@ -276,7 +280,27 @@ class ForwardDecomposition(Recording):
         out: Tensor = operator.propagate(self, *arguments)
         alone = out.detach() if out._is_view() else out.detach_()  # what was noted of a norm is this very tensor
         path: Tensor = _OnPath.apply(alone, self._mark)  # type: ignore[no-untyped-call]
-        return self._add_node(operator, arguments, path, role)
+        self._add_node(operator, arguments, path, role)
+        self._note_norm(operator, arguments, path)
+        return path
+
+    def _note_norm(self, operator: type[Operator], arguments: tuple[Any, ...], out: Tensor) -> None:
+        """Keep the input, the output and the factor of a normalisation that is written out, as those of one in a step are, and let a weight
+        or a bias that is applied apart be part of the last one.
+        """
+        node = self.nodes.of(out)
+        if operator is Add and node is not None and (mean := mean_taken_off(node)) is not None:
+            self._centred = out, arguments[1 - mean]
+        elif operator in (Div, Mul) and (scales := [i for i in (1, 0) if getattr(self._taken[i], "role", None) == Role.SCALE]):
+            scale = 1 if operator is Div else scales[0]
+            a, by = arguments[1 - scale], self.real(arguments[scale])
+            whole = self._centred[1] if self._centred is not None and self._centred[0] is a else a
+            self.norms.append((whole, out, 1 / by if operator is Div else by))
+        elif operator in (Scale, Add) and self.norms:
+            x, normed, factor = self.norms[-1]
+            places = [place for place in (0, 1) if arguments[place] is normed]
+            if places and not (isinstance(other := arguments[1 - places[0]], Tensor) and other.requires_grad):
+                self.norms[-1] = x, out, factor * other if operator is Scale else factor
 
 
 def _owner_of_bias(taken: tuple[Node | None, ...]) -> BiasOf | None:

@@ -285,6 +285,15 @@ class OwnCode:
         """Raise NotImplementedError for any operator: rounding is needed for relevance alone, which such blocks do not carry."""
         raise NotImplementedError
 
+    def note_mean(self, node: Node, operand: int) -> None:
+        """Note that a ``node``, a sum, takes off the mean of a normalisation that is written out: its operand with this index."""
+        if isinstance(node, _PlacedNode):
+            node.mark.mean_operand = operand
+
+    def mean_operand(self, position: int) -> int | None:
+        """Raise NotImplementedError: these passes use :class:`explainers.autograd.replay.OperatorView`."""
+        raise NotImplementedError
+
     def sample_axis(self, position: int, shape: Size) -> SampleAxis | None:
         """Raise NotImplementedError: samples are told apart for relevance alone, which such blocks do not carry."""
         raise NotImplementedError

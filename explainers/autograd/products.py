@@ -19,6 +19,13 @@ def number_of(node: Node) -> Any:
     return by if (not isinstance(by, Tensor) or by.dim() == 0) and by != 0 else None
 
 
+def unmoved(node: Node | None) -> Node | None:
+    """Return the node that gave the numbers which ``node`` moves; ``node`` itself if it moves none."""
+    while node is not None and node.operator is Move and len(node.inputs) == 1:
+        node = node.inputs[0]
+    return node
+
+
 def factor(node: Node | None) -> float:
     """Return the number by which the tensor of a node was multiplied since the last function that did more than move or scale numbers; 1 if
     by none.

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal, Protocol
 from torch import Size, Tensor
 from torch.autograd import Function
 
-from explainers.autograd.nodes import Nodes, Role
+from explainers.autograd.nodes import Node, Nodes, Role
 from explainers.autograd.rules import Rule
 from explainers.autograd.sample_axes import SampleAxis
 from explainers.autograd.saved_values import SavedTensors
@@ -116,6 +116,12 @@ class Recorder(Protocol):
 
     def sample_axis(self, position: int, shape: Size) -> SampleAxis | None:
         """Return where the samples lie in the result of the sum at ``position``, of this ``shape``; None if along its first axis."""
+
+    def note_mean(self, node: Node, operand: int) -> None:
+        """Note that a ``node``, a sum, takes off the mean of a normalisation that is written out: its operand with this index."""
+
+    def mean_operand(self, position: int) -> int | None:
+        """Return the index of the operand of the sum at ``position`` that is the mean of a normalisation written out; None if none is."""
 
     def is_projection(self, position: int) -> bool:
         """Return whether the linear map at ``position`` makes queries, keys or values of attention."""

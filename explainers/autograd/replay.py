@@ -33,11 +33,13 @@ class Place:
     is_projection  whether a linear map makes queries, keys or values
     is_normalised  whether the output of linear attention is divided by a normaliser
     is_attention   whether a softmax gives attention weights, which multiply values
+    mean_operand   which operand of a sum is the mean of a normalisation that is written out; None if none is
     """
 
     is_projection: bool = False
     is_normalised: bool = False
     is_attention: bool = False
+    mean_operand: int | None = None
 
 
 class RuleSource(Protocol):
@@ -68,6 +70,12 @@ class OperatorView:
 
     def recompute(self, value: Tensor, function: Callable[..., Tensor], *arguments: Any) -> None:
         """Do nothing: a user's own pass keeps its values and computes none again."""
+
+    def mean_operand(self, position: int) -> int | None:
+        """Return which operand of the sum is the mean of a normalisation written out. ``position`` is not read: the view is of one
+        operator.
+        """
+        return self.place.mean_operand
 
     def is_projection(self, position: int) -> bool:
         """Return whether the linear map makes queries, keys or values of attention. ``position`` is not read: the view

@@ -19,6 +19,7 @@ from explainers.autograd.dispatch import (
     role,
     writes_into_first,
 )
+from explainers.autograd.handlers.written_norm import note_mean
 from explainers.autograd.handlers.written_softmax import keep_unshifted, written_softmax, written_softmax_by_inverse
 from explainers.autograd.nodes import Role
 from explainers.autograd.operators.arithmetic import OF_ATTENTION, has_no_bias
@@ -231,6 +232,8 @@ def mul(rec: Recorder, func: TorchFunction, input: Any, other: Any) -> Any:
         for over, inverse in ((input, other), (other, input)):
             if (weights := written_softmax_by_inverse(rec, over, inverse)) is not None:
                 return weights
+            if role(rec, inverse) == Role.SCALE:
+                note_mean(rec, over)
         return rec.run(op.Mul, input, other, (_role_as_factor(rec, input), _role_as_factor(rec, other)))
     if not (rec.active(input) or rec.active(other)):
         return input * other
@@ -261,6 +264,8 @@ def div(rec: Recorder, func: TorchFunction, input: Any, other: Any, *, rounding_
     over, under = role(rec, input), role(rec, other)
     if over == Role.UNNORMALISED and under in (Role.UNNORMALISED, Role.SCORES):
         return rec.run(op.Normaliser, input, other, under == Role.SCORES, role=Role.CONTEXT)
+    if under == Role.SCALE:
+        note_mean(rec, input)
     kept = over if over in (Role.SCALE, Role.WEIGHTS) else None  # weights over their sum, as of experts that were chosen
     return rec.run(op.Div, input, other, role=kept)
 

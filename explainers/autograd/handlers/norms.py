@@ -11,6 +11,7 @@ from torch.nn import functional as F
 from explainers.autograd import operators as op
 from explainers.autograd.dispatch import TorchFunction, active, call_through, handles, make_scale, role
 from explainers.autograd.handlers.elementwise import add, may_write, mul
+from explainers.autograd.handlers.written_norm import note_mean
 from explainers.autograd.handlers.written_softmax import is_exponential
 from explainers.autograd.nodes import Role
 from explainers.autograd.recorder import Recorder
@@ -47,6 +48,7 @@ def _layer_norm(
         return _affine(rec, _layer_norm(rec, func, input, normalized_shape, eps=eps), weight, bias)
     if not rec.active(input):
         return whole(input, weight, bias)
+    note_mean(rec, input)
     between = role(rec, input) in (Role.CONTEXT, Role.UNNORMALISED)  # attention and its projection
     return rec.run(op.Norm, input, weight, bias, len(normalized_shape), eps, True, whole, role=Role.CONTEXT if between else None)
 

@@ -72,6 +72,13 @@ class Add(Operator):
                 ctx.rec.add_bias(signal, constant, ctx.position)
 
         constant_shares = not (both or ctx.entered or ctx.role) and not is_bias(saved[1 if ctx.needs_input_grad[0] else 0])
+        mean = ctx.rec.mean_operand(ctx.position) if both else None
+        norm = ctx.rec.rule.choice("norm")
+        if mean is not None and norm.holds_mean:
+            if norm.accounts and counts:
+                ctx.rec.add_bias(g, saved[mean].expand_as(g), ctx.position)
+            kept = unbroadcast(g, ctx.shapes[1 - mean])
+            return (kept, None, None, None) if mean else (None, kept, None, None)
         known_later = (lambda: ctx.rec.accumulated_rounding(ctx.position), lambda: ctx.rec.sample_axis(ctx.position, g.shape))
         total = Sum(saved, both, constant_shares, account, *known_later)
         g_a, g_b = linear.sum(total, g)

@@ -234,3 +234,52 @@ SUMS: dict[str, Sum] = {
 @pytest.mark.parametrize("total", SUMS.values(), ids=SUMS)
 def test_a_residual_sum_in_other_words_is_a_sum(total: Sum) -> None:
     assert_same_maps(lambda: WrittenOut(total=total), tuple(spec for spec in SPECS if "absdot" not in spec))
+
+
+Norm = Callable[[nn.LayerNorm, Tensor], Tensor]
+
+
+def of_bert(norm: nn.LayerNorm, x: Tensor) -> Tensor:
+    """As in the first code of BERT."""
+    mean = x.mean(-1, keepdim=True)
+    variance = (x - mean).pow(2).mean(-1, keepdim=True)
+    return norm.weight * ((x - mean) / torch.sqrt(variance + norm.eps)) + norm.bias
+
+
+def in_two_steps(norm: nn.LayerNorm, x: Tensor) -> Tensor:
+    centre = x - x.mean(dim=-1, keepdim=True)
+    out = centre * torch.rsqrt(centre.square().mean(-1, keepdim=True) + norm.eps)
+    return out * norm.weight + norm.bias
+
+
+NORMS: dict[str, Norm] = {
+    "BERT's": of_bert,
+    "two steps": in_two_steps,
+    "variance": lambda n, x: (x - x.mean(-1, keepdim=True)) / (x.var(-1, correction=0, keepdim=True) + n.eps) ** 0.5 * n.weight + n.bias,
+    "addcmul": lambda n, x: torch.addcmul(n.bias, F.layer_norm(x, (WIDTH,)), n.weight),
+}
+
+
+class WithNorm(WrittenOut):
+    """A block with its norms written as ``norm``, before its parts or, with ``is_post_norm``, after their sums."""
+
+    def __init__(self, norm: Norm | None, is_post_norm: bool) -> None:
+        super().__init__()
+        self.norm: Norm = norm or (lambda module, x: module(x))
+        self.is_post_norm = is_post_norm
+
+    def forward(self, x: Tensor) -> Tensor:
+        before = (lambda norm, y: y) if self.is_post_norm else self.norm
+        after = self.norm if self.is_post_norm else (lambda norm, y: y)
+        q, k, v = self.attn.heads(self.attn.qkv(before(self.n1, x)), 3)  # type: ignore[operator]
+        x = after(self.n1, x + self.attn.proj((softmax_of(q, k) @ v).transpose(1, 2).flatten(2)))  # type: ignore[operator]
+        return after(self.n2, x + self.mlp(before(self.n2, x)))
+
+
+@pytest.mark.parametrize("is_post_norm", [False, True])
+@pytest.mark.parametrize("norm", NORMS.values(), ids=NORMS)
+def test_a_layer_norm_written_out_has_the_maps_of_the_module(norm: Norm, is_post_norm: bool) -> None:
+    specs = (*SPECS, "globenc?published_code=true", "attcat", "gradcam_plus:libra", "input_x_gradient:conservative")
+    found, expected = (scores(of_two(lambda n=n: WithNorm(n, is_post_norm)), pixels(2), 1, *specs) for n in (norm, None))  # type: ignore[misc]
+    off = {spec: float((one - other).abs().max() / other.abs().max()) for spec, one, other in zip(specs, found, expected, strict=True)}
+    assert {spec: error for spec, error in off.items() if error > 1e-6} == {}

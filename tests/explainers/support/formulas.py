@@ -161,6 +161,11 @@ class Twin:
         """a times a scale that is computed from the input: a normalisation, whose factors both count whole where it is differentiated."""
         return a * (s if self.rule.norm == "jacobian" else s.detach())
 
+    def centred(self, x: Tensor, *dims: int) -> Tensor:
+        """x less its mean, as part of a normalisation."""
+        mean = x.mean(dims, keepdim=True)
+        return x - mean.detach() if self.rule.norm == "constant_mean" else self.add(x, self.times(mean.expand_as(x), -1))
+
     def layer_norm(self, x: Tensor, weight: Tensor | float = 1.0, bias: Tensor | float = 0.0, eps: float = 1e-5) -> Tensor:
         mean = x.mean(-1, keepdim=True)
         centre = x - (mean.detach() if self.rule.norm == "constant_mean" else mean)
@@ -265,6 +270,9 @@ class Split(Twin):
 
     def scaled(self, a: Tensor, s: Tensor) -> Tensor:
         return self.stays(lambda y: y * s.detach(), a)
+
+    def centred(self, x: Tensor, *dims: int) -> Tensor:
+        return value_of(x - x.mean(dims, keepdim=True), x)
 
     def layer_norm(self, x: Tensor, weight: Tensor | float = 1.0, bias: Tensor | float = 0.0, eps: float = 1e-5) -> Tensor:
         return value_of(Twin(Rule()).layer_norm(x, weight, bias, eps), x)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from typing import ClassVar
 
 from torch import Tensor
 
@@ -12,9 +13,13 @@ from explainers.errors import ExplainerError
 
 
 class NormChoice(Choice):
-    """Base of the choices of how a signal goes back through normalisations, and through divisions by a scale."""
+    """Base of the choices of how a signal goes back through normalisations, and through divisions by a scale.
+
+    holds_mean  whether the mean that a normalisation takes off is a constant, so that all of the signal goes to what it is taken off from
+    """
 
     kind = "norm"
+    holds_mean: ClassVar[bool] = False
 
     @abstractmethod
     def normalise(self, norm: Normalisation, signal: Tensor) -> Tensor:
@@ -85,6 +90,7 @@ class ConstantMean(NormChoice):
     title = "constant scale and mean"
     says = "Scale and mean are both constants, as in the code of Ali et al. as it ships."
     holds = True
+    holds_mean = True
     accounts = True
 
     def normalise(self, norm: Normalisation, signal: Tensor) -> Tensor:
@@ -104,6 +110,7 @@ class Unchanged(NormChoice):
     title = "unchanged"
     says = "The signal passes unchanged."
     holds = True
+    holds_mean = True
 
     def normalise(self, norm: Normalisation, signal: Tensor) -> Tensor:
         """Return ``signal`` unchanged, as if the normalisation ``norm`` were the identity."""

@@ -38,9 +38,30 @@ def by_hand(x: Tensor, style: str, eps: float = 1e-3) -> Tensor:
     raise AssertionError(style)
 
 
+def mean_taken_off_in_place(x: Tensor) -> Tensor:
+    centre = x.clone()
+    centre -= x.mean(-1, keepdim=True)
+    return centre
+
+
+#: Ways to take off the mean over the last axis.
+CENTRES: dict[str, Function] = {
+    "sum": lambda x: x - x.sum(-1, keepdim=True) / D,
+    "mean-first": lambda x: -x.mean(-1, keepdim=True).expand_as(x) + x,
+    "in-place": mean_taken_off_in_place,
+    "torch.sub": lambda x: torch.sub(x, x.mean((-1,), keepdim=True).to(x.dtype)),
+    "unsqueezed": lambda x: x - x.mean(-1)[..., None],
+}
+
+
+def over_channels(x: Tensor) -> Tensor:
+    centre = x - x.mean(1, keepdim=True)
+    return centre * torch.rsqrt(centre.square().mean(1, keepdim=True) + 1e-3)
+
+
 def by_hand_twin(t: Twin, x: Tensor, style: str, eps: float = 1e-3) -> Tensor:
     centred = style not in ("rms", "length", "vector_norm")
-    centre = t.add(x, t.times(t.mean(x, -1, keepdim=True).expand_as(x), -1)) if centred else x
+    centre = t.centred(x, -1) if centred else x
     power = centre.square().mean(-1, keepdim=True)
     inverse = {
         "std": 1 / (centre.square().sum(-1, keepdim=True).div(D - 1).sqrt() + eps),
@@ -131,6 +152,36 @@ CASES = [
     *(
         Case(f"by-hand-{style}", lambda s=style: lambda x: by_hand(x, s), lambda t, x, s=style: by_hand_twin(t, x, s))
         for style in ("rsqrt", "sqrt", "var", "std", "power", "reciprocal", "one_over", "rms", "length", "vector_norm")
+    ),
+    *(
+        Case(
+            f"by-hand-{name}",
+            lambda f=function: lambda x: f(x) / (x.var(-1, keepdim=True) + 1e-3).sqrt(),
+            lambda t, x: t.scaled(t.centred(x, -1), (x.var(-1, keepdim=True) + 1e-3) ** -0.5),
+        )
+        for name, function in CENTRES.items()
+    ),
+    Case(
+        "by-hand-over-channels",
+        lambda: over_channels,
+        lambda t, x: t.scaled(t.centred(x, 1), (x.var(1, keepdim=True, unbiased=False) + 1e-3) ** -0.5),
+        MAP,
+    ),
+    Case(
+        "by-hand-over-the-map",
+        lambda: lambda x: (x - x.mean((2, 3), keepdim=True)) / (x.var((2, 3), keepdim=True) + 1e-3).sqrt(),
+        lambda t, x: t.scaled(t.centred(x, 2, 3), (x.var((2, 3), keepdim=True) + 1e-3) ** -0.5),
+        MAP,
+    ),
+    Case(
+        "layer_norm-of-centred",
+        lambda: lambda x: F.layer_norm(x - x.mean(-1, keepdim=True), (D,)),
+        lambda t, x: t.layer_norm(t.centred(x, -1)),
+    ),
+    Case(
+        "mean-taken-off",
+        lambda: lambda x: x - x.mean(-1, keepdim=True),
+        lambda t, x: t.add(x, t.times(t.mean(x, -1, keepdim=True).expand_as(x), -1)),
     ),
     scale("method-rsqrt", lambda x: x * _power(x).rsqrt(), lambda x: _power(x) ** -0.5),
     scale("torch.reciprocal", lambda x: x * torch.reciprocal(_power(x)), lambda x: _power(x) ** -1),
