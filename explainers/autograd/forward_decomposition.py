@@ -235,8 +235,8 @@ class ForwardDecomposition(Recording):
         return y + shared
 
     def _shares(self, y: Tensor, bias: Tensor) -> Tensor:
-        """Return the share of a bias for each copy, with size 1 along the axis of the bias: 1 for the real copies; for each source
-        |y . bias| divided by the sum over all sources, or equal parts where that is 0.
+        """Return the share of ``bias`` for each copy at the outputs ``y``, with size 1 along the axis of the bias: 1 for the real copies;
+        for each source |y . bias| divided by the sum over all sources, or equal parts where that is 0.
         """
         width = next((axis - bias.dim() for axis, size in enumerate(bias.shape) if size > 1), -1) if is_bias(bias) else -1
         products = (y.detach() * bias).sum(width, keepdim=True).abs().unflatten(0, (-1, self.copies, self._rows(y)))

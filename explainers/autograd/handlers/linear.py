@@ -43,7 +43,9 @@ def _map(
 
 @handles(F.linear)
 def linear(rec: Recorder, func: TorchFunction, input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """Compute the linear map x W^T + b of ``x``, record it and return the result; weight and bias may depend on the input too."""
+    """Compute the linear map x W^T + b of ``input`` x by ``weight`` W and ``bias`` b, record it and return the result; weight and bias may
+    depend on the input too.
+    """
     if bias is not None and (rec.active(weight) or rec.active(bias)):
         return add(rec, torch.add, linear(rec, func, input, weight), bias)
     if rec.active(weight):
@@ -180,7 +182,7 @@ def _unmatmul_right(shape: Size) -> BilinearMap:
 
 
 def _per_side(setting: Any, weight: Tensor) -> tuple[int, ...]:
-    """Return a setting of a convolution, such as its dilation, for each of its dimensions."""
+    """Return ``setting``, such as the dilation of a convolution with this ``weight``, as one number for each of its spatial dimensions."""
     sides = weight.dim() - 2
     return (setting,) * sides if isinstance(setting, int) else tuple(setting) * (sides // len(setting))
 
@@ -286,8 +288,9 @@ def _conv_transpose(
     groups: int = 1,
     dilation: Any = 1,
 ) -> Tensor:
-    """Compute a transposed convolution, record it as a linear map and return the result; the transpose of that map is the convolution. If
-    its weight depends on the input, it is recorded as a matrix product with the weight and a sum of what falls on each place.
+    """Compute a transposed convolution of ``input`` by ``weight`` with ``func``, record it as a linear map and return the result; the
+    transpose of that map is the convolution. If the weight depends on the input, it is recorded as a matrix product with the weight and a
+    sum of what falls on each place.
     """
     if not (rec.active(input) or rec.active(weight) or rec.active(bias)):
         return func(input, weight, bias, stride, padding, output_padding, groups, dilation)

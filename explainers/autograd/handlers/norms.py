@@ -111,7 +111,9 @@ def _batch_norm(
     momentum: float = 0.1,
     eps: float = 1e-5,
 ) -> Tensor:
-    """Compute batch normalisation in evaluation mode and return it, recorded as an affine map for each channel: x * scale + shift."""
+    """Compute batch normalisation of ``input`` in evaluation mode and return it, recorded as an affine map for each channel: x * scale +
+    shift.
+    """
     if (rec.active(weight) or rec.active(bias)) and not training:
         normed = _batch_norm(rec, func, input, running_mean, running_var, eps=eps)
         return _affine(rec, normed, *_by_channel(rec, input, weight, bias))

@@ -155,7 +155,9 @@ def _layer_weight(node: Node, width: int) -> Tensor | None:
 
 
 def _bias_after(linear_map: Node, width: int, users: Users) -> Tensor | None:
-    """Return the constant (width,) that is added separately to the output of a linear map, perhaps in parts; None if there is none."""
+    """Return the constant (``width``,) that is added separately, perhaps in parts, to the output of the node ``linear_map``, found by the
+    ``users`` of its output; None if there is none.
+    """
     node, bias = linear_map, None
     while True:
         takers = users.get(id(node), [])
