@@ -538,12 +538,12 @@ class Recording:
         weights = torch.linspace(1, 2, self.logits.shape[-1], dtype=self.logits.dtype, device=self.logits.device).expand_as(self.logits)
         numbers = torch.arange(1, samples + 1, dtype=weights.dtype, device=weights.device)[:, None]
         plain, multiples = (self.pull_several(Rule(), [self.logits], outputs, [seed]) for seed in (weights, weights * numbers))
-        found: dict[int, SampleAxis] = {}
+        axes: dict[int, SampleAxis] = {}
         for node, gradient, multiple in zip(sums, plain, multiples, strict=True):
             axis = None if gradient is None or multiple is None else sample_axis_of(gradient, multiple, samples)
             if axis is not None:
-                found[node.position] = axis
-        return found
+                axes[node.position] = axis
+        return axes
 
     @contextmanager
     def _follow(self, backward_pass: BackwardPass) -> Iterator[None]:

@@ -64,8 +64,8 @@ def sample_axis_of(gradient: Tensor, multiple: Tensor, samples: int) -> SampleAx
     for possible in _possible(gradient.shape, samples):
         of, is_known = possible.to_front(sample), possible.to_front(known)
         if possible.axis is None:
-            found = of[is_known]
-            if bool((found == found[0]).all()):
+            numbers_of_known = of[is_known]
+            if bool((numbers_of_known == numbers_of_known[0]).all()):
                 return possible
         elif bool(((of == numbers.view(-1, *[1] * (of.dim() - 1))) | ~is_known).all()):
             return possible

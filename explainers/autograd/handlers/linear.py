@@ -212,8 +212,8 @@ def _conv(
     if not (rec.active(input) or rec.active(weight) or rec.active(bias)):
         return func(input, weight, bias, stride, padding, dilation, groups)
     if input.dim() < weight.dim() and (rec.active(weight) or rec.active(bias)):  # one map without an axis of samples
-        one = rec.nodes.move(input.unsqueeze(0), input, role(rec, input))
-        batched: Tensor = _conv(rec, func, one, weight, bias, stride, padding, dilation, groups)
+        batch = rec.nodes.move(input.unsqueeze(0), input, role(rec, input))
+        batched: Tensor = _conv(rec, func, batch, weight, bias, stride, padding, dilation, groups)
         return rec.nodes.move(batched.squeeze(0), batched, role(rec, batched))
     if bias is not None and (rec.active(weight) or rec.active(bias)):
         out = _conv(rec, func, input, weight, None, stride, padding, dilation, groups)
@@ -295,8 +295,8 @@ def _conv_transpose(
     if not (rec.active(input) or rec.active(weight) or rec.active(bias)):
         return func(input, weight, bias, stride, padding, output_padding, groups, dilation)
     if input.dim() < weight.dim() and (rec.active(weight) or rec.active(bias)):  # one map without an axis of samples
-        one = rec.nodes.move(input.unsqueeze(0), input, role(rec, input))
-        batched: Tensor = _conv_transpose(rec, func, one, weight, bias, stride, padding, output_padding, groups, dilation)
+        batch = rec.nodes.move(input.unsqueeze(0), input, role(rec, input))
+        batched: Tensor = _conv_transpose(rec, func, batch, weight, bias, stride, padding, output_padding, groups, dilation)
         return rec.nodes.move(batched.squeeze(0), batched)
     if bias is not None and (rec.active(weight) or rec.active(bias)):
         out = _conv_transpose(rec, func, input, weight, None, stride, padding, output_padding, groups, dilation)

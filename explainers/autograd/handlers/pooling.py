@@ -50,8 +50,8 @@ def _stacked_along(rec: Recorder, x: Tensor, dim: Any) -> tuple[Tensor, ...] | N
     """Return the tensors that were just stacked to ``x`` along ``dim``, a number or one in a list: their sum is a sum of paths, such as a
     residual, and no pooling. None if there are none.
     """
-    known, one = rec.nodes.stacked, dim if isinstance(dim, int) else dim[0] if isinstance(dim, list | tuple) and len(dim) == 1 else None
-    return known[2] if known is not None and known[0] is x and one is not None and one % x.dim() == known[1] else None
+    known, axis = rec.nodes.stacked, dim if isinstance(dim, int) else dim[0] if isinstance(dim, list | tuple) and len(dim) == 1 else None
+    return known[2] if known is not None and known[0] is x and axis is not None and axis % x.dim() == known[1] else None
 
 
 def _note_stack(rec: Recorder, func: TorchFunction, out: Tensor, tensors: Sequence[Tensor], dim: int) -> None:
