@@ -85,6 +85,8 @@ class Request:
             _note_other_tokens(trace)
         if "token_order" in self.method.needs and "product" not in self.method.needs:
             _note_replaced_tokens(trace)
+        if "places" in self.method.needs and not self.pixels:
+            _note_covered_pixels(trace)
         behind = trace_behind(trace, self.method.class_attention)
         if behind is None:
             return _move_to_grid(self.method.read(trace, **options), trace)
@@ -112,6 +114,16 @@ def _note_attention(trace: Trace) -> None:
         trace.note(
             "In this model a later block or the head also takes what an earlier block took or gave, by a way around the blocks between: "
             "attention that is read block by block leaves that way out."
+        )
+
+
+def _note_covered_pixels(trace: Trace) -> None:
+    """Add a note to a trace if the model's patches cover less of the picture than they are drawn over."""
+    if trace.layout.covered is not None:
+        height, width = trace.layout.covered
+        trace.note(
+            f"The patches of this model cover the upper {height} rows and the left {width} columns of pixels. This map is drawn over the "
+            "whole picture, so that its patches lie too far down and to the right, those at the far edges most."
         )
 
 
