@@ -38,7 +38,7 @@ from explainers.autograd.structure.attention_products import (
     products_of,
     sum_after_attention,
 )
-from explainers.autograd.structure.bias_rows import BiasRows, PullAgain, find_bias_rows
+from explainers.autograd.structure.bias_rows import BiasRows, PullAgain, are_flat, find_bias_rows, flat_rows
 from explainers.autograd.structure.biases import has_rows_elsewhere
 from explainers.autograd.structure.class_attention import ClassAttention, class_attention, class_attentions
 from explainers.autograd.structure.token_links import TokenLinks, come_from_elsewhere, links_in, reached_from
@@ -124,6 +124,7 @@ class ModelStructure:
             keeps_inner_order=inner_order,
             has_places=places,
             has_rows_elsewhere=elsewhere,
+            has_flat_rows=elsewhere and inner_order and are_flat(self._nodes, self._pull),
             cuts_tokens=any(each.is_cut_inside or each.is_cut_behind for each in links),
             replaces_inside=any(each.is_replaced_inside for each in links),
             no_product=self._why_no_product(plan, links),
@@ -136,9 +137,10 @@ class ModelStructure:
     @cached_property
     def bias_rows(self) -> dict[int, BiasRows]:
         """The rows of each bias in the blocks, by the position of its operator, where some do not lie as the tokens do; else empty."""
-        if self.plan is not None and self.plan.has_rows_elsewhere:
-            return find_bias_rows(self._nodes, self._pull)
-        return {}
+        if self.plan is None or not self.plan.has_rows_elsewhere:
+            return {}
+        flat = flat_rows(self._nodes) if self.plan.has_flat_rows else None
+        return find_bias_rows(self._nodes, self._pull) if flat is None else flat
 
     @cached_property
     def _maps(self) -> list[list[AttentionMap] | None]:
