@@ -143,7 +143,7 @@ class DetachedNumbers:
 
 
 def _have_one_memory(first: Tensor, second: Tensor) -> bool:
-    return first.untyped_storage()._cdata == second.untyped_storage()._cdata
+    return bool(first.untyped_storage()._cdata == second.untyped_storage()._cdata)
 
 
 def _is_in_autograd_function() -> bool:

@@ -6,7 +6,7 @@ with edges.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -19,8 +19,6 @@ from explainers.models.structure.blocks import trial
 from explainers.models.structure.hooks import remove_hooks_after
 from explainers.models.structure.watching import Enough, Entrance
 
-#: The share of the largest influence of a row or column of pixels from which on it belongs to a token.
-_INFLUENCE = 1e-3
 #: How much larger than drawn, in patches and in pixels, a token may seem where patches do not overlap.
 _LARGER, _MORE_PIXELS = 1.3, 2
 #: How far, in patches, the edges of a token may lie from where they are drawn.
@@ -40,39 +38,52 @@ class Extents:
     side: int
 
     @property
+    def compact(self) -> Extents:
+        """The tokens among these that are made of no more than a patch of the size that is drawn."""
+        most = _LARGER * self.side / self.count + _MORE_PIXELS
+        kept = [i for i, (low, high) in enumerate(zip(self.low, self.high, strict=True)) if high - low <= most]
+        places, low, high = (tuple(each[i] for i in kept) for each in (self.places, self.low, self.high))
+        return Extents(places, low, high, self.count, self.side)
+
+    @property
     def overlap(self) -> bool:
-        """Return whether tokens are made of more than the patch that they are drawn at, so that their edges say nothing."""
-        sizes = sorted(high - low for low, high in zip(self.low, self.high, strict=True))
-        return sizes[len(sizes) // 2] > _LARGER * self.side / self.count + _MORE_PIXELS
+        """Return whether most tokens are made of more than the patch that they are drawn at, so that their edges say nothing."""
+        return len(self.compact.places) * 2 < len(self.places)
 
     def are_at(self, pitch: float, edges: int) -> bool:
         """Return whether as many edges of each token, one or both, lie where they do if patches are ``pitch`` pixels apart, from 0 on."""
         return all(
-            high - low <= _LARGER * pitch + _MORE_PIXELS
-            and sum(off <= _OFF * pitch for off in (abs(low - place * pitch), abs(high - (place + 1) * pitch))) >= edges
+            sum(off <= _OFF * pitch for off in (abs(low - place * pitch), abs(high - (place + 1) * pitch))) >= edges
             for place, low, high in zip(self.places, self.low, self.high, strict=True)
         )
 
     @property
     def covered(self) -> int | None:
         """The pixels from the first on that the patches cover; all of the side where they are drawn over it, None if they lie elsewhere."""
-        if self.overlap or self.are_at(self.side / self.count, 1):
+        tokens = self.compact
+        if self.overlap or tokens.are_at(self.side / self.count, 1):
             return self.side
-        first, last = self.places.index(min(self.places)), self.places.index(max(self.places))
-        if self.count < 2:
+        first, last = (tokens.places.index(place) for place in (min(tokens.places), max(tokens.places)))
+        if tokens.places[first] == tokens.places[last]:
             return None
-        pitch = (self.low[last] - self.low[first]) / (self.count - 1)
-        return self.high[last] if pitch > 0 and self.are_at(pitch, 2) else None
+        pitch = (tokens.low[last] - tokens.low[first]) / (tokens.places[last] - tokens.places[first])
+        is_stretched = pitch > 0 and tokens.places[last] == self.count - 1 and tokens.are_at(pitch, 2)
+        return tokens.high[last] if is_stretched else None
 
 
 def extents_of(
-    module: nn.Module, structure: Entrance, run: Forward, tensors: Mapping[str, Tensor], place: slice, grid: tuple[int, int]
+    module: nn.Module,
+    structure: Entrance,
+    run: Forward,
+    tensors: Mapping[str, Tensor],
+    place: slice,
+    grid: tuple[int, int],
+    probes: Sequence[tuple[int, int]],
 ) -> tuple[Extents, Extents] | None:
-    """Find where the four patches at the corners and one in the middle of the embedded tokens x^1 lie, in rows and in columns of pixels.
-    ``tensors`` holds one picture; its patches are at ``place`` and lie in the ``grid``. None if no gradient goes back to the pixels.
+    """Find where patches of the embedded tokens x^1 lie, in rows and in columns of pixels: those at the ``probes`` (row, column) of the
+    ``grid``, whose patches are at ``place``. ``tensors`` holds one picture. None if no gradient goes back to the pixels.
     """
     rows, columns = grid
-    probes = tuple(dict.fromkeys([(0, 0), (0, columns - 1), (rows - 1, 0), (rows - 1, columns - 1), (rows // 2, columns // 2)]))
     entry, block_kind = structure.entry, structure.block_kind
     seen: list[Tensor] = []
 
@@ -110,7 +121,7 @@ def _edges(influence: Tensor) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
     most = influence.amax(1, keepdim=True)
     if not bool((most > 0).all()) or not bool(most.isfinite().all()):
         return None
-    belongs = (influence > _INFLUENCE * most).int()
+    belongs = (influence > 0).int()  # what has no influence has none at all where patches do not overlap
     low, high = belongs.argmax(1), influence.shape[1] - belongs.flip(1).argmax(1)
     return tuple(low.tolist()), tuple(high.tolist())
 
@@ -125,9 +136,13 @@ def covered_pixels(
     """Return the height and width in pixels, from the top left corner of the picture, that its patches cover; None if that is all of it,
     and "elsewhere" if they lie at other places than they are drawn at. The arguments are those of :func:`extents_of`.
     """
-    extents = extents_of(module, structure, run, tensors, place, grid)
-    if extents is None or any(each.overlap for each in extents):
-        return None
+    rows, columns = grid
+    middle, corners = (rows // 2, columns // 2), [(row, column) for row in (0, rows - 1) for column in (0, columns - 1)]
+    for probes in ([middle], list(dict.fromkeys([*corners, middle]))):  # one is enough to see that patches overlap
+        extents = extents_of(module, structure, run, tensors, place, grid, probes)
+        if extents is None or any(each.overlap for each in extents):
+            return None
+    assert extents is not None
     height, width = (each.covered for each in extents)
     if height is None or width is None:
         return "elsewhere"
