@@ -33,6 +33,8 @@ NEEDS = {
     "token_order": "tokens that keep their places from block to block",
     "places": "of images, tokens that are of places in the picture, and no latents that read all of it",
     "inner_order": "tokens that keep their places inside the blocks",
+    "product": "tokens that are handed on from block to block, or thrown away for constants",
+    "own_tokens": "blocks that put no other tokens in the places of their own",
     "class_token": "one token that the head reads",
     "residual": "attention that is added to a residual stream",
     "positions": "of images, position embeddings added to the patches before the blocks",
@@ -99,6 +101,21 @@ SHORTCOMINGS = (
         "tokens that change places between blocks or in them",
         "What reads later blocks than the first is refused, and what reads the tokens that enter it runs. Tokens that layers other "
         "than attention mix in a block are taken to keep their places.",
+    ),
+    (
+        "tokens that are thrown away between blocks or in them (a class token or prompts of its own for each block, mask tokens, rows "
+        "times 0)",
+        "Found in a trial pass, and in each pass of such a model: what is multiplied over the blocks (rollout, attention flow, Generic "
+        "Attention, TokenTM, Transformer Attribution, GlobEnc, ALTI) ends there. Refused are all of these where what stands in their "
+        "places comes from the input by another way, where a block attends several times and throws tokens away inside, and where a "
+        "detach cannot be told from it; GlobEnc and ALTI where a block puts other tokens or values in the places of its own. What reads "
+        "tokens by their places says in a note where others stand in those of patches or words.",
+    ),
+    (
+        "patches beside their places (a picture that the forward shifts or crops)",
+        "Refused when the model is opened if patches that do not overlap lie a quarter of a patch or more from where they are drawn; a "
+        "note on the map says so where a rest at the lower and right edges is cut off, by which they are drawn too large. Nothing is "
+        "known of patches that overlap.",
     ),
     (
         "tokens out of the order of the picture or the text",

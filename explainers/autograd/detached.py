@@ -7,6 +7,7 @@ what is chosen by them is chosen under the ordinary gradient too.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from typing import Any
 
@@ -25,6 +26,8 @@ _NEW = frozenset(
 _EACH = frozenset(["broadcast_tensors", "meshgrid", "atleast_1d", "atleast_2d", "atleast_3d"])
 #: Functions by which numbers leave torch, and cannot be followed.
 LEAVING = frozenset(["numpy", "__array__", "item", "tolist", "__float__"])
+#: What a write is called that changes numbers on the path of the input without its graph.
+UNSEEN_WRITE = "a write in place under no_grad or into data"
 #: How far numbers are moved as they are detached, relative to one more than their size.
 _STEP = 1e-3
 
@@ -43,6 +46,7 @@ class DetachedNumbers:
         self.has_moved = False
         self._moved = moved
         self._functions_of = WeakTensorKeyDictionary()  # of each tensor of such numbers, by what they were detached
+        self._shared = WeakTensorKeyDictionary()  # tensors of such numbers in the memory of a tensor that has a gradient
 
     def follow(self, name: str, given: Iterable[Any], out: Any) -> Any:
         """Record a call of the function ``name`` with the arguments ``given`` and the result ``out``. Returns the result for the model to
@@ -71,6 +75,7 @@ class DetachedNumbers:
             return self._move(out) if name == self._moved else out
         function = detached[0] if detached else _switched_off() or ("data" if name == "__get__" else name)
         is_written = isinstance(out, Tensor) and bool(given) and out is given[0]
+        self.functions |= {UNSEEN_WRITE} if is_written and self._is_unseen_write(out) else set()
         if met and function == self._moved:
             out = self._move_within(out) if is_written else self._move(out)
         changed = [*tensors_in(out), *([out._base] if is_written and out._base is not None else [])]
@@ -80,8 +85,24 @@ class DetachedNumbers:
             if active(tensor):
                 self.functions.update(detached)
             else:
-                self._functions_of[tensor] = function
+                self._note(tensor, function, numbers)
         return out
+
+    def _note(self, tensor: Tensor, function: str, numbers: Iterable[Tensor]) -> None:
+        """Record that ``function`` detached a ``tensor`` made of these ``numbers``, and whether it lies in the memory of a tensor with a
+        gradient.
+        """
+        self._functions_of[tensor] = function
+        if any(_have_one_memory(tensor, each) for each in numbers if active(each) or each in self._shared):
+            self._shared[tensor] = True
+
+    def _is_unseen_write(self, written: Tensor) -> bool:
+        """Return whether a write into a tensor changes numbers on the path of the input without its graph: gradients are off, or the tensor
+        is the ``data`` of another. Autograd functions, which have a backward of their own for what they write, are left out.
+        """
+        if active(written):
+            return not torch.is_grad_enabled() and not _is_in_autograd_function()
+        return written in self._shared
 
     def leave(self, value: Tensor) -> Tensor:
         """Record ``value``, a result that was computed while gradients were off. Returns the value for the model to use, changed a little
@@ -118,6 +139,20 @@ class DetachedNumbers:
     def forget(self) -> None:
         """Forget the record of the pass."""
         self._functions_of.clear()
+        self._shared.clear()
+
+
+def _have_one_memory(first: Tensor, second: Tensor) -> bool:
+    return bool(first.untyped_storage()._cdata == second.untyped_storage()._cdata)
+
+
+def _is_in_autograd_function() -> bool:
+    frame: Any = sys._getframe(1)
+    while frame is not None:
+        if isinstance(frame.f_locals.get("ctx"), torch.autograd.function.FunctionCtx):
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _switched_off() -> str:

@@ -52,7 +52,7 @@ class RecordingMode(TorchFunctionMode):
             )
         writes = writes_into_first(func, args, kwargs)
         # Weights are constants here, whatever their requires_grad says: only what depends on the input is on the path.
-        args = tuple(on_path(self.recording, a) for a in args)
+        args = tuple(a if writes and place == 0 and self._is_past(a) else on_path(self.recording, a) for place, a in enumerate(args))
         kwargs = {k: on_path(self.recording, v) for k, v in kwargs.items()}
 
         def call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -85,6 +85,10 @@ class RecordingMode(TorchFunctionMode):
         out = call(args, kwargs)
         self._head.note(self.recording, func, args, kwargs, out, position)
         return keep_recorded(self.recording, out) if insides.in_checkpoint else out
+
+    def _is_past(self, value: Any) -> bool:
+        node = self.recording.nodes.of(value)
+        return node is not None and self.recording.nodes.is_past(node)
 
     def _note(self, name: str, given: tuple[Any, ...], out: Any) -> None:
         """Append a node for each tensor in ``out`` that depends on the input and has none yet. ``out`` is the result of the function

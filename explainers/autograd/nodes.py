@@ -124,6 +124,7 @@ class Nodes:
     blocks        the runs of the model's blocks
     class_blocks  the runs of the modules after them in which a class token may join the tokens
     entry         how many nodes there were before x^1; None until it is reached
+    embedded      the node that made x^1
     detached      names of the functions that cut numbers off from the gradient: see ``DetachedNumbers.functions``
     has_moved     whether a trial pass changed such numbers a little
     stacked       a few tensors that were just stacked: the result, its new axis and the tensors, as long as nothing but moves ran since
@@ -135,6 +136,7 @@ class Nodes:
     blocks: list[Block] = field(default_factory=list)
     class_blocks: list[Block] = field(default_factory=list)
     entry: int | None = None
+    embedded: Node | None = None
     detached: frozenset[str] = frozenset()
     has_moved: bool = False
     unbiased_sum: tuple[Tensor, Tensor, Tensor] | None = None
@@ -155,6 +157,12 @@ class Nodes:
         """Return the node that made the present values of a tensor; None for a constant, and for values that no recorded call made."""
         known = self._by_tensor.get(id(tensor))
         return known[1] if known is not None and known[0]() is tensor else None
+
+    def is_past(self, node: Node) -> bool:
+        """Return whether a node was computed before x^1 and is no part of it: where it is read later, such as a class token that each block
+        is given again, it is a constant, as it is in a pass that starts at x^1.
+        """
+        return self.entry is not None and node.place < self.entry and node is not self.embedded and node.operator is not Start
 
     def add(self, node: Node, tensor: Tensor) -> Node:
         """Append a node to the list, as the one that made ``tensor``, and return it."""

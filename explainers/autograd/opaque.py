@@ -118,9 +118,8 @@ class Inside:
     exact: bool | None = None
 
 
-def _is_on_list(rec: Recorder, value: Tensor) -> bool:
-    """Return whether a node of the list gave ``value``, and no function has written over it since."""
-    node = rec.nodes.of(value)
+def _is_on_list(value: Tensor, node: Node | None) -> bool:
+    """Return whether ``node``, the node of the list that gave ``value``, is there, and no function has written over the value since."""
     if node is None:
         return False
     function = getattr(type(value.grad_fn), "_forward_cls", None)
@@ -129,13 +128,18 @@ def _is_on_list(rec: Recorder, value: Tensor) -> bool:
 
 def on_path(rec: Recorder, value: Any) -> Any:
     """Return ``value``, an argument of a call (also lists and tuples of tensors), in the form for the recording. A parameter is returned
-    without gradient. A result of opaque code is replaced by its recorded tensor if both have the same gradient, else it is watched. Other
-    values are unchanged.
+    without gradient, and so is what was computed before the embedded tokens and does not come from them. A result of opaque code is
+    replaced by its recorded tensor if both have the same gradient, else it is watched. Other values are unchanged.
     """
     if isinstance(value, Tensor):
         if isinstance(value, nn.Parameter):
             return value.detach()
-        return _look_into(rec, value) if value.requires_grad and not _is_on_list(rec, value) else value
+        if not value.requires_grad:
+            return value
+        node = rec.nodes.of(value)
+        if node is not None and rec.nodes.is_past(node):
+            return value.detach()
+        return value if _is_on_list(value, node) else _look_into(rec, value)
     if type(value) in (list, tuple) and any(isinstance(v, Tensor | list | tuple) for v in value):
         return type(value)(on_path(rec, v) for v in value)
     return value
@@ -213,7 +217,7 @@ def _look_into(rec: Recorder, value: Tensor) -> Tensor:
         if inside.exact:
             recorded: Tensor = rec.insides.replace(value, inside)
             return recorded
-    if value._is_view() and value._base is not None and _is_on_list(rec, value._base):
+    if value._is_view() and value._base is not None and _is_on_list(value._base, rec.nodes.of(value._base)):
         return rec.nodes.move(value, value._base)  # a view that was made before something was written into its base
     if value.grad_fn is None or not depends_on(rec, value):
         return value.detach()  # a weight

@@ -16,7 +16,9 @@ import torch
 from torch import Tensor, nn
 
 from explainers.autograd.saved_values import KeptRecord
+from explainers.autograd.structure.attention_plan import AttentionPlan
 from explainers.autograd.structure.model_structure import ModelStructure
+from explainers.autograd.structure.token_links import TokenLinks, links_in
 from explainers.errors import ExplainerError, MemoryShortageError, ran_out_of_memory
 from explainers.models.model import Model
 from explainers.models.passes import is_sparing_activations
@@ -159,6 +161,10 @@ class OutsideOfBlocks(ModelStructure):
     @property
     def _sums(self) -> Any:
         raise ReadsInsideError(f"the residual stream after attention {_IS_INSIDE}")
+
+    def _links(self, plan: AttentionPlan) -> list[TokenLinks]:
+        """Return the links of the tokens of each block other than those of its attention."""
+        return links_in(self._nodes, [None] * len(self._nodes.blocks), self._pull)
 
     @property
     def additions(self) -> Any:

@@ -213,7 +213,7 @@ class Recording:
             x = self.forward_pass.entry(x)
         if not x.requires_grad:
             x = self.nodes.start(x.requires_grad_())
-        self.nodes.entry, self.forward_pass.position = len(self.nodes.ran), 0
+        self.nodes.entry, self.nodes.embedded, self.forward_pass.position = len(self.nodes.ran), self.nodes.of(x), 0
         self.forward_pass.x1 = x
         return block_kind.with_input_tokens(args, kwargs, x.clone())  # what is kept stays as it is where the model writes into its tokens
 

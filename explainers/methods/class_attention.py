@@ -17,6 +17,7 @@ from torch import Tensor
 from explainers.autograd.recording import Recording
 from explainers.autograd.signals import AttentionParts, Signals
 from explainers.autograd.structure.class_attention import ClassBlock
+from explainers.autograd.structure.token_links import TokenLinks
 from explainers.errors import ExplainerError
 from explainers.models.layout import Layout
 from explainers.records.trace import Trace, parts_of_last
@@ -120,6 +121,18 @@ class ClassAttentionTrace(Trace):
         before = [] if self._last else [add_class_token(a, 1.0) for a in self._trace.attentions]
         behind = (a.detach().to(self.type_of_attention) for a in self.recording.class_attentions)
         return [*before, *(_add_patches(a, 1.0) for a in behind)]
+
+    @property
+    def token_links(self) -> Sequence[TokenLinks | None]:
+        """For each attention map which tokens, the classification token first, the model keeps; None where it throws none away."""
+        before = [] if self._last else [None if each is None else each.with_first_token() for each in self._trace.token_links]
+        return [*before, *(None for _ in self.recording.class_attentions)]
+
+    @property
+    def links_after_attention(self) -> Sequence[Tensor | None]:
+        """For each block which tokens, bool (B, 1 + S), are handed on from the stream after its attention; None if all are."""
+        before = [None if each is None else torch.nn.functional.pad(each, (1, 0), value=True) for each in self._trace.links_after_attention]
+        return [*before, *(None for _ in self.class_blocks)]
 
     @property
     def attention_grads(self) -> Sequence[Tensor]:

@@ -41,6 +41,8 @@ METHOD_NEEDS = {
     "token_order": "tokens that keep their places from block to block",
     "places": "tokens that are of places in the picture",
     "inner_order": "tokens that keep their places inside the blocks",
+    "product": "maps that can be multiplied from block to block",
+    "own_tokens": "blocks that put no other tokens in the places of their own",
     "class_token": "a classification token",
     "residual": "attention added to a residual stream",
     "parts": "queries, keys and values of the last block",

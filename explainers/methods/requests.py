@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import torch
+
 from explainers.autograd.rules import RULES, Rule
 from explainers.autograd.signals import ACCOUNT, Fields
 from explainers.errors import ExplainerError
@@ -81,6 +83,10 @@ class Request:
             _note_attention(trace)
         if "class_token" in self.method.needs and trace.row != "mean":
             _note_other_tokens(trace)
+        if "token_order" in self.method.needs and "product" not in self.method.needs:
+            _note_replaced_tokens(trace)
+        if "places" in self.method.needs and not self.pixels:
+            _note_covered_pixels(trace)
         behind = trace_behind(trace, self.method.class_attention)
         if behind is None:
             return _move_to_grid(self.method.read(trace, **options), trace)
@@ -108,6 +114,30 @@ def _note_attention(trace: Trace) -> None:
         trace.note(
             "In this model a later block or the head also takes what an earlier block took or gave, by a way around the blocks between: "
             "attention that is read block by block leaves that way out."
+        )
+
+
+def _note_covered_pixels(trace: Trace) -> None:
+    """Add a note to a trace if the model's patches cover less of the picture than they are drawn over."""
+    if trace.layout.covered is not None:
+        height, width = trace.layout.covered
+        trace.note(
+            f"The patches of this model cover the upper {height} rows and the left {width} columns of pixels. This map is drawn over the "
+            "whole picture, so that its patches lie too far down and to the right, those at the far edges most."
+        )
+
+
+def _note_replaced_tokens(trace: Trace) -> None:
+    """Add a note to a trace if the model throws tokens of patches or words away and puts others in their places."""
+    links = trace.recording.structure.token_links
+    if links is None:
+        return
+    replaced = torch.stack([each.replaced for each in links]).any(0) & trace.content
+    if bool(replaced.any()):
+        parts = "words or atoms" if trace.recording.model.reads_text else "patches"
+        trace.note(
+            f"On the way through its blocks this model puts other tokens in the places of some {parts}. This map reads tokens by their "
+            f"places, and counts what stands there for the {parts}."
         )
 
 

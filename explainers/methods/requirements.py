@@ -118,6 +118,17 @@ def _lacks_of_order(name: str, plan: AttentionPlan, has_detached: bool) -> dict[
             "next. "
             "What reads the tokens that enter the first block runs: input_x_gradient, integrated_gradients, occlusion."
         )
+    if plan.no_product is not None or (plan.cuts_tokens and has_detached):
+        reason = plan.no_product or "tokens are thrown away, or are taken out of the gradient (detach), which cannot be told apart"
+        lacks["product"] = (
+            f"In {name} {reason}, so that maps cannot be multiplied from block to block. What reads one block runs, such as raw_attention, "
+            "and what goes back from the answer, such as input_x_gradient."
+        )
+    if plan.replaces_inside:
+        lacks["own_tokens"] = (
+            f"Blocks of {name} put other tokens in the places of some of their own, so that single tokens cannot be propagated through "
+            "them. What multiplies attention runs, such as rollout, and what goes back from the answer."
+        )
     if not plan.has_places:
         lacks["places"] = (
             f"The tokens of {name} are no patches of the picture: queries of its own read all patches before its blocks (as a Perceiver's "

@@ -45,6 +45,7 @@ class Layout:
     after        tokens after all patches, such as one for each box of a detector
     added        how many of the prefix tokens, the last of them, were added to take outliers: :mod:`explainers.models.registers`
     other_tokens the tokens that the head reads next to the class token; none where it pools
+    covered      the height and width in pixels that the patches cover, from the top left corner on; None: the whole picture
     """
 
     prefix: int
@@ -54,6 +55,7 @@ class Layout:
     after: int = 0
     added: int = 0
     other_tokens: OtherTokens = OtherTokens()
+    covered: tuple[int, int] | None = None
 
     @property
     def patches(self) -> slice:

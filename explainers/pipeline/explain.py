@@ -510,6 +510,17 @@ def _make_completeness(
     return _Completeness(model, tensors, labels, [target.only(sample) for target in targets])
 
 
+def _remedy(trace: Trace) -> str:
+    """Return what to do, or why it is so, where a method gives numbers that are not finite."""
+    recording = trace.recording
+    if recording.logits.dtype not in (torch.float32, torch.float64):
+        return "try float32 weights."
+    if not bool(recording.logits.isfinite().all()):
+        return "check the weights of the model."
+    reason = missing_requirements(recording.model).get("attention", "choose another method or another rule.")
+    return f"the model's own answer is finite, so that its weights are not at fault. {reason[0].upper()}{reason[1:]}"
+
+
 def _maps_of_samples(
     request: Request, samples: list[ImageInput | TextInput], trace: Trace, output: MethodOutput | None = None
 ) -> list[Attribution]:
@@ -536,8 +547,7 @@ def _maps_of_samples(
         values = scores[i][mask[i]]
         if not bool(values.isfinite().all()):
             dtype = trace.recording.logits.dtype
-            remedy = "check the weights of the model" if dtype in (torch.float32, torch.float64) else "try float32 weights"
-            raise ExplainerError(f"{request.spec} gave numbers that are not finite for this input in {dtype}: {remedy}.")
+            raise ExplainerError(f"{request.spec} gave numbers that are not finite for this input in {dtype}: {_remedy(trace)}")
         sizes = None if all_sizes is None else all_sizes[i][mask[i]]
         name, content = request.name, content_of(sample, trace.layout, len(values))
         notes_on_sink, notes_on_added = sink_notes(sample, values, request.method.signed), added_token_notes(values, trace.layout)

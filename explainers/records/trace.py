@@ -18,6 +18,7 @@ from explainers.autograd.integration import INNER_BATCH, Rerun, mean_signals
 from explainers.autograd.recording import Recording
 from explainers.autograd.rules import RULES, Rule
 from explainers.autograd.signals import ALL, AttentionParts, Fields, PerBlock, Signals, covers
+from explainers.autograd.structure.token_links import TokenLinks
 from explainers.errors import ExplainerError
 from explainers.models.grids import on_grid
 from explainers.models.layout import Layout
@@ -173,6 +174,17 @@ class Trace:
         block has none.
         """
         return [_require_attention(a, i).detach().to(self.type_of_attention) for i, a in enumerate(self.recording.attentions)]
+
+    @property
+    def token_links(self) -> Sequence[TokenLinks | None]:
+        """For each attention map which tokens the model keeps on the way to the next one; None where it throws none away."""
+        links = self.recording.structure.links_of_maps
+        return [None] * len(self.recording.attentions) if links is None else links
+
+    @property
+    def links_after_attention(self) -> Sequence[Tensor | None]:
+        """For each block which tokens, bool (B, S), are handed on from the stream after its attention to the next block; None: all."""
+        return self.recording.structure.links_after_attention
 
     @cached_property
     def type_of_attention(self) -> torch.dtype:

@@ -71,6 +71,14 @@ def _unscaled(tensor: Tensor, node: Node | None) -> Tensor:
     return tensor.detach() / factor(node)
 
 
+def ends_of(attention: Attention) -> tuple[Tensor, Tensor] | None:
+    """Return the values (B, H, keys, d) that an attention weights and its output (B, H, queries, d); None if they cannot be followed."""
+    value, context = attention.value, None if attention.product is None else attention.product.output
+    if value is None or context is None or not value.requires_grad or not context.requires_grad:
+        return None
+    return value, context
+
+
 def scores_of(softmax: Node) -> Node | None:
     """Return the product of queries and keys of which a softmax was taken, possibly scaled, masked, or mixed between heads; None if its
     input is anything else.

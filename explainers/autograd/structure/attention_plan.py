@@ -59,6 +59,11 @@ class AttentionPlan:
     keeps_inner_order   whether row i of a tensor inside a block that has a row for each token belongs to token i
     has_places          whether the tokens belong to places in the picture
     has_rows_elsewhere  whether the rows at which some bias acts do not lie as the tokens do
+    has_flat_rows       whether these rows are the tokens of a sample one after the other
+    cuts_tokens         whether some tokens are thrown away between the blocks or inside them, and others put in their places
+    replaces_inside     whether a block puts other tokens in the places of some of its own, or weighs other values for them
+    no_product          why maps cannot be multiplied from block to block where tokens are thrown away, as the end of a sentence; None if
+                        they can
     """
 
     blocks: tuple[BlockPlan, ...]
@@ -69,6 +74,10 @@ class AttentionPlan:
     keeps_inner_order: bool = True
     has_places: bool = True
     has_rows_elsewhere: bool = False
+    has_flat_rows: bool = False
+    cuts_tokens: bool = False
+    replaces_inside: bool = False
+    no_product: str | None = None
 
     @property
     def reason(self) -> str | None:

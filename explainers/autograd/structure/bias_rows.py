@@ -72,6 +72,35 @@ def are_as_tokens(shape: Size, block: Block) -> bool:
     return shape[:2] == (samples, tokens) and len(shape) == 3 and shape[2] != tokens
 
 
+def flat_rows(nodes: Nodes) -> dict[int, BiasRows] | None:
+    """Return the rows of the biases in all blocks, as :func:`find_bias_rows` does, on the assumption that each bias acts at the tokens in
+    their axes or at rows that are flattened over the tokens of one sample. No backward pass is needed. None if some tensor has another
+    shape.
+    """
+    rows: dict[int, BiasRows] = {}
+    for block in nodes.blocks:
+        samples, tokens = block.input.shape[:2]
+        for position, out in block.biased.items():
+            if out.dim() < 2 or not out.requires_grad or are_as_tokens(out.shape, block):
+                continue
+            if samples != 1 or out.dim() != 2 or len(out) != tokens:
+                return None
+            rows[position] = BiasRows(torch.arange(tokens, device=out.device), False)
+    return rows
+
+
+def are_flat(nodes: Nodes, pull: PullAgain) -> bool:
+    """Return whether the rows of the biases in all blocks are those that :func:`flat_rows` assumes."""
+    assumed = flat_rows(nodes)
+    if not assumed:
+        return False
+    found = find_bias_rows(nodes, pull)
+    return all(
+        position in found and not found[position].last_axis and torch.equal(found[position].tokens, rows.tokens)
+        for position, rows in assumed.items()
+    )
+
+
 def find_bias_rows(nodes: Nodes, pull: PullAgain) -> dict[int, BiasRows]:
     """Return the rows of the biases in all blocks of ``nodes``, by the position of the operator that adds each, found by ``pull``, a
     backward pass, as far as rows are of one token each.

@@ -39,9 +39,10 @@ from explainers.autograd.structure.attention_products import (
     products_of,
     sum_after_attention,
 )
-from explainers.autograd.structure.bias_rows import BiasRows, PullAgain, find_bias_rows
+from explainers.autograd.structure.bias_rows import BiasRows, PullAgain, are_flat, find_bias_rows, flat_rows
 from explainers.autograd.structure.biases import has_rows_elsewhere
 from explainers.autograd.structure.class_attention import ClassAttention, class_attention, class_attentions
+from explainers.autograd.structure.token_links import TokenLinks, come_from_elsewhere, links_in, reached_from
 from explainers.errors import ExplainerError
 from explainers.models.layout import Layout
 from explainers.models.structure.block_kinds import BlockKind
@@ -116,6 +117,7 @@ class ModelStructure:
         outside = attention_outside(self._nodes, read, self._users)
         places = not are_of_no_place(self._nodes)
         elsewhere = not inner_order or (self._has_row and has_rows_elsewhere(self._nodes, self._layout, self._block_kind, self._pull))
+        links = self._links(plan) if plan.keeps_order else []
         return replace(
             plan,
             outside=outside,
@@ -123,6 +125,10 @@ class ModelStructure:
             keeps_inner_order=inner_order,
             has_places=places,
             has_rows_elsewhere=elsewhere,
+            has_flat_rows=elsewhere and inner_order and are_flat(self._nodes, self._pull),
+            cuts_tokens=any(each.is_cut_inside or each.is_cut_behind for each in links),
+            replaces_inside=any(each.is_replaced_inside for each in links),
+            no_product=self._why_no_product(plan, links),
         )
 
     @property
@@ -132,9 +138,10 @@ class ModelStructure:
     @cached_property
     def bias_rows(self) -> dict[int, BiasRows]:
         """The rows of each bias in the blocks, by the position of its operator, where some do not lie as the tokens do; else empty."""
-        if self.plan is not None and self.plan.has_rows_elsewhere:
-            return find_bias_rows(self._nodes, self._pull)
-        return {}
+        if self.plan is None or not self.plan.has_rows_elsewhere:
+            return {}
+        flat = flat_rows(self._nodes) if self.plan.has_flat_rows else None
+        return find_bias_rows(self._nodes, self._pull) if flat is None else flat
 
     @cached_property
     def _maps(self) -> list[list[AttentionMap] | None]:
@@ -171,6 +178,52 @@ class ModelStructure:
                 f"start_layer={block}: this model has {len(counts)} blocks, so choose {-len(counts)} to {len(counts) - 1}."
             )
         return sum(counts[: block % len(counts)])
+
+    def _links(self, plan: AttentionPlan) -> list[TokenLinks]:
+        """Return the links of the tokens of each block, whose attention is read as the ``plan`` says."""
+        plans = [*plan.blocks, *[plan.blocks[-1]] * len(self._shaped)]
+        pairs = zip(self._shaped, plans[: len(self._shaped)], strict=True)
+        ends = [attention_nodes.ends_of(shaped) if shaped is not None and each.is_usual else None for shaped, each in pairs]
+        return links_in(self._nodes, ends, self._pull)
+
+    def _why_no_product(self, plan: AttentionPlan, links: list[TokenLinks]) -> str | None:
+        if any(each.is_cut_inside and block.maps > 1 for each, block in zip(links, plan.blocks, strict=False)):
+            return "blocks that attend several times throw tokens away inside"
+        if come_from_elsewhere(self._nodes, links, self._pull):
+            return "tokens are thrown away between blocks, and what stands in their places comes from the input by another way"
+        return None
+
+    @cached_property
+    def token_links(self) -> list[TokenLinks] | None:
+        """The links of the tokens of each block; None if the trial pass saw no token that is thrown away."""
+        return None if self.plan is None or not self.plan.cuts_tokens else self._links(self.plan)
+
+    @cached_property
+    def links_of_maps(self) -> list[TokenLinks | None] | None:
+        """The links of :attr:`token_links` for each of the :attr:`attention_maps`: of several in one block, what is thrown away after it
+        goes with the last.
+        """
+        if self.token_links is None:
+            return None
+        links: list[TokenLinks | None] = []
+        for maps, each in zip(self._maps, self.token_links, strict=True):
+            several = maps is not None and len(maps) > 1
+            links += [None] * (len(maps) - 1 if several and maps else 0) + [each.only_behind() if several else each]
+        return links
+
+    @cached_property
+    def links_after_attention(self) -> list[Tensor | None]:
+        """For each block which rows of the residual stream after its attention reach the input of the next block, bool (B, S); None if all
+        do.
+        """
+        blocks = self._nodes.blocks
+        if self.plan is None or not self.plan.cuts_tokens:
+            return [None] * len(blocks)
+        totals = [sums[place].output if sums else None for sums, place in zip(self._sums, self.sums_after_attention, strict=True)]
+        return [
+            None if total is None or following is None else reached_from(total, following, self._pull, self._block_kind.row_of)
+            for following, total in zip([*blocks[1:], None], totals, strict=True)
+        ]
 
     @cached_property
     def attentions(self) -> list[Tensor | None]:

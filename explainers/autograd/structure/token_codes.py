@@ -72,7 +72,7 @@ def tokens_of(pull: Pull, output: Tensor, labels: Tensor, count: int, at: Sequen
     dimensions.
     """
     seeds = [torch.ones_like(labels, dtype=output.dtype), *codes(count, output)[:, labels]]
-    direction = _direction(output)
+    direction = random_direction(output)
     arrived = [pull([output], at, [direction * seed]) for seed in seeds]
     whose: list[Tensor | None] = []
     for place, dims in enumerate(rows):
@@ -87,7 +87,7 @@ def tokens_of(pull: Pull, output: Tensor, labels: Tensor, count: int, at: Sequen
     return whose
 
 
-def _direction(output: Tensor) -> Tensor:
+def random_direction(output: Tensor) -> Tensor:
     """Return random numbers in the shape of ``output``, always the same, with which a backward pass begins. They differ between tokens,
     because equal signals would make a mean of tokens look like a single token.
     """

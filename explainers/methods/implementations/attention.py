@@ -34,6 +34,14 @@ def product(identity: Tensor, matrices: Sequence[Tensor], start_layer: int = 0) 
     return joint
 
 
+def cut(trace: Trace, matrices: Sequence[Tensor]) -> list[Tensor]:
+    """Return the ``matrices`` M (B, S, S), one for each attention map, such that I + M leads on nothing of tokens that the model throws
+    away inside a block or between two: see :class:`~explainers.autograd.structure.token_links.TokenLinks`.
+    """
+    pairs = zip(matrices, trace.token_links, strict=True)
+    return [matrix if links is None else links.cut(matrix) for matrix, links in pairs]
+
+
 def drop_class_token(trace: Trace, scores: Tensor) -> Tensor:
     """Return the ``scores`` (B, S) of a map over the tokens of ``trace`` with 0 at the classification token, as the published code for BERT
     has it; a word that the head reads keeps its own.
@@ -80,7 +88,7 @@ def raw_attention(trace: Trace) -> Tensor:
     rule=None,
     signed=False,
     class_specific=False,
-    needs=("attention", "class_token"),
+    needs=("attention", "class_token", "product"),
     class_attention="all",
     passes="1 forward",
     default=True,
@@ -106,7 +114,7 @@ def rollout(trace: Trace, start_layer: int = 0) -> Tensor:
     residual of section 4). Rows are not renormalised: where those of A do not sum to 1, as of a sigmoid or next to a sink, neither do those
     of the product.
     """
-    halves = [a.mean(1) for a in trace.attentions]
+    halves = cut(trace, [a.mean(1) for a in trace.attentions])
     first = trace.recording.structure.first_map(start_layer)
     joint = product(trace.identity(), halves, first)
     block_count = len(halves) - first % len(halves)
@@ -177,7 +185,7 @@ def gradcam_attention(trace: Trace) -> Tensor:
     rule="gradient",
     also=GRADIENT_ALSO,
     signed=False,
-    needs=("attention", "class_token"),
+    needs=("attention", "class_token", "product"),
     class_attention="all",
     default=True,
     options={"integrated": INTEGRATED, "start_layer": START_LAYER},
@@ -201,7 +209,7 @@ def generic_attention(trace: Trace, start_layer: int = 0) -> Tensor:
     ``start_layer`` is the first block of the product, negative from the end. Returns the row (B, S) of the classification token.
     """
     maps = [(a * g).clamp(min=0).mean(1) for a, g in zip(trace.attentions, trace.attention_grads, strict=True)]
-    return trace.class_row(product(trace.identity(), maps, trace.recording.structure.first_map(start_layer)))
+    return trace.class_row(product(trace.identity(), cut(trace, maps), trace.recording.structure.first_map(start_layer)))
 
 
 #: Said of AttCAT where the output of the last block, which it leaves out, has a gradient at every token.

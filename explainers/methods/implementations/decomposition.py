@@ -115,11 +115,12 @@ def _note_missing_sum(trace: Trace, scores: Tensor, part: Tensor, name: str) -> 
 
 def _roll_out(trace: Trace, weights: list[Tensor], normalised: bool = True) -> Tensor:
     """Multiply the contributions of the blocks (``weights``: one matrix (B, S to, S from) for each), with rows scaled to sum to 1 if
-    ``normalised``; return the row of the classification token, (B, S).
+    ``normalised``; return the row of the classification token, (B, S). Tokens that are thrown away between blocks hand nothing on.
     """
     joint = trace.identity()
-    for matrix in (w.to(joint.dtype) for w in weights):
+    for matrix, kept in zip((w.to(joint.dtype) for w in weights), trace.links_after_attention, strict=True):
         joint = (matrix / matrix.sum(-1, keepdim=True).clamp_min(1e-30) if normalised else matrix) @ joint
+        joint = joint if kept is None else joint * kept[:, :, None]
     return trace.class_row(joint)
 
 
@@ -137,7 +138,7 @@ def _roll_out(trace: Trace, weights: list[Tensor], normalised: bool = True) -> T
     rule=None,
     signed=False,
     class_specific=False,
-    needs=("attention", "one_attention", "class_token", "residual"),
+    needs=("attention", "one_attention", "class_token", "residual", "product", "own_tokens"),
     class_attention="streams",
     slow=True,
     passes="blocks x tokens forward",
@@ -184,7 +185,7 @@ def globenc(trace: Trace, published_code: bool = False) -> Tensor:
     rule=None,
     signed=False,
     class_specific=False,
-    needs=("attention", "one_attention", "class_token", "residual"),
+    needs=("attention", "one_attention", "class_token", "residual", "product", "own_tokens"),
     class_attention="streams",
     slow=True,
     passes="blocks x tokens forward",

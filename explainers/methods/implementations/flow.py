@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from explainers.methods.about import AGNOSTIC, ATTENTION_FAILS, About
+from explainers.methods.implementations.attention import cut
 from explainers.methods.registry import TOKEN_ROW, method
 from explainers.papers import ATTENTION_FLOW
 from explainers.records.trace import Trace
@@ -23,7 +24,7 @@ UNITS = 1_000_000  # capacity of a pipe that carries all attention of one token:
     rule=None,
     signed=False,
     class_specific=False,
-    needs=("attention", "class_token"),
+    needs=("attention", "class_token", "product"),
     class_attention="all",
     slow=True,
     passes="1 forward, and one maximum flow for each token",
@@ -44,7 +45,7 @@ def attention_flow(trace: Trace) -> Tensor:
 
     Edge (l, i) to (l - 1, j) carries up to (A + I)_ij / 2 of block l, A the mean of the heads, rounded to one part in a million.
     """
-    averages = [(a.mean(1) + trace.identity()) / 2 for a in trace.attentions]
+    averages = [(a + trace.identity()) / 2 for a in cut(trace, [a.mean(1) for a in trace.attentions])]
     scores = averages[0].new_zeros(trace.mask.shape)
     for sample in range(len(scores)):
         real = trace.mask[sample].nonzero()[:, 0]

@@ -40,7 +40,7 @@ def _transformation(before: Tensor, after: Tensor, mask: Tensor) -> Tensor:
     rule="gradient",
     also=GRADIENT_ALSO,
     signed=False,
-    needs=("attention", "one_attention", "class_token", "residual"),
+    needs=("attention", "one_attention", "class_token", "residual", "product"),
     class_attention="all",
     options={"integrated": INTEGRATED},
     reads=("attentions", "class_attentions"),
@@ -70,9 +70,9 @@ def token_tm(trace: Trace) -> Tensor:
     eye = trace.identity()
     joint = eye * trace.block_inputs[0].norm(dim=-1)[:, None, :]
     streams = zip(trace.block_inputs, trace.mid_residuals, trace.block_outputs, trace.tokens_of_blocks, strict=True)
-    for (x, middle, y, tokens), a, g in zip(streams, trace.attentions, trace.attention_grads, strict=True):
+    for (x, middle, y, tokens), a, g, links in zip(streams, trace.attentions, trace.attention_grads, trace.token_links, strict=True):
         weights = (a.mean(1) * _transformation(x, middle, tokens)[:, None, :]) * g.clamp(min=0).mean(1)
-        joint = (eye + weights) @ joint
+        joint = (eye + (weights if links is None else links.cut(weights))) @ joint
         joint = (1 + _transformation(middle, y, tokens))[:, :, None] * joint
     return trace.class_row(joint)
 

@@ -7,7 +7,7 @@ from torch import Tensor
 from explainers.citation import Citation
 from explainers.errors import ExplainerError
 from explainers.methods.about import CANCELS, About
-from explainers.methods.implementations.attention import FIRST_BLOCK, START_LAYER, drop_class_token, product
+from explainers.methods.implementations.attention import FIRST_BLOCK, START_LAYER, cut, drop_class_token, product
 from explainers.methods.registry import method
 from explainers.methods.specs import Option
 from explainers.papers import CHEFER
@@ -35,7 +35,7 @@ def _gradient_times_relevance_of(trace: Trace, block: int) -> Tensor:
     rule="deep_taylor",
     also=("lrp",),
     signed=False,
-    needs=("attention", "class_token"),
+    needs=("attention", "class_token", "product"),
     class_attention="all",
     passes="1 forward, 2 backward",
     default=True,
@@ -73,11 +73,11 @@ def transformer_attribution(trace: Trace, start_layer: int | None = None, publis
             "The published code gives the token that its map starts from the smallest score; with row=mean the map starts from all tokens, "
             "so there is none to give it to: leave published_code or row=mean out."
         )
-    maps = _gradient_times_relevance(trace)
+    maps = cut(trace, _gradient_times_relevance(trace))
     if not published_code:
         return trace.class_row(product(trace.identity(), maps, trace.recording.structure.first_map(start_layer or 0)))
     eye = trace.identity()
-    rows = [(eye + m) / (eye + m).sum(-1, keepdim=True) for m in maps]
+    rows = [(eye + m) / (eye + m).sum(-1, keepdim=True).clamp_min(1e-30) for m in maps]
     row = trace.class_row(
         product(eye, [r - eye for r in rows], trace.recording.structure.first_map(-1 if start_layer is None else start_layer))
     )
@@ -94,7 +94,7 @@ def transformer_attribution(trace: Trace, start_layer: int | None = None, publis
     also=("lrp",),
     signed=False,
     class_specific=True,
-    needs=("attention", "class_token"),
+    needs=("attention", "class_token", "product"),
     class_attention="all",
     options={
         "start_layer": START_LAYER,
@@ -118,7 +118,7 @@ def without_gradient(trace: Trace, start_layer: int = 0, published_code: bool = 
     if not published_code:
         relevance = [a * r for a, r in zip(trace.attentions, relevance, strict=True)]
     return trace.class_row(
-        product(trace.identity(), [r.clamp(min=0).mean(1) for r in relevance], trace.recording.structure.first_map(start_layer))
+        product(trace.identity(), cut(trace, [r.clamp(min=0).mean(1) for r in relevance]), trace.recording.structure.first_map(start_layer))
     )
 
 

@@ -16,7 +16,8 @@ from explainers.models.outputs import Forward
 from explainers.models.structure.blocks import Structure
 from explainers.models.structure.dropped_tokens import are_in_place
 from explainers.models.structure.head_reading import ReadTokens, read_tokens
-from explainers.models.structure.patch_places import is_in_order
+from explainers.models.structure.patch_extents import covered_pixels
+from explainers.models.structure.patch_places import order_of
 from explainers.models.structure.watching import covers_image, embed, has_bypass, sees_all_edges
 
 LayoutOf = Callable[[Mapping[str, Tensor]], Layout]
@@ -78,23 +79,9 @@ def image_layout(
         module, structure, run, tensors["pixel_values"][:1], slice(prefix, structure.tokens - after), (rows, columns)
     ):
         raise ExplainerError("the tokens of this model do not lie in the order of its frames, so that no map of them can be drawn")
+    covered = None
     if clip_shape(module) is None and not structure.block_kind.patch_places:
-        place, grid = slice(prefix, structure.tokens - after), (rows, columns)
-        if structure.earlier and not are_in_place(module, structure, run, tensors, place, grid):
-            raise ExplainerError(
-                "tokens are dropped or merged before the blocks that are read, so that what is left does not lie row by row in the order "
-                "of the picture: pass blocks= (the modules before that, if all blocks are to take every patch) or let no token be dropped"
-            )
-        if not is_in_order(module, structure, run, tensors, place, grid):
-            raise ExplainerError(
-                "the tokens of this model do not lie row by row in the order of the picture, so that a map would be drawn at other places "
-                "than it is of: have its patches flattened row by row, or pass blocks= (modules whose tokens lie in the order of the image)"
-            )
-        if not sees_all_edges(module, structure, run, tensors, grid):
-            raise ExplainerError(
-                "the model does not see the edge of the picture, as where its forward cuts the picture, so that a map would be drawn over "
-                "more than it is of: have preprocess= cut it instead"
-            )
+        covered = _checked_places(module, structure, run, tensors, slice(prefix, structure.tokens - after), (rows, columns))
     patch = (height / rows, width / columns)
 
     @cache
@@ -120,9 +107,41 @@ def image_layout(
         tall, wide = batch["pixel_values"].shape[-2:]
         grid = (rows, columns) if (tall, wide) == (height, width) else filled(tall, wide)
         further = math.prod(grid) - rows * columns  # patches before a token that lies after them
-        return Layout(prefix, read if read is None or read < prefix else read + further, grid, after=after, other_tokens=others)
+        token = read if read is None or read < prefix else read + further
+        return Layout(prefix, token, grid, after=after, other_tokens=others, covered=covered if (tall, wide) == (height, width) else None)
 
     return layout_of
+
+
+def _checked_places(
+    module: nn.Module, structure: Structure, run: Forward, tensors: Mapping[str, Tensor], place: slice, grid: tuple[int, int]
+) -> tuple[int, int] | None:
+    """Check that the patches at ``place`` of the embedded tokens lie row by row over the whole picture in a ``grid``, and return the height
+    and width in pixels that they cover if it is less; None for all of it. Raises ExplainerError if they lie in another way.
+    """
+    if structure.earlier and not are_in_place(module, structure, run, tensors, place, grid):
+        raise ExplainerError(
+            "tokens are dropped or merged before the blocks that are read, so that what is left does not lie row by row in the order "
+            "of the picture: pass blocks= (the modules before that, if all blocks are to take every patch) or let no token be dropped"
+        )
+    order = order_of(module, structure, run, tensors, place, grid)
+    if order == "out of order":
+        raise ExplainerError(
+            "the tokens of this model do not lie row by row in the order of the picture, so that a map would be drawn at other places "
+            "than it is of: have its patches flattened row by row, or pass blocks= (modules whose tokens lie in the order of the image)"
+        )
+    if not sees_all_edges(module, structure, run, tensors, grid):
+        raise ExplainerError(
+            "the model does not see the edge of the picture, as where its forward cuts the picture, so that a map would be drawn over "
+            "more than it is of: have preprocess= cut it instead"
+        )
+    covered = covered_pixels(module, structure, run, tensors, place, grid) if order == "near" else None
+    if covered == "elsewhere":
+        raise ExplainerError(
+            "the patches of this model do not lie where they are drawn, as where its forward shifts or crops the picture, so that a map "
+            "would be drawn at other places than it is of: have preprocess= do that instead"
+        )
+    return covered
 
 
 def _known_layout(module: nn.Module, structure: Structure, run: Forward, tensors: Mapping[str, Tensor], prefix: int | None) -> LayoutOf:

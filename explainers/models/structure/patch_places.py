@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -25,6 +26,8 @@ _FAR, _BETTER = 0.25, 10
 _AS_BY_CHANCE, _LOCAL = 1, 0.35
 #: How strongly the places that two noises give must correlate, mean of rows and columns, for tokens to be called out of order.
 _SEEN_AGAIN = 0.9
+#: How much of a token may lie elsewhere, in patches, if it lies near where it is drawn.
+_NEAR = 1.5
 #: How many patches at least single tokens lie from where they are drawn, to be out of order, and how much of them may lie elsewhere.
 _ONE_PATCH, _CLEAR = 0.9, 0.03
 
@@ -95,13 +98,18 @@ def are_in_order(places: Tensor, rest: Tensor, grid: tuple[int, int]) -> bool:
     return not (bool(is_far.any()) and bool(to_another[moved].mean() * _BETTER < to_own_place[moved].mean()))
 
 
-def is_in_order(
-    module: nn.Module, structure: Structure, run: Forward, tensors: Mapping[str, Tensor], place: slice, grid: tuple[int, int]
-) -> bool:
-    """Return whether the patches at ``place`` of the embedded tokens x^1 lie row by row over the ``grid`` of the picture in ``tensors``,
-    for ``module`` with the blocks in ``structure``, whose logits ``run`` returns; see :func:`are_in_order`.
+#: Whether patches lie row by row in the order of the picture: exactly where they are drawn, near it, or so that more is not known.
+Order = Literal["out of order", "in place", "near", "in order"]
 
-    If they seem to be out of order, the places are measured again with other noise: False is returned only if both measurements agree,
+
+def order_of(
+    module: nn.Module, structure: Structure, run: Forward, tensors: Mapping[str, Tensor], place: slice, grid: tuple[int, int]
+) -> Order:
+    """Find whether the patches at ``place`` of the embedded tokens x^1 lie row by row over the ``grid`` of the picture in ``tensors``, for
+    ``module`` with the blocks in ``structure``, whose logits ``run`` returns; see :func:`are_in_order`. Those that are made of little else
+    than one or two patches of the picture are near their places.
+
+    If they seem to be out of order, the places are measured again with other noise: they are out of order only if both measurements agree,
     which they do not after many layers of random weights.
     """
 
@@ -110,10 +118,12 @@ def is_in_order(
         return places.cpu(), rest.cpu()
 
     first = look(0)
+    nearly: Order = "near" if bool(first[1].median() * max(grid) < _NEAR) else "in order"
     if are_in_order(*first, grid):
-        return True
+        return "in place" if bool((first[1][first[1] < _NO_PLACE] < _ROUNDING).all()) else nearly
     second = look(1)
     known = (first[1] < _NO_PLACE) & (second[1] < _NO_PLACE)
     axes = [axis for axis, count in enumerate(grid) if count > 1]
     seen_again = torch.stack([torch.corrcoef(torch.stack([first[0][known, axis], second[0][known, axis]]))[0, 1] for axis in axes])
-    return not bool(seen_again.mean() >= _SEEN_AGAIN) or are_in_order(*second, grid)
+    is_out = bool(seen_again.mean() >= _SEEN_AGAIN) and not are_in_order(*second, grid)
+    return "out of order" if is_out else nearly

@@ -12,6 +12,7 @@ from torch.nn.attention.flex_attention import flex_attention
 
 import explainers
 from explainers.autograd import detached_trial
+from explainers.autograd.detached import UNSEEN_WRITE
 from explainers.autograd.recording import Recording
 from tests.explainers.support.wrapped import inputs, wrapped
 from tests.families import FAMILIES
@@ -93,6 +94,89 @@ class Doubled(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *signals: Tensor) -> Tensor:
         return signals[0] * 2
+
+
+def written_while_off(write: Callable[[Tensor], Any]) -> Change:
+    """A change that writes into numbers of its own while gradients are off."""
+
+    def change(x: Tensor) -> Tensor:
+        y = x * 1.5
+        with torch.no_grad():
+            write(y)
+        return y
+
+    return change
+
+
+def written_into_data(x: Tensor) -> Tensor:
+    y = x * 1.5
+    y.data[:, 1:].add_(y.data[:, :1])
+    return y
+
+
+class DoubledInPlace(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        ctx.mark_dirty(x)
+        return x.mul_(2)
+
+    @staticmethod
+    def backward(ctx: Any, *signals: Tensor) -> Tensor:
+        return signals[0] * 2
+
+
+#: Writes under no_grad into a view of a tensor on the path.
+INTO_VIEWS: dict[str, Callable[[Tensor], Any]] = {
+    "scaled": lambda y: y[:, 1:].mul_(y[:, :1].sigmoid()),
+    "added": lambda y: y[:, 1:].add_(y[:, :1] * 0.3),
+    "copied": lambda y: y[:, 1:2].copy_(y[:, 2:3] * 0.5),
+    "selected": lambda y: y.select(1, 2).mul_(y.select(1, 0)),
+    "bounded": lambda y: y[:, 1:].clamp_(-0.2, 0.2),
+    "zeroed": lambda y: y[:, 1].zero_(),
+}
+
+
+@pytest.mark.parametrize("name", INTO_VIEWS)
+def test_writes_into_views_while_gradients_are_off_are_followed(name: str) -> None:
+    """The gradient is that of what the model computes, by differences, and not torch's, which knows nothing of such writes."""
+    torch.manual_seed(0)
+    module = Tokens(written_while_off(INTO_VIEWS[name])).double().eval()
+    model = explainers.wrap(module, blocks="blocks")
+    ids = torch.tensor([[1, 2, 3]])
+    result = explainers.explain(model, {"input_ids": ids}, 0, ["input_x_gradient"])
+    scores = result["input_x_gradient"].scores.double()
+    with torch.no_grad():
+        weights = module.embed.weight.clone()
+
+        def answer(times: float, word: int) -> float:
+            module.embed.weight[word] = weights[word] * times
+            given = float(module(ids)[0, 0])
+            module.embed.weight[word] = weights[word]
+            return given
+
+        slopes = [(answer(1 + 1e-5, word) - answer(1 - 1e-5, word)) / 2e-5 for word in (1, 2, 3)]
+    torch.testing.assert_close(scores, torch.tensor(slopes, dtype=torch.float64), rtol=1e-4, atol=1e-6)
+    assert not any(TAKEN_OUT in note for note in result["input_x_gradient"].notes)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        written_while_off(lambda y: y.mul_(y.mean())),
+        written_while_off(lambda y: y.add_(y.mean(1, keepdim=True))),
+        written_while_off(lambda y: y.clamp_(-0.2, 0.2)),
+        written_into_data,
+        written_while_off(lambda y: y.data[:, 1].mul_(3.0)),
+        written_while_off(lambda y: y.detach().mul_(2.0)),
+    ],
+)
+def test_writes_that_no_graph_knows_of_are_named(change: Change) -> None:
+    (note,) = notes(change)
+    assert UNSEEN_WRITE in note
+
+
+def test_what_an_autograd_function_writes_has_a_gradient_of_its_own() -> None:
+    assert not notes(lambda x: DoubledInPlace.apply(x * 1.5))
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ import explainers
 from explainers import Cancelled, ExplainerError, explain
 from explainers.methods import METHODS
 from explainers.records.result import Attribution, Explanation
+from tests.explainers.support.attention_forms import PREPROCESS, Attention, Block, Vit, built, pixels
 from tests.explainers.support.explained import LABELS, TEXT, image_model, picture, text_model
 from tests.explainers.support.toys import toy
 from tests.explainers.support.wrapped import inputs, wrapped
@@ -209,6 +210,23 @@ def test_numbers_that_are_not_finite_are_refused() -> None:
     x = torch.ones(2, 3, 4, dtype=torch.float64)
     with pytest.raises(ExplainerError, match=r"not finite.*: check the weights"):
         explain(model, {"x": x}, target=20, methods="input_x_gradient")
+
+
+def test_numbers_that_are_not_finite_though_the_answer_is_are_not_blamed_on_the_weights() -> None:
+    def running(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+        """Attention key by key, with the largest score so far."""
+        most, total, given = torch.full_like(q[..., :1], -torch.inf), torch.zeros_like(q[..., :1]), torch.zeros_like(q)
+        for keys in (slice(0, 9), slice(9, None)):
+            scores = q @ k[:, :, keys].mT / q.shape[-1] ** 0.5
+            now = torch.maximum(most, scores.amax(-1, keepdim=True))
+            weights, before = (scores - now).exp(), (most - now).exp()
+            total, given, most = total * before + weights.sum(-1, keepdim=True), given * before + weights @ v[:, :, keys], now
+        return given / total
+
+    vit = built(lambda: Vit(lambda: [Block(lambda: Attention(running)) for _ in range(2)]))
+    model = explainers.wrap(vit, kind="image", preprocess=PREPROCESS)
+    with pytest.raises(ExplainerError, match=r"weights are not at fault\. Vit has blocks without an attention map"):
+        explainers.explain(model, {"pixel_values": pixels()}, 1, ["decompx"])
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])

@@ -10,6 +10,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import explainers
+from explainers.autograd.attention_trial import trial
+from explainers.autograd.recording import Recording
+from explainers.autograd.structure import model_structure
 from tests.explainers.support.attention_forms import (
     HEADS,
     PREPROCESS,
@@ -253,3 +256,21 @@ def test_a_score_of_no_token_is_no_bias() -> None:
     x = torch.randn(2, 3, 32, 32, generator=torch.Generator().manual_seed(5), dtype=torch.float64)
     vit, plain = (vit_of(lambda made=made: Block(lambda: made(of_module))) for made in (WithSink, WithSinkWrittenOut))
     check_bias_terms(vit, plain, x)
+
+
+@pytest.mark.parametrize(("form", "is_flat"), [(flat, True), (backwards, False), (experts, False), (flat_tokens_first, True)])
+def test_rows_that_are_the_tokens_one_after_the_other_are_not_looked_for_in_each_pass_of_one_sample(
+    form: Callable[[Plain, Tensor], Tensor], is_flat: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    vit = vit_of(lambda: Block(lambda: Attention(of_module), lambda: OfForm(form)))
+    model = explainers.wrap(vit, kind="image", preprocess=PREPROCESS)
+    kept_trial = trial(model, Recording)
+    assert kept_trial.structure.plan is not None
+    assert kept_trial.structure.plan.has_flat_rows == is_flat
+    searches: list[int] = []
+    search = model_structure.find_bias_rows
+    monkeypatch.setattr(model_structure, "find_bias_rows", lambda nodes, pull: searches.append(1) or search(nodes, pull))
+    for samples in (1, 2):
+        x = torch.randn(samples, 3, 32, 32, generator=torch.Generator().manual_seed(5), dtype=torch.float64)
+        explainers.explain(model, {"pixel_values": x}, 1, ["fullgrad"])
+    assert len(searches) == (1 if is_flat else 2)

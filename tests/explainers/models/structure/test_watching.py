@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 import explainers
@@ -128,3 +130,73 @@ def test_what_is_left_over_of_a_patch_may_be_cut_off() -> None:
     vit = built(lambda: Vit(plain_blocks))
     model = explainers.wrap(vit, kind="image", preprocess=explainers.Preprocessing((38, 36)))
     assert model.details["grid"] == (4, 4)
+
+
+class _Moving(Vit):
+    """Its forward moves the picture."""
+
+    def __init__(self, move: Callable[[Tensor], Tensor]) -> None:
+        super().__init__(plain_blocks)
+        self.move = move
+
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(self.move(x))
+
+
+def _resized(x: Tensor, side: int = 32) -> Tensor:
+    return F.interpolate(x, size=(side, side), mode="bilinear")
+
+
+MOVED: dict[str, Callable[[Tensor], Tensor]] = {
+    "rolled by half a patch": lambda x: x.roll(4, -1),
+    "rolled back": lambda x: x.roll(-4, -1),
+    "rolled down": lambda x: x.roll(4, -2),
+    "rolled by three pixels both ways": lambda x: x.roll((3, -3), (-1, -2)),
+    "padded in front and cut": lambda x: F.pad(x, (4, 0, 4, 0))[:, :, :32, :32],
+    "cut to the lower right": lambda x: _resized(x[:, :, 6:, 6:]),
+    "cut to the middle": lambda x: _resized(x[:, :, 3:29, 3:29]),
+}
+LEFT: dict[str, Callable[[Tensor], Tensor]] = {
+    "as it is": lambda x: x,
+    "enlarged and pooled": lambda x: F.avg_pool2d(_resized(x, 64), 2),
+    "blurred": lambda x: F.avg_pool2d(x, 3, 1, 1),
+    "with two pixels less": lambda x: _resized(x[:, :, :30, :30]),
+}
+
+
+@pytest.mark.parametrize("name", MOVED)
+def test_models_whose_patches_lie_beside_their_places_are_refused(name: str) -> None:
+    with pytest.raises(ExplainerError, match=r"where they are drawn|edge of the picture"):
+        explainers.wrap(built(lambda: _Moving(MOVED[name])), kind="image", preprocess=PREPROCESS)
+
+
+@pytest.mark.parametrize("name", LEFT)
+def test_models_whose_patches_lie_in_their_places_are_taken(name: str) -> None:
+    model = explainers.wrap(built(lambda: _Moving(LEFT[name])), kind="image", preprocess=PREPROCESS)
+    assert model.layout_of({"pixel_values": pixels()}).covered is None
+
+
+def test_overlapping_patches_of_a_convolutional_stem_are_taken() -> None:
+    class Stem(Vit):
+        def __init__(self) -> None:
+            super().__init__(plain_blocks)
+            widths = (3, 8, 8, self.cls.shape[-1])
+            layers = [torch.nn.Conv2d(a, b, 3, 2, 1) for a, b in itertools.pairwise(widths)]
+            self.patch = torch.nn.Sequential(layers[0], torch.nn.ReLU(), layers[1], torch.nn.ReLU(), layers[2])  # type: ignore[assignment]
+
+    model = explainers.wrap(built(Stem), kind="image", preprocess=PREPROCESS)
+    assert model.layout_of({"pixel_values": pixels()}).covered is None
+
+
+def test_a_map_says_which_part_of_the_picture_patches_cover_that_leave_out_its_end() -> None:
+    specs = ["rollout", "input_x_gradient", "input_x_gradient?at=pixels", "occlusion"]
+
+    def notes(module: torch.nn.Module) -> list[str]:
+        model = explainers.wrap(module, kind="image", preprocess=PREPROCESS)
+        result = explainers.explain(model, {"pixel_values": pixels()}, 1, specs)
+        first = result[0] if isinstance(result, list) else result
+        return [" ".join(first[spec].notes) for spec in specs]
+
+    cut = "cover the upper 26 rows and the left 26 columns"
+    assert [cut in note for note in notes(built(lambda: _Moving(lambda x: _resized(x[:, :, :26, :26]))))] == [True, True, False, False]
+    assert not any("columns of pixels" in note for note in notes(built(lambda: Vit(plain_blocks))))
