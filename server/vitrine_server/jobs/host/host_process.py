@@ -21,7 +21,7 @@ import psutil
 
 from vitrine_server.http.problems import Problem
 from vitrine_server.http.uploads import forbid_bombs
-from vitrine_server.jobs.catalogue.model_facts import ResidentModel
+from vitrine_server.jobs.catalogue.model_facts import DeviceBudget, ResidentModel
 from vitrine_server.jobs.host.interface import HostLostError, HostRequest, Message, Reply, Result, Stream, Watch
 from vitrine_server.jobs.host.model_host import ModelHost
 from vitrine_server.jobs.host.processes import START_METHOD
@@ -53,7 +53,7 @@ class HostProcess:
         self._waits_since: float | None = None
         self._last_problem: Problem | None = None  # for which the last process ended
         self.models: dict[str, ResidentModel] = {}
-        self.room: int | None = None
+        self.budget: DeviceBudget | None = None
 
     def look_after(self) -> None:
         """Detect a process that ended while it was idle; it has lost its models."""

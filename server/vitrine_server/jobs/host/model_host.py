@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,14 +19,14 @@ from explainers.errors import ran_out_of_memory
 from explainers.models.inputs.depth import WindowedPicture
 from explainers.models.inputs.types import Clip, Crop, PicturePrompt, TextPair
 from explainers.models.loading import device_named
-from explainers.models.memory import release_memory
+from explainers.models.memory import indexed, limit_memory, release_memory
 from explainers.models.registers.moving import view_of
 from explainers.models.threads import Threads
 from explainers.pipeline.memory_steps import run_in_steps
 from explainers.pipeline.places import ask_at, runnable_specs, with_chat_template
 from explainers.records.session import Cancelled
 from vitrine_server.http.uploads import encode_image, open_clip, open_picture
-from vitrine_server.jobs.catalogue.model_facts import ModelFacts, ResidentModel, facts_of
+from vitrine_server.jobs.catalogue.model_facts import ModelFacts, facts_of
 from vitrine_server.jobs.catalogue.model_source import BytesOf, bytes_not_known, dtype_of
 from vitrine_server.jobs.failures import load_problem, problem_of
 from vitrine_server.jobs.host.interface import (
@@ -71,16 +72,17 @@ class ModelHost:
     bytes_of: BytesOf = bytes_not_known
     _models: Residency = field(init=False)
     _device: torch.device = field(init=False)
-    _told: dict[str, ResidentModel] = field(default_factory=dict)  # the models that the server knows of
+    _told: Residents = field(init=False)  # what the server knows
     _cores: Threads = field(default_factory=Threads)
     _threads: WorkThreads = field(default_factory=WorkThreads)
 
     def __post_init__(self) -> None:
-        """Set how much of a device's memory the models of this host may take: the share in the settings, divided by the number of hosts on
-        it.
-        """
-        device = self._device = device_named(None if self.settings.device == "auto" else self.settings.device)
-        self._models = Residency(memory_share(self.settings, device), pinned=self.settings.pinned_models)
+        """Set how much of a device's memory this host and its models may take: the hosts on it share it out."""
+        device = self._device = indexed(device_named(None if self.settings.device == "auto" else self.settings.device))
+        part = partial(part_of_device, self.settings)
+        limit_memory(device, part(device))
+        self._models = Residency(self.settings.model_memory, pinned=self.settings.pinned_models, part=part)
+        self._told = Residents({}, self._models.budget(device))
 
     def ask(self, request: HostRequest[Result]) -> Stream[Result]:
         """Begin ``request`` and yield its messages, as :meth:`vitrine_server.jobs.host.interface.Host.ask`."""
@@ -106,31 +108,31 @@ class ModelHost:
         if (dtype := dtype_of(name, self.settings)) != torch.float32:
             options["dtype"] = dtype
         wanted, device = self.bytes_of(name if place is None else place, dtype), device_named(request.device)
-        while True:
-            try:
-                if wanted is not None:
+        with self._models.loading(device):
+            while True:
+                try:
                     self._models.make_room_for(name, wanted, device)
                     self._tell_residents(tell)
-                with _exits_as_errors():
-                    model = self.load_model(name if place is None else place, request.device, **options, **request.open_options)
-                    facts = facts_of(model)
-                break
-            except Exception as error:
-                problem, is_full = load_problem(name, error, place), ran_out_of_memory(error)
-                del error
-            release_memory()
-            if not (is_full and self._models.make_room()):
-                self._tell_residents(tell)
-                raise problem
-        self._models.add(name, model)
+                    with _exits_as_errors():
+                        model = self.load_model(name if place is None else place, request.device, **options, **request.open_options)
+                        facts = facts_of(model)
+                    break
+                except Exception as error:
+                    problem, is_full = load_problem(name, error, place), ran_out_of_memory(error)
+                    del error
+                release_memory()
+                if not (is_full and self._models.make_room()):
+                    self._tell_residents(tell)
+                    raise problem
+            self._models.add(name, model)
         self._tell_residents(tell)
         return facts
 
     def _tell_residents(self, tell: Tell) -> None:
-        """Tell the server by ``tell`` which models are held, and where, if that has changed."""
-        if (models := self._models.resident()) != self._told:
-            tell(Residents(models, self._models.room(self._device)))
-            self._told = models
+        """Tell the server which models are held, and where, and how the device is shared out, if that has changed."""
+        if (residents := Residents(self._models.resident(), self._models.budget(self._device))) != self._told:
+            tell(residents)
+            self._told = residents
 
     @contextmanager
     def _using(self, name: str, tell: Tell) -> Iterator[Any]:
@@ -233,12 +235,13 @@ class ModelHost:
         return cancelled
 
 
-def memory_share(settings: Settings, device: torch.device) -> float:
-    """Return the share of the memory of a device that the models of one host may take: the processes that share the device share it out."""
-    if device.type == "cpu":
-        return settings.model_memory / settings.workers
-    is_shared = settings.engine == "ray" and 0 < settings.replica_gpus < 1
-    return settings.model_memory * (settings.replica_gpus if is_shared else 1)
+def part_of_device(settings: Settings, device: torch.device) -> float:
+    """Return the share of the memory of a device, or of the machine (a CPU), that one host may take: the hosts there share it out."""
+    if settings.engine == "local":
+        return 1 / settings.workers if device.type == "cpu" else 1.0
+    if device.type != "cpu":
+        return settings.replica_gpus if 0 < settings.replica_gpus < 1 else 1.0
+    return 1 / max(1, min(settings.max_replicas, (os.cpu_count() or 1) // settings.replica_threads))
 
 
 class _Observer:

@@ -101,9 +101,9 @@ class Runner(threading.Thread):
         there = {name for name, model in self.host.models.items() if model.place == "device"}
         there |= {other.name for other in self._open}
         others = {other.name: other.bytes or 0 for other in (*self._open, *begun) if other.name in there}
-        if not others or entry.name in others or self.host.room is None:
+        if not others or entry.name in others or self.host.budget is None:
             return True
-        return sum(others.values()) + (entry.bytes or 0) <= self.host.room
+        return sum(others.values()) + (entry.bytes or 0) <= self.host.budget.room
 
     def _take(self) -> WorkItem | None:
         """Wait for the next item and return it; None when the server stops."""
@@ -159,8 +159,8 @@ class Runner(threading.Thread):
                 return handle(message)
             dropped = self.host.models.keys() - message.models.keys()
             self._count_moves(message.models)
-            self.host.models, self.host.room = message.models, message.room
-            self._scheduler.registry.note_residents(id(self.host), message.models, dropped, message.room)
+            self.host.models, self.host.budget = message.models, message.budget
+            self._scheduler.registry.note_residents(id(self.host), message.models, dropped, message.budget)
             return None
 
         return follow(self.host.ask(request, watch), handle_each)
@@ -171,7 +171,7 @@ class Runner(threading.Thread):
         for name in before.keys() | models.keys():
             was, now = (each[name].place if name in each else "disk" for each in (before, models))
             if was != now:
-                self._scheduler.metrics.model_moved(now)
+                self._scheduler.metrics.model_moved(now, (models.get(name) or before[name]).device)
 
     def _bring(self, entry: ModelEntry) -> None:
         """Have the host load the model of ``entry``, and drop those that the registry has dropped."""

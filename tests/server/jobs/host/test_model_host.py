@@ -14,7 +14,7 @@ from explainers.models.memory import bytes_of_weights, total_memory
 from tests.server.support.gated_models import image_model
 from vitrine_server.http.problems import Problem
 from vitrine_server.jobs.host.interface import DropRequest, HostRequest, LoadRequest, Message, Residents, follow
-from vitrine_server.jobs.host.model_host import ModelHost, memory_share
+from vitrine_server.jobs.host.model_host import ModelHost, part_of_device
 from vitrine_server.settings import load_settings
 
 SIZE = bytes_of_weights(image_model().module)
@@ -43,13 +43,18 @@ def load(name: str, device: str | None = None, **how: Any) -> explainers.Model:
     return replace(image_model(), name=str(name))
 
 
-def test_processes_that_share_a_device_share_its_memory_out() -> None:
+def test_processes_that_share_a_device_share_its_memory_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: 16)
     cpu, gpu = torch.device("cpu"), torch.device("cuda:0")
-    four = load_settings({"workers": 4, "model_memory": 0.6}, {})
-    assert (memory_share(four, cpu), memory_share(four, gpu)) == (pytest.approx(0.15), 0.6)
-    halves = load_settings({"engine": "ray", "database": "postgresql://a@b/c", "replica_gpus": 0.5, "model_memory": 0.6}, {})
-    assert (memory_share(halves, gpu), memory_share(halves, cpu)) == (pytest.approx(0.3), 0.6)
-    assert memory_share(halves.model_copy(update={"replica_gpus": 2.0}), gpu) == 0.6
+    four = load_settings({"workers": 4}, {})
+    assert (part_of_device(four, cpu), part_of_device(four, gpu)) == (0.25, 1.0)
+    cluster = load_settings({"engine": "ray", "database": "postgresql://a@b/c", "max_replicas": 3}, {})
+    halves = cluster.model_copy(update={"replica_gpus": 0.5})
+    assert (part_of_device(halves, gpu), part_of_device(halves, cpu)) == (0.5, pytest.approx(1 / 3))
+    assert part_of_device(cluster.model_copy(update={"replica_gpus": 2.0}), gpu) == 1.0
+    # of replicas of eight cores there are at most two on a machine of sixteen
+    assert part_of_device(cluster.model_copy(update={"replica_threads": 8}), cpu) == 0.5
+    assert part_of_device(cluster.model_copy(update={"replica_threads": 64}), cpu) == 1.0
 
 
 def test_models_leave_before_the_next_one_is_loaded() -> None:
