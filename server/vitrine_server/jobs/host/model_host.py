@@ -48,6 +48,7 @@ from vitrine_server.jobs.host.interface import (
 )
 from vitrine_server.jobs.host.residency import Residency
 from vitrine_server.jobs.host.streams import Tell, WorkThreads
+from vitrine_server.jobs.host.warm_up import warm_up
 from vitrine_server.jobs.host.work import run_with_memory_retry
 from vitrine_server.json_text import json_text
 from vitrine_server.schemas.question import ExplainOptions, Question
@@ -55,6 +56,7 @@ from vitrine_server.settings import Settings
 from vitrine_server.store.map_files import npy
 from vitrine_server.store.stored_files import TENSORS_FILE
 
+CHOOSE_SMALLER = "Choose another model, or try again later."
 SEND_LESS = "Ask for fewer methods at once, for fewer targets, or for a shorter text."
 
 
@@ -64,12 +66,14 @@ class ModelHost:
 
     pause_seconds  least time between two pauses of a request: small models make many passes in that time
     bytes_of       returns the bytes that a model will take once it is loaded, by its name or path; None where they are not known
+    warm_up        runs a model once before it is said to be loaded
     """
 
     load_model: Callable[..., Any]
     settings: Settings
     pause_seconds: float = 0.0
     bytes_of: BytesOf = bytes_not_known
+    warm_up: Callable[[Any], None] = warm_up
     _models: Residency = field(init=False)
     _device: torch.device = field(init=False)
     _told: Residents = field(init=False)  # what the server knows
@@ -116,10 +120,13 @@ class ModelHost:
                     with _exits_as_errors():
                         model = self.load_model(name if place is None else place, request.device, **options, **request.open_options)
                         facts = facts_of(model)
+                        make_room = partial(self._models.make_room, model.device)
+                        run_with_memory_retry(partial(self.warm_up, model), name, str(model.device), CHOOSE_SMALLER, make_room)
                     break
                 except Exception as error:
                     problem, is_full = load_problem(name, error, place), ran_out_of_memory(error)
                     del error
+                model = None  # of one that could not be warmed up nothing stays on the device
                 release_memory()
                 if not (is_full and self._models.make_room()):
                     self._tell_residents(tell)

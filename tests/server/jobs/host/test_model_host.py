@@ -10,11 +10,13 @@ import pytest
 import torch
 
 import explainers
+from explainers.errors import MemoryShortageError
 from explainers.models.memory import bytes_of_weights, total_memory
 from tests.server.support.gated_models import image_model
 from vitrine_server.http.problems import Problem
 from vitrine_server.jobs.host.interface import DropRequest, HostRequest, LoadRequest, Message, Residents, follow
 from vitrine_server.jobs.host.model_host import ModelHost, part_of_device
+from vitrine_server.jobs.host.warm_up import explain_sample, warm_up
 from vitrine_server.settings import load_settings
 
 SIZE = bytes_of_weights(image_model().module)
@@ -104,3 +106,71 @@ def test_weights_are_loaded_in_the_type_of_the_settings(name: str, dtype: str, e
     host = ModelHost(note, load_settings({"model_dtype": dtype}, {}), bytes_of=bytes_of)
     ask(host, LoadRequest(name, "cpu"))
     assert asked == [expected or torch.float32, expected]
+
+
+class WarmUp:
+    """Warms up no model, and fails as often as the test says."""
+
+    def __init__(self, *errors: Exception) -> None:
+        self.errors, self.asked = list(errors), list[str]()
+
+    def __call__(self, model: explainers.Model) -> None:
+        self.asked.append(model.name)
+        if self.errors:
+            raise self.errors.pop(0)
+
+
+def test_a_model_is_warmed_up_before_it_is_said_to_be_loaded() -> None:
+    warm_up = WarmUp()
+    host = ModelHost(
+        load, load_settings({}, {}), warm_up=lambda model: (warm_up(model), warm_up.asked.append(str(list(host._told.models))))
+    )
+    for name in "ab":
+        ask(host, LoadRequest(name, "cpu"))
+    assert warm_up.asked == ["a", "[]", "b", "['a']"]
+
+
+def test_others_make_room_for_a_first_pass() -> None:
+    warm_up, loads = WarmUp(), list[str]()
+    host = ModelHost(lambda name, device, **how: (loads.append(name), load(name))[1], load_settings({}, {}), warm_up=warm_up)
+    ask(host, LoadRequest("a", "cpu"))
+    warm_up.errors = [torch.OutOfMemoryError("CUDA out of memory")]
+    assert ask(host, LoadRequest("b", "cpu")) == [{"b"}]
+    assert loads == ["a", "b"]  # it is not read again
+    assert warm_up.asked == ["a", "b", "b"]
+
+
+def test_a_model_that_has_no_memory_for_its_first_pass_is_not_loaded() -> None:
+    host = ModelHost(load, load_settings({}, {}), warm_up=WarmUp(*[torch.OutOfMemoryError("CUDA out of memory")] * 2))
+    with pytest.raises(Problem, match="a needs more memory than cpu has for this") as problem:
+        ask(host, LoadRequest("a", "cpu"))
+    assert (problem.value.status, problem.value.slug) == (503, "out-of-memory")
+    assert ask(host, LoadRequest("a", "cpu")) == [{"a"}]  # memory is free again
+
+
+def test_a_first_pass_is_recorded_and_a_cpu_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, passes = image_model(), list[bool]()
+    model.module.register_forward_pre_hook(lambda *_: passes.append(torch.is_grad_enabled()))
+    warm_up(model)
+    assert passes == []
+    monkeypatch.setattr(explainers.Model, "device", torch.device("meta"))  # as if it were on a GPU
+    asked: list[explainers.Model] = []
+    monkeypatch.setattr("vitrine_server.jobs.host.warm_up.explain_sample", asked.append)
+    warm_up(model)
+    assert asked == [model]
+    monkeypatch.undo()
+    explain_sample(model)
+    assert any(passes)  # one is recorded for the way back
+
+
+def test_what_a_model_cannot_do_does_not_keep_it_from_being_loaded_and_a_shortage_does() -> None:
+    model, errors = image_model(), [RuntimeError("the model's own words"), torch.OutOfMemoryError("CUDA out of memory")]
+
+    def fail(*_: Any) -> None:
+        raise errors[0]
+
+    model.module.register_forward_pre_hook(fail)
+    explain_sample(model)
+    errors.pop(0)
+    with pytest.raises(MemoryShortageError):
+        explain_sample(model)
