@@ -76,9 +76,6 @@ class Settings(BaseModel):
     max_replicas: int = _setting(1, "Maximum number of processes of a cluster that hold models.", 1)
     replica_threads: int = _setting(1, "CPUs, and threads (OMP_NUM_THREADS), of each process of a cluster that holds models.", 1)
     replica_gpus: float = _setting(0.0, "GPUs of each of these processes, such as 0.5 if two share one.", 0)
-    replica_models: int = _setting(
-        8, "Models that each of these processes keeps in memory; the one unused for longest is dropped for another.", 1
-    )
     web_replicas: int = _setting(1, "Processes of a cluster that answer requests.", 1)
     models: Names = _setting((), "Models to load at the start besides the embedded ones, separated by commas.")
     architecture: str = _setting(
