@@ -53,7 +53,7 @@ class ModelReplica:
     def __init__(self, settings: Settings, store: SharedStore, source: ModelSource, make_host: MakeHost) -> None:
         self._settings, self._store = settings, store
         self._registry = ModelRegistry(source.catalogue)
-        self.worker = Worker(source, self._registry, store, settings, Metrics(), make_host, claim=self._claim)
+        self.worker = Worker(source, self._registry, store, settings, Metrics(), [make_host], claim=self._claim)
         self._claimed: dict[str, _Saved] = {}  # by the id of the explanation
         self._queueing = threading.Lock()  # two threads must not queue the same explanation
         self._ended = threading.Event()

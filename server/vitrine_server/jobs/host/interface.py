@@ -33,7 +33,6 @@ class LoadRequest(HostRequest[ModelFacts]):
     """
 
     name: str
-    device: str | None
     place: Path | None = None
     open_options: Mapping[str, Any] = field(default_factory=dict)
 

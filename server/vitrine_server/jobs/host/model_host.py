@@ -82,7 +82,7 @@ class ModelHost:
 
     def __post_init__(self) -> None:
         """Set how much of a device's memory this host and its models may take: the hosts on it share it out."""
-        device = self._device = indexed(device_named(None if self.settings.device == "auto" else self.settings.device))
+        device = self._device = indexed(device_named(self.settings.devices[0]))
         part = partial(part_of_device, self.settings)
         limit_memory(device, part(device))
         self._models = Residency(self.settings.model_memory, pinned=self.settings.pinned_models, part=part)
@@ -111,14 +111,15 @@ class ModelHost:
         options: dict[str, Any] = {} if place is None else {"on_stage": lambda stage: tell(LoadStage(stage))}
         if (dtype := dtype_of(name, self.settings)) != torch.float32:
             options["dtype"] = dtype
-        wanted, device = self.bytes_of(name if place is None else place, dtype), device_named(request.device)
-        with self._models.loading(device):
+        named = name if place is None else place
+        wanted = self.bytes_of(named, dtype)
+        with self._models.loading(self._device):
             while True:
                 try:
-                    self._models.make_room_for(name, wanted, device)
+                    self._models.make_room_for(name, wanted, self._device)
                     self._tell_residents(tell)
                     with _exits_as_errors():
-                        model = self.load_model(name if place is None else place, request.device, **options, **request.open_options)
+                        model = self.load_model(named, self.settings.devices[0], **options, **request.open_options)
                         facts = facts_of(model)
                         make_room = partial(self._models.make_room, model.device)
                         run_with_memory_retry(partial(self.warm_up, model), name, str(model.device), CHOOSE_SMALLER, make_room)
@@ -243,7 +244,10 @@ class ModelHost:
 
 
 def part_of_device(settings: Settings, device: torch.device) -> float:
-    """Return the share of the memory of a device, or of the machine (a CPU), that one host may take: the hosts there share it out."""
+    """Return the share of the memory of a device, or of the machine (a CPU), that one host may take: the hosts there share it out.
+
+    On one machine ``settings.workers`` is the number of hosts, and each has a GPU of its own, or all have the CPU.
+    """
     if settings.engine == "local":
         return 1 / settings.workers if device.type == "cpu" else 1.0
     if device.type != "cpu":

@@ -62,7 +62,6 @@ class Runner(threading.Thread):
         self._scheduler = scheduler
         self._settings, self._costs = scheduler.settings, scheduler.costs
         self._study_limit = limits(self._settings)["job_seconds"]
-        self._device = None if self._settings.device == "auto" else self._settings.device
         self._open: list[ModelEntry] = []  # the models of the items under way, the innermost last
         self._in_between = 0.0  # seconds spent on other items between two passes of an open one
         self._at_start = 0  # memory of the host in bytes once it had loaded its models
@@ -177,7 +176,7 @@ class Runner(threading.Thread):
         """Have the host load the model of ``entry``, and drop those that the registry has dropped."""
         registry, watch = self._scheduler.registry, self._watch(lambda: None, longest=_LONGEST_LOAD)
         before = self._own_memory() if self.host.models else 0
-        request = LoadRequest(entry.name, self._device, entry.place, entry.open_options)
+        request = LoadRequest(entry.name, entry.place, entry.open_options)
 
         def handle(message: Message) -> None:
             if isinstance(message, LoadStage) and entry.state == "loading":  # else it is known, and only brought back into memory

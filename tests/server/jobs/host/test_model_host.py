@@ -65,7 +65,7 @@ def test_models_leave_before_the_next_one_is_loaded() -> None:
     host = ModelHost(
         lambda name, device, **how: (there.append(set(host._models.resident())), load(name))[1], settings, bytes_of=lambda *_: SIZE
     )
-    said = [ask(host, LoadRequest(name, "cpu")) for name in "abcd"]
+    said = [ask(host, LoadRequest(name)) for name in "abcd"]
     assert there == [set(), {"a"}, {"b"}, {"c"}]
     assert said == [[{"a"}], [{"a", "b"}], [{"b"}, {"b", "c"}], [{"c"}, {"c", "d"}]]
     assert ask(host, DropRequest(frozenset({"c", "x"}))) == [{"d"}]
@@ -73,13 +73,13 @@ def test_models_leave_before_the_next_one_is_loaded() -> None:
 
 def test_a_model_of_unknown_size_makes_room_once_it_is_there() -> None:
     host = ModelHost(load, load_settings({"model_memory": share_of(1.5)}, {}))
-    assert [ask(host, LoadRequest(name, "cpu")) for name in "ab"] == [[{"a"}], [{"b"}]]
+    assert [ask(host, LoadRequest(name)) for name in "ab"] == [[{"a"}], [{"b"}]]
 
 
 def test_a_model_larger_than_the_machine_is_never_read() -> None:
     host = ModelHost(lambda *_, **__: pytest.fail("it is read"), load_settings({}, {}), bytes_of=lambda *_: 10**18)
     with pytest.raises(Problem, match="large-one takes 1e\\+09 GB, and cpu has") as problem:
-        ask(host, LoadRequest("large-one", "cpu"))
+        ask(host, LoadRequest("large-one"))
     assert (problem.value.status, problem.value.slug) == (503, "out-of-memory")
 
 
@@ -104,7 +104,7 @@ def test_weights_are_loaded_in_the_type_of_the_settings(name: str, dtype: str, e
         return load(name)
 
     host = ModelHost(note, load_settings({"model_dtype": dtype}, {}), bytes_of=bytes_of)
-    ask(host, LoadRequest(name, "cpu"))
+    ask(host, LoadRequest(name))
     assert asked == [expected or torch.float32, expected]
 
 
@@ -126,16 +126,16 @@ def test_a_model_is_warmed_up_before_it_is_said_to_be_loaded() -> None:
         load, load_settings({}, {}), warm_up=lambda model: (warm_up(model), warm_up.asked.append(str(list(host._told.models))))
     )
     for name in "ab":
-        ask(host, LoadRequest(name, "cpu"))
+        ask(host, LoadRequest(name))
     assert warm_up.asked == ["a", "[]", "b", "['a']"]
 
 
 def test_others_make_room_for_a_first_pass() -> None:
     warm_up, loads = WarmUp(), list[str]()
     host = ModelHost(lambda name, device, **how: (loads.append(name), load(name))[1], load_settings({}, {}), warm_up=warm_up)
-    ask(host, LoadRequest("a", "cpu"))
+    ask(host, LoadRequest("a"))
     warm_up.errors = [torch.OutOfMemoryError("CUDA out of memory")]
-    assert ask(host, LoadRequest("b", "cpu")) == [{"b"}]
+    assert ask(host, LoadRequest("b")) == [{"b"}]
     assert loads == ["a", "b"]  # it is not read again
     assert warm_up.asked == ["a", "b", "b"]
 
@@ -143,9 +143,9 @@ def test_others_make_room_for_a_first_pass() -> None:
 def test_a_model_that_has_no_memory_for_its_first_pass_is_not_loaded() -> None:
     host = ModelHost(load, load_settings({}, {}), warm_up=WarmUp(*[torch.OutOfMemoryError("CUDA out of memory")] * 2))
     with pytest.raises(Problem, match="a needs more memory than cpu has for this") as problem:
-        ask(host, LoadRequest("a", "cpu"))
+        ask(host, LoadRequest("a"))
     assert (problem.value.status, problem.value.slug) == (503, "out-of-memory")
-    assert ask(host, LoadRequest("a", "cpu")) == [{"a"}]  # memory is free again
+    assert ask(host, LoadRequest("a")) == [{"a"}]  # memory is free again
 
 
 def test_a_first_pass_is_recorded_and_a_cpu_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
