@@ -46,6 +46,7 @@ from vitrine_server.jobs.host.interface import (
     Stream,
     StudyRequest,
 )
+from vitrine_server.jobs.host.lost_device import check_device
 from vitrine_server.jobs.host.residency import Residency
 from vitrine_server.jobs.host.streams import Tell, WorkThreads
 from vitrine_server.jobs.host.warm_up import warm_up
@@ -94,6 +95,15 @@ class ModelHost:
 
     def _answer(self, request: HostRequest[Any], tell: Tell) -> Any:
         tell(Begun())
+        try:
+            return self._answer_begun(request, tell)
+        except Cancelled:
+            raise
+        except Exception:
+            check_device(self._device)
+            raise
+
+    def _answer_begun(self, request: HostRequest[Any], tell: Tell) -> Any:
         match request:
             case LoadRequest():
                 return self._load(request, tell)

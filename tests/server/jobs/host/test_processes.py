@@ -19,7 +19,21 @@ from explainers.errors import ExplainerError
 from explainers.models.catalogue import CatalogueEntry
 from tests.server.conftest import Check, Site
 from tests.server.support.checked_client import CheckedClient
-from tests.server.support.hostile import CRASH, EXIT, GROW, HANG, KIND, RAISE, SLOW, Loads, crash_at_load, hostile_host, is_running, until
+from tests.server.support.hostile import (
+    CRASH,
+    EXIT,
+    GROW,
+    HANG,
+    KIND,
+    LOSE,
+    RAISE,
+    SLOW,
+    Loads,
+    crash_at_load,
+    hostile_host,
+    is_running,
+    until,
+)
 from vitrine_server.app import create_app, host_makers
 from vitrine_server.jobs.catalogue.model_source import ModelSource
 from vitrine_server.jobs.host.processes import IMPORTED, START_METHOD
@@ -92,6 +106,7 @@ class End:
 ENDS = [
     End(RAISE, "explanation-failed", 500, "unexpected reason", True),
     End(EXIT, "explanation-failed", 500, "unexpected reason", True),
+    End(LOSE, "worker-ended", 503, "exited with 75", False),
     End(CRASH, "worker-ended", 503, "SIGKILL", False),
 ]
 
