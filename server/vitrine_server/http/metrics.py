@@ -41,6 +41,9 @@ class Metrics:
         self._reused = Counter("vitrine_answers_reused", "Questions that a finished explanation answered.", registry=self._registry)
         self._ended = Counter("vitrine_worker_restarts", "Processes of models that ended.", ("reason",), registry=self._registry)
         self._moves = Counter("vitrine_model_moves", "Models that moved to a place.", ("to", "device"), registry=self._registry)
+        self._shortages = Counter(
+            "vitrine_memory_shortages", "Passes for which a device had too little memory.", ("device",), registry=self._registry
+        )
         watched = ((self._refusals, _WATCHED_REFUSALS), (self._ended, _WATCHED_ENDS))
         for counter, reasons in watched:
             for reason in reasons:
@@ -83,6 +86,10 @@ class Metrics:
         for known in PLACES:  # those of a device exist from 0 on, as soon as a model comes to it
             self._moves.labels(known, device)
         self._moves.labels(place, device).inc()
+
+    def memory_was_short(self, device: str, times: int) -> None:
+        """Count the passes for which ``device`` had too little memory: each was made again with less, or failed."""
+        self._shortages.labels(device).inc(times)
 
     def text(self, gauges: Iterable[GaugeValues]) -> str:
         """Return all counters, and these ``gauges``, in Prometheus's text format."""

@@ -74,12 +74,13 @@ class Begun:
 
 @dataclass(frozen=True)
 class Residents:
-    """A message after models were loaded, moved or dropped, or their room has changed: the models that the host holds now, by name, and how
-    it shares out the memory of its device (None: not known).
+    """A message after models were loaded, moved or dropped, or their room has changed: the models that the host holds now, by name, how it
+    shares out the memory of its device (None: not known), and how often memory was too short since it began.
     """
 
     models: dict[str, ResidentModel]
     budget: DeviceBudget | None = None
+    shortages: int = 0
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from explainers.models.inputs.depth import WindowedPicture
 from explainers.models.inputs.types import Clip, Crop, PicturePrompt, TextPair
 from explainers.models.loading import device_named
 from explainers.models.memory import indexed, limit_memory, release_memory
+from explainers.models.passes import Shortages
 from explainers.models.registers.moving import view_of
 from explainers.models.threads import Threads
 from explainers.pipeline.memory_steps import run_in_steps
@@ -78,6 +79,7 @@ class ModelHost:
     _models: Residency = field(init=False)
     _device: torch.device = field(init=False)
     _told: Residents = field(init=False)  # what the server knows
+    _shortages_before: int = field(init=False)  # in this process, before this host
     _cores: Threads = field(default_factory=Threads)
     _threads: WorkThreads = field(default_factory=WorkThreads)
 
@@ -87,7 +89,8 @@ class ModelHost:
         part = partial(part_of_device, self.settings)
         limit_memory(device, part(device))
         self._models = Residency(self.settings.model_memory, pinned=self.settings.pinned_models, part=part)
-        self._told = Residents({}, self._models.budget(device))
+        self._shortages_before = Shortages.count
+        self._told = self._residents()
 
     def ask(self, request: HostRequest[Result]) -> Stream[Result]:
         """Begin ``request`` and yield its messages, as :meth:`vitrine_server.jobs.host.interface.Host.ask`."""
@@ -147,10 +150,13 @@ class ModelHost:
         return facts
 
     def _tell_residents(self, tell: Tell) -> None:
-        """Tell the server which models are held, and where, and how the device is shared out, if that has changed."""
-        if (residents := Residents(self._models.resident(), self._models.budget(self._device))) != self._told:
+        """Tell the server where models are held, how the device is shared out and how often memory was short, if that has changed."""
+        if (residents := self._residents()) != self._told:
             tell(residents)
             self._told = residents
+
+    def _residents(self) -> Residents:
+        return Residents(self._models.resident(), self._models.budget(self._device), Shortages.count - self._shortages_before)
 
     @contextmanager
     def _using(self, name: str, tell: Tell) -> Iterator[Any]:

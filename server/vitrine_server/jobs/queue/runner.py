@@ -64,6 +64,7 @@ class Runner(threading.Thread):
         self._study_limit = limits(self._settings)["job_seconds"]
         self._open: list[ModelEntry] = []  # the models of the items under way, the innermost last
         self._in_between = 0.0  # seconds spent on other items between two passes of an open one
+        self._shortages = 0  # that the host last told of
         self._at_start = 0  # memory of the host in bytes once it had loaded its models
 
     @property
@@ -158,6 +159,7 @@ class Runner(threading.Thread):
                 return handle(message)
             dropped = self.host.models.keys() - message.models.keys()
             self._count_moves(message.models)
+            self._count_shortages(message)
             self.host.models, self.host.budget = message.models, message.budget
             self._scheduler.registry.note_residents(id(self.host), message.models, dropped, message.budget)
             return None
@@ -171,6 +173,15 @@ class Runner(threading.Thread):
             was, now = (each[name].place if name in each else "disk" for each in (before, models))
             if was != now:
                 self._scheduler.metrics.model_moved(now, (models.get(name) or before[name]).device)
+
+    def _count_shortages(self, message: Residents) -> None:
+        """Count the times that memory was too short on the host's device since it last said how many there were; a new process begins at
+        0.
+        """
+        before, self._shortages = self._shortages, message.shortages
+        if message.budget is not None:
+            new = message.shortages - before if message.shortages >= before else message.shortages
+            self._scheduler.metrics.memory_was_short(message.budget.device, new)
 
     def _bring(self, entry: ModelEntry) -> None:
         """Have the host load the model of ``entry``, and drop those that the registry has dropped."""
