@@ -110,7 +110,8 @@ class Settings(BaseModel):
     )
     model_memory: float = _setting(
         0.8,
-        "Share of the memory of a device, and of the machine, that loaded models may take; past that, those unused for longest make room.",
+        "Share of the memory of a device, and of the machine, that loaded models may take; past that, those unused for longest make room. "
+        "On a GPU it is the start: what explanations were measured to need then says how much they may take.",
         0,
         1,
     )
