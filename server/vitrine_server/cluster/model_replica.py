@@ -18,8 +18,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from vitrine_server.cluster.replicas import FactsRequest, MakeRequest, ReplicaRequest
-from vitrine_server.http.metrics import Metrics
+from vitrine_server.http.metrics import GaugeValues, Metrics
 from vitrine_server.http.problems import Problem
+from vitrine_server.jobs.catalogue.device_gauges import gauges_by_device
 from vitrine_server.jobs.catalogue.model_registry import ModelEntry, ModelRegistry
 from vitrine_server.jobs.catalogue.model_source import ModelSource, open_options_of
 from vitrine_server.jobs.failures import interrupted
@@ -71,6 +72,10 @@ class ModelReplica:
         if entry.has_failed and entry.problem is not None:
             raise entry.problem
         return entry
+
+    def gauges(self) -> list[GaugeValues]:
+        """Return the gauges of the memory of the device and of the models on it."""
+        return gauges_by_device(self._registry.residents, self._registry.budgets)
 
     # --- requests ----------------------------------------------------------------------------------------------------------
 

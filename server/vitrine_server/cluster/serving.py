@@ -22,6 +22,7 @@ from explainers.errors import ExplainerError
 from explainers.ray_library import cluster_address, load_ray
 from vitrine_server.app import create_app, host_maker, own_model_host
 from vitrine_server.cluster.model_replica import ModelReplica
+from vitrine_server.cluster.ray_gauges import RayGauges
 from vitrine_server.cluster.ray_worker import RayWorker
 from vitrine_server.cluster.replicas import MakeRequest, ReplicaRequest
 from vitrine_server.http.hosts import are_apart
@@ -101,6 +102,7 @@ def application(settings: Settings, make_model_host: MakeModelHost = own_model_h
             source = ModelSource()
             set_up_log(settings.log_level, settings.log_format)
             super().__init__(settings, store, source, host_maker(settings, source, make_model_host))
+            self._gauges = RayGauges(serve.metrics.Gauge)
 
         @serve.multiplexed(max_num_models_per_replica=_ANY_NUMBER)  # type: ignore[untyped-decorator]
         async def model(self, name: str) -> str:
@@ -123,7 +125,8 @@ def application(settings: Settings, make_model_host: MakeModelHost = own_model_h
                     yield message
 
         def check_health(self) -> None:
-            """Raise RuntimeError if the work of the replica hangs: Ray Serve then starts another replica."""
+            """Tell Ray's metrics where memory is. Raises RuntimeError if work hangs: Ray Serve then starts another replica."""
+            self._gauges.set(self.gauges())
             if not self.healthy:
                 raise RuntimeError("work does not move")
 
@@ -252,7 +255,14 @@ def _process_name(kind: str) -> str:
 
 
 def _ray() -> Any:
-    return load_ray("ray.serve", "ray.serve.config", "ray.serve.exceptions", need="The engine ray needs Ray Serve", extras="ray,postgresql")
+    return load_ray(
+        "ray.serve",
+        "ray.serve.config",
+        "ray.serve.exceptions",
+        "ray.serve.metrics",
+        need="The engine ray needs Ray Serve",
+        extras="ray,postgresql",
+    )
 
 
 @contextmanager

@@ -143,4 +143,6 @@ def test_a_replica_keeps_as_many_models_as_fit_into_memory(cluster: Begin) -> No
             assert here.ask(**question, methods=["random"], wait=True).json()["state"] == "done"
             assert question["model"] in runner.host.models
             assert sum(sizes[name] for name in runner.host.models) <= room
+    (weights,) = (each.values for each in replica.gauges() if each.name == "model_device_bytes")
+    assert weights == {("cpu",): sum(sizes[name] for name in runner.host.models)}
     assert begun.models.calls.count(f"load {largest}") == at_start + 2  # once in each round
