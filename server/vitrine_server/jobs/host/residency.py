@@ -165,7 +165,7 @@ class Residency:
         """
         others = {other: held for other, held in self._held.items() if other != name and self._is_on(held, device)}
         stay = {other: held.bytes for other, held in others.items() if other in self._pinned or held.open_requests}
-        budget, taken = self._budget(device, name), sum(stay.values())
+        budget, taken = self._budget(device), sum(stay.values())  # that which the queue goes by
         if budget is None or taken + wanted <= (room := max(budget.room, round(self._share * (budget.room + budget.headroom)))):
             return
         if wanted > budget.total - budget.others:

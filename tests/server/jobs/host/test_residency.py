@@ -392,7 +392,9 @@ def test_loading_and_moving_a_model_does_not_count_as_what_another_one_takes() -
 
 
 def test_more_memory_than_the_share_is_refused_only_where_the_share_is_full() -> None:
-    """What was measured has others leave; those that cannot are no reason to refuse what the fixed share has room for."""
+    """What was measured has others leave; those that cannot are no reason to refuse what the fixed share, or what the queue goes by, has
+    room for.
+    """
     gpu = Gpu(10 * SIZE)
     residency = gpu.residency(0.8, pinned={"a"})
     residency.add("a", MadeUp(GPU))
@@ -401,6 +403,9 @@ def test_more_memory_than_the_share_is_refused_only_where_the_share_is_full() ->
     residency.make_room_for("b", 7 * SIZE, GPU)
     with pytest.raises(MemoryShortageError, match=r"b takes .* does not fit next to a"):
         residency.make_room_for("b", 8 * SIZE, GPU)
+    use(residency, gpu, "a", 8, RECENT_USES)
+    assert headroom(residency) == 0.5 * SIZE
+    residency.make_room_for("b", 8 * SIZE, GPU)  # the queue has let it begin by this room, though it was not measured itself
 
 
 def test_weights_that_are_shared_count_once() -> None:
