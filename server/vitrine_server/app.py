@@ -202,7 +202,9 @@ def _open_work_here(
     make_hosts: Sequence[MakeHost],
     registry: ModelRegistry,
 ) -> tuple[Store, WorkerInterface]:
-    """Open the store of the settings and make the worker with a process of models of each of ``make_hosts``; return both."""
+    """Open the store of ``settings`` and make the worker, with ``registry``, for the models of ``source``, with a process of models by each
+    of ``make_hosts``; return both.
+    """
     store = open_store(settings)
     return store, Worker(source, registry, store, settings, metrics, make_hosts)
 

@@ -46,9 +46,9 @@ class _Saved:
 
 
 class ModelReplica:
-    """A process of the cluster that makes explanations and answers studies. Each finished map is written to the store. Its coroutines may
-    run concurrently; its worker does one thing at a time. Which models it keeps in memory its host decides, as on one machine
-    (:class:`vitrine_server.jobs.host.residency.Residency`); one that has left is loaded again for the next request.
+    """A process of the cluster that makes explanations and answers studies with the models of ``source``. Each finished map is written to
+    the store. Its coroutines may run concurrently; its worker does one thing at a time. Which models it keeps in memory its host decides,
+    as on one machine (:class:`vitrine_server.jobs.host.residency.Residency`); one that has left is loaded again for the next request.
     """
 
     def __init__(self, settings: Settings, store: SharedStore, source: ModelSource, make_host: MakeHost) -> None:
