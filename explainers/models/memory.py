@@ -1,4 +1,4 @@
-"""Free memory of a device, and the memory that a forward pass takes."""
+"""Memory of a device: what it has, what others hold of it, what was taken at most; and the memory that a forward pass takes."""
 
 from __future__ import annotations
 
@@ -19,9 +19,35 @@ from torch.utils._pytree import tree_leaves
 from explainers.models.eval_mode import evaluating
 from explainers.models.model import Model
 
-__all__ = ["bytes_of_pass", "bytes_of_weights", "free_memory", "release_memory", "total_memory"]
+__all__ = [
+    "DeviceMemory",
+    "bytes_of_pass",
+    "bytes_of_weights",
+    "free_memory",
+    "indexed",
+    "limit_memory",
+    "measure_memory",
+    "release_memory",
+    "restart_peak",
+    "total_memory",
+]
 
 _GROUP = Path("/sys/fs/cgroup")  # what a container may take, where it may not take all
+_LIMITS: dict[torch.device, float] = {}  # the part of each GPU that this process may take, where it may not take all: see limit_memory
+
+
+@dataclass(frozen=True)
+class DeviceMemory:
+    """The memory of a device at one moment, in bytes.
+
+    total   what the device has in all; in a container, what that may take
+    others  what of it this process can never get: what other processes hold, and what the driver holds for this one
+    peak    the most that tensors of this process took at once since :func:`restart_peak`; None if the device does not count it
+    """
+
+    total: int
+    others: int = 0
+    peak: int | None = None
 
 
 @dataclass(frozen=True)
@@ -32,11 +58,47 @@ class _MachineMemory:
     free: int
 
 
-def free_memory(device: torch.device) -> int | None:
-    """Return the free bytes on a device, a CPU or a GPU of Nvidia. None for another device."""
+def indexed(device: torch.device) -> torch.device:
+    """Return ``device`` with its index, as tensors on it name it: ``cuda`` is ``cuda:0``; a CPU has none."""
+    return device if device.type == "cpu" or device.index is not None else torch.device(device.type, 0)
+
+
+def measure_memory(device: torch.device) -> DeviceMemory | None:
+    """Return the memory of a device, a CPU or a GPU of Nvidia; None for another device. On a CPU the system moves memory between processes,
+    so nothing counts as held by others.
+    """
+    if device.type != "cuda":
+        total = total_memory(device)
+        return None if total is None else DeviceMemory(total)
+    free, total = torch.cuda.mem_get_info(device)
+    others = max(0, int(total - free) - torch.cuda.memory_reserved(device))
+    return DeviceMemory(int(total), others, torch.cuda.max_memory_allocated(device))
+
+
+def restart_peak(device: torch.device) -> None:
+    """Have the ``peak`` of :func:`measure_memory` count from now on."""
     if device.type == "cuda":
-        cached = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-        return int(torch.cuda.mem_get_info(device)[0]) + cached
+        torch.cuda.reset_peak_memory_stats(device)
+
+
+def limit_memory(device: torch.device, part: float) -> None:
+    """Have torch refuse this process more than ``part`` of the memory of a GPU, as if that were full, so that processes that share the GPU
+    leave each other their parts. Nothing happens on another device, or for all of it.
+    """
+    if device.type == "cuda" and part < 1:
+        torch.cuda.set_per_process_memory_fraction(part, indexed(device))  # which takes none without its index
+        _LIMITS[indexed(device)] = part
+
+
+def free_memory(device: torch.device) -> int | None:
+    """Return the free bytes on a device, a CPU or a GPU of Nvidia: of a GPU those that :func:`limit_memory` leaves. None for another
+    device.
+    """
+    if device.type == "cuda":
+        free, total = torch.cuda.mem_get_info(device)
+        reserved, allocated = torch.cuda.memory_reserved(device), torch.cuda.memory_allocated(device)
+        allowed = int(_LIMITS.get(indexed(device), 1.0) * total) - reserved
+        return max(0, min(int(free), allowed)) + reserved - allocated
     return _machine_memory().free if device.type == "cpu" else None
 
 

@@ -23,6 +23,12 @@ _SPARING: ContextVar[Sparing] = ContextVar("how sparing passes are", default="no
 MAX_GPU_ROWS = 256
 
 
+class Shortages:
+    """The number of times that memory was too short for what :func:`attempt` ran in this process: ``count``."""
+
+    count = 0
+
+
 @dataclass(frozen=True)
 class Ran(Generic[T]):
     """The result of a function that did not run out of memory (``result``)."""
@@ -45,6 +51,7 @@ def attempt(run: Callable[[], T]) -> Ran[T] | Exception:
         if not is_memory_shortage(error):
             raise
         failed = error
+    Shortages.count += 1
     chained: BaseException | None = failed
     while chained is not None:  # the frames of a traceback hold the tensors of the pass
         chained.__traceback__ = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -102,10 +102,9 @@ def create_app(
     metrics = Metrics()
     known_samples = read_samples(sample_folders() if samples is None else samples)
     if open_work is None:
-        device = device_named(None if settings.device == "auto" else settings.device)
+        makers = host_makers(settings, source, make_model_host)
         open_store(settings).close()  # what is wrong with it is said before anything runs
-        hosts = settings.workers if make_model_host is not None and device.type == "cpu" else 1
-        open_work = partial(_open_work_here, settings, source, metrics, make_model_host, hosts)
+        open_work = partial(_open_work_here, settings, source, metrics, makers)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -184,19 +183,30 @@ def host_maker(settings: Settings, source: ModelSource, make_model_host: Callabl
     return lambda on_end: HostProcess(process, (settings.log_level, settings.log_format), on_end)
 
 
+def host_makers(settings: Settings, source: ModelSource, make_model_host: Callable[[Settings], ModelHost] | None) -> list[MakeHost]:
+    """Return a function like that of :func:`host_maker` for each process of models on this machine: one on each device of the settings, and
+    on a CPU as many as ``settings.workers``. A thread of this process is one. Raises ExplainerError for a device that does not exist.
+    """
+    devices = [device_named(name) for name in settings.devices]
+    names = settings.devices * settings.workers if devices[0].type == "cpu" else settings.devices
+    if make_model_host is None:
+        names = names[:1]
+    each = [settings.model_copy(update={"device": name or "auto", "workers": len(names)}) for name in names]
+    return [host_maker(of_one, source, make_model_host) for of_one in each]
+
+
 def _open_work_here(
     settings: Settings,
     source: ModelSource,
     metrics: Metrics,
-    make_model_host: Callable[[Settings], ModelHost] | None,
-    hosts: int,
+    make_hosts: Sequence[MakeHost],
     registry: ModelRegistry,
 ) -> tuple[Store, WorkerInterface]:
-    """Open the store of ``settings`` and make the worker, with ``registry``, for the models of ``source``, with ``hosts`` processes of
-    models on this machine; return both.
+    """Open the store of ``settings`` and make the worker, with ``registry``, for the models of ``source``, with a process of models by each
+    of ``make_hosts``; return both.
     """
     store = open_store(settings)
-    return store, Worker(source, registry, store, settings, metrics, host_maker(settings, source, make_model_host), hosts)
+    return store, Worker(source, registry, store, settings, metrics, make_hosts)
 
 
 def _registry(settings: Settings, source: ModelSource) -> ModelRegistry:

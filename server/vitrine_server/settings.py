@@ -23,6 +23,7 @@ PREFIX = "VITRINE_"
 HOST = re.compile(r"([a-z0-9._-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?", re.ASCII | re.IGNORECASE)
 _PATH = re.compile(r"(/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)*", re.ASCII)
 _ORIGIN = re.compile(r"https?://[A-Za-z0-9.*-]+(:[0-9]+)?", re.ASCII)
+_GPU = re.compile(r"cuda:[0-9]+", re.ASCII)
 _POSTGRESQL = "postgresql://"
 _TOKEN = re.compile(r"[!-~]{12,200}")  # as a header can carry it
 _HEADER = re.compile(r"[A-Za-z0-9-]+", re.ASCII)
@@ -56,7 +57,10 @@ class Settings(BaseModel):
 
     host: str = _setting("127.0.0.1", "Address to listen on; `0.0.0.0` lets other machines in.")
     port: int = _setting(8000, "Port to listen on.", 0, 65535)
-    device: str = _setting("auto", "Where models run: `cpu`, `cuda`, `cuda:1`, ...; `auto` takes CUDA where there is one.")
+    device: str = _setting(
+        "auto",
+        "Where models run: `cpu`, `cuda`, `cuda:1`, ...; `auto` takes CUDA where there is one; `cuda:0,cuda:1` has a process on each GPU.",
+    )
     home: Folder = Field(default_factory=lambda: platformdirs.user_data_path("vitrine"), description="Folder of the stored explanations.")
     database: str = _setting(
         "",
@@ -76,9 +80,6 @@ class Settings(BaseModel):
     max_replicas: int = _setting(1, "Maximum number of processes of a cluster that hold models.", 1)
     replica_threads: int = _setting(1, "CPUs, and threads (OMP_NUM_THREADS), of each process of a cluster that holds models.", 1)
     replica_gpus: float = _setting(0.0, "GPUs of each of these processes, such as 0.5 if two share one.", 0)
-    replica_models: int = _setting(
-        8, "Models that each of these processes keeps in memory; the one unused for longest is dropped for another.", 1
-    )
     web_replicas: int = _setting(1, "Processes of a cluster that answer requests.", 1)
     models: Names = _setting((), "Models to load at the start besides the embedded ones, separated by commas.")
     architecture: str = _setting(
@@ -109,7 +110,8 @@ class Settings(BaseModel):
     )
     model_memory: float = _setting(
         0.8,
-        "Share of the memory of a device, and of the machine, that loaded models may take; past that, those unused for longest make room.",
+        "Share of the memory of a device, and of the machine, that loaded models may take; past that, those unused for longest make room. "
+        "On a GPU it is the start: what explanations were measured to need then says how much they may take.",
         0,
         1,
     )
@@ -203,10 +205,20 @@ class Settings(BaseModel):
                     raise ValueError(f"{name} has {text!r}, which cannot be encoded as UTF-8; rename it")
         if not _PATH.fullmatch(self.path_prefix):
             raise ValueError(f"path_prefix is {self.path_prefix!r}; it must be a path such as /vitrine, with no slash at its end")
+        self._check_devices()
         self._check_cluster()
         self._check_who_comes_in()
         self.dataset_folders  # noqa: B018  (which says what is wrong with them)
         return self
+
+    def _check_devices(self) -> None:
+        names = self.devices
+        if not names or len(set(names)) < len(names) or (len(names) > 1 and not all(name and _GPU.fullmatch(name) for name in names)):
+            raise ValueError(
+                f"device is {self.device!r}; it must be one device, or different GPUs with their numbers, such as cuda:0,cuda:1"
+            )
+        if self.engine == "ray" and len(names) > 1:
+            raise ValueError(f"device is {self.device!r}, and engine is ray, where each process has one device: set it to cuda")
 
     def _check_cluster(self) -> None:
         if self.database and not self.database.startswith(_POSTGRESQL):
@@ -226,6 +238,11 @@ class Settings(BaseModel):
                 ip_network(proxy)
             except ValueError:
                 raise ValueError(f"trusted_proxies has {proxy!r}; it must list addresses such as 10.0.0.7 or 10.0.0.0/24") from None
+
+    @property
+    def devices(self) -> tuple[str | None, ...]:
+        """The names of the devices on which models run, each in a process of its own; None is CUDA where there is any, else the CPU."""
+        return tuple(None if name == "auto" else name for name in _split(self.device))
 
     @property
     def listens_everywhere(self) -> bool:

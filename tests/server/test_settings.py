@@ -40,6 +40,10 @@ def test_overrides_win_over_the_environment() -> None:
         ("engine", "ray", "set database"),
         ("database", "mysql://x:secret@y/z", "begin with postgresql://"),
         ("min_replicas", "3", "at most max_replicas"),
+        ("device", "cuda:0,cuda:0", "different GPUs"),
+        ("device", "cpu,cuda:0", "different GPUs"),
+        ("device", "cuda,cuda:1", "different GPUs"),
+        ("device", " , ", "one device"),
         ("port", "many", "a whole number"),
         ("port", "70000", "at most 65535"),
         ("max_upload_mb", "nan", "at least"),
@@ -67,6 +71,13 @@ def test_no_message_shows_a_secret(secret: Any) -> None:
             load_settings({name: secret}, {})
         assert str(secret) not in str(refused.value)
     assert "a-long-secret" not in repr(load_settings({"token": "a-long-secret"}, {}))
+
+
+def test_several_gpus_are_named_with_their_numbers() -> None:
+    devices = [load_settings({"device": device}, {}).devices for device in ("auto", "cuda:1", "cuda:0, cuda:1")]
+    assert devices == [(None,), ("cuda:1",), ("cuda:0", "cuda:1")]
+    with pytest.raises(ValueError, match="each process has one device"):
+        load_settings({"device": "cuda:0,cuda:1", "engine": "ray", "database": "postgresql://a@b/c"}, {})
 
 
 def test_a_switch_is_written_in_several_ways() -> None:

@@ -13,8 +13,9 @@ from explainers.json_records import Record
 from vitrine_server.http.answers import DocumentResponse
 from vitrine_server.http.bodies import BodyRoute
 from vitrine_server.http.limits import Limit, limits
-from vitrine_server.http.metrics import MEDIA_TYPE
+from vitrine_server.http.metrics import MEDIA_TYPE, GaugeValues
 from vitrine_server.http.problems import Problem
+from vitrine_server.jobs.catalogue.device_gauges import gauges_by_device
 from vitrine_server.jobs.queue.worker_interface import WorkerInterface
 from vitrine_server.schemas.base import Schema
 from vitrine_server.schemas.models import ModelState
@@ -81,19 +82,15 @@ def what_is_taken(services: Use) -> DocumentResponse:
 @router.get("/metrics", response_class=PlainTextResponse)
 def metrics(services: Use) -> PlainTextResponse:
     """Return the counters of the server in the text format of Prometheus."""
-    entries = services.registry.all()
-    loaded = sum(entry.state == "loaded" for entry in entries)
-    resident = [entry.resident for entry in entries if entry.resident is not None]
-    on_device, on_host = (float(sum(model.bytes for model in resident if model.place == place)) for place in ("device", "host"))
-    gauges = {
-        "queue_depth": ("Explanations that wait.", float(services.worker.depth)),
-        "models_loaded": ("Models in memory.", float(loaded)),
-        "model_device_bytes": ("Weights on the devices that compute.", on_device),
-        "model_host_bytes": ("Weights of models that were moved to the machine's memory to make room.", on_host),
-        "model_room_bytes": ("Bytes that weights may take on the devices that compute.", float(services.registry.room)),
-        "worker_up": ("Whether work moves.", float(services.worker.healthy)),
-        "worker_memory_bytes": ("Memory of the processes of models.", float(services.worker.memory)),
-        "server_memory_bytes": ("Memory of this process.", float(psutil.Process().memory_info().rss)),
-        "store_writable": ("Whether explanations can be stored, as far as the last try tells.", float(services.store.fault is None)),
+    loaded = sum(entry.state == "loaded" for entry in services.registry.all())
+    plain = {
+        "queue_depth": ("Explanations that wait.", services.worker.depth),
+        "models_loaded": ("Models in memory.", loaded),
+        "worker_up": ("Whether work moves.", services.worker.healthy),
+        "worker_memory_bytes": ("Memory of the processes of models.", services.worker.memory),
+        "server_memory_bytes": ("Memory of this process.", psutil.Process().memory_info().rss),
+        "store_writable": ("Whether explanations can be stored, as far as the last try tells.", services.store.fault is None),
     }
-    return PlainTextResponse(services.metrics.text(gauges), media_type=MEDIA_TYPE)
+    gauges = [GaugeValues(name, text, (), {(): float(value)}) for name, (text, value) in plain.items()]
+    by_device = gauges_by_device(services.registry.residents, services.registry.budgets)
+    return PlainTextResponse(services.metrics.text([*gauges, *by_device]), media_type=MEDIA_TYPE)

@@ -18,8 +18,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from vitrine_server.cluster.replicas import FactsRequest, MakeRequest, ReplicaRequest
-from vitrine_server.http.metrics import Metrics
+from vitrine_server.http.metrics import GaugeValues, Metrics
 from vitrine_server.http.problems import Problem
+from vitrine_server.jobs.catalogue.device_gauges import gauges_by_device
 from vitrine_server.jobs.catalogue.model_registry import ModelEntry, ModelRegistry
 from vitrine_server.jobs.catalogue.model_source import ModelSource, open_options_of
 from vitrine_server.jobs.failures import interrupted
@@ -46,16 +47,16 @@ class _Saved:
 
 class ModelReplica:
     """A process of the cluster that makes explanations and answers studies with the models of ``source``. Each finished map is written to
-    the store. Its coroutines may run concurrently; its worker does one thing at a time.
+    the store. Its coroutines may run concurrently; its worker does one thing at a time. Which models it keeps in memory its host decides,
+    as on one machine (:class:`vitrine_server.jobs.host.residency.Residency`); one that has left is loaded again for the next request.
     """
 
     def __init__(self, settings: Settings, store: SharedStore, source: ModelSource, make_host: MakeHost) -> None:
         self._settings, self._store = settings, store
         self._registry = ModelRegistry(source.catalogue)
-        self.worker = Worker(source, self._registry, store, settings, Metrics(), make_host, claim=self._claim)
+        self.worker = Worker(source, self._registry, store, settings, Metrics(), [make_host], claim=self._claim)
         self._claimed: dict[str, _Saved] = {}  # by the id of the explanation
         self._queueing = threading.Lock()  # two threads must not queue the same explanation
-        self._unwanted: set[str] = set()  # models that make room once nothing asks them
         self._ended = threading.Event()
         self._beat = threading.Thread(target=self._beat_until_end, name="claims", daemon=True)
         self.worker.start()
@@ -65,7 +66,6 @@ class ModelReplica:
 
     async def bring(self, name: str) -> ModelEntry:
         """Load the model ``name`` unless it is loaded, and return its entry. Raises the Problem with which it failed to load."""
-        self._unwanted.discard(name)
         entry = self._registry.ask(name, self.worker.load, trusted=True, open_options=open_options_of(name, self._settings))
         async for _ in entry.feed.follow():
             pass
@@ -73,17 +73,9 @@ class ModelReplica:
             raise entry.problem
         return entry
 
-    def drop(self, name: str) -> None:
-        """Release the memory of the model ``name`` once nothing uses it any more."""
-        self._unwanted.add(name)
-        self._make_room()
-
-    def _make_room(self) -> None:
-        in_use = {job.entry.name for job in self.worker.live()}
-        for name in list(self._unwanted):
-            if name not in in_use:
-                self._unwanted.discard(name)
-                self._registry.release(name)
+    def gauges(self) -> list[GaugeValues]:
+        """Return the gauges of the memory of the device and of the models on it."""
+        return gauges_by_device(self._registry.residents, self._registry.budgets)
 
     # --- requests ----------------------------------------------------------------------------------------------------------
 
@@ -93,7 +85,9 @@ class ModelReplica:
         """
         match request:
             case FactsRequest():
-                yield "done", self._registry.use(await self.bring(name))
+                while (facts := (await self.bring(name)).facts) is None:
+                    pass  # it has made room for another one since
+                yield "done", facts
             case MakeRequest(explanation_id):
                 await self._explain(explanation_id)
                 yield "done", None
@@ -134,7 +128,7 @@ class ModelReplica:
 
     def _queue_waiting(self) -> None:
         """Queue what waits in the store for a model that is loaded here, and drop what other processes have claimed."""
-        models = {entry.name for entry in self._registry.all() if entry.state == "loaded"} - self._unwanted
+        models = {entry.name for entry in self._registry.all() if entry.state == "loaded"}
         here = {job.id for job in self.worker.live()}
         takeable = dict(self._store.takeable())
         for explanation_id in here - takeable.keys() - self._claimed.keys():
@@ -189,7 +183,6 @@ class ModelReplica:
                 if time.monotonic() - renewed >= BEAT_SECONDS:
                     claimed = set(self._claimed)  # before it is asked what is claimed: of these each is
                     self._apply_wishes(claimed, self._store.renew())
-                    self._make_room()
                     renewed = time.monotonic()
                 self._queue_waiting()
                 self._save_progress()

@@ -22,6 +22,7 @@ from explainers.errors import ExplainerError
 from explainers.ray_library import cluster_address, load_ray
 from vitrine_server.app import create_app, host_maker, own_model_host
 from vitrine_server.cluster.model_replica import ModelReplica
+from vitrine_server.cluster.ray_gauges import RayGauges
 from vitrine_server.cluster.ray_worker import RayWorker
 from vitrine_server.cluster.replicas import MakeRequest, ReplicaRequest
 from vitrine_server.http.hosts import are_apart
@@ -39,6 +40,7 @@ log = logging.getLogger(__name__)
 APPLICATION, MODELS, WEB = "vitrine", "models", "web"
 _AT_ONCE = 8  # calls that one replica has; more go to another one
 _SENT_AT_ONCE = 6  # of these for explanations: a study never waits for the end of explanations
+_ANY_NUMBER = -1  # of models, for Ray Serve
 _REQUESTS_AT_ONCE = 1000  # of one process that answers: event streams stay open
 _OBJECT_STORE = 256 * 2**20  # bytes, of a cluster that is begun for this server: little goes through it
 _STOP_SECONDS = 20.0
@@ -93,21 +95,22 @@ def application(settings: Settings, make_model_host: MakeModelHost = own_model_h
     serve = _ray().serve
 
     class Models(ModelReplica):
-        """A :class:`ModelReplica` whose models Ray Serve loads and drops."""
+        """A :class:`ModelReplica` to which Ray Serve sends the requests for the models that it has loaded."""
 
         def __init__(self) -> None:
             store = open_shared_store(settings, _process_name("models"))
             source = ModelSource()
             set_up_log(settings.log_level, settings.log_format)
             super().__init__(settings, store, source, host_maker(settings, source, make_model_host))
+            self._gauges = RayGauges(serve.metrics.Gauge)
 
-        @serve.multiplexed(max_num_models_per_replica=settings.replica_models)  # type: ignore[untyped-decorator]
-        async def model(self, name: str) -> _Loaded:
-            """Load the model ``name`` and return a reference to it; if there are too many, Ray Serve drops the one that was unused for
-            longest.
+        @serve.multiplexed(max_num_models_per_replica=_ANY_NUMBER)  # type: ignore[untyped-decorator]
+        async def model(self, name: str) -> str:
+            """Load the model ``name`` for the first time and return its name, under which Ray Serve then finds this replica. Which models
+            stay in memory is decided by their size, and not by Ray Serve.
             """
             await self.bring(name)
-            return _Loaded(self, name)
+            return name
 
         async def ask_here(self, request: ReplicaRequest) -> AsyncIterator[tuple[str, Any]]:
             """Yield the answers to ``request`` about the model to which the call is addressed, see :meth:`ModelReplica.ask`."""
@@ -122,7 +125,8 @@ def application(settings: Settings, make_model_host: MakeModelHost = own_model_h
                     yield message
 
         def check_health(self) -> None:
-            """Raise RuntimeError if the work of the replica hangs: Ray Serve then starts another replica."""
+            """Tell Ray's metrics where memory is. Raises RuntimeError if work hangs: Ray Serve then starts another replica."""
+            self._gauges.set(self.gauges())
             if not self.healthy:
                 raise RuntimeError("work does not move")
 
@@ -151,16 +155,6 @@ def application(settings: Settings, make_model_host: MakeModelHost = own_model_h
         num_replicas=settings.web_replicas, max_ongoing_requests=_REQUESTS_AT_ONCE, ray_actor_options={"num_cpus": 0}
     )
     return web.bind(models.bind())
-
-
-class _Loaded:
-    """A reference to the model ``name`` in ``replica``; Ray Serve releases the model through ``__del__``, possibly more than once."""
-
-    def __init__(self, replica: ModelReplica, name: str) -> None:
-        self._replica, self._name = replica, name
-
-    def __del__(self) -> None:
-        self._replica.drop(self._name)
 
 
 class _Handle:
@@ -261,7 +255,14 @@ def _process_name(kind: str) -> str:
 
 
 def _ray() -> Any:
-    return load_ray("ray.serve", "ray.serve.config", "ray.serve.exceptions", need="The engine ray needs Ray Serve", extras="ray,postgresql")
+    return load_ray(
+        "ray.serve",
+        "ray.serve.config",
+        "ray.serve.exceptions",
+        "ray.serve.metrics",
+        need="The engine ray needs Ray Serve",
+        extras="ray,postgresql",
+    )
 
 
 @contextmanager

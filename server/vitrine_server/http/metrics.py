@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Summary, disable_created_metrics, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
@@ -11,8 +12,20 @@ MEDIA_TYPE = CONTENT_TYPE_PLAIN_0_0_4
 #: Counters for alarms. They exist from 0 on, since otherwise their first count would be no increase; others appear with their first count.
 _WATCHED_REFUSALS = ("queue-full", "disk-full")
 _WATCHED_ENDS = ("worker-ended", "worker-hung")
-_PLACES = ("device", "host", "disk")
+PLACES = ("device", "host", "disk")
 disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series for each, with the time of its first count
+
+
+@dataclass(frozen=True)
+class GaugeValues:
+    """The current values of one gauge: its name without the prefix, its help, the names of its labels, and a value for the values of these;
+    without labels one value, for ``()``.
+    """
+
+    name: str
+    text: str
+    labels: Sequence[str]
+    values: Mapping[tuple[str, ...], float]
 
 
 class Metrics:
@@ -27,8 +40,11 @@ class Metrics:
         self._refusals = Counter("vitrine_refusals", "Refused requests.", ("reason",), registry=self._registry)
         self._reused = Counter("vitrine_answers_reused", "Questions that a finished explanation answered.", registry=self._registry)
         self._ended = Counter("vitrine_worker_restarts", "Processes of models that ended.", ("reason",), registry=self._registry)
-        self._moves = Counter("vitrine_model_moves", "Models that moved to a place.", ("to",), registry=self._registry)
-        watched = ((self._refusals, _WATCHED_REFUSALS), (self._ended, _WATCHED_ENDS), (self._moves, _PLACES))
+        self._moves = Counter("vitrine_model_moves", "Models that moved to a place.", ("to", "device"), registry=self._registry)
+        self._shortages = Counter(
+            "vitrine_memory_shortages", "Passes for which a device had too little memory.", ("device",), registry=self._registry
+        )
+        watched = ((self._refusals, _WATCHED_REFUSALS), (self._ended, _WATCHED_ENDS))
         for counter, reasons in watched:
             for reason in reasons:
                 counter.labels(reason)
@@ -63,13 +79,23 @@ class Metrics:
         """Count one process of models that ended, for this reason; the next one takes its place."""
         self._ended.labels(reason).inc()
 
-    def model_moved(self, place: str) -> None:
-        """Count one model that moved to a ``place``: the device that computes, host memory, or disk, which is that it was dropped."""
-        self._moves.labels(place).inc()
+    def model_moved(self, place: str, device: str) -> None:
+        """Count one model that computes on ``device`` and has moved to a ``place``: that device, host memory, or disk, which is that it was
+        dropped.
+        """
+        for known in PLACES:  # those of a device exist from 0 on, as soon as a model comes to it
+            self._moves.labels(known, device)
+        self._moves.labels(place, device).inc()
 
-    def text(self, gauges: Mapping[str, tuple[str, float]]) -> str:
-        """Return all counters in Prometheus's text format, with ``gauges``: name -> (help, current value)."""
+    def memory_was_short(self, device: str, times: int) -> None:
+        """Count the passes for which ``device`` had too little memory: each was made again with less, or failed."""
+        self._shortages.labels(device).inc(times)
+
+    def text(self, gauges: Iterable[GaugeValues]) -> str:
+        """Return all counters, and these ``gauges``, in Prometheus's text format."""
         measured = CollectorRegistry()
-        for name, (text, value) in gauges.items():
-            Gauge(f"vitrine_{name}", text, registry=measured).set(value)
+        for each in gauges:
+            gauge = Gauge(f"vitrine_{each.name}", each.text, each.labels, registry=measured)
+            for labels, value in each.values.items():
+                (gauge.labels(*labels) if labels else gauge).set(value)
         return (generate_latest(self._registry) + generate_latest(measured)).decode("utf-8")

@@ -10,7 +10,17 @@ import pytest
 import torch
 
 from explainers.models import memory
-from explainers.models.memory import _Counting, bytes_of_pass, free_memory, total_memory
+from explainers.models.memory import (
+    DeviceMemory,
+    _Counting,
+    bytes_of_pass,
+    free_memory,
+    indexed,
+    limit_memory,
+    measure_memory,
+    restart_peak,
+    total_memory,
+)
 from explainers.models.wrapping import wrap
 from tests.families import FAMILIES
 
@@ -63,3 +73,58 @@ def test_what_is_free_is_a_part_of_the_machine() -> None:
     free = free_memory(CPU)
     assert free is not None
     assert 2**20 < free <= psutil.virtual_memory().total
+
+
+class MadeUpGpus:
+    """The calls of ``torch.cuda`` on memory, as a driver with two GPUs of 80,000 bytes would answer them."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.free = {0: 30_000, None: 30_000, 1: 79_000}
+        self.reserved, self.allocated, self.peak = 20_000, 15_000, 18_000
+        self.limits: list[tuple[float, torch.device]] = []
+        self.restarted: list[torch.device] = []
+        answers = {
+            "mem_get_info": lambda device: (self.free[device.index], 80_000),
+            "memory_reserved": lambda device: self.reserved if device.index != 1 else 0,
+            "memory_allocated": lambda device: self.allocated if device.index != 1 else 0,
+            "max_memory_allocated": lambda device: self.peak,
+            "reset_peak_memory_stats": self.restarted.append,
+            "set_per_process_memory_fraction": lambda part, device: self.limits.append((part, device)),
+        }
+        for name, answer in answers.items():
+            monkeypatch.setattr(torch.cuda, name, answer)
+        monkeypatch.setattr(memory, "_LIMITS", {})
+
+
+def test_what_other_processes_hold_of_a_gpu_is_what_is_neither_free_nor_torchs(monkeypatch: pytest.MonkeyPatch) -> None:
+    gpus = MadeUpGpus(monkeypatch)
+    first, second = torch.device("cuda:0"), torch.device("cuda:1")
+    assert measure_memory(first) == DeviceMemory(total=80_000, others=80_000 - 30_000 - 20_000, peak=18_000)
+    assert measure_memory(second) == DeviceMemory(total=80_000, others=1_000, peak=18_000)
+    gpus.free[0] = 61_000  # the driver counts what was given back a moment earlier than torch
+    measured = measure_memory(first)
+    assert measured is not None
+    assert measured.others == 0
+    restart_peak(first)
+    restart_peak(CPU)
+    assert gpus.restarted == [first]
+    assert measure_memory(CPU) == DeviceMemory(total_memory(CPU) or 0)
+    assert measure_memory(torch.device("meta")) is None
+
+
+def test_a_process_that_shares_a_gpu_takes_its_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    gpus, gpu = MadeUpGpus(monkeypatch), torch.device("cuda")
+    assert free_memory(gpu) == 30_000 + 5_000  # with what torch holds and does not use
+    for device, part in ((CPU, 0.5), (gpu, 1.0), (gpu, 0.5)):
+        limit_memory(device, part)
+    assert gpus.limits == [(0.5, torch.device("cuda:0"))]
+    assert free_memory(torch.device("cuda:0")) == (40_000 - 20_000) + 5_000
+    gpus.free[0] = 7_000
+    assert free_memory(torch.device("cuda:0")) == 7_000 + 5_000
+    gpus.reserved = 41_000  # over its part, from before it was told
+    assert free_memory(torch.device("cuda:0")) == 41_000 - 15_000
+
+
+def test_a_device_is_named_with_its_index() -> None:
+    named = [str(indexed(torch.device(name))) for name in ("cpu", "cuda", "cuda:1", "mps")]
+    assert named == ["cpu", "cuda:0", "cuda:1", "mps:0"]

@@ -136,9 +136,9 @@ def test_what_is_resident_is_shown(sites: Sites) -> None:
         assert model(site, "scenes-vit")["resident"] == {"place": "device", "device": "cpu", "bytes": size}
         metrics = site.client.get("/metrics").text
         taken = sum(bytes_of_weights(MAKES.get(name, image_model)().module) for name in EMBEDDED)
-        assert f"vitrine_model_device_bytes {float(taken)}" in metrics
-        assert "vitrine_model_host_bytes 0.0" in metrics
-        (room,) = re.findall(r"^vitrine_model_room_bytes (\S+)$", metrics, re.MULTILINE)
+        assert f'vitrine_model_device_bytes{{device="cpu"}} {float(taken)}' in metrics
+        assert 'vitrine_model_host_bytes{device="cpu"} 0.0' in metrics
+        (room,) = re.findall(r'^vitrine_model_room_bytes\{device="cpu"\} (\S+)$', metrics, re.MULTILINE)
         assert taken < float(room) < 1.02 * taken
         load(site, "timm/listed")
         assert "resident" not in model(site, "scenes-vit")

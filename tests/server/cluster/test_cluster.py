@@ -5,12 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import torch
 from sqlalchemy import text
 
 from explainers.errors import NotInstalledError
+from explainers.models.memory import bytes_of_weights, total_memory
 from tests.server.cluster.conftest import Begin
-from tests.server.conftest import Check, Sites, png, without_seconds
-from tests.server.support.gated_models import SLOW_STEP, STEPS
+from tests.server.conftest import EMBEDDED, Check, Sites, png, without_seconds
+from tests.server.support.gated_models import MAKES, SLOW_STEP, STEPS, image_model
 from tests.server.support.hostile import until
 
 
@@ -119,3 +121,28 @@ def test_what_a_cluster_does_not_do_is_said(cluster: Begin, refused: Check) -> N
     assert "VITRINE_MODELS" in detail
     run = {"model": "scenes-vit", "dataset": "scenes", "methods": ["rollout"], "metrics": ["mif"], "limit": 2}
     assert "cluster" in refused(here.client.post("/api/runs", json=run), 403, "runs-not-allowed")["detail"]
+
+
+def test_a_replica_keeps_as_many_models_as_fit_into_memory(cluster: Begin) -> None:
+    """Where there is room for the largest alone, each is loaded again when it is asked, and all that is asked is answered."""
+    total, sizes = total_memory(torch.device("cpu")), {name: bytes_of_weights(MAKES.get(name, image_model)().module) for name in EMBEDDED}
+    assert total is not None
+    room = max(sizes.values()) + min(sizes.values()) // 2
+    begun = cluster(replicas=1, model_memory=room / total)
+    (replica,), here = begun.direct.replicas, begun.sites[0]
+    (runner,) = replica.worker.runners
+    largest = max(sizes, key=lambda name: sizes[name])
+    at_start = begun.models.calls.count(f"load {largest}")
+    for turn in range(2):
+        questions: list[dict[str, Any]] = [
+            {"image": png(turn), "model": "scenes-vit"},
+            {"text": f"A dull film {turn}.", "model": "reviews-bert"},
+            {"image": png(turn), "model": "clip", "prompt": ["a dog", "a cat"]},
+        ]
+        for question in questions:
+            assert here.ask(**question, methods=["random"], wait=True).json()["state"] == "done"
+            assert question["model"] in runner.host.models
+            assert sum(sizes[name] for name in runner.host.models) <= room
+    (weights,) = (each.values for each in replica.gauges() if each.name == "model_device_bytes")
+    assert weights == {("cpu",): sum(sizes[name] for name in runner.host.models)}
+    assert begun.models.calls.count(f"load {largest}") == at_start + 2  # once in each round

@@ -134,6 +134,20 @@ def test_out_of_memory_is_tried_once_more(site: Site, which: str) -> None:
     assert [name for _, name, _ in site.events(f"/api/explanations/{one}/events")] == ["queued", "started", "method", "method", "done"]
 
 
+def test_each_time_that_memory_is_short_is_counted(sites: Sites) -> None:
+    def counted(site: Site) -> float:
+        found = re.search(r'^vitrine_memory_shortages_total\{device="cpu"\} (\S+)$', site.client.get("/metrics").text, re.MULTILINE)
+        assert found is not None
+        return float(found[1])
+
+    with sites() as site:
+        assert counted(site) == 0  # it is there before its first count
+        for times in (1, 2):
+            site.models.errors["backward"] = [torch.OutOfMemoryError("full")]
+            assert site.ask(png(times), wait=True).json()["state"] == "done"
+            assert counted(site) == times
+
+
 @pytest.mark.parametrize("which", NO_MEMORY)
 def test_out_of_memory_twice_is_said(site: Site, refused: Check, which: str) -> None:
     site.models.errors["forward"] = [NO_MEMORY[which](), NO_MEMORY[which]()]

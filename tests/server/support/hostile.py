@@ -1,4 +1,5 @@
-"""Tiny models in a process of their own, which do what a word of their text says: hang, raise, ask to exit, crash, take memory or time."""
+"""Tiny models in a process of their own, which do what a word of their text says: hang, raise, ask to exit, crash, take memory or time,
+or lose the device."""
 
 from __future__ import annotations
 
@@ -19,10 +20,12 @@ import explainers
 from tests.families import FAMILIES
 from tests.server.support.gated_models import PATIENCE
 from tests.support.vocabularies import wordpiece
+from vitrine_server.jobs.host import model_host
+from vitrine_server.jobs.host.lost_device import DeviceLostError
 from vitrine_server.jobs.host.model_host import ModelHost
 from vitrine_server.settings import Settings
 
-HANG, RAISE, EXIT, CRASH, GROW, SLOW, KIND = "film", "movie", "made", "bad", "well", "don", "good"
+HANG, RAISE, EXIT, CRASH, GROW, SLOW, LOSE, KIND = "film", "movie", "made", "bad", "well", "don", "z", "good"
 GROWN = 60_000_000  # bytes
 LABELS = ["against", "for", "unsure"]
 _held: list[torch.Tensor] = []
@@ -36,9 +39,20 @@ def _raise() -> None:
     raise RuntimeError("the model's own words")
 
 
+def _lose_device() -> None:
+    """As a kernel's assertion does on a GPU: it fails, and whatever is asked of the device after it fails, too."""
+
+    def lost(device: torch.device) -> None:
+        raise DeviceLostError(f"{device} answers nothing more")
+
+    model_host.check_device = lost
+    raise RuntimeError("CUDA error: device-side assert triggered")
+
+
 DEEDS: dict[str, Callable[[], object]] = {
     HANG: lambda: threading.Event().wait(),
     RAISE: _raise,
+    LOSE: _lose_device,
     EXIT: lambda: sys.exit(3),
     CRASH: lambda: os.kill(os.getpid(), signal.SIGKILL),
     SLOW: lambda: threading.Event().wait(0.1),

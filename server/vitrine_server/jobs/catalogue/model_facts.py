@@ -30,6 +30,26 @@ class ResidentModel(Record):
 
 
 @dataclass(frozen=True)
+class DeviceBudget:
+    """How a host of models shares out the memory of its device, in bytes.
+
+    device    its name, such as ``cuda:0``
+    total     what the device has in all
+    others    what of it other processes, or the driver, hold
+    headroom  what is left for what the models compute
+    room      what the weights of models may take
+    peaks     the most that a recent use of each model on it took beyond the weights, by name, where that is measured
+    """
+
+    device: str
+    total: int
+    others: int
+    headroom: int
+    room: int
+    peaks: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class ModelFacts:
     """The facts of a loaded model that the web threads use: its kind and device, its labels and groups of classes, the methods and their
     ``variants`` that can run, and the specs of the ``default_methods``; ``text_side`` holds those of the text side of a CLIP model that has

@@ -14,7 +14,7 @@ from explainers.models.companion_files.calibration import Calibration
 from explainers.models.inputs.types import ModelKind
 from vitrine_server.http.problems import Problem, suggestion
 from vitrine_server.http.visitors import Visitor
-from vitrine_server.jobs.catalogue.model_facts import ModelFacts, ResidentModel
+from vitrine_server.jobs.catalogue.model_facts import DeviceBudget, ModelFacts, ResidentModel
 from vitrine_server.jobs.failures import NOT_INSTALLED
 from vitrine_server.jobs.feed import Feed, event
 from vitrine_server.schemas.base import ProblemDocument
@@ -127,8 +127,8 @@ class ModelRegistry:
         self.may_load, self._allowed_by = may_load, allowed_by or f"{environment_name('allow_models')} allows it"
         self._lock = threading.RLock()
         self._entries: dict[str, ModelEntry] = {}
-        self._held_by: dict[int, frozenset[str]] = {}  # the names of the models of each host
-        self._rooms: dict[int, int] = {}  # of each host, the bytes that its models may take, where they are known
+        self._held_by: dict[int, Mapping[str, ResidentModel]] = {}  # the models of each host, by name
+        self._budgets: dict[int, DeviceBudget] = {}  # of each host, where it is known
         for listed in catalogue:
             first = listed.embedded and not any(entry.kind == listed.kind for entry in self._entries.values())
             entry = ModelEntry(listed.name, listed.kind, listed.title, listed.description, listed.embedded, default=first)
@@ -275,20 +275,26 @@ class ModelRegistry:
             entry.feed.close()
 
     @property
-    def room(self) -> int:
-        """The bytes that the weights of models may take on the devices that compute, as far as that is known."""
+    def residents(self) -> list[Mapping[str, ResidentModel]]:
+        """The models that each host holds, by name."""
         with self._lock:
-            return sum(self._rooms.values())
+            return list(self._held_by.values())
 
-    def note_residents(self, host: int, models: Mapping[str, ResidentModel], dropped: set[str], room: int | None = None) -> None:
-        """Record which ``models`` a host holds now, by name, where their weights are, and how many bytes all may take (``room``); ``host``
-        is a number that identifies it. Those that it ``dropped`` are released, unless another host holds them; those that were lost with
-        its process are not, and are loaded again.
+    @property
+    def budgets(self) -> list[DeviceBudget]:
+        """How each host shares out the memory of its device, as far as that is known."""
+        with self._lock:
+            return list(self._budgets.values())
+
+    def note_residents(self, host: int, models: Mapping[str, ResidentModel], dropped: set[str], budget: DeviceBudget | None = None) -> None:
+        """Record which ``models`` a host holds now, by name, where their weights are, and how it shares out its device; ``host`` is a
+        number that identifies it. Those that it ``dropped`` are released, unless another host holds them; those that were lost with its
+        process are not, and are loaded again.
         """
         with self._lock:
-            self._held_by[host] = frozenset(models)
-            if room is not None:
-                self._rooms[host] = room
+            self._held_by[host] = dict(models)
+            if budget is not None:
+                self._budgets[host] = budget
             for name in dropped.difference(*self._held_by.values()):
                 self.release(name)
             for name, resident in models.items():

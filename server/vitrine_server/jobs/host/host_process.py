@@ -21,8 +21,9 @@ import psutil
 
 from vitrine_server.http.problems import Problem
 from vitrine_server.http.uploads import forbid_bombs
-from vitrine_server.jobs.catalogue.model_facts import ResidentModel
+from vitrine_server.jobs.catalogue.model_facts import DeviceBudget, ResidentModel
 from vitrine_server.jobs.host.interface import HostLostError, HostRequest, Message, Reply, Result, Stream, Watch
+from vitrine_server.jobs.host.lost_device import DeviceLostError
 from vitrine_server.jobs.host.model_host import ModelHost
 from vitrine_server.jobs.host.processes import START_METHOD
 from vitrine_server.log import set_up_log
@@ -30,6 +31,7 @@ from vitrine_server.log import set_up_log
 log = logging.getLogger(__name__)
 _LOOK = 0.1  # seconds between two checks of a silent process
 _PAUSE = 0.05  # seconds between two checks, by the process, whether to stop
+_DEVICE_LOST = 75  # exit code of a process whose GPU answers nothing more: EX_TEMPFAIL of sysexits.h
 _IDLE_LOOK = 5.0  # seconds after which an idle process counts the free cores again
 
 # The server sends (number of the request, "ask", the request), then (number, "reply", a reply) for each message, or (number, "close", None)
@@ -53,7 +55,7 @@ class HostProcess:
         self._waits_since: float | None = None
         self._last_problem: Problem | None = None  # for which the last process ended
         self.models: dict[str, ResidentModel] = {}
-        self.room: int | None = None
+        self.budget: DeviceBudget | None = None
 
     def look_after(self) -> None:
         """Detect a process that ended while it was idle; it has lost its models."""
@@ -198,6 +200,10 @@ def _step(host: ModelHost, streams: dict[int, Stream[Any]], number: int, kind: s
     except StopIteration as end:
         del streams[number]
         return bytes(ForkingPickler.dumps(("result", end.value)))
+    except DeviceLostError as error:
+        log.error("this process ends, and its models are loaded by the next one: %s", error)
+        sys.stderr.flush()
+        os._exit(_DEVICE_LOST)
     except Exception as error:
         streams.pop(number, None)
         return bytes(ForkingPickler.dumps(("error", error)))

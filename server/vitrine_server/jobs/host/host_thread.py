@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import cast
 
-from vitrine_server.jobs.catalogue.model_facts import ResidentModel
+from vitrine_server.jobs.catalogue.model_facts import DeviceBudget, ResidentModel
 from vitrine_server.jobs.host.interface import HostRequest, Reply, Result, Stream, Watch
 from vitrine_server.jobs.host.model_host import ModelHost
 
@@ -22,7 +22,7 @@ class HostThread:
         self._host = host
         self._waits_since: float | None = None
         self.models: dict[str, ResidentModel] = {}
-        self.room: int | None = None
+        self.budget: DeviceBudget | None = None
 
     @property
     def silence(self) -> float:

@@ -10,7 +10,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from explainers.records.targets import TargetLike
 from vitrine_server.http.problems import Problem
-from vitrine_server.jobs.catalogue.model_facts import ModelFacts, ResidentModel
+from vitrine_server.jobs.catalogue.model_facts import DeviceBudget, ModelFacts, ResidentModel
 from vitrine_server.jobs.host.work import Work
 from vitrine_server.schemas.question import Question
 
@@ -33,7 +33,6 @@ class LoadRequest(HostRequest[ModelFacts]):
     """
 
     name: str
-    device: str | None
     place: Path | None = None
     open_options: Mapping[str, Any] = field(default_factory=dict)
 
@@ -75,12 +74,13 @@ class Begun:
 
 @dataclass(frozen=True)
 class Residents:
-    """A message after models were loaded, moved or dropped: the models that the host holds now, by name, and the bytes that all of them may
-    take on its device (None: not known).
+    """A message after models were loaded, moved or dropped, or their room has changed: the models that the host holds now, by name, how it
+    shares out the memory of its device (None: not known), and how often memory was too short since it began.
     """
 
     models: dict[str, ResidentModel]
-    room: int | None = None
+    budget: DeviceBudget | None = None
+    shortages: int = 0
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,7 @@ class Host(Protocol):
 
     can_be_ended  whether a pass that hangs can be ended
     models        the models that it holds, by name, as :class:`Residents` last said; whoever follows its requests keeps them up to date
-    room          bytes that its models may take on its device, as :class:`Residents` last said; None: not known
+    budget        how it shares out the memory of its device, as :class:`Residents` last said; None: not known
     pid           the number of its process; None if none runs
     memory        resident memory of its process in bytes; 0 if none runs
     silence       seconds for which the server has waited for its next message; 0 while the server does not wait. Any thread may read it.
@@ -155,7 +155,7 @@ class Host(Protocol):
 
     can_be_ended: bool
     models: dict[str, ResidentModel]
-    room: int | None
+    budget: DeviceBudget | None
 
     @property
     def pid(self) -> int | None: ...  # noqa: D102

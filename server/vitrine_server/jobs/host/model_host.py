@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,14 +19,15 @@ from explainers.errors import ran_out_of_memory
 from explainers.models.inputs.depth import WindowedPicture
 from explainers.models.inputs.types import Clip, Crop, PicturePrompt, TextPair
 from explainers.models.loading import device_named
-from explainers.models.memory import release_memory
+from explainers.models.memory import indexed, limit_memory, release_memory
+from explainers.models.passes import Shortages
 from explainers.models.registers.moving import view_of
 from explainers.models.threads import Threads
 from explainers.pipeline.memory_steps import run_in_steps
 from explainers.pipeline.places import ask_at, runnable_specs, with_chat_template
 from explainers.records.session import Cancelled
 from vitrine_server.http.uploads import encode_image, open_clip, open_picture
-from vitrine_server.jobs.catalogue.model_facts import ModelFacts, ResidentModel, facts_of
+from vitrine_server.jobs.catalogue.model_facts import ModelFacts, facts_of
 from vitrine_server.jobs.catalogue.model_source import BytesOf, bytes_not_known, dtype_of
 from vitrine_server.jobs.failures import load_problem, problem_of
 from vitrine_server.jobs.host.interface import (
@@ -45,8 +47,10 @@ from vitrine_server.jobs.host.interface import (
     Stream,
     StudyRequest,
 )
+from vitrine_server.jobs.host.lost_device import check_device
 from vitrine_server.jobs.host.residency import Residency
 from vitrine_server.jobs.host.streams import Tell, WorkThreads
+from vitrine_server.jobs.host.warm_up import warm_up
 from vitrine_server.jobs.host.work import run_with_memory_retry
 from vitrine_server.json_text import json_text
 from vitrine_server.schemas.question import ExplainOptions, Question
@@ -54,6 +58,7 @@ from vitrine_server.settings import Settings
 from vitrine_server.store.map_files import npy
 from vitrine_server.store.stored_files import TENSORS_FILE
 
+CHOOSE_SMALLER = "Choose another model, or try again later."
 SEND_LESS = "Ask for fewer methods at once, for fewer targets, or for a shorter text."
 
 
@@ -63,24 +68,29 @@ class ModelHost:
 
     pause_seconds  least time between two pauses of a request: small models make many passes in that time
     bytes_of       returns the bytes that a model will take once it is loaded, by its name or path; None where they are not known
+    warm_up        runs a model once before it is said to be loaded
     """
 
     load_model: Callable[..., Any]
     settings: Settings
     pause_seconds: float = 0.0
     bytes_of: BytesOf = bytes_not_known
+    warm_up: Callable[[Any], None] = warm_up
     _models: Residency = field(init=False)
     _device: torch.device = field(init=False)
-    _told: dict[str, ResidentModel] = field(default_factory=dict)  # the models that the server knows of
+    _told: Residents = field(init=False)  # what the server knows
+    _shortages_before: int = field(init=False)  # in this process, before this host
     _cores: Threads = field(default_factory=Threads)
     _threads: WorkThreads = field(default_factory=WorkThreads)
 
     def __post_init__(self) -> None:
-        """Set how much of a device's memory the models of this host may take: the share in the settings, divided by the number of hosts on
-        it.
-        """
-        device = self._device = device_named(None if self.settings.device == "auto" else self.settings.device)
-        self._models = Residency(memory_share(self.settings, device), pinned=self.settings.pinned_models)
+        """Set how much of a device's memory this host and its models may take: the hosts on it share it out."""
+        device = self._device = indexed(device_named(self.settings.devices[0]))
+        part = partial(part_of_device, self.settings)
+        limit_memory(device, part(device))
+        self._models = Residency(self.settings.model_memory, pinned=self.settings.pinned_models, part=part)
+        self._shortages_before = Shortages.count
+        self._told = self._residents()
 
     def ask(self, request: HostRequest[Result]) -> Stream[Result]:
         """Begin ``request`` and yield its messages, as :meth:`vitrine_server.jobs.host.interface.Host.ask`."""
@@ -88,6 +98,15 @@ class ModelHost:
 
     def _answer(self, request: HostRequest[Any], tell: Tell) -> Any:
         tell(Begun())
+        try:
+            return self._answer_begun(request, tell)
+        except Cancelled:
+            raise
+        except Exception:
+            check_device(self._device)
+            raise
+
+    def _answer_begun(self, request: HostRequest[Any], tell: Tell) -> Any:
         match request:
             case LoadRequest():
                 return self._load(request, tell)
@@ -105,32 +124,39 @@ class ModelHost:
         options: dict[str, Any] = {} if place is None else {"on_stage": lambda stage: tell(LoadStage(stage))}
         if (dtype := dtype_of(name, self.settings)) != torch.float32:
             options["dtype"] = dtype
-        wanted, device = self.bytes_of(name if place is None else place, dtype), device_named(request.device)
-        while True:
-            try:
-                if wanted is not None:
-                    self._models.make_room_for(name, wanted, device)
+        named = name if place is None else place
+        wanted = self.bytes_of(named, dtype)
+        with self._models.loading(self._device):
+            while True:
+                try:
+                    self._models.make_room_for(name, wanted, self._device)
                     self._tell_residents(tell)
-                with _exits_as_errors():
-                    model = self.load_model(name if place is None else place, request.device, **options, **request.open_options)
-                    facts = facts_of(model)
-                break
-            except Exception as error:
-                problem, is_full = load_problem(name, error, place), ran_out_of_memory(error)
-                del error
-            release_memory()
-            if not (is_full and self._models.make_room()):
-                self._tell_residents(tell)
-                raise problem
-        self._models.add(name, model)
+                    with _exits_as_errors():
+                        model = self.load_model(named, self.settings.devices[0], **options, **request.open_options)
+                        facts = facts_of(model)
+                        make_room = partial(self._models.make_room, model.device)
+                        run_with_memory_retry(partial(self.warm_up, model), name, str(model.device), CHOOSE_SMALLER, make_room)
+                    break
+                except Exception as error:
+                    problem, is_full = load_problem(name, error, place), ran_out_of_memory(error)
+                    del error
+                model = None  # of one that could not be warmed up nothing stays on the device
+                release_memory()
+                if not (is_full and self._models.make_room()):
+                    self._tell_residents(tell)
+                    raise problem
+            self._models.add(name, model)
         self._tell_residents(tell)
         return facts
 
     def _tell_residents(self, tell: Tell) -> None:
-        """Tell the server by ``tell`` which models are held, and where, if that has changed."""
-        if (models := self._models.resident()) != self._told:
-            tell(Residents(models, self._models.room(self._device)))
-            self._told = models
+        """Tell the server where models are held, how the device is shared out and how often memory was short, if that has changed."""
+        if (residents := self._residents()) != self._told:
+            tell(residents)
+            self._told = residents
+
+    def _residents(self) -> Residents:
+        return Residents(self._models.resident(), self._models.budget(self._device), Shortages.count - self._shortages_before)
 
     @contextmanager
     def _using(self, name: str, tell: Tell) -> Iterator[Any]:
@@ -233,12 +259,16 @@ class ModelHost:
         return cancelled
 
 
-def memory_share(settings: Settings, device: torch.device) -> float:
-    """Return the share of the memory of a device that the models of one host may take: the processes that share the device share it out."""
-    if device.type == "cpu":
-        return settings.model_memory / settings.workers
-    is_shared = settings.engine == "ray" and 0 < settings.replica_gpus < 1
-    return settings.model_memory * (settings.replica_gpus if is_shared else 1)
+def part_of_device(settings: Settings, device: torch.device) -> float:
+    """Return the share of the memory of a device, or of the machine (a CPU), that one host may take: the hosts there share it out.
+
+    On one machine ``settings.workers`` is the number of hosts, and each has a GPU of its own, or all have the CPU.
+    """
+    if settings.engine == "local":
+        return 1 / settings.workers if device.type == "cpu" else 1.0
+    if device.type != "cpu":
+        return settings.replica_gpus if 0 < settings.replica_gpus < 1 else 1.0
+    return 1 / max(1, min(settings.max_replicas, (os.cpu_count() or 1) // settings.replica_threads))
 
 
 class _Observer:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from explainers.errors import MemoryShortageError, ran_out_of_memory
-from explainers.models.memory import bytes_of_weights, release_memory, total_memory
+from explainers.models.memory import DeviceMemory, bytes_of_weights, indexed, measure_memory, release_memory, restart_peak
 from explainers.pipeline.memory_steps import gigabytes
-from vitrine_server.jobs.catalogue.model_facts import Place, ResidentModel
+from vitrine_server.jobs.catalogue.model_facts import DeviceBudget, Place, ResidentModel
+from vitrine_server.jobs.host.headroom import Headroom
 from vitrine_server.settings import environment_name
 
 log = logging.getLogger(__name__)
@@ -32,54 +33,80 @@ class _Held:
 class Residency:
     """The loaded models of one host by name, in the order of their last use.
 
-    Their weights may take ``share`` of the memory of a device; the rest is for what the models compute. If they would take more, the models
-    unused for longest are moved from a GPU to host memory, and from host memory they are dropped: they are loaded again from disk when they
-    are needed. A model in use stays, and so does one of the ``pinned`` names. A single model may take more than the share.
+    A host may use its part of a device, as far as other processes leave it free. Of that the weights may take ``share`` at first, and later
+    all but what the models on it need for their computations (:mod:`vitrine_server.jobs.host.headroom`). If they would take more, the
+    models unused for longest are moved from a GPU to host memory, and from host memory they are dropped: they are loaded again from disk
+    when they are needed. A model in use stays, and so does one of the ``pinned`` names. A single model may take more.
     """
 
     def __init__(
-        self, share: float, total: Callable[[torch.device], int | None] = total_memory, pinned: Collection[str] = frozenset()
+        self,
+        share: float,
+        memory: Callable[[torch.device], DeviceMemory | None] = measure_memory,
+        pinned: Collection[str] = frozenset(),
+        part: Callable[[torch.device], float] = lambda device: 1.0,
+        restart_peak: Callable[[torch.device], None] = restart_peak,
     ) -> None:
-        """``share`` is the share of a device's memory that models may take, and ``pinned`` the names of models that never leave it.
-        ``total`` returns the bytes of memory of a device, or None where they are not known: then nothing has to leave it.
+        """``memory`` measures a device, or returns None where that is not known: then nothing has to leave it. ``part`` returns the share
+        of a device that this host may use next to the other hosts on it.
         """
-        self._share, self._total, self._pinned = share, total, frozenset(pinned)
+        self._share, self._memory, self._pinned, self._part = share, memory, frozenset(pinned), part
         self._held: dict[str, _Held] = {}
+        self._headroom = Headroom(share, memory, restart_peak, self._taken)
 
-    def room(self, device: torch.device) -> int | None:
-        """Return the bytes that the weights of all models may take on a device; None where its memory is not known."""
-        total = self._total(device)
-        return None if total is None else int(self._share * total)
+    def budget(self, device: torch.device) -> DeviceBudget | None:
+        """Return how the memory of a device is shared out now; None where it is not known."""
+        return self._budget(indexed(device))
 
-    def make_room_for(self, name: str, wanted: int, device: torch.device) -> None:
-        """Have models leave until one of ``wanted`` bytes fits on ``device``, and in host memory, through which it comes; an earlier one of
-        that ``name`` is dropped.
+    def _budget(self, device: torch.device, newest: str = "") -> DeviceBudget | None:
+        """Return how the memory of a device is shared out; with a name, as if the model called ``newest`` were on it."""
+        if (memory := self._memory(device)) is None:
+            return None
+        there = {name for name, held in self._held.items() if self._is_on(held, device)}
+        available = max(0, min(int(self._part(device) * memory.total), memory.total - memory.others))
+        headroom = self._headroom.bytes_for(there | {newest} if newest else there, device, available)
+        peaks = {name: peak for name in there if (peak := self._headroom.peak(name, device)) is not None}
+        return DeviceBudget(str(device), memory.total, memory.others, headroom, available - headroom, peaks)
+
+    def make_room_for(self, name: str, wanted: int | None, device: torch.device) -> None:
+        """Have models leave until one of ``wanted`` bytes (None: not known) fits on ``device``, and in host memory, through which it comes;
+        an earlier one of that ``name`` is dropped.
 
         Raises MemoryShortageError if the device is too small for it, or if those that stay there, in use or pinned, leave too little.
         """
-        self._check_room(name, wanted, device)
+        device = indexed(device)
+        if wanted is not None:
+            self._check_room(name, wanted, device)
         self.drop({name})
-        self._fit(device, wanted=wanted)
+        self._fit(device, name, wanted or 0)
+
+    def loading(self, device: torch.device) -> AbstractContextManager[None]:
+        """Return a context in which memory of ``device`` is not counted as that of the models in use, since another one is being loaded."""
+        return self._headroom.paused(indexed(device))
 
     def add(self, name: str, model: Any) -> None:
         """Add a loaded model, in place of an earlier one of that name. Other models are moved to host memory, or dropped, until it has
         room.
         """
         self.drop({name})
-        self._held[name] = _Held(model, model.device, bytes_of_weights(model.module))
-        self._fit(model.device, name)
+        self._held[name] = _Held(model, indexed(model.device), bytes_of_weights(model.module))
+        self._fit(indexed(model.device), name)
 
     @contextmanager
     def using(self, name: str) -> Iterator[Any]:
-        """Return the model ``name`` inside this context, on its device, as the one used last. Raises KeyError if it is not here, and
-        MemoryShortageError if others in use leave it too little.
+        """Return the model ``name`` inside this context, on its device, as the one used last. Others leave that device if there is less
+        room than there was. Raises KeyError if it is not here, and MemoryShortageError if others in use leave it too little.
         """
         held = self._held[name] = self._held.pop(name)  # now the last
         held.open_requests += 1
         try:
             if held.place == "host":
-                self._bring(name, held)
-            yield held.model
+                with self._headroom.paused(held.device):
+                    self._bring(name, held)
+            else:
+                self._fit(held.device, name)
+            with self._headroom.measuring(name, held.device):
+                yield held.model
         finally:
             held.open_requests -= 1
 
@@ -94,7 +121,7 @@ class Residency:
         """Have the model on ``device`` that is unused for longest leave it (None: any, those in host memory last). Returns False if every
         model there is in use.
         """
-        name = self._oldest(device)
+        name = self._oldest(None if device is None else indexed(device))
         if name is None:
             return False
         self._leave(name)
@@ -124,26 +151,28 @@ class Residency:
 
     def _fit(self, device: torch.device, newest: str = "", wanted: int = 0) -> None:
         """Move models off ``device``, and then drop models from host memory, until the weights on each, and ``wanted`` more bytes, take no
-        more than their share of it. The model called ``newest``, those in use and pinned ones stay.
+        more than their room. The model called ``newest``, those in use and pinned ones stay.
         """
         for full in (device, _CPU):
-            room = self.room(full)
-            while room is not None and self._taken(full) + wanted > room and (name := self._oldest(full, newest)) is not None:
+            while (budget := self._budget(full, newest)) is not None and self._taken(full) + wanted > budget.room:
+                if (name := self._oldest(full, newest)) is None:
+                    break
                 self._leave(name)
 
     def _check_room(self, name: str, wanted: int, device: torch.device) -> None:
-        """Raise MemoryShortageError if the model ``name`` of ``wanted`` bytes does not fit on ``device`` next to those that cannot leave
-        it.
+        """Raise MemoryShortageError if a model of ``wanted`` bytes does not fit on ``device`` next to those that cannot leave it: not even
+        into the share that weights have at first, where less is left by what was measured.
         """
         others = {other: held for other, held in self._held.items() if other != name and self._is_on(held, device)}
         stay = {other: held.bytes for other, held in others.items() if other in self._pinned or held.open_requests}
-        total, room, taken = self._total(device), self.room(device), sum(stay.values())
-        if total is None or room is None or taken + wanted <= room:
+        budget, taken = self._budget(device), sum(stay.values())  # that which the queue goes by
+        if budget is None or taken + wanted <= (room := max(budget.room, round(self._share * (budget.room + budget.headroom)))):
             return
-        if wanted > total:
+        if wanted > budget.total - budget.others:
+            held_by_others = f", of which other processes hold {gigabytes(budget.others)}" if budget.others else ""
             raise MemoryShortageError(
-                f"{name} takes {gigabytes(wanted)}, and {device.type} has {gigabytes(total)} in all: choose a smaller model, or load its "
-                f"weights in half precision ({environment_name('model_dtype')}=bfloat16)."
+                f"{name} takes {gigabytes(wanted)}, and {device.type} has {gigabytes(budget.total)} in all{held_by_others}: choose a "
+                f"smaller model, or load its weights in half precision ({environment_name('model_dtype')}=bfloat16)."
             )
         if stay:
             raise MemoryShortageError(
@@ -151,12 +180,13 @@ class Residency:
                 f"{gigabytes(taken)} of the {gigabytes(room)} for models ({device.type}): ask again once they are done."
             )
         log.warning(
-            "%s takes %s, more than the %s that %s allows for models on %s: it is held alone, and little is left for what it computes",
+            "%s takes %s, more than the %s that are left for models on %s (%s, and what other processes hold): it is held alone, and "
+            "little is left for what it computes",
             name,
             gigabytes(wanted),
             gigabytes(room),
+            device,
             environment_name("model_memory"),
-            device.type,
         )
 
     def _is_on(self, held: _Held, device: torch.device) -> bool:
@@ -176,10 +206,11 @@ class Residency:
 
     def _leave(self, name: str) -> None:
         held = self._held[name]
-        held.model.cache.clear()  # it may hold tensors on the device
-        if held.place == "host" or held.device == _CPU or not _move_to_host(held):
-            del self._held[name]
-        release_memory()
+        with self._headroom.paused(held.device):
+            held.model.cache.clear()  # it may hold tensors on the device
+            if held.place == "host" or held.device == _CPU or not _move_to_host(held):
+                del self._held[name]
+            release_memory()
 
 
 def _move_to_host(held: _Held) -> bool:

@@ -62,9 +62,9 @@ class Runner(threading.Thread):
         self._scheduler = scheduler
         self._settings, self._costs = scheduler.settings, scheduler.costs
         self._study_limit = limits(self._settings)["job_seconds"]
-        self._device = None if self._settings.device == "auto" else self._settings.device
         self._open: list[ModelEntry] = []  # the models of the items under way, the innermost last
         self._in_between = 0.0  # seconds spent on other items between two passes of an open one
+        self._shortages = 0  # that the host last told of
         self._at_start = 0  # memory of the host in bytes once it had loaded its models
 
     @property
@@ -101,9 +101,9 @@ class Runner(threading.Thread):
         there = {name for name, model in self.host.models.items() if model.place == "device"}
         there |= {other.name for other in self._open}
         others = {other.name: other.bytes or 0 for other in (*self._open, *begun) if other.name in there}
-        if not others or entry.name in others or self.host.room is None:
+        if not others or entry.name in others or self.host.budget is None:
             return True
-        return sum(others.values()) + (entry.bytes or 0) <= self.host.room
+        return sum(others.values()) + (entry.bytes or 0) <= self.host.budget.room
 
     def _take(self) -> WorkItem | None:
         """Wait for the next item and return it; None when the server stops."""
@@ -159,8 +159,9 @@ class Runner(threading.Thread):
                 return handle(message)
             dropped = self.host.models.keys() - message.models.keys()
             self._count_moves(message.models)
-            self.host.models, self.host.room = message.models, message.room
-            self._scheduler.registry.note_residents(id(self.host), message.models, dropped, message.room)
+            self._count_shortages(message)
+            self.host.models, self.host.budget = message.models, message.budget
+            self._scheduler.registry.note_residents(id(self.host), message.models, dropped, message.budget)
             return None
 
         return follow(self.host.ask(request, watch), handle_each)
@@ -171,13 +172,22 @@ class Runner(threading.Thread):
         for name in before.keys() | models.keys():
             was, now = (each[name].place if name in each else "disk" for each in (before, models))
             if was != now:
-                self._scheduler.metrics.model_moved(now)
+                self._scheduler.metrics.model_moved(now, (models.get(name) or before[name]).device)
+
+    def _count_shortages(self, message: Residents) -> None:
+        """Count the times that memory was too short on the host's device since it last said how many there were; a new process begins at
+        0.
+        """
+        before, self._shortages = self._shortages, message.shortages
+        if message.budget is not None:
+            new = message.shortages - before if message.shortages >= before else message.shortages
+            self._scheduler.metrics.memory_was_short(message.budget.device, new)
 
     def _bring(self, entry: ModelEntry) -> None:
         """Have the host load the model of ``entry``, and drop those that the registry has dropped."""
         registry, watch = self._scheduler.registry, self._watch(lambda: None, longest=_LONGEST_LOAD)
         before = self._own_memory() if self.host.models else 0
-        request = LoadRequest(entry.name, self._device, entry.place, entry.open_options)
+        request = LoadRequest(entry.name, entry.place, entry.open_options)
 
         def handle(message: Message) -> None:
             if isinstance(message, LoadStage) and entry.state == "loading":  # else it is known, and only brought back into memory

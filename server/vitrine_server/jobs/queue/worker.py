@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from vitrine_server.http.metrics import Metrics
 from vitrine_server.jobs.catalogue.model_registry import ModelEntry, ModelRegistry
@@ -36,14 +36,13 @@ class Worker(Scheduler):
         store: Store,
         settings: Settings,
         metrics: Metrics,
-        make_host: MakeHost,
-        hosts: int = 1,
+        make_hosts: Sequence[MakeHost],
         claim: Callable[[Job], bool] = lambda _: True,
     ) -> None:
         super().__init__(registry, store, settings, metrics, Costs(settings.home / COSTS_FILE), claim)
         self._source = source
-        names = ["worker", *(f"worker {number}" for number in range(2, hosts + 1))]
-        self.runners = [Runner(self, make_host(metrics.worker_ended), name) for name in names]
+        hosts = [make_host(metrics.worker_ended) for make_host in make_hosts]
+        self.runners = [Runner(self, host, f"worker {number}" if number > 1 else "worker") for number, host in enumerate(hosts, 1)]
 
     def start(self) -> None:
         """Start the runners."""

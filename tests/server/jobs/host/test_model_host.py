@@ -10,11 +10,13 @@ import pytest
 import torch
 
 import explainers
+from explainers.errors import MemoryShortageError
 from explainers.models.memory import bytes_of_weights, total_memory
 from tests.server.support.gated_models import image_model
 from vitrine_server.http.problems import Problem
 from vitrine_server.jobs.host.interface import DropRequest, HostRequest, LoadRequest, Message, Residents, follow
-from vitrine_server.jobs.host.model_host import ModelHost, memory_share
+from vitrine_server.jobs.host.model_host import ModelHost, part_of_device
+from vitrine_server.jobs.host.warm_up import explain_sample, warm_up
 from vitrine_server.settings import load_settings
 
 SIZE = bytes_of_weights(image_model().module)
@@ -43,13 +45,18 @@ def load(name: str, device: str | None = None, **how: Any) -> explainers.Model:
     return replace(image_model(), name=str(name))
 
 
-def test_processes_that_share_a_device_share_its_memory_out() -> None:
+def test_processes_that_share_a_device_share_its_memory_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: 16)
     cpu, gpu = torch.device("cpu"), torch.device("cuda:0")
-    four = load_settings({"workers": 4, "model_memory": 0.6}, {})
-    assert (memory_share(four, cpu), memory_share(four, gpu)) == (pytest.approx(0.15), 0.6)
-    halves = load_settings({"engine": "ray", "database": "postgresql://a@b/c", "replica_gpus": 0.5, "model_memory": 0.6}, {})
-    assert (memory_share(halves, gpu), memory_share(halves, cpu)) == (pytest.approx(0.3), 0.6)
-    assert memory_share(halves.model_copy(update={"replica_gpus": 2.0}), gpu) == 0.6
+    four = load_settings({"workers": 4}, {})
+    assert (part_of_device(four, cpu), part_of_device(four, gpu)) == (0.25, 1.0)
+    cluster = load_settings({"engine": "ray", "database": "postgresql://a@b/c", "max_replicas": 3}, {})
+    halves = cluster.model_copy(update={"replica_gpus": 0.5})
+    assert (part_of_device(halves, gpu), part_of_device(halves, cpu)) == (0.5, pytest.approx(1 / 3))
+    assert part_of_device(cluster.model_copy(update={"replica_gpus": 2.0}), gpu) == 1.0
+    # of replicas of eight cores there are at most two on a machine of sixteen
+    assert part_of_device(cluster.model_copy(update={"replica_threads": 8}), cpu) == 0.5
+    assert part_of_device(cluster.model_copy(update={"replica_threads": 64}), cpu) == 1.0
 
 
 def test_models_leave_before_the_next_one_is_loaded() -> None:
@@ -58,7 +65,7 @@ def test_models_leave_before_the_next_one_is_loaded() -> None:
     host = ModelHost(
         lambda name, device, **how: (there.append(set(host._models.resident())), load(name))[1], settings, bytes_of=lambda *_: SIZE
     )
-    said = [ask(host, LoadRequest(name, "cpu")) for name in "abcd"]
+    said = [ask(host, LoadRequest(name)) for name in "abcd"]
     assert there == [set(), {"a"}, {"b"}, {"c"}]
     assert said == [[{"a"}], [{"a", "b"}], [{"b"}, {"b", "c"}], [{"c"}, {"c", "d"}]]
     assert ask(host, DropRequest(frozenset({"c", "x"}))) == [{"d"}]
@@ -66,13 +73,13 @@ def test_models_leave_before_the_next_one_is_loaded() -> None:
 
 def test_a_model_of_unknown_size_makes_room_once_it_is_there() -> None:
     host = ModelHost(load, load_settings({"model_memory": share_of(1.5)}, {}))
-    assert [ask(host, LoadRequest(name, "cpu")) for name in "ab"] == [[{"a"}], [{"b"}]]
+    assert [ask(host, LoadRequest(name)) for name in "ab"] == [[{"a"}], [{"b"}]]
 
 
 def test_a_model_larger_than_the_machine_is_never_read() -> None:
     host = ModelHost(lambda *_, **__: pytest.fail("it is read"), load_settings({}, {}), bytes_of=lambda *_: 10**18)
     with pytest.raises(Problem, match="large-one takes 1e\\+09 GB, and cpu has") as problem:
-        ask(host, LoadRequest("large-one", "cpu"))
+        ask(host, LoadRequest("large-one"))
     assert (problem.value.status, problem.value.slug) == (503, "out-of-memory")
 
 
@@ -97,5 +104,73 @@ def test_weights_are_loaded_in_the_type_of_the_settings(name: str, dtype: str, e
         return load(name)
 
     host = ModelHost(note, load_settings({"model_dtype": dtype}, {}), bytes_of=bytes_of)
-    ask(host, LoadRequest(name, "cpu"))
+    ask(host, LoadRequest(name))
     assert asked == [expected or torch.float32, expected]
+
+
+class WarmUp:
+    """Warms up no model, and fails as often as the test says."""
+
+    def __init__(self, *errors: Exception) -> None:
+        self.errors, self.asked = list(errors), list[str]()
+
+    def __call__(self, model: explainers.Model) -> None:
+        self.asked.append(model.name)
+        if self.errors:
+            raise self.errors.pop(0)
+
+
+def test_a_model_is_warmed_up_before_it_is_said_to_be_loaded() -> None:
+    warm_up = WarmUp()
+    host = ModelHost(
+        load, load_settings({}, {}), warm_up=lambda model: (warm_up(model), warm_up.asked.append(str(list(host._told.models))))
+    )
+    for name in "ab":
+        ask(host, LoadRequest(name))
+    assert warm_up.asked == ["a", "[]", "b", "['a']"]
+
+
+def test_others_make_room_for_a_first_pass() -> None:
+    warm_up, loads = WarmUp(), list[str]()
+    host = ModelHost(lambda name, device, **how: (loads.append(name), load(name))[1], load_settings({}, {}), warm_up=warm_up)
+    ask(host, LoadRequest("a"))
+    warm_up.errors = [torch.OutOfMemoryError("CUDA out of memory")]
+    assert ask(host, LoadRequest("b")) == [{"b"}]
+    assert loads == ["a", "b"]  # it is not read again
+    assert warm_up.asked == ["a", "b", "b"]
+
+
+def test_a_model_that_has_no_memory_for_its_first_pass_is_not_loaded() -> None:
+    host = ModelHost(load, load_settings({}, {}), warm_up=WarmUp(*[torch.OutOfMemoryError("CUDA out of memory")] * 2))
+    with pytest.raises(Problem, match="a needs more memory than cpu has for this") as problem:
+        ask(host, LoadRequest("a"))
+    assert (problem.value.status, problem.value.slug) == (503, "out-of-memory")
+    assert ask(host, LoadRequest("a")) == [{"a"}]  # memory is free again
+
+
+def test_a_first_pass_is_recorded_and_a_cpu_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, passes = image_model(), list[bool]()
+    model.module.register_forward_pre_hook(lambda *_: passes.append(torch.is_grad_enabled()))
+    warm_up(model)
+    assert passes == []
+    monkeypatch.setattr(explainers.Model, "device", torch.device("meta"))  # as if it were on a GPU
+    asked: list[explainers.Model] = []
+    monkeypatch.setattr("vitrine_server.jobs.host.warm_up.explain_sample", asked.append)
+    warm_up(model)
+    assert asked == [model]
+    monkeypatch.undo()
+    explain_sample(model)
+    assert any(passes)  # one is recorded for the way back
+
+
+def test_what_a_model_cannot_do_does_not_keep_it_from_being_loaded_and_a_shortage_does() -> None:
+    model, errors = image_model(), [RuntimeError("the model's own words"), torch.OutOfMemoryError("CUDA out of memory")]
+
+    def fail(*_: Any) -> None:
+        raise errors[0]
+
+    model.module.register_forward_pre_hook(fail)
+    explain_sample(model)
+    errors.pop(0)
+    with pytest.raises(MemoryShortageError):
+        explain_sample(model)

@@ -15,11 +15,26 @@ from typing import Any
 
 import pytest
 
+from explainers.errors import ExplainerError
 from explainers.models.catalogue import CatalogueEntry
 from tests.server.conftest import Check, Site
 from tests.server.support.checked_client import CheckedClient
-from tests.server.support.hostile import CRASH, EXIT, GROW, HANG, KIND, RAISE, SLOW, Loads, crash_at_load, hostile_host, is_running, until
-from vitrine_server.app import create_app
+from tests.server.support.hostile import (
+    CRASH,
+    EXIT,
+    GROW,
+    HANG,
+    KIND,
+    LOSE,
+    RAISE,
+    SLOW,
+    Loads,
+    crash_at_load,
+    hostile_host,
+    is_running,
+    until,
+)
+from vitrine_server.app import create_app, host_makers
 from vitrine_server.jobs.catalogue.model_source import ModelSource
 from vitrine_server.jobs.host.processes import IMPORTED, START_METHOD
 from vitrine_server.jobs.queue import runner as runners
@@ -91,6 +106,7 @@ class End:
 ENDS = [
     End(RAISE, "explanation-failed", 500, "unexpected reason", True),
     End(EXIT, "explanation-failed", 500, "unexpected reason", True),
+    End(LOSE, "worker-ended", 503, "exited with 75", False),
     End(CRASH, "worker-ended", 503, "SIGKILL", False),
 ]
 
@@ -207,6 +223,32 @@ def test_several_processes_work_at_once(tmp_path: Path) -> None:
         goes_on(site)
         assert site.get(f"/api/explanations/{held}")["state"] == "running"
         assert len({runner.host.pid for runner in site.client.app.state.services.worker.runners}) == 2  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("settings", "of_each"),
+    [
+        ({"device": "cuda:0,cuda:1", "workers": 3}, [("cuda:0", 2), ("cuda:1", 2)]),
+        ({"device": "cuda:1", "workers": 3}, [("cuda:1", 1)]),
+        ({"device": "cpu", "workers": 3}, [("cpu", 3)] * 3),
+    ],
+)
+def test_each_gpu_has_a_process_and_a_cpu_as_many_as_workers(
+    monkeypatch: pytest.MonkeyPatch, settings: dict[str, Any], of_each: list[tuple[str, int]]
+) -> None:
+    """``of_each``: the device of each process, and the number of those that share out the machine's memory."""
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
+    made: list[Any] = []
+    for make_host in host_makers(load_settings(settings, {}), ModelSource([]), made.append):
+        host: Any = make_host(lambda _: None)
+        host._make_host()
+    assert [(one.device, one.workers) for one in made] == of_each
+
+
+def test_a_gpu_that_is_not_there_is_named_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 1)
+    with pytest.raises(ExplainerError, match="cuda:1 is not there: 1 CUDA devices are seen"):
+        host_makers(load_settings({"device": "cuda:0,cuda:1"}, {}), ModelSource([]), None)
 
 
 def test_the_answers_are_those_of_a_thread(site: Site, tmp_path: Path) -> None:

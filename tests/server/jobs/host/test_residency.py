@@ -11,7 +11,8 @@ import torch
 from torch import nn
 
 from explainers.errors import MemoryShortageError
-from explainers.models.memory import bytes_of_weights, total_memory
+from explainers.models.memory import DeviceMemory, bytes_of_weights, total_memory
+from vitrine_server.jobs.host.headroom import ENOUGH_USES, RECENT_USES
 from vitrine_server.jobs.host.residency import Residency
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda:0")
@@ -44,9 +45,28 @@ class MadeUp:
         self.module = Movable(self.fails)
 
 
-def memory(gpu: float, host: float) -> Callable[[torch.device], int]:
-    """Return the total memory of devices, in models."""
-    return lambda device: int(SIZE * (gpu if device == GPU else host))
+def memory(gpu: float, host: float) -> Callable[[torch.device], DeviceMemory]:
+    """Return the memory of devices, in models, that nothing else holds."""
+    return lambda device: DeviceMemory(int(SIZE * (gpu if device == GPU else host)))
+
+
+@dataclass
+class Gpu:
+    """A GPU of so many bytes, and a machine of ten times as many: other processes hold ``others``, tensors took ``peak`` at most."""
+
+    total: int
+    others: int = 0
+    peak: int = 0
+    restarts: int = 0
+
+    def __call__(self, device: torch.device) -> DeviceMemory:
+        return DeviceMemory(self.total, self.others, self.peak) if device == GPU else DeviceMemory(10 * self.total)
+
+    def restart(self, device: torch.device) -> None:
+        self.restarts += device == GPU
+
+    def residency(self, share: float, **how: Any) -> Residency:
+        return Residency(share, self, restart_peak=self.restart, **how)
 
 
 def places(residency: Residency) -> dict[str, str]:
@@ -213,6 +233,179 @@ def test_a_device_of_unknown_size_is_never_full() -> None:
     for name in "abcd":
         residency.add(name, MadeUp(GPU))
     assert set(places(residency).values()) == {"device"}
+
+
+def test_a_device_without_its_index_is_the_first_one() -> None:
+    residency = Residency(1.0, memory(2, 9))
+    for name in "ab":
+        residency.add(name, MadeUp(torch.device("cuda")))
+    residency.make_room_for("c", SIZE, torch.device("cuda"))
+    assert places(residency) == {"a": "host", "b": "device"}
+    assert residency.make_room(torch.device("cuda"))
+    budget = residency.budget(torch.device("cuda"))
+    assert budget is not None
+    assert (budget.device, budget.room) == ("cuda:0", 2 * SIZE)
+
+
+# --- what other processes hold --------------------------------------------------------------------------------------------------
+
+
+def test_what_other_processes_hold_is_no_room_for_models() -> None:
+    gpu = Gpu(4 * SIZE)
+    residency = gpu.residency(1.0)
+    for name in "abc":
+        residency.add(name, MadeUp(GPU))
+    assert set(places(residency).values()) == {"device"}
+    gpu.others = int(1.5 * SIZE)  # another process has come to the GPU
+    budget = residency.budget(GPU)
+    assert budget is not None
+    assert (budget.total, budget.others, budget.room, budget.headroom) == (1600, 600, 1000, 0)
+    with residency.using("c"):
+        assert places(residency) == {"a": "host", "b": "device", "c": "device"}
+    residency.make_room_for("d", SIZE, GPU)
+    assert places(residency) == {"a": "host", "b": "host", "c": "device"}
+    gpu.others = 0
+    with residency.using("a"):
+        assert places(residency)["a"] == "device"
+
+
+def test_a_model_that_fits_the_device_but_not_next_to_other_processes_is_refused_in_words() -> None:
+    gpu = Gpu(4 * SIZE, others=3 * SIZE)
+    residency = gpu.residency(0.8)
+    with pytest.raises(
+        MemoryShortageError, match=r"a takes 8e-07 GB, and cuda has 1\.6e-06 GB in all, of which other processes hold 1\.2e-06"
+    ):
+        residency.make_room_for("a", 2 * SIZE, GPU)
+    residency.make_room_for("a", SIZE, GPU)  # alone, with little left
+
+
+def test_hosts_that_share_a_device_have_a_part_of_it_each() -> None:
+    gpu = Gpu(8 * SIZE, others=3 * SIZE)  # the other host has not taken all of its part
+    residency = gpu.residency(0.75, part=lambda device: 0.5 if device == GPU else 0.01)
+    budget, machine = residency.budget(GPU), residency.budget(CPU)
+    assert budget is not None
+    assert machine is not None
+    assert (budget.room, budget.headroom) == (3 * SIZE, SIZE)
+    assert machine.room + machine.headroom == 0.01 * 80 * SIZE
+    gpu.others = 6 * SIZE
+    budget = residency.budget(GPU)
+    assert budget is not None
+    assert (budget.room, budget.headroom) == (1.5 * SIZE, 0.5 * SIZE)
+
+
+# --- what explanations take -----------------------------------------------------------------------------------------------------
+
+
+def use(residency: Residency, gpu: Gpu, name: str, beyond: int, times: int = 1) -> None:
+    """Use a model, which takes so many bytes beyond the weights that are on the device."""
+    for _ in range(times):
+        with residency.using(name):
+            gpu.peak = SIZE * list(places(residency).values()).count("device") + beyond
+
+
+def headroom(residency: Residency) -> int:
+    budget = residency.budget(GPU)
+    assert budget is not None
+    assert budget.headroom + budget.room == budget.total
+    return budget.headroom
+
+
+def test_headroom_is_a_share_until_enough_was_measured_and_then_what_was_taken() -> None:
+    gpu = Gpu(10 * SIZE)
+    residency = gpu.residency(0.8)
+    residency.add("a", MadeUp(GPU))
+    assert headroom(residency) == 2 * SIZE
+    use(residency, gpu, "a", SIZE, ENOUGH_USES - 1)
+    assert headroom(residency) == 2 * SIZE
+    use(residency, gpu, "a", SIZE)
+    assert headroom(residency) == 1.25 * SIZE
+    use(residency, gpu, "a", 3 * SIZE)  # more at once, without delay
+    assert headroom(residency) == 3.75 * SIZE
+    use(residency, gpu, "a", SIZE, RECENT_USES)  # forgotten
+    assert headroom(residency) == 1.25 * SIZE
+    use(residency, gpu, "a", 8, RECENT_USES)  # a quarter of the share stays free
+    assert headroom(residency) == 0.5 * SIZE
+    use(residency, gpu, "a", 9 * SIZE)  # and half of the device is for weights
+    assert headroom(residency) == 5 * SIZE
+    assert residency.budget(GPU).peaks == {"a": 9 * SIZE}  # type: ignore[union-attr]
+
+
+def test_models_leave_where_explanations_take_more_than_was_left() -> None:
+    gpu = Gpu(10 * SIZE)
+    residency = gpu.residency(0.8)
+    for name in "abcdefgh":
+        residency.add(name, MadeUp(GPU))
+    assert list(places(residency).values()) == ["device"] * 8
+    use(residency, gpu, "h", 3 * SIZE)
+    with residency.using("h"):
+        assert list(places(residency).values()) == ["host"] * 2 + ["device"] * 6
+
+
+def test_more_models_fit_where_explanations_take_less_than_was_left() -> None:
+    gpu = Gpu(10 * SIZE)
+    residency = gpu.residency(0.8)
+    for name in "abcdefgh":
+        residency.add(name, MadeUp(GPU))
+        use(residency, gpu, name, 8, ENOUGH_USES)
+    residency.add("i", MadeUp(GPU))
+    assert list(places(residency).values()).count("device") == 8  # what the newest takes is not known yet
+    use(residency, gpu, "i", 8, ENOUGH_USES)
+    with residency.using("a"):
+        assert list(places(residency).values()) == ["device"] * 9
+
+
+def test_what_a_model_needs_is_kept_free_while_it_is_on_the_device() -> None:
+    gpu = Gpu(10 * SIZE)
+    residency = gpu.residency(0.8)
+    for name in "ab":
+        residency.add(name, MadeUp(GPU))
+    use(residency, gpu, "a", 4 * SIZE, ENOUGH_USES)
+    use(residency, gpu, "b", SIZE, ENOUGH_USES)
+    assert headroom(residency) == 5 * SIZE
+    assert residency.make_room(GPU)
+    assert places(residency) == {"a": "host", "b": "device"}
+    assert headroom(residency) == 1.25 * SIZE
+    machine = residency.budget(CPU)
+    assert machine is not None
+    assert machine.headroom == pytest.approx(0.2 * 100 * SIZE)  # what a GPU was measured to need says nothing of the machine
+
+
+def test_loading_and_moving_a_model_does_not_count_as_what_another_one_takes() -> None:
+    gpu = Gpu(10 * SIZE)
+    residency = gpu.residency(0.8)
+    for name in "ab":
+        residency.add(name, MadeUp(GPU))
+    assert residency.make_room(GPU)
+    with residency.using("b"):
+        gpu.peak = 2 * SIZE  # weights of one, and as much again
+        with residency.loading(GPU):
+            gpu.peak = 9 * SIZE
+            residency.make_room_for("c", SIZE, GPU)
+            residency.add("c", MadeUp(GPU))
+        gpu.peak = 2 * SIZE  # as it is counted again
+        with residency.using("a"):
+            gpu.peak = 3 * SIZE + 7
+        assert residency.make_room(GPU)
+        gpu.peak = 2 * SIZE
+    assert places(residency) == {"c": "host", "b": "device", "a": "device"}
+    assert residency.budget(GPU).peaks == {"a": 7, "b": SIZE}  # type: ignore[union-attr]
+
+
+def test_more_memory_than_the_share_is_refused_only_where_the_share_is_full() -> None:
+    """What was measured has others leave; those that cannot are no reason to refuse what the fixed share, or what the queue goes by, has
+    room for.
+    """
+    gpu = Gpu(10 * SIZE)
+    residency = gpu.residency(0.8, pinned={"a"})
+    residency.add("a", MadeUp(GPU))
+    use(residency, gpu, "a", 5 * SIZE, ENOUGH_USES)
+    assert headroom(residency) == 5 * SIZE
+    residency.make_room_for("b", 7 * SIZE, GPU)
+    with pytest.raises(MemoryShortageError, match=r"b takes .* does not fit next to a"):
+        residency.make_room_for("b", 8 * SIZE, GPU)
+    use(residency, gpu, "a", 8, RECENT_USES)
+    assert headroom(residency) == 0.5 * SIZE
+    residency.make_room_for("b", 8 * SIZE, GPU)  # the queue has let it begin by this room, though it was not measured itself
 
 
 def test_weights_that_are_shared_count_once() -> None:

@@ -115,8 +115,8 @@ def test_models_of_the_start_that_do_not_fit_are_loaded_when_they_are_asked(site
         assert (loaded["scenes-vit"], loaded["timm/other"]) == (1, 1)
         assert loaded["timm/listed"] <= 1
         metrics = site.client.get("/metrics").text
-        assert f'vitrine_model_moves_total{{to="device"}} {float(sum(loaded.values()))}' in metrics
-        assert f'vitrine_model_moves_total{{to="disk"}} {float(sum(loaded.values()) - 1)}' in metrics
+        assert f'vitrine_model_moves_total{{device="cpu",to="device"}} {float(sum(loaded.values()))}' in metrics
+        assert f'vitrine_model_moves_total{{device="cpu",to="disk"}} {float(sum(loaded.values()) - 1)}' in metrics
 
 
 def test_a_model_that_does_not_fit_next_to_a_pinned_one_says_so(sites: Sites) -> None:

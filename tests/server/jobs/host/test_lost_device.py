@@ -1,0 +1,50 @@
+"""A GPU that answers a process with errors alone ends it; a GPU that works, and a CPU, do not."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from vitrine_server.http.problems import Problem
+from vitrine_server.jobs.host import model_host
+from vitrine_server.jobs.host.interface import ExplainRequest, LoadRequest, follow
+from vitrine_server.jobs.host.lost_device import DeviceLostError, check_device
+from vitrine_server.jobs.host.model_host import ModelHost
+from vitrine_server.settings import load_settings
+
+ASSERTED = RuntimeError("CUDA error: device-side assert triggered")
+GPU = torch.device("cuda:0")
+
+
+def fail(*_: object) -> None:
+    raise ASSERTED
+
+
+def test_a_gpu_is_lost_where_the_next_call_fails_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[torch.device] = []
+    monkeypatch.setattr(torch.cuda, "synchronize", asked.append)
+    check_device(GPU)
+    check_device(torch.device("cpu"))
+    assert asked == [GPU]
+    monkeypatch.setattr(torch.cuda, "synchronize", fail)
+    check_device(torch.device("cpu"))
+    with pytest.raises(DeviceLostError, match="cuda:0 answers nothing more to this process: CUDA error: device-side assert"):
+        check_device(GPU)
+
+
+def test_whatever_a_request_fails_with_its_device_is_asked_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    host = ModelHost(lambda *_, **__: fail(), load_settings({"device": "cpu"}, {}))
+    with pytest.raises(Problem) as problem:
+        follow(host.ask(LoadRequest("a")), lambda _: None)
+    assert problem.value.slug == "model-failed"
+    checked: list[torch.device] = []
+
+    def lost(device: torch.device) -> None:
+        checked.append(device)
+        raise DeviceLostError("it is lost")
+
+    monkeypatch.setattr(model_host, "check_device", lost)
+    for request in (LoadRequest("a"), ExplainRequest("a", None, None, [])):  # type: ignore[arg-type]
+        with pytest.raises(DeviceLostError):
+            follow(host.ask(request), lambda _: None)
+    assert checked == [torch.device("cpu")] * 2
