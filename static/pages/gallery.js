@@ -71,6 +71,18 @@ async function baseOf(address, [left, top, right, bottom]) {
   return greyBase(canvas, SIDE, SIDE);
 }
 
+const LEGENDS = {
+  picture: { signed: "red: for the answer, blue: against it", strength: "yellow: strong, dark: weak" },
+  words: { signed: "line: for the answer, dotted: against it", strength: "the thicker the line, the stronger" },
+};
+
+/**
+ * A bar of the colours of a map, and what they mean.
+ * @param {string} name
+ * @param {string} text
+ */
+const keyOf = (name, text) => el("span", { class: `key ${name}` }, el("i", { "aria-hidden": "true" }), ` ${text}`);
+
 /** The maps of all methods, by kind of input: "image", "clip", "text". */
 export class Gallery {
   /**
@@ -135,5 +147,20 @@ export class Gallery {
     const canvas = el("canvas", { class: "thumb", width: SIDE, height: SIDE, ...about });
     paint(canvas, this.bases[kind], { scores, grid, signed }, limits([scores], signed), VIEW);
     return canvas;
+  }
+
+  /**
+   * The legend of maps: what their colours or lines mean.
+   * @param {Kind} kind
+   * @param {boolean[]} signs whether each of the maps has signs
+   * @returns {HTMLElement}
+   */
+  legend(kind, signs) {
+    const { signed, strength } = this.data[kind]?.words ? LEGENDS.words : LEGENDS.picture;
+    const keys = [
+      signs.some(Boolean) ? keyOf("signed", signed) : null,
+      signs.every(Boolean) ? null : keyOf("strength", strength),
+    ];
+    return el("span", { class: this.data[kind]?.words ? "keys of-words" : "keys" }, keys);
   }
 }

@@ -14,7 +14,7 @@ from tests.browser.support.typefaces import ALL_FONTS
 from tests.browser.support.visit import FEW, Visit, methods, model_path
 from tests.conftest import ROOT
 
-PAGES = ("/", "/image", "/prompt", "/text", "/methods", "/models", "/your-model", "/history", "/leaderboard")
+PAGES = ("/", "/image", "/prompt", "/text", "/methods", "/models", "/your-model", "/history", "/leaderboard", "/leaderboard/figures")
 WITH_MAPS = ("/image", "/prompt", "/text")
 FIRST_LOAD = 140_000  # bytes
 
@@ -151,7 +151,7 @@ def test_loading_shows_its_progress_and_why_it_failed(desk: Visit) -> None:
 
 
 def test_the_leaderboard_shows_what_ships_and_no_more(desk: Visit) -> None:
-    desk.open("/leaderboard", maps=False)
+    desk.open("/leaderboard/figures", maps=False)
     runs = desk.get("/api/leaderboard")["runs"]
     assert all(run["shipped"] for run in runs)
     if runs:
