@@ -38,7 +38,8 @@ export function groupsOf({ places, random }) {
   /** @param {string} group */
   const of = (group) => places.filter((place) => place.group === group);
   const [first, behind] = [of("first"), of("behind")];
-  const behindThem = first.length ? `${behind.length} behind them` : count(behind.length, "method");
+  const them = first.length === 1 ? "it" : "them";
+  const behindThem = first.length ? `${behind.length} behind ${them}` : count(behind.length, "method");
   /** @type {[string, PlacedMethod[]][]} */
   const groups = [
     [first.length === 1 ? "First" : `${first.length} tie for first`, first],

@@ -1,6 +1,6 @@
 // How values of a run are printed.
 
-import { number } from "../core/dom.js";
+import { count, number } from "../core/dom.js";
 
 /** @import { RunMetric, TruthInWorld, TruthOfKind } from "../core/schemas.js" */
 
@@ -49,4 +49,15 @@ const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "
 export function dateInWords(date) {
   const [year, month, day] = date.slice(0, 10).split("-").map(Number);
   return `${day} ${MONTHS[month - 1]} ${year}`;
+}
+
+/**
+ * A time, no more exact than it is known: "less than a minute", "about 3 minutes", "about 2 hours".
+ * @param {number} seconds
+ * @returns {string}
+ */
+export function duration(seconds) {
+  if (seconds < 50) return "less than a minute";
+  const minutes = Math.round(seconds / 60) || 1;
+  return minutes < 100 ? `about ${count(minutes, "minute")}` : `about ${count(Math.round(minutes / 60), "hour")}`;
 }

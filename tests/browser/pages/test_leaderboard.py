@@ -432,6 +432,8 @@ def test_a_run_is_begun_watched_stopped_and_gone_on_with(measured: tuple[Visit, 
     page = desk.open(f"{FIGURES}#measure", maps=False)
     form, run = page.locator("#wanted"), page.locator("#run-list li")
     expect(form.get_by_label("Segmentation AP")).to_be_checked()
+    expect(form.get_by_label("Segmentation AP")).to_have_accessible_description("Do the strongest parts of a map lie on the thing?")
+    expect(form.locator(".time")).to_contain_text("20 inputs by")
     form.get_by_label("Model", exact=True).select_option("scenes-vit")
     form.get_by_label("As in", exact=True).select_option("chefer-table1-2")
     expect(form.get_by_label("Explained class")).to_have_value("gold")
@@ -441,6 +443,10 @@ def test_a_run_is_begun_watched_stopped_and_gone_on_with(measured: tuple[Visit, 
     form.get_by_label("Explained class").select_option("predicted")
     form.get_by_label("Inputs", exact=True).fill("3")
     form.get_by_label("Equal steps").fill("5")
+    form.get_by_label("Equal steps").press("Tab")
+    expect(form.locator(".time")).to_have_text(
+        "3 inputs by 1 method. How long it takes is known once the first input is measured: no earlier run of this model says."
+    )
     page.get_by_role("button", name="Begin the run").click()
     expect(run.locator("progress")).to_have_js_property("value", 1)
     expect(run).to_contain_text("1 of 3 inputs")
