@@ -107,12 +107,12 @@ def choices(
 
 
 @router.post("/time", response_model=RunTime)
-def time_of(wanted: RunRequest, services: Use, visitor: Who) -> DocumentResponse:
+def estimate(wanted: RunRequest, services: Use, visitor: Who) -> DocumentResponse:
     """Estimate how long a run would take, from what earlier runs of the model took; nothing begins."""
-    return DocumentResponse(_time_of(wanted, services, visitor).to_json())
+    return DocumentResponse(_estimate(wanted, services, visitor).to_json())
 
 
-def _time_of(wanted: RunRequest, services: Services, visitor: Visitor) -> RunTime:
+def _estimate(wanted: RunRequest, services: Services, visitor: Visitor) -> RunTime:
     _, facts = services.runs.measurable.model(wanted.model, visitor)
     specs = specs_of(wanted.methods, facts.variants)
     return estimate_time(wanted.model, specs, wanted.metrics, wanted.limit, run_reports(visitor, services)[0])
@@ -136,7 +136,7 @@ async def begin(wanted: RunRequest, services: Use, visitor: Who) -> DocumentResp
     before it. A run that was stopped continues after its last input. Its results appear on the leaderboard under the returned id.
     """
     _check_may_run(services)
-    expected = await run_in_threadpool(_time_of, wanted, services, visitor)
+    expected = await run_in_threadpool(_estimate, wanted, services, visitor)
     run = await run_in_threadpool(services.runs.begin, wanted, visitor, expected.seconds)
     return DocumentResponse(run.to_json(), 202)
 
