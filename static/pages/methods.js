@@ -44,7 +44,8 @@ const ON = { image: "on photos", clip: "on prompts", text: "on reviews" };
 /**
  * The mark of a map: how far the measured ranking says that it can be trusted, and its group in the ranking.
  * @param {string} spec
- * @param {{places: {spec: string, rank: number, of: number, group: string}[], cannot_tell: string | null} | undefined} ranking
+ * @param {{places: {spec: string, rank: number, of: number, group: string}[], cannot_tell: string | null} |
+ *   undefined} ranking of its kind of input
  * @returns {{group: string, text: string}}
  */
 export function trustOf(spec, ranking) {
