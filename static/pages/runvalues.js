@@ -22,7 +22,12 @@ export const shown = (value, unit) => (value === null ? "–" : unit === "share"
  * @returns {string}
  */
 export const shortly = (value, unit) =>
-  unit === "share" ? (100 * value).toFixed(1).replace("-", "\u2212") : number(value);
+  unit === "share"
+    ? (100 * value)
+        .toFixed(1)
+        .replace(/^-(?=0\.0$)/, "")
+        .replace("-", "\u2212")
+    : number(value);
 
 /**
  * The unit that follows a value of a metric.

@@ -73,3 +73,9 @@ def test_a_model_has_changed_only_where_both_digests_are_known_and_differ() -> N
       return isOfEarlierModel({ model: "m", weights_digest: measured }, [{ name: "m", weights_digest: now }]);
     }"""
     assert compute_all(function, [["a", "b"], ["a", "a"], [None, "b"], ["a", None]]) == [True, False, False, False]
+
+
+def test_a_share_has_one_decimal_and_no_negative_zero() -> None:
+    function = """async ([value, unit]) => (await script("pages/runvalues.js")).shortly(value, unit)"""
+    cases = [[0.4581, "share"], [-0.0004, "share"], [-0.0236, "share"], [0.25, ""]]
+    assert compute_all(function, cases) == ["45.8", "0.0", "\u22122.4", "0.250"]
