@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,7 +20,7 @@ from explainers.evaluation.examples import examples_of
 from explainers.evaluation.html import page_of
 from explainers.evaluation.measuring import EvaluationSetup
 from explainers.evaluation.plan import Plan
-from explainers.evaluation.rows import write_json, write_whole
+from explainers.evaluation.rows import ROWS, write_json, write_whole
 from explainers.evaluation.running import AT_ONCE_FIELD, CALIBRATION, DATA, FORMAT, REMOVAL, EvaluationRun
 from explainers.evaluation.statistics import BOOTSTRAP_DRAWS, LEVEL, Estimates, columns_of, estimate, weights_of_rows
 from explainers.json_records import Record, describe, optional
@@ -143,6 +144,7 @@ class EvaluationReport(Record):
     ]
     command: Annotated[str | None, describe("What was typed.")]
     seconds: Annotated[float | None, describe("How long it took where it ran in one go.", is_required=False)]
+    date: Annotated[str | None, describe("The day on which the last input was measured (UTC), as 2026-11-29.", is_required=False)]
     kind: str
     dataset: RunDataset
     methods: list[RunMethod]
@@ -213,6 +215,7 @@ def report_of(run: EvaluationRun, setup: EvaluationSetup, *, command: str | None
         unknown=dict(unknown.most_common()),
         command=command,
         seconds=None if seconds is None else round(seconds, 1),
+        date=_date_of(run.folder / ROWS),
         kind=setup.data.kind,
         dataset=RunDataset(
             name=entry.name,
@@ -232,6 +235,11 @@ def report_of(run: EvaluationRun, setup: EvaluationSetup, *, command: str | None
         costs=_costs(run, methods),
     )
     return report.to_json()
+
+
+def _date_of(rows: Path) -> str | None:
+    """Return the day on which the file of the rows was written, in UTC; None if it is not there."""
+    return datetime.fromtimestamp(rows.stat().st_mtime, UTC).date().isoformat() if rows.is_file() else None
 
 
 def _method(request: Request) -> RunMethod:

@@ -14,6 +14,7 @@ from explainers.methods.presets import MOST_IN_A_PRESET
 from explainers.methods.registry import METHODS, is_control
 from explainers.methods.specs import Spec
 from explainers.methods.variants import Variant
+from vitrine_server.metric_lines import metric_line
 from vitrine_server.run_reports import CONTROL, RunReport, read_run_reports
 
 #: The metrics by which methods are ranked: the first one that a run has. Both compare with the result of a random map.
@@ -41,7 +42,11 @@ class RankingMetric(Record):
     title: str
     unit: str
     direction: str
-    says: Annotated[str, describe("What it found of a method, in words, with ``{value}`` and ``{random}`` in per cent.")]
+    says: Annotated[
+        str,
+        describe("What it found of a method, in words, with ``{value}`` and ``{random}`` in per cent; empty where it has none."),
+    ]
+    line: Annotated[str, describe("What it measures, in one line.")]
 
 
 @dataclass(frozen=True)
@@ -100,7 +105,16 @@ class MethodRanking:
         return next((metric for metric in self.run.report.get("metrics", ()) if metric["name"] == name), None)
 
     def _second_value(self, spec: str) -> float | None:
-        return None if self.second is None else self.run.report["results"][self.second["name"]][spec]["value"]
+        return None if self.second is None else self._value(self.second, spec)
+
+    def _value(self, metric: dict[str, Any], spec: str) -> float | None:
+        value: float | None = self.run.report["results"][metric["name"]].get(spec, {}).get("value")
+        return value
+
+    @property
+    def has_chance(self) -> bool:
+        """True if the run measured a map of random numbers by the metric."""
+        return self._value(self.metric, CONTROL) is not None
 
     @cached_property
     def ranks(self) -> dict[str, int]:
@@ -112,6 +126,11 @@ class MethodRanking:
         """Return the rank of the method ``spec``, 1 for the best; None if it was not measured, and for the control."""
         return self.ranks.get(spec)
 
+    def is_best(self, spec: str) -> bool:
+        """Return whether the method ``spec`` ties with the best, by the second metric too."""
+        is_tied: bool = self._figures[spec]["tied"]
+        return is_tied
+
     def can_tell_apart(self, first: str, second: str, level: float) -> bool:
         """Return whether the specs ``first`` and ``second`` differ significantly in the run: whether the p value of their paired test is
         below ``level``.
@@ -122,7 +141,9 @@ class MethodRanking:
         return p is not None and p < level
 
     def _describe_metric(self, metric: dict[str, Any]) -> RankingMetric:
-        return RankingMetric(metric["name"], metric["title"], metric["unit"], metric["direction"], SAYS[metric["name"]])
+        return RankingMetric(
+            metric["name"], metric["title"], metric["unit"], metric["direction"], SAYS.get(metric["name"], ""), metric_line(metric)
+        )
 
     def standing(self, model: str | None = None) -> Standing:
         """Return the run, the metrics, the control's values by them, and for each method its rank, value and interval; ``model`` is the
@@ -139,7 +160,7 @@ class MethodRanking:
             inputs=inputs,
             metric=self._describe_metric(self.metric),
             second=None if self.second is None else self._describe_metric(self.second),
-            random=report["results"][self.metric["name"]][CONTROL]["value"],
+            random=self._value(self.metric, CONTROL),
             random_second=self._second_value(CONTROL),
             ranks={spec: self._place(spec, figures) for spec, figures in self._figures.items()},
             here=report["plan"]["model"] == model,
@@ -164,6 +185,15 @@ def method_rankings() -> dict[str, MethodRanking]:
         if name is not None and run.report["plan"].get("target") != "together":
             best[run.report["plan"]["model"]] = MethodRanking(run, metrics[name])
     return best
+
+
+def ranking_of_run(run: RunReport) -> MethodRanking | None:
+    """Return the ranking of a run by the metric that decides on its pages: the first of `RANKED_BY` that it has, else its first metric that
+    says which map is better; None if it has none.
+    """
+    metrics = [metric for metric in run.report["metrics"] if metric["direction"] is not None and metric.get("family") != "sanity"]
+    chosen = next((metric for name in RANKED_BY for metric in metrics if metric["name"] == name), next(iter(metrics), None))
+    return None if chosen is None else MethodRanking(run, chosen)
 
 
 def default_specs(ranking: MethodRanking | None, variants: Iterable[Variant]) -> list[str]:

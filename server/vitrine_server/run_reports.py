@@ -19,6 +19,7 @@ from explainers.methods.registry import is_control
 from explainers.methods.specs import Spec
 from vitrine_server.http.problems import Problem
 from vitrine_server.json_text import decode_json, encodable
+from vitrine_server.metric_lines import metric_line
 
 _ID = re.compile(r"[^a-z0-9-]+")
 
@@ -38,11 +39,13 @@ class RunReport:
 
     def to_json(self) -> dict[str, Any]:
         """Return the report as JSON, without the comparison of every pair of methods. A figure is ``tied`` if it is marked as the best; a
-        metric has a reason why it ``cannot_tell`` methods apart, or null; a method has its name as ``readout``, and whether it is a
-        ``control``.
+        metric has its meaning in one ``line``, and a reason why it ``cannot_tell`` methods apart, or null; a method has its name as
+        ``readout``, and whether it is a ``control``.
         """
         document = {name: value for name, value in self.report.items() if name != "apart"}
-        metrics = [{**metric, "cannot_tell": cannot_tell(self.report, metric)} for metric in self.report["metrics"]]
+        metrics = [
+            {**metric, "line": metric_line(metric), "cannot_tell": cannot_tell(self.report, metric)} for metric in self.report["metrics"]
+        ]
         results = dict(self.report["results"])
         for metric in metrics:
             marked = best_methods(self.report, metric)

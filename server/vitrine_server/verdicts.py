@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Literal
 
+from explainers.evaluation.marks import cannot_tell
 from explainers.evaluation.statistics import rank_methods
 from explainers.json_records import INLINE, Record, describe
 from explainers.methods.specs import Spec
@@ -74,6 +75,7 @@ class RankedMethod(Record):
     spec: str
     readout: Annotated[str, describe("The part of the spec that names the method.")]
     title: str
+    signed: Annotated[bool, describe("Whether its scores have a sign.")]
     rank: int
 
 
@@ -85,6 +87,18 @@ class TrustedMethod(Record):
     place: Annotated[Place, INLINE]
 
 
+Group = Literal["first", "behind", "chance", "worse"]
+
+
+@dataclass(frozen=True)
+class PlacedMethod(Record):
+    """A method of a run with its rank, its figures and its group: tied for first, behind these, no better than a random map, or worse."""
+
+    method: Annotated[RankedMethod, INLINE]
+    place: Annotated[Place, INLINE]
+    group: Group
+
+
 @dataclass(frozen=True)
 class Ranking(Record):
     """The result of one run by the metric by which the pages rank methods: which methods to trust, which are no better than random, and
@@ -93,7 +107,12 @@ class Ranking(Record):
 
     run: str
     model: str
+    weights_digest: Annotated[str | None, describe("Of the model as it was measured; null where an early run did not say.")]
+    date: Annotated[str | None, describe("The day on which it was measured, as 2026-11-29; null where an early run did not say.")]
     measured: str
+    inputs: Annotated[str, describe("On how many inputs, in words.")]
+    level: Annotated[float, describe("That of the intervals: 0.95.")]
+    cannot_tell: Annotated[str | None, describe("Why the metric cannot tell methods apart here, where it cannot.")]
     metric: RankingMetric
     second: RankingMetric | None
     random: float | None
@@ -102,29 +121,35 @@ class Ranking(Record):
     trust: list[TrustedMethod]
     by_chance: Annotated[list[RankedMethod], describe("What cannot be told from a random map.")]
     worse: Annotated[list[RankedMethod], describe("What is worse than one.")]
+    places: Annotated[list[PlacedMethod], describe("Every method that has a value, best first.")]
 
 
 def verdict_in_words(ranking: MethodRanking) -> Ranking:
     """Return the verdict of a run, from its ``ranking`` of methods, as data for a sentence.
 
-    ``trust`` has the first different methods that beat a random map, ``tied`` how many tie with the best, ``by_chance`` those no better
-    than a random map, and ``worse`` those worse than one.
+    ``trust`` has the first different methods among those that tie with the best and beat a random map, ``tied`` how many tie with the
+    best, ``by_chance`` those no better than a random map, and ``worse`` those worse than one.
     """
     levels = {spec: _level(ranking, spec) for spec in ranking.ranks}
-    titles = {method["spec"]: method["title"] for method in ranking.run.report["methods"]}
+    methods = {method["spec"]: method for method in ranking.run.report["methods"]}
     trust: dict[str, str] = {}
     for spec, level in levels.items():  # best first
-        if level < _CHANCE and len(trust) < MOST_TRUSTED_NAMED:
+        if level == _BEST and len(trust) < MOST_TRUSTED_NAMED:
             trust.setdefault(Spec.parse(spec).method, spec)
 
     def ranked(spec: str) -> RankedMethod:
-        return RankedMethod(spec, Spec.parse(spec).method, titles[spec], ranking.ranks[spec])
+        return RankedMethod(spec, Spec.parse(spec).method, methods[spec]["title"], methods[spec]["signed"], ranking.ranks[spec])
 
-    standing = ranking.standing()
+    standing, report = ranking.standing(), ranking.run.report
     return Ranking(
         run=standing.run,
         model=standing.model,
+        weights_digest=report.get("weights_digest"),
+        date=report.get("date"),
         measured=standing.measured,
+        inputs=standing.inputs,
+        level=report["interval"]["level"],
+        cannot_tell=cannot_tell(report, ranking.metric),
         metric=standing.metric,
         second=standing.second,
         random=standing.random,
@@ -133,7 +158,14 @@ def verdict_in_words(ranking: MethodRanking) -> Ranking:
         trust=[TrustedMethod(ranked(spec), standing.ranks[spec]) for spec in trust.values()],
         by_chance=[ranked(spec) for spec, level in levels.items() if level == _CHANCE],
         worse=[ranked(spec) for spec, level in levels.items() if level == _WORSE],
+        places=[PlacedMethod(ranked(spec), standing.ranks[spec], _group(level)) for spec, level in levels.items()],
     )
+
+
+def _group(level: int) -> Group:
+    if level == _BEST:
+        return "first"
+    return "worse" if level == _WORSE else "chance" if level == _CHANCE else "behind"
 
 
 #: Best first.
@@ -152,13 +184,13 @@ def _level(ranking: MethodRanking, spec: str) -> int:
     """Return how good the method of ``spec`` is in the run of ``ranking``, as an index in ``_LEVELS``: from its rank, its ties with the
     best, and the comparison with random scores.
     """
-    report = ranking.run.report
-    order = rank_methods(report, ranking.metric)
-    if not ranking.can_tell_apart(spec, CONTROL, SIGNIFICANCE):
-        return _CHANCE
-    if order.index(spec) > order.index(CONTROL):
-        return _WORSE
-    if report["results"][ranking.metric["name"]][spec]["tied"]:
+    if ranking.has_chance:
+        order = rank_methods(ranking.run.report, ranking.metric)
+        if not ranking.can_tell_apart(spec, CONTROL, SIGNIFICANCE):
+            return _CHANCE
+        if order.index(spec) > order.index(CONTROL):
+            return _WORSE
+    if ranking.is_best(spec):
         return _BEST
     return _THIRDS + 3 * (ranking.ranks[spec] - 1) // len(ranking.ranks)
 

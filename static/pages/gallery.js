@@ -15,7 +15,7 @@ import { greyBase, paint } from "../maps/heatmap.js";
 
 /**
  * The maps of one sample: those of a picture have a grid, those of a text words. Scores are packed.
- * @typedef {{sample: string, label: string, crop: number[], grid: number[], words?: string[],
+ * @typedef {{model: string, sample: string, label: string, crop: number[], grid: number[], words?: string[],
  *   maps: {[spec: string]: string}}} SampleMaps
  */
 
@@ -28,6 +28,8 @@ import { greyBase, paint } from "../maps/heatmap.js";
 /** @typedef {"image" | "clip" | "text" | "molecule"} Kind */
 
 const SIDE = 176; // pixels of a canvas
+const STRONG = 0.1; // of the largest score: a part that a map marks
+const MIN_MARKED = 0.02; // of all parts: a map that marks fewer says nothing
 const STEPS = 127;
 const VIEW = { evidence: "both", grid: "smooth", opacity: 85 };
 const PAPER = "#8c8984"; // where the sample is not at hand
@@ -71,6 +73,21 @@ async function baseOf(address, [left, top, right, bottom]) {
   return greyBase(canvas, SIDE, SIDE);
 }
 
+/** @type {Kind[]} */
+const KINDS = ["image", "clip", "text"]; // photos first
+const LEGENDS = {
+  picture: { signed: "red: for the answer, blue: against it", strength: "yellow: strong, dark: weak" },
+  short: { signed: "for and against", strength: "strength only" },
+  words: { signed: "line: for the answer, dotted: against it", strength: "the thicker the line, the stronger" },
+};
+
+/**
+ * A bar of the colours of a map, and what they mean.
+ * @param {string} name
+ * @param {string} text
+ */
+const keyOf = (name, text) => el("span", { class: `key ${name}` }, el("i", { "aria-hidden": "true" }), ` ${text}`);
+
 /** The maps of all methods, by kind of input: "image", "clip", "text". */
 export class Gallery {
   /**
@@ -108,6 +125,36 @@ export class Gallery {
   }
 
   /**
+   * Return whether the map of a method marks some parts of its input.
+   * @param {Kind} kind
+   * @param {string} spec
+   * @returns {boolean}
+   */
+  says(kind, spec) {
+    if (!this.has(kind, spec)) return false;
+    const scores = unpacked(this.data[kind]?.maps[spec] ?? "");
+    return scores.filter((score) => Math.abs(score) > STRONG).length >= MIN_MARKED * scores.length;
+  }
+
+  /**
+   * The first kind of input on which the map of a method says something, else the first that has a map of it.
+   * @param {string} spec
+   * @returns {Kind}
+   */
+  kindFor(spec) {
+    return KINDS.find((kind) => this.says(kind, spec)) ?? KINDS.find((kind) => this.has(kind, spec)) ?? "image";
+  }
+
+  /**
+   * The name of the model whose maps are stored.
+   * @param {Kind} kind
+   * @returns {string}
+   */
+  modelOf(kind) {
+    return this.data[kind]?.model ?? "";
+  }
+
+  /**
    * The explained class or text, in words: "cocker spaniel".
    * @param {Kind} kind
    * @returns {string}
@@ -135,5 +182,22 @@ export class Gallery {
     const canvas = el("canvas", { class: "thumb", width: SIDE, height: SIDE, ...about });
     paint(canvas, this.bases[kind], { scores, grid, signed }, limits([scores], signed), VIEW);
     return canvas;
+  }
+
+  /**
+   * The legend of maps: what their colours or lines mean.
+   * @param {Kind} kind
+   * @param {boolean[]} signs whether each of the maps has signs
+   * @param {boolean} [isShort] in few words, for a small card
+   * @returns {HTMLElement}
+   */
+  legend(kind, signs, isShort = false) {
+    const long = this.data[kind]?.words ? LEGENDS.words : LEGENDS.picture;
+    const { signed, strength } = isShort && !this.data[kind]?.words ? LEGENDS.short : long;
+    const keys = [
+      signs.some(Boolean) ? keyOf("signed", signed) : null,
+      signs.every(Boolean) ? null : keyOf("strength", strength),
+    ];
+    return el("span", { class: this.data[kind]?.words ? "keys of-words" : "keys" }, keys);
   }
 }

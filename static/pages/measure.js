@@ -6,9 +6,10 @@ import { byId, count, el, whole } from "../core/dom.js";
 import { showProblem } from "../core/problems.js";
 import { OptionFields } from "./measureoptions.js";
 import { RunList } from "./runlist.js";
+import { duration } from "./runvalues.js";
 import { SentFile } from "./sentfile.js";
 
-/** @import { MeasurableDataset, MeasurableModel, ProtocolForm, RunChoices, Runs } from "../core/schemas.js" */
+/** @import { MeasurableDataset, MeasurableMetric, MeasurableModel, ProtocolForm, RunChoices, Runs, RunTime } from "../core/schemas.js" */
 
 const CHECKED = ["mif", "lif", "srg", "ap", "pointing"];
 const INPUTS = 20;
@@ -27,6 +28,35 @@ export function field(label, control) {
 
 /** @param {string[]} needs of a metric */
 const inNeed = (needs) => (needs.length ? `needs ${needs.join(" and ")}` : "");
+
+/**
+ * The tick box of a metric with what it measures.
+ * @param {MeasurableMetric} metric
+ * @param {boolean} checked
+ */
+function boxOf({ name, title, line, needs }, checked) {
+  const about = `about-${name}`;
+  const box = el("input", { type: "checkbox", name: "metrics", value: name, checked, "aria-describedby": about });
+  return el(
+    "div",
+    { class: "metric" },
+    el("label", { title: inNeed(needs) }, box, ` ${title}`),
+    el("span", { class: "quiet", id: about }, line),
+  );
+}
+
+/**
+ * How long a run will take, in words.
+ * @param {RunTime} time
+ * @param {number} inputs
+ * @returns {string}
+ */
+export function timeInWords({ seconds, methods }, inputs) {
+  const size = `${count(inputs, "input")} by ${count(methods, "method")}`;
+  if (seconds === null)
+    return `${size}. How long it takes is known once the first input is measured: no earlier run of this model says.`;
+  return `${size}: ${duration(seconds)}, judged by earlier runs of this model. This machine may be faster or slower.`;
+}
 
 /** A run that measures methods on a data set, from the page. */
 export class Measuring {
@@ -58,6 +88,8 @@ export class Measuring {
     this.limit = el("input", { name: "limit", type: "number", min: 2, required: true, value: INPUTS });
     this.metrics = el("fieldset", { class: "boxes" });
     this.options = new OptionFields();
+    this.time = el("p", { class: "wide time", "aria-live": "polite" });
+    this.asked = 0; // goes up with each question about the time
     this.begin = el("button", { type: "submit", class: "act" }, "Begin the run");
     this.runs = new RunList(byId("run-list"), onDone);
   }
@@ -91,8 +123,10 @@ export class Measuring {
       this.notes,
       this.metrics,
       this.options.place,
+      this.time,
       this.begin,
     );
+    form.addEventListener("change", () => void this.#showTime());
     form.addEventListener("submit", (/** @type {Event} */ event) => {
       event.preventDefault();
       void this.#submit();
@@ -154,24 +188,33 @@ export class Measuring {
     this.#offerMetrics(CHECKED);
     this.options.offer(this.choices?.options ?? {}, this.#about?.shipped ?? false);
     this.#follow();
+    void this.#showTime();
   }
 
   /** @param {string[]} checked */
   #offerMetrics(checked) {
     const metrics = this.choices?.metrics ?? [];
-    const boxes = metrics
-      .filter(({ reason }) => !reason)
-      .map(({ name, title, needs }) => {
-        const box = el("input", { type: "checkbox", name: "metrics", value: name, checked: checked.includes(name) });
-        return el("label", { title: inNeed(needs) }, box, ` ${title}`);
-      });
+    const boxes = metrics.filter(({ reason }) => !reason).map((metric) => boxOf(metric, checked.includes(metric.name)));
+    const [ticked, rest] = [true, false].map((isTicked) =>
+      boxes.filter((box) => box.querySelector("input")?.checked === isTicked),
+    );
     const others = metrics.filter(({ reason }) => reason);
-    const rest = others.map(({ title, needs, reason }) => el("li", {}, `${title} ${inNeed(needs)}: ${reason}`));
+    const refused = others.map(({ title, needs, reason }) => el("li", {}, `${title} ${inNeed(needs)}: ${reason}`));
     const summary = `${count(others.length, "other metric")} that cannot be used, and why`;
     this.metrics.replaceChildren(
       el("legend", {}, "Metrics"),
-      ...boxes,
-      ...(rest.length ? [el("details", {}, el("summary", {}, summary), el("ul", {}, rest))] : []),
+      ...ticked,
+      ...(rest.length
+        ? [
+            el(
+              "details",
+              {},
+              el("summary", {}, count(rest.length, "more metric")),
+              el("div", { class: "more-metrics" }, rest),
+            ),
+          ]
+        : []),
+      ...(refused.length ? [el("details", {}, el("summary", {}, summary), el("ul", {}, refused))] : []),
     );
     this.metrics.hidden = !metrics.length;
   }
@@ -197,6 +240,20 @@ export class Measuring {
       ...form.left_out.map((line) => el("p", {}, `Left out. ${line}`)),
       ...form.notes.map((line) => el("p", {}, line)),
     );
+  }
+
+  /** Say how long the run will take, before it begins. */
+  async #showTime() {
+    const mine = ++this.asked;
+    const wanted = this.#wanted;
+    const isWhole = this.choices && wanted.methods.length && wanted.metrics.length && wanted.limit >= 2;
+    if (!isWhole) return void (this.time.textContent = "");
+    try {
+      const time = await sendJSON("/api/runs/time", wanted);
+      if (mine === this.asked) this.time.textContent = timeInWords(time, wanted.limit);
+    } catch {
+      if (mine === this.asked) this.time.textContent = ""; // what is wrong with the request is said when it is sent
+    }
   }
 
   /** The run that the form asks for. */

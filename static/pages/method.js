@@ -32,6 +32,7 @@ import { wayPicture } from "./wayback.js";
 const PAGES = { image: "/image", clip: "/prompt", text: "/text", molecule: "/molecule" };
 /** @type {{[kind: string]: string}} */
 const NAMES = { image: "a picture", clip: "a picture and a prompt", text: "a review", molecule: "a molecule" };
+const SHARES = "answers"; // a rule of relevance starts with 1, the whole answer, and not with its logit
 const SIDE = 448; // pixels of the grey base
 const readout = byId("main").dataset.readout;
 const stores = {
@@ -39,6 +40,7 @@ const stores = {
   focus: new Store({ at: -1, locked: false }),
   onRead: (/** @type {string} */ text) => say("status", text),
 };
+const usualRule = byId("main").dataset.usual || null; // as on the Methods page
 let lastTicket = 0;
 /** @type {string | null | undefined} */
 let chosenRule;
@@ -185,19 +187,27 @@ async function showWay() {
       const column = kinds.find((candidate) => candidate.name === kind || candidate.name.startsWith(kind));
       return column?.choices.find(({ value }) => value === rule[column.name])?.title ?? "";
     };
-    byId("way-picture").replaceChildren(wayPicture(way, name, choiceOf));
+    byId("way-picture").replaceChildren(
+      wayPicture(way, name, choiceOf, rule.attention === "relevance" ? SHARES : "logits"),
+    );
     for (const button of byId("way-rules").querySelectorAll("button"))
       button.setAttribute("aria-pressed", String(button.dataset.rule === name));
   };
-  byId("way-where").textContent = `Block ${way.block} of ${way.of} of ${way.model}, on the photo of the gallery. `;
+  byId("way-where").textContent = `Block ${way.block} of ${way.of} of ${way.model}, on the photo of the Methods page. `;
   byId("way-rules").replaceChildren(
     ...names.map((name) =>
       el("button", { type: "button", data: { rule: name }, on: { click: () => drawWay(name) } }, ruleName(name)),
     ),
   );
-  drawWay(names[0]);
+  drawWay(usualRule !== null && names.includes(usualRule) ? usualRule : names[0]);
   drawWay(chosenRule);
 }
+
+/**
+ * The pair of the method with its usual rule, else the first that the model runs.
+ * @param {Listed[]} pairs
+ */
+const usualOf = (pairs) => pairs.find(({ rule }) => rule === usualRule) ?? pairs[0];
 
 /**
  * The choices over the example: which input, which rule; both are in the address.
@@ -222,8 +232,16 @@ function choices(all) {
   };
   const place = () => all[inputs.selectedIndex];
   /** @param {Place} place */
-  const rulesOf = ({ pairs }) =>
-    pairs.map((pair) => el("option", { value: pair.spec }, pair.rule ? ruleName(pair.rule) : "none needed"));
+  const rulesOf = ({ pairs }) => {
+    const usual = usualOf(pairs);
+    return pairs.map((pair) =>
+      el(
+        "option",
+        { value: pair.spec, selected: pair === usual },
+        pair.rule ? `${ruleName(pair.rule)}${pair.rule === usualRule ? ", usual" : ""}` : "none needed",
+      ),
+    );
+  };
   const showChosen = () => show(place(), rules.value);
   const write = () =>
     history.replaceState(null, "", `?${new URLSearchParams({ input: place().kind, rule: rules.value })}`);
@@ -253,7 +271,7 @@ function choices(all) {
   if (place().pairs.some((pair) => pair.spec === address.get("rule"))) rules.value = address.get("rule") ?? "";
   keepRule();
   byId("choice").replaceChildren(inputRow, ruleRow);
-  if (!place().pairs[0].slow) return void showChosen();
+  if (!usualOf(place().pairs).slow) return void showChosen();
   const start = el(
     "button",
     { type: "button", class: "act plain", on: { click: showChosen } },

@@ -8,7 +8,7 @@ import { learnRules, ruleName } from "../core/rules.js";
 import { paperLink } from "../maps/caption.js";
 import { Gallery } from "./gallery.js";
 
-/** @import { Method, Methods, OperatorKind, Rule, Rules } from "../core/schemas.js" */
+/** @import { Method, Methods, OperatorKind, Rankings, Rule, Rules } from "../core/schemas.js" */
 
 /** @param {Rule} rule */
 const cite = ({ by, year, paper }) => {
@@ -24,11 +24,7 @@ const cite = ({ by, year, paper }) => {
  * @param {Method} method
  */
 const traits = (method) =>
-  [
-    method.signed ? "for and against" : "strength only",
-    method.class_specific ? null : "the same for every class",
-    method.slow ? "slow" : null,
-  ].filter(Boolean);
+  [method.class_specific ? null : "the same for every class", method.slow ? "slow" : null].filter(Boolean);
 
 /**
  * The usual pair of a method, or that with the rule that was chosen.
@@ -42,27 +38,66 @@ const pairOf = (method, rule) => {
     : method.pairs.find((pair) => pair.rule === wanted);
 };
 
+/** @type {{[kind: string]: string}} */
+const ON = { image: "on photos", clip: "on prompts", text: "on reviews" };
+
 /**
- * Make the card of a method: its map, its name, one line, and its properties.
+ * The mark of a map: how far the measured ranking says that it can be trusted, and its group in the ranking.
+ * @param {string} spec
+ * @param {{places: {spec: string, rank: number, of: number, group: string}[], cannot_tell: string | null} |
+ *   undefined} ranking of its kind of input
+ * @returns {{group: string, text: string}}
+ */
+export function trustOf(spec, ranking) {
+  const place = ranking?.cannot_tell ? undefined : ranking?.places.find((candidate) => candidate.spec === spec);
+  if (!place) return { group: "unknown", text: "not measured" };
+  if (place.group === "first") return { group: "first", text: "ties for first" };
+  if (place.group === "chance") return { group: "chance", text: "no better than chance" };
+  if (place.group === "worse") return { group: "worse", text: "worse than chance" };
+  return { group: "behind", text: `${place.rank} of ${place.of}` };
+}
+
+/**
+ * Make the card of a method: its map with model, input, rule and legend, its name, one line, and how far it is trusted.
  * @param {Method} method
  * @param {Gallery} gallery
  * @param {string} rule
+ * @param {Rankings["rankings"]} rankings
  */
-function card(method, gallery, rule) {
+function card(method, gallery, rule, rankings) {
   const pair = pairOf(method, rule);
   const usual = pairOf(method, "");
-  const kind = pair && !gallery.has("image", pair.spec) && gallery.has("clip", pair.spec) ? "clip" : "image";
+  const kind = pair ? gallery.kindFor(pair.spec) : "image";
   const thumbnail = pair
     ? gallery.thumbnail(kind, pair.spec, method.signed, pair.title)
     : el("span", { class: "thumb none" }, `not with ${ruleName(rule)}`);
+  const hasMap = pair && gallery.has(kind, pair.spec);
+  const isControl = method.family === "control";
+  const trust = pair && !isControl ? trustOf(pair.spec, rankings[kind]) : null;
+  const askedFor = kind === "image" ? "" : `: “${gallery.labelOf(kind)}”`; // the answer on the photo stands over all
+  const drawn = hasMap ? [gallery.modelOf(kind), pair.rule ? ruleName(pair.rule) : null] : [];
+  const facts = [...traits(method), ...drawn].filter(Boolean);
   return el(
     "li",
     { class: "method-card", data: { method: method.name, family: method.family, spec: pair?.spec ?? "" } },
     el("a", { href: `/methods/${method.name}` }, thumbnail, el("h3", {}, method.title)),
+    trust
+      ? el(
+          "p",
+          { class: "trust", data: { group: trust.group } },
+          trust.text,
+          trust.group === "unknown" ? null : el("span", { class: "on" }, ` ${ON[kind]}`),
+        )
+      : null,
     el("p", { class: "by" }, [usual?.by, usual?.year].filter(Boolean).join(", ")),
     el("p", { class: "says" }, usual?.line || method.description),
-    kind === "clip" ? el("p", { class: "traits" }, `for prompts; here “${gallery.labelOf("clip")}”`) : "",
-    el("p", { class: "traits" }, traits(method).join(" · ")),
+    facts.length ? el("p", { class: "traits" }, `${facts.join(" · ")}${askedFor}`) : null,
+    hasMap && !gallery.says(kind, pair.spec) ? el("p", { class: "traits" }, "Here it marks next to nothing.") : null,
+    el(
+      "p",
+      { class: "traits" },
+      hasMap ? gallery.legend(kind, [method.signed], true) : method.signed ? "for and against" : "strength only",
+    ),
   );
 }
 
@@ -82,11 +117,13 @@ class MethodGallery {
    * @param {Methods} listed
    * @param {Rule[]} rules
    * @param {Gallery} gallery
+   * @param {Rankings["rankings"]} rankings
    */
-  constructor({ methods, families }, rules, gallery) {
+  constructor({ methods, families }, rules, gallery, rankings) {
     this.methods = methods;
     this.families = families.filter(({ name }) => methods.some((method) => method.family === name));
     this.gallery = gallery;
+    this.rankings = rankings;
     this.texts = new Map(methods.map((method) => [method, textOf(method)]));
     this.search = el("input", { type: "search", id: "search", on: { input: () => this.draw() } });
     this.family = el(
@@ -99,7 +136,7 @@ class MethodGallery {
     this.rule = el(
       "select",
       { id: "rule", on: { change: () => this.draw() } },
-      el("option", { value: "" }, "its usual one"),
+      el("option", { value: "" }, "usual"),
       used.map(({ name }) => el("option", { value: name }, ruleName(name))),
     );
     /**
@@ -124,7 +161,7 @@ class MethodGallery {
     );
     const parts = this.families.flatMap(({ name, title, line }) => {
       const members = found.filter((method) => method.family === name);
-      const cards = members.map((method) => card(method, this.gallery, this.rule.value));
+      const cards = members.map((method) => card(method, this.gallery, this.rule.value, this.rankings));
       return members.length
         ? el(
             "section",
@@ -188,15 +225,17 @@ function rulesTable(rules, kinds) {
 
 async function begin() {
   try {
-    /** @type {[Methods, Rules, Gallery]} */
-    const [listed, { rules, kinds }, gallery] = await Promise.all([
+    /** @type {[Methods, Rules, Gallery, Rankings]} */
+    const [listed, { rules, kinds }, gallery, { rankings }] = await Promise.all([
       getJSON("/api/methods"),
       getJSON("/api/rules"),
       Gallery.load(),
+      getJSON("/api/leaderboard/rankings"),
     ]);
     learnRules(rules);
     byId("photo-label").textContent = gallery.labelOf("image");
-    new MethodGallery(listed, rules, gallery).draw();
+    byId("keys").append(gallery.legend("image", [true, false]));
+    new MethodGallery(listed, rules, gallery, rankings).draw();
     byId("rules").append(rulesTable(rules, kinds));
     const { readouts, methods } = listed.counts ?? {};
     byId("counts").textContent = readouts ? `${count(readouts, "method")}, ${methods} with their rules.` : "";

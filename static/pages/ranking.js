@@ -1,87 +1,97 @@
-// The Leaderboard's first section: which methods to trust, in words and maps, for each kind of input.
+// On the Leaderboard page: what a ranking means, in sentences, with the maps of the methods to trust next to its plot.
 
-import { count, el, number } from "../core/dom.js";
-import { ordinal } from "../maps/caption.js";
+import { el, unbroken } from "../core/dom.js";
+import { dateInWords, shortly } from "./runvalues.js";
 
 /**
- * @import { RankedMethod, Ranking, TrustedMethod } from "../core/schemas.js"
+ * @import { Model, RunSummary } from "../core/schemas.js"
  * @import { Gallery, Kind } from "./gallery.js"
  */
 
 /** @type {{[kind: string]: string}} */
-const KINDS = { image: "photos", clip: "prompts", text: "reviews", molecule: "molecules" };
-const COUNTED = ["no method", "this one", "these two", "these three"];
-
-/** @param {RankedMethod} entry */
-const pageOf = ({ readout }) => `/methods/${readout}`;
-/** @param {RankedMethod} entry */
-const linked = (entry) => el("a", { href: pageOf(entry), title: entry.spec }, entry.title);
+const KINDS = { image: "On photos", clip: "On prompts", text: "On reviews", molecule: "On molecules" };
 
 /**
- * "A, B and C", as links.
- * @param {RankedMethod[]} entries
+ * Return whether the weights of a loaded model are others than those that were measured.
+ * @param {{model: string, weights_digest?: string | null}} measured
+ * @param {{name: string, weights_digest?: string | null}[]} models
+ * @returns {boolean}
  */
-function listed(entries) {
-  return entries.flatMap((entry, i) => [i === 0 ? "" : i === entries.length - 1 ? " and " : ", ", linked(entry)]);
+export function isOfEarlierModel({ model, weights_digest: digest }, models) {
+  const now = models.find(({ name }) => name === model)?.weights_digest;
+  return Boolean(digest && now && digest !== now);
 }
 
 /**
- * @param {number | null} value
- * @param {{unit: string}} metric
+ * What was measured and what the metric asks, in a few sentences.
+ * @param {RunSummary} ranking
+ * @param {Model[]} models
  */
-const shown = (value, { unit }) =>
-  value === null ? "–" : unit === "share" ? `${number(100 * value)}\u2009%` : number(value);
-
-/**
- * Make the warning about methods that are no better than random numbers, or worse.
- * @param {Ranking} ranking
- */
-function warning({ by_chance: byChance, worse }) {
-  const lines = [];
-  if (byChance.length) lines.push(el("p", { class: "chance" }, "No better than chance: ", listed(byChance), "."));
-  if (worse.length) lines.push(el("p", { class: "chance" }, "Worse than random numbers: ", listed(worse), "."));
-  if (!lines.length) lines.push(el("p", { class: "chance" }, "All other methods beat random numbers."));
-  return lines;
+function facts({ metric, second, random, model, measured, date, weights_digest }, models) {
+  const unit = metric.unit === "share" ? "\u2009%" : "";
+  const chance = random === null ? "" : ` Chance: ${shortly(random, metric.unit)}${unit}.`;
+  const title = models.find(({ name }) => name === model)?.title ?? model;
+  const ties = second
+    ? el("p", {}, `Who ties for first must also be among the best by ${second.title}: ${second.line}`)
+    : null;
+  const isOld = isOfEarlierModel({ model, weights_digest }, models);
+  return [
+    el("p", {}, el("strong", {}, `${metric.title}: `), unbroken(`${metric.line}${chance}`)),
+    ties,
+    el("p", {}, `Measured with ${title} on ${measured}${date ? `, ${dateInWords(date)}` : ""}.`),
+    isOld ? el("p", { class: "warn" }, "The model has changed since: its methods may rank otherwise now.") : null,
+  ];
 }
 
 /**
- * One kind of input: its three best, with their maps, and those to leave alone.
+ * Draw one task: its sentences, maps and facts, and the plot next to them.
+ * @param {HTMLElement} place
  * @param {Kind} kind
- * @param {Ranking} ranking
- * @param {{gallery: Gallery, signed: Map<string, boolean>, onRun: (id: string) => void,
- *   titleOf: (model: string) => string}} page what the page knows: maps, which methods have signs, what shows a run,
- *   names of models
- * @returns {HTMLElement}
+ * @param {RunSummary} ranking
+ * @param {{models: Model[], gallery: Gallery}} page what the page knows
+ * @param {HTMLElement} plot
  */
-export function rankingCard(kind, ranking, { gallery, signed, onRun, titleOf }) {
-  const { trust, metric, second, measured, tied, of, random, model } = ranking;
-  /** @param {TrustedMethod} entry */
-  const figuresOf = (entry) =>
-    second
-      ? `${metric.title} ${shown(entry.value, metric)}, ${second.title} ${shown(entry.second_value, second)}`
-      : shown(entry.value, metric);
-  const figures = trust.map((entry) =>
+export function drawRanking(place, kind, ranking, { models, gallery }, plot) {
+  const maps = ranking.trust.filter(({ spec }) => gallery.has(kind, spec));
+  const figures = maps.map((entry) =>
     el(
       "li",
       { data: { spec: entry.spec } },
-      gallery.thumbnail(kind, entry.spec, signed.get(entry.spec) ?? false, entry.title),
-      el("h3", {}, linked(entry)),
-      el("p", { class: "quiet" }, `${ordinal(entry.rank)} of ${of} · ${figuresOf(entry)}`),
+      gallery.thumbnail(kind, entry.spec, entry.signed, entry.title),
+      el("p", {}, el("a", { href: `/methods/${entry.readout}` }, entry.title)),
     ),
   );
-  const alike = tied > trust.length ? ` ${count(tied, "method")} tie for first.` : "";
-  const about = `${metric.title} with ${titleOf(model)} on ${measured} (random numbers: ${shown(random, metric)}).${alike}`;
-  return el(
-    "section",
-    { class: "kind", data: { kind } },
-    el("h2", {}, `On ${KINDS[kind]}, trust ${COUNTED[trust.length]}`),
-    el("ol", {}, figures),
-    warning(ranking),
+  const label = gallery.labelOf(kind);
+  const shows = maps.length
+    ? el(
+        "p",
+        { class: "quiet" },
+        `Their maps of “${label}”. `,
+        gallery.legend(
+          kind,
+          maps.map(({ signed }) => signed),
+        ),
+      )
+    : null;
+  place.replaceChildren(
     el(
-      "p",
-      { class: "quiet" },
-      `${about} `,
-      el("button", { type: "button", class: "link", on: { click: () => onRun(ranking.run) } }, "All its figures"),
+      "div",
+      { class: "told" },
+      el("h2", {}, KINDS[kind]),
+      el(
+        "ul",
+        { class: "sentences" },
+        ranking.sentences.map((sentence) => el("li", {}, unbroken(sentence))),
+      ),
+      maps.length ? el("ul", { class: "maps" }, figures) : null,
+      shows,
+      el("div", { class: "facts quiet" }, facts(ranking, models)),
+      el(
+        "p",
+        {},
+        el("a", { href: `/leaderboard/figures?run=${encodeURIComponent(ranking.run)}` }, "All figures of this run"),
+      ),
     ),
+    el("div", { class: "scroll", tabIndex: 0, role: "region", "aria-label": "Methods, best first" }, plot),
   );
 }

@@ -19,5 +19,5 @@ export function remember(values) {
     else state.delete(name);
   }
   const query = state.toString();
-  history.replaceState(history.state, "", query ? `?${query}` : location.pathname);
+  history.replaceState(history.state, "", `${location.pathname}${query && `?${query}`}${location.hash}`);
 }

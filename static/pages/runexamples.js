@@ -87,7 +87,7 @@ export async function showExamples(run, metric, spec) {
       "Close",
     );
     const title = run.methods.find((method) => method.spec === spec)?.title ?? spec;
-    const heading = el("h3", { tabIndex: -1 }, `${metric.title} of ${title}: where it did best and worst`);
+    const heading = el("h2", { tabIndex: -1 }, `${metric.title} of ${title}: where it did best and worst`);
     place.replaceChildren(heading, el("div", { class: "cases" }, figures), close);
     heading.focus({ preventScroll: true });
     place.scrollIntoView({ block: "nearest" });

@@ -137,7 +137,7 @@ function truthMark({ truth, doubts }) {
 
 /** @param {RunReport} run */
 function table(run) {
-  const column = remembered("sort") ?? run.metrics[0].name;
+  const column = remembered("sort") ?? run.ranked_by ?? run.metrics[0].name;
   const reversed = remembered("order") === "reversed";
   /** @param {string} name */
   const sort = (name) => {
@@ -172,20 +172,22 @@ function table(run) {
       metric ? truthMark(metric) : null,
     );
   };
+  // the metric that decides comes first
+  const metrics = [...run.metrics].sort((a, b) => Number(b.name === run.ranked_by) - Number(a.name === run.ranked_by));
   const heads = [
     head("method", "Method", "Sort by name"),
-    ...run.metrics.map((metric) =>
+    ...metrics.map((metric) =>
       head(
         metric.name,
         `${metric.title}${unitOf(metric)} ${metric.direction ? ARROWS[metric.direction] : ""}`.replace(
           / (?=[%↑↓])/g,
           "\u00a0",
         ),
-        `${metric.description} ${metric.direction ? BETTER[metric.direction] : ""}`,
+        `${metric.line} ${metric.direction ? BETTER[metric.direction] : ""}`,
       ),
     ),
   ];
-  const columns = run.metrics.map((metric) => ({ metric, ends: endsOf(run, metric) }));
+  const columns = metrics.map((metric) => ({ metric, ends: endsOf(run, metric) }));
   const rows = sorted(run, column, reversed).map((spec) => {
     const { readout, title, by, year } = run.methods.find((method) => method.spec === spec) ?? {
       readout: spec,

@@ -3,24 +3,18 @@
 import { follow, send } from "../core/api.js";
 import { count, el } from "../core/dom.js";
 import { showProblem } from "../core/problems.js";
+import { duration } from "./runvalues.js";
 
 /** @import { Run } from "../core/schemas.js" */
 
-/**
- * "about 3 minutes left": no more exact than it is known.
- * @param {number | null} seconds
- */
-function left(seconds) {
-  if (seconds === null) return "";
-  if (seconds < 50) return ", less than a minute left";
-  return `, about ${count(Math.round(seconds / 60) || 1, "minute")} left`;
-}
+/** @param {number | null} seconds */
+const left = (seconds) => (seconds === null ? "" : `, ${duration(seconds)} left`);
 
 /** @param {Run} run */
 function inWords({ model, title, state, done, total, seconds_left: seconds }) {
   const of = `${model} on ${title}`;
   const far = total ? `${done} of ${total} inputs` : "";
-  if (state === "waiting") return `${of}: waiting for its turn${far && `, ${far}`}`;
+  if (state === "waiting") return `${of}: waiting for its turn${far && `, ${far}`}${left(seconds)}`;
   if (state === "running") return `${of}: ${far}${left(seconds)}`;
   if (state === "stopped") return `${of}: stopped${far && ` after ${far}`}`;
   if (state === "failed") return `${of}: failed${far && ` after ${far}`}`;

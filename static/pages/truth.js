@@ -125,8 +125,7 @@ export function showTruth({ worlds, metrics, advice, sentences }) {
   );
   const place = byId("truth");
   place.hidden = false;
-  place.replaceChildren(
-    el("h2", { id: "truth-title" }, "Which metric can be believed?"),
+  place.querySelector("section").replaceChildren(
     el("p", {}, ABOUT),
     el("h3", {}, "Which metric to use"),
     ...advice.map((sentence) => el("p", { class: "advice" }, sentence)),
@@ -141,5 +140,4 @@ export function showTruth({ worlds, metrics, advice, sentences }) {
       sentences.map((sentence) => el("li", {}, sentence)),
     ),
   );
-  if (location.hash === "#truth") place.scrollIntoView();
 }

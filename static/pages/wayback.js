@@ -8,6 +8,7 @@ import { el, number, svg } from "../core/dom.js";
 const SIZE = { width: 460, height: 420 };
 const [PATH, BRANCH] = [96, 290]; // where the residual path and the branches lie
 const THICKEST = 30; // pixels
+const ROUNDING = 1e-5; // of the largest number of a picture
 // operators on the branches, from the output back: kind, name, the stages after and before it, place
 const OPERATORS = [
   { kind: "activation", name: "activation", from: "activation_output", to: "activation_input", y: 84 },
@@ -33,13 +34,22 @@ function fate(before, after) {
 }
 
 /**
+ * Format a number of the picture; one that is only rounding next to the largest is 0.
+ * @param {number} value
+ * @param {number} largest
+ * @returns {string}
+ */
+export const withoutRounding = (value, largest) => (Math.abs(value) < ROUNDING * largest ? "0" : number(value));
+
+/**
  * The picture of one rule, and its operators in words.
  * @param {{block: number, of: number, stages: string[], rules: {[rule: string]: Way}}} way
  * @param {string} rule
  * @param {(kind: string) => string} choiceOf what the rule does at a kind of operator, in a word
+ * @param {string} unit of the numbers, as "logits"
  * @returns {HTMLElement}
  */
-export function wayPicture(way, rule, choiceOf) {
+export function wayPicture(way, rule, choiceOf, unit) {
   const { carried, norms } = way.rules[rule];
   /** @param {string} stage */
   const at = (stage) => carried[way.stages.indexOf(stage)];
@@ -92,6 +102,8 @@ export function wayPicture(way, rule, choiceOf) {
     svg("rect", { x: BRANCH - 62, y: y - 15, width: 124, height: 30, rx: 3 }),
     svg("text", { x: BRANCH, y: y + 4, class: "middle" }, `${name}: ${choiceOf(kind)}`),
   ];
+  /** @param {number} value */
+  const text = (value) => withoutRounding(value, largest);
   /**
    * @param {number} x
    * @param {number} y
@@ -99,8 +111,8 @@ export function wayPicture(way, rule, choiceOf) {
    * @param {string} [anchor]
    */
   const figure = (x, y, value, anchor = "start") =>
-    svg("text", { x, y, class: "figure-of", "text-anchor": anchor }, number(value));
-  const label = `What the signal carries through block ${way.block} of ${way.of}`;
+    svg("text", { x, y, class: "figure-of", "text-anchor": anchor }, text(value));
+  const label = `What the signal carries through block ${way.block} of ${way.of}, in ${unit}`;
   const drawing = svg(
     "svg",
     { role: "img", "aria-label": label, viewBox: `0 0 ${SIZE.width} ${SIZE.height}`, class: "way" },
@@ -121,7 +133,7 @@ export function wayPicture(way, rule, choiceOf) {
       svg("circle", { cx: PATH, cy: y, r: 8, class: "end-of" }),
       figure(PATH - 16, y + 4, at(stage), "end"),
     ]),
-    svg("text", { x: PATH + 14, y: ENDS.output - 4, class: "soft" }, "block’s output"),
+    svg("text", { x: PATH + 14, y: ENDS.output - 4, class: "soft" }, `block’s output, in ${unit}`),
     svg("text", { x: PATH - 16, y: ENDS.between - 14, class: "soft", "text-anchor": "end" }, "residual"),
     svg("text", { x: PATH + 14, y: ENDS.input + 16, class: "soft" }, "block’s input"),
   );
@@ -131,7 +143,7 @@ export function wayPicture(way, rule, choiceOf) {
       "li",
       { data: { operator: name } },
       el("strong", {}, `${name}, ${choiceOf(kind)}: `),
-      el("span", { class: "num" }, `${number(at(from))} → ${number(at(to))}`),
+      el("span", { class: "num" }, `${text(at(from))} → ${text(at(to))} ${unit}`),
       `, ${fate(at(from), at(to))} `,
       el("span", { class: "quiet" }, `(${lengths})`),
     );

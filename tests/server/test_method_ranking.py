@@ -13,6 +13,7 @@ from explainers.methods.presets import MOST_IN_A_PRESET
 from explainers.methods.registry import is_control
 from explainers.methods.specs import Spec
 from vitrine_server.method_ranking import RANKED_BY, SAYS, MethodRanking, default_specs, method_rankings, ranking_for
+from vitrine_server.metric_lines import LINES
 from vitrine_server.run_reports import CONTROL, RunReport, figures_of, read_run_reports
 
 VALUES = {"a": 0.1, "b": 0.3, CONTROL: 0.2, "c": 0.1, "nowhere": None}
@@ -48,7 +49,7 @@ def test_what_the_pages_get() -> None:
         "model": "m",
         "measured": "2 pictures of Made up",
         "inputs": "2 pictures",
-        "metric": {"name": "srg", "title": "Gain", "unit": "share", "direction": "higher", "says": SAYS["srg"]},
+        "metric": {"name": "srg", "title": "Gain", "unit": "share", "direction": "higher", "says": SAYS["srg"], "line": LINES["srg"]},
         "second": None,
         "random": 0.2,
         "random_second": None,

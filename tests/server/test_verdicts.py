@@ -19,7 +19,14 @@ def made(metric: str, values: dict[str, float], **more: Any) -> RunReport:
     return RunReport(
         "run",
         Path(),
-        {"plan": {"model": "m"}, "inputs": 3, "results": results, "methods": [{"spec": spec} for spec in values], **more},
+        {
+            "plan": {"model": "m"},
+            "inputs": 3,
+            "interval": {"level": 0.95},
+            "results": results,
+            "methods": [{"spec": spec} for spec in values],
+            **more,
+        },
         True,
     )
 
@@ -67,7 +74,7 @@ def test_what_ships_says_of_most_methods_when_to_trust_them() -> None:
     assert said[CONTROL].startswith("with random weights it keeps a rank correlation of 1.00 ")  # it knows no weights, and has no place
 
 
-def test_a_ranking_in_words_names_the_of_different_methods_and_what_is_no_better_than_chance() -> None:
+def test_a_ranking_in_words_names_the_first_different_methods_and_what_is_no_better_than_chance() -> None:
     values = {
         "rollout:x": 0.9,
         "rollout": 0.85,
@@ -83,9 +90,9 @@ def test_a_ranking_in_words_names_the_of_different_methods_and_what_is_no_better
     for spec in ("fullgrad", CONTROL):  # the paired test does not tell them apart
         apart[order.index(spec)][order.index(CONTROL)] = apart[order.index(CONTROL)][order.index(spec)] = 0.3
     run = made("srg", values, apart={"srg": apart}, tied="rollout:x", kind="image", dataset={"title": "Made up"})
-    run.report["methods"] = [{"spec": spec, "title": spec.upper()} for spec in order]
-    for figure in run.report["results"]["srg"].values():
-        figure |= {"low": figure["value"], "high": figure["value"], "error": 0.0}
+    run.report["methods"] = [{"spec": spec, "title": spec.upper(), "signed": True} for spec in order]
+    for spec, figure in run.report["results"]["srg"].items():
+        figure |= {"low": figure["value"], "high": figure["value"], "error": 0.0, "tied": values[spec] > 0.72}
     said = verdict_in_words(MethodRanking(run, {"name": "srg", "direction": "higher", "unit": "share", "title": "Gain"})).to_json()
     assert [(entry["spec"], entry["title"], entry["rank"]) for entry in said["trust"]] == [
         ("rollout:x", "ROLLOUT:X", 1),
@@ -94,7 +101,8 @@ def test_a_ranking_in_words_names_the_of_different_methods_and_what_is_no_better
     ]
     assert [entry["spec"] for entry in said["by_chance"]] == ["fullgrad"]
     assert [entry["spec"] for entry in said["worse"]] == ["lime"]
-    assert (said["of"], said["tied"], said["measured"]) == (7, 1, "3 pictures of Made up")
+    assert [place["group"] for place in said["places"]] == ["first"] * 4 + ["behind", "chance", "worse"]
+    assert (said["of"], said["tied"], said["measured"]) == (7, 4, "3 pictures of Made up")
 
 
 def test_what_ships_says_in_words_what_its_figures_say() -> None:

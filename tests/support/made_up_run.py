@@ -45,6 +45,7 @@ def report(model: str = "scenes-vit") -> dict[str, Any]:
         "unknown": {"unicorn": 2},
         "command": "vitrine evaluate --model scenes-vit --dataset scenes --out DIR",
         "seconds": 3.5,
+        "date": "2026-11-28",
         "kind": "image",
         "dataset": {"name": "scenes", "title": "Scenes", "description": "", "source": None},
         "methods": methods,

@@ -16,24 +16,30 @@ from vitrine_server.http.openapi import file_of
 from vitrine_server.http.problems import Problem, suggestion
 from vitrine_server.http.visitors import Visitor, Who
 from vitrine_server.lookup import read_runs, run_reports
-from vitrine_server.method_ranking import REFERENCE_MODELS, ranking_for
+from vitrine_server.method_ranking import REFERENCE_MODELS, MethodRanking, ranking_for, ranking_of_run
 from vitrine_server.metric_truth import metric_truth, truth_of
 from vitrine_server.run_reports import RunReport
+from vitrine_server.run_sentences import RunSummary, sentences, summarize
 from vitrine_server.schemas.base import Schema
 from vitrine_server.schemas.leaderboard import Examples, MetricTruth
 from vitrine_server.schemas.leaderboard import RunReport as ReportSchema
 from vitrine_server.services import Services, Use
-from vitrine_server.verdicts import Ranking, verdict_in_words
+from vitrine_server.verdicts import verdict_in_words
 
 router = APIRouter(prefix="/api/leaderboard", tags=["leaderboard"], route_class=BodyRoute)
 
 
+class Rankings(Schema):
+    """For each kind of input, the ranking of methods in the run that ships, summed up in sentences."""
+
+    rankings: dict[str, RunSummary] = Field(description="By the kind of input; empty where no run ships.")
+
+
 class Leaderboard(Schema):
-    """All runs with their results, the rankings from them, and the test of metrics against the truth."""
+    """All runs with their results, and the test of metrics against the truth."""
 
     runs: list[ReportSchema]
     truth: MetricTruth | None = Field(description="Null where no comparison ships.")
-    rankings: dict[str, Ranking] = Field(description="By the kind of input.")
     problems: list[str] = Field(description="Which of the folders cannot be read.")
 
 
@@ -52,27 +58,46 @@ def find_run_report(run_id: str, services: Services, visitor: Visitor) -> RunRep
 @router.get("", response_model=Leaderboard)
 async def leaderboard(request: Request, services: Use, visitor: Who) -> Response:
     """Return every run: what it measured, and for each method and metric the value, its standard error, its interval, and whether it ties
-    with the best. The runs by which the pages rank methods come first. ``rankings`` sums up their results in words, by kind of input;
-    ``truth`` says which metrics agree with known truth; ``problems`` lists the folders that cannot be read.
+    with the best; ``sentences`` sum a run up. The runs by which the pages rank methods come first. ``truth`` says which metrics agree with
+    known truth; ``problems`` lists the folders that cannot be read.
     """
     runs, problems = await read_runs(visitor, services)
     key = ("leaderboard", tuple((run.id, run.shows_inputs) for run in runs), tuple(problems))
     return await services.kept.answer(request, key, lambda: _document(runs, problems), versions=[run.version for run in runs])
 
 
+def _references() -> dict[str, MethodRanking]:
+    """Return the ranking from the run that ships for each kind of input."""
+    return {kind: reference for kind in REFERENCE_MODELS if (reference := ranking_for(kind)) is not None}
+
+
+@router.get("/rankings", response_model=Rankings)
+async def rankings(request: Request, services: Use) -> Response:
+    """Return for each kind of input which methods to trust, by the run that ships: every method with its rank, its value by the metric that
+    decides and its interval, the value of a map of random numbers, and what they mean in three sentences.
+    """
+    references = _references()
+    versions = [reference.run.version for reference in references.values()]
+    return await services.kept.answer(request, ("rankings",), lambda: _rankings(references), versions=versions)
+
+
+def _rankings(references: dict[str, MethodRanking]) -> dict[str, Any]:
+    return {"rankings": {kind: summarize(verdict_in_words(reference)).to_json() for kind, reference in references.items()}}
+
+
 def _document(runs: list[RunReport], problems: list[str]) -> dict[str, Any]:
-    """Return the answer of the leaderboard as JSON: the runs, the rankings, the truth and the problems."""
-    references = {kind: reference for kind in REFERENCE_MODELS if (reference := ranking_for(kind)) is not None}
-    ranking = [reference.run.id for reference in references.values()]
+    """Return the answer of the leaderboard as JSON: the runs, the truth and the problems."""
+    ranking = [reference.run.id for reference in _references().values()]
     runs = sorted(runs, key=lambda run: ranking.index(run.id) if run.shipped and run.id in ranking else len(ranking))
-    rankings = {kind: verdict_in_words(reference).to_json() for kind, reference in references.items()}
     truth = metric_truth()
 
-    def with_truth(run: dict[str, Any]) -> dict[str, Any]:
-        return {**run, "metrics": [{**metric, **truth_of(truth, metric["name"], run["kind"])} for metric in run["metrics"]]}
+    def run_document(run: RunReport) -> dict[str, Any]:
+        document, ranking = run.to_json(), ranking_of_run(run)
+        said = sentences(None if ranking is None else verdict_in_words(ranking))
+        metrics = [{**metric, **truth_of(truth, metric["name"], document["kind"])} for metric in document["metrics"]]
+        return {**document, "metrics": metrics, "sentences": said, "ranked_by": None if ranking is None else ranking.metric["name"]}
 
-    documents = [with_truth(run.to_json()) for run in runs]
-    return {"runs": documents, "truth": truth, "rankings": rankings, "problems": problems}
+    return {"runs": [run_document(run) for run in runs], "truth": truth, "problems": problems}
 
 
 @router.get("/{id}/examples", response_model=Examples)

@@ -21,9 +21,10 @@ from vitrine_server.http.bodies import BodyRoute
 from vitrine_server.http.hosts import is_reached_by_others
 from vitrine_server.http.openapi import events_of
 from vitrine_server.http.problems import Problem
-from vitrine_server.http.visitors import Who
+from vitrine_server.http.visitors import Visitor, Who
 from vitrine_server.jobs.runs.measurable import MeasurableDataset, MeasurableModel, RunChoices
 from vitrine_server.jobs.runs.run_state import RunProgress
+from vitrine_server.jobs.runs.run_time import RunTime, estimate_time, specs_of
 from vitrine_server.lookup import run_reports
 from vitrine_server.schemas.base import Message
 from vitrine_server.schemas.runs import RunRequest
@@ -105,6 +106,18 @@ def choices(
     return DocumentResponse(services.runs.measurable.choices(model, dataset, visitor).to_json())
 
 
+@router.post("/time", response_model=RunTime)
+def estimate(wanted: RunRequest, services: Use, visitor: Who) -> DocumentResponse:
+    """Estimate how long a run would take, from what earlier runs of the model took; nothing begins."""
+    return DocumentResponse(_estimate(wanted, services, visitor).to_json())
+
+
+def _estimate(wanted: RunRequest, services: Services, visitor: Visitor) -> RunTime:
+    _, facts = services.runs.measurable.model(wanted.model, visitor)
+    specs = specs_of(wanted.methods, facts.variants)
+    return estimate_time(wanted.model, specs, wanted.metrics, wanted.limit, run_reports(visitor, services)[0])
+
+
 @router.post("/data", status_code=201, response_model=MeasurableDataset)
 async def receive(name: Annotated[str, Query(max_length=1000)], request: Request, services: Use) -> DocumentResponse:
     """Receive a data set as the body, and return what is known of it; ``name`` is the name of its file: a .zip of pictures in a folder for
@@ -123,7 +136,8 @@ async def begin(wanted: RunRequest, services: Use, visitor: Who) -> DocumentResp
     before it. A run that was stopped continues after its last input. Its results appear on the leaderboard under the returned id.
     """
     _check_may_run(services)
-    run = await run_in_threadpool(services.runs.begin, wanted, visitor)
+    expected = await run_in_threadpool(_estimate, wanted, services, visitor)
+    run = await run_in_threadpool(services.runs.begin, wanted, visitor, expected.seconds)
     return DocumentResponse(run.to_json(), 202)
 
 

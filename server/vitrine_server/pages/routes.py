@@ -37,6 +37,10 @@ PAGES: dict[str, tuple[str, str]] = {
     "/your-model": ("your_model.html", "Your model"),
     "/leaderboard": ("leaderboard.html", "Leaderboard"),
 }
+#: path -> (template, title, entry of the navigation) of pages to which another page leads
+SECOND_PAGES: dict[str, tuple[str, str, str]] = {
+    "/leaderboard/figures": ("leaderboard_figures.html", "All figures", "/leaderboard"),
+}
 
 
 def _folder(name: str) -> Path:
@@ -84,17 +88,19 @@ def add_pages(app: FastAPI, settings: Settings) -> None:
             "navigation": navigation,
         }
 
-    def add(path: str, template: str, title: str) -> None:
+    def add(path: str, template: str, title: str, entry: str) -> None:
         def page(request: Request) -> HTMLResponse:
             services = request.app.state.services
             sample = _first_picture(services.samples, settings)
             addresses = first_answers(path, request.query_params, services)
-            return HTMLResponse(templates.get_template(template).render(shared(), path=path, title=title, sample=sample, first=addresses))
+            return HTMLResponse(templates.get_template(template).render(shared(), path=entry, title=title, sample=sample, first=addresses))
 
         app.add_api_route(path, page, methods=["GET"], include_in_schema=False, response_class=HTMLResponse)
 
     for path, (template, title) in PAGES.items():
-        add(path, template, title)
+        add(path, template, title, path)
+    for path, (template, title, entry) in SECOND_PAGES.items():
+        add(path, template, title, entry)
     add_method_pages(app, templates, shared)
     add_model_cards(app)
     add_embedding(app, templates, shared)

@@ -25,6 +25,7 @@ class MetricInRun(Schema):
     it is not to be believed, if so.
     """
 
+    line: str = Field(description="What it measures, in one line.")
     cannot_tell: str | None = Field(description="Why it cannot tell methods apart, where it cannot.")
     truth: TruthOfKind | None = Field(description="Its agreement with the truth on this kind of input; null where they were not compared.")
     doubts: list[str] = Field(description="Why it is not to be believed on this kind of input, each a predicate.")
@@ -44,6 +45,8 @@ class ServedRun(Schema):
     begun_here: bool = Field(description="Whether it was begun on the page.")
     shows_inputs: bool
     protocol: list[str] = Field(description="How was measured, a sentence each.")
+    sentences: list[str] = Field(description="What to trust, what is no better than chance, how sure that is.")
+    ranked_by: str | None = Field(description="The metric that ranks its methods; null where none says which map is better.")
     methods: list[RunMethod]  # type: ignore[valid-type]  # it is made of a record
     metrics: list[RunMetric]  # type: ignore[valid-type]
 

@@ -52,7 +52,7 @@ def test_the_curves_of_the_deletion_test(desk: Visit) -> None:
 
 
 def test_a_run_of_the_leaderboard(desk: Visit) -> None:
-    page = desk.open("/leaderboard?run=clip-on-coco-pairs", maps=False)
+    page = desk.open("/leaderboard/figures?run=clip-on-coco-pairs", maps=False)
     name, rows = saved(page, page.get_by_role("button", name="CSV"))
     run: dict[str, Any] = next(run for run in desk.get("/api/leaderboard")["runs"] if run["id"] == "clip-on-coco-pairs")
     assert name == "vitrine-clip-on-coco-pairs.csv"

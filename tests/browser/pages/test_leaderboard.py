@@ -16,7 +16,8 @@ from tests.browser.support.visit import Visit, visit
 from tests.server.support.gated_models import STEPS, GatedModels
 from tests.support.made_up_run import texts, write_run
 
-FIRST = "/leaderboard?run=first"
+FIGURES = "/leaderboard/figures"
+FIRST = f"{FIGURES}?run=first"
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +92,7 @@ def test_each_metric_has_its_mark_which_leads_to_what_metrics_are_worth(desk: Vi
     )
     expect(marks).to_have_text([of_mif, re.compile("truth"), of_ap])
     marks.first.click()
-    section = page.get_by_role("region", name="Which metric can be believed?")
+    section = page.locator("#truth")
     expect(section).to_be_in_viewport()
     expect(section.get_by_role("listitem")).to_have_text(document["truth"]["sentences"])
     expect(section.locator(".advice")).to_have_text(document["truth"]["advice"])
@@ -141,7 +142,7 @@ def test_a_figure_opens_its_examples(desk: Visit) -> None:
 
 
 def test_a_run_that_keeps_its_inputs_to_itself_opens_no_examples(desk: Visit) -> None:
-    page = desk.open("/leaderboard?run=reviews-bert-on-sst-2", maps=False)
+    page = desk.open(f"{FIGURES}?run=reviews-bert-on-sst-2", maps=False)
     expect(page.locator("#status")).to_contain_text("keeps no examples")
     page.locator("#figures tbody tr").first.wait_for()
     expect(page.locator("#figures button.figure")).to_have_count(0)
@@ -151,7 +152,7 @@ def test_a_run_that_keeps_its_inputs_to_itself_opens_no_examples(desk: Visit) ->
 def test_another_run_is_shown_with_its_words(desk: Visit) -> None:
     page = desk.open(FIRST, maps=False)
     title = next(model["title"] for model in desk.get("/api/models")["models"] if model["name"] == "reviews-bert")
-    page.locator("#run").select_option(label=f"{title} on Scenes, 7 inputs (second)")
+    page.locator("#run").select_option(label=f"{title} on Scenes, 7 inputs (second), 28 Nov 2026")
     expect(page.locator("#figures tbody tr")).to_have_count(3)
     page.locator('#figures tr[data-spec="random"] td[data-metric=mif] button').click()
     words = cases(page).first.locator(".words span")
@@ -194,7 +195,7 @@ def test_a_long_table_comes_in_parts(desk: Visit) -> None:
     """Of what ships, whose whole table is megabytes: what is read first are the first rows, and the rest where it is asked for."""
     address = "/api/leaderboard/table?metric=srg"
     whole = desk.get(address)
-    page = desk.open("/leaderboard?table=open&tmetric=srg", maps=False)
+    page = desk.open(f"{FIGURES}?table=open&tmetric=srg", maps=False)
     rows, more = page.locator("#pivot-table tbody tr"), page.locator("#pivot-more button")
     shown = 0
     while shown < whole["row_count"]:
@@ -210,6 +211,7 @@ def test_a_long_table_comes_in_parts(desk: Visit) -> None:
 
 def test_two_metrics_side_by_side(desk: Visit) -> None:
     page = desk.open(FIRST, maps=False)
+    page.locator("#scatter summary").click()
     plot = page.locator("#scatter .plot")
     expect(plot).to_have_attribute("aria-label", "Places of 1 method by MIF accuracy, joined to their places by Completeness error")
     page.locator("#scatter select").last.select_option(label="Segmentation AP")
@@ -224,7 +226,8 @@ def test_two_metrics_side_by_side(desk: Visit) -> None:
 def test_no_name_of_the_plot_is_over_another_or_out_of_sight(browser: Browser, board: str) -> None:
     for width in (1440, 390):
         for visitor in visit(browser, board, width):
-            page = visitor.open("/leaderboard?run=photos-vit-on-coco&y=srg", maps=False)
+            page = visitor.open(f"{FIGURES}?run=photos-vit-on-coco&y=mif", maps=False)
+            page.locator("#scatter summary").click()
             names = page.locator(".slope text.end")
             expect(names).to_have_count(31)
             boxes = names.evaluate_all(
@@ -235,35 +238,112 @@ def test_no_name_of_the_plot_is_over_another_or_out_of_sight(browser: Browser, b
             assert all(left >= 0 and right <= width for _, _, left, right in boxes)
 
 
-def test_what_to_trust_stands_first_in_words_and_maps(desk: Visit) -> None:
-    """As the runs that ship say; what is no better than random numbers is named."""
-    page = desk.open("/leaderboard", maps=False)
-    said = desk.get("/api/leaderboard")["rankings"]
-    assert list(said) == ["image", "clip", "text", "molecule"]
-    expect(page.locator(".rankings h2")).to_have_text(
-        [f"On {inputs}, trust these three" for inputs in ("photos", "prompts", "reviews", "molecules")]
+@pytest.mark.parametrize("task", ["image", "clip", "text", "molecule"])
+def test_a_task_is_one_screen_of_three_sentences_maps_and_a_plot(desk: Visit, task: str) -> None:
+    """As the run that ships says; ties, chance and intervals can be seen."""
+    page = desk.open(f"/leaderboard?task={task}", maps=False)
+    said = desk.get("/api/leaderboard/rankings")["rankings"][task]
+    expect(page.locator(".tasks [aria-current]")).to_have_attribute("data-task", task)
+    sentences = page.locator(".sentences li")
+    expect(sentences).to_have_text(said["sentences"])
+    assert len(said["sentences"]) == 3
+    groups = {
+        group: [place["spec"] for place in said["places"] if place["group"] == group] for group in ("first", "behind", "chance", "worse")
+    }
+    drawn = page.locator(".places tbody").evaluate_all(
+        "(all) => all.map((body) => [body.dataset.group, [...body.querySelectorAll('[data-spec]')].map((row) => row.dataset.spec)])"
     )
-    first, table = page.locator(".rankings").bounding_box(), page.locator("#figures").bounding_box()
-    assert first is not None
-    assert table is not None
-    assert first["y"] + first["height"] <= table["y"]
-    for kind, ranking in said.items():
-        card = page.locator(f'.kind[data-kind="{kind}"]')
-        expect(card.locator("li h3")).to_have_text([entry["title"] for entry in ranking["trust"]])
-        named = " ".join(card.locator(".chance").all_inner_texts())
-        assert ("No better than chance" in named) == bool(ranking["by_chance"])
-        assert ("Worse than random numbers" in named) == bool(ranking["worse"])
-        for entry in ranking["by_chance"] + ranking["worse"]:
-            assert entry["title"] in named
-    inks = page.locator('.kind[data-kind="image"] canvas').evaluate_all("(all) => all.map((canvas) => canvas.toDataURL())")
-    assert len(set(inks)) == 3  # three maps, no two alike
-    expect(page.locator('.kind[data-kind="text"] .words').first.locator("span.s4")).to_have_count(1)
-    page.locator('.kind[data-kind="text"]').get_by_role("button", name="All its figures").click()
-    expect(page.locator("#run")).to_have_value(said["text"]["run"])
+    assert drawn == [[group, specs] for group, specs in groups.items() if specs]
+    first = said["places"][0]
+    value = page.locator(f'.places tr[data-spec="{first["spec"]}"] td.num')
+    expect(value).to_contain_text(f"{100 * first['value']:.1f}")
+    expect(value).to_contain_text(f"{100 * first['low']:.1f} to {100 * first['high']:.1f}")
+    expect(page.locator(".facts")).to_contain_text(said["metric"]["line"])
+    inks = page.locator(".maps canvas").evaluate_all("(all) => all.map((canvas) => canvas.toDataURL())")
+    assert len(inks) == len(set(inks)) == (3 if task in ("image", "clip") else 0)
+    expect(page.locator(".maps .words")).to_have_count(3 if task == "text" else 0)
+    assert page.locator(".key").count() == (0 if task == "molecule" else len({entry["signed"] for entry in said["trust"]}))
+    assert page.evaluate("() => document.documentElement.scrollHeight") <= 2500
+    page.get_by_role("link", name="All figures of this run").click()
+    expect(page.locator("#run")).to_have_value(said["run"])
+
+
+def test_intervals_and_chance_lie_where_their_values_are(desk: Visit) -> None:
+    page = desk.open("/leaderboard", maps=False)
+    said = desk.get("/api/leaderboard/rankings")["rankings"]["image"]
+    ends = [value for place in said["places"] for value in (place["low"], place["high"])] + [said["random"]]
+    low, high = min(ends), max(ends)
+    place = said["places"][-1]
+    row = page.locator(f'.places tr[data-spec="{place["spec"]}"] .track')
+    left, width, dot, line, all_of_it = row.evaluate(
+        """(track) => {
+          const box = track.getBoundingClientRect();
+          const of = (name) => track.querySelector(name).getBoundingClientRect();
+          const dot = of(".dot");
+          return [of(".range").left - box.left, of(".range").width, (dot.left + dot.right) / 2 - box.left,
+                  of(".chance-line").left - box.left, box.width];
+        }"""
+    )
+
+    def at(value: float) -> float:
+        return float(all_of_it * (0.02 + 0.96 * (value - low) / (high - low)))
+
+    expected = [at(place["low"]), at(place["high"]) - at(place["low"]), at(place["value"]), at(said["random"])]
+    assert [left, width, dot, line] == pytest.approx(expected, abs=0.6)
+
+
+def test_a_model_that_has_changed_since_its_run_says_so(desk: Visit) -> None:
+    said = desk.get("/api/leaderboard/rankings")
+    models = desk.get("/api/models")
+    models["models"] = [{**models["models"][0], "name": "photos-vit", "weights_digest": "0" * 64}]
+    desk.page.route("**/api/models", lambda route: route.fulfill(json=models))
+    page = desk.open("/leaderboard", maps=False)
+    expect(page.locator(".facts .warn")).to_have_text("The model has changed since: its methods may rank otherwise now.")
+    models["models"][0]["weights_digest"] = said["rankings"]["image"]["weights_digest"]
+    page = desk.open("/leaderboard", maps=False)
+    page.locator(".facts").wait_for()
+    expect(page.locator(".facts .warn")).to_have_count(0)
+
+
+def test_an_address_of_before_leads_to_the_page_of_all_figures(desk: Visit) -> None:
+    page = desk.page
+    page.goto(f"{desk.address}/leaderboard?run=first&sort=ap")
+    page.locator("#figures tbody tr").first.wait_for()
+    assert order(page) == ["rollout", "fullgrad:libra", "random"]
+    page.goto(f"{desk.address}/leaderboard#measure")
+    expect(page.locator("#measure")).to_have_attribute("open", "")
+    assert page.url.endswith("/leaderboard/figures?run=photos-vit-on-coco#measure")
+
+
+def test_a_run_is_found_by_its_name_and_its_date(desk: Visit) -> None:
+    page = desk.open(FIRST, maps=False)
+    expect(page.locator("#run option:checked")).to_contain_text("28 Nov 2026")
+    every = page.locator("#run option").count()
+    page.get_by_label("Find").fill("imdb")
+    expect(page.locator("#run option")).to_have_count(1)
+    expect(page.locator("#run")).to_have_value("reviews-bert-on-imdb")
+    expect(page.locator(".choice [role=status]").first).to_have_text(f"1 of {every} runs")
+    expect(page.locator("#sentences li").first).to_contain_text("Trust ")
+    page.get_by_label("Find").fill("28 nov")
+    expect(page.locator("#run option")).to_have_count(2)
+    expect(page.locator("#run")).to_have_value("first")
+    page.get_by_label("Find").fill("no such run")
+    expect(page.locator(".choice [role=status]").first).to_have_text(f"0 of {every} runs")
+
+
+def test_one_metric_decides_on_both_pages(desk: Visit) -> None:
+    said = desk.get("/api/leaderboard/rankings")["rankings"]["image"]
+    page = desk.open(f"{FIGURES}?run={said['run']}", maps=False)
+    page.locator("#figures tbody tr").first.wait_for()
+    assert [spec for spec in order(page) if spec != "random"][:8] == sorted(
+        (place["spec"] for place in said["places"]), key=lambda spec: -next(p["value"] for p in said["places"] if p["spec"] == spec)
+    )[:8]
+    assert page.locator("#figures [data-sort]").nth(1).get_attribute("data-sort") == said["metric"]["name"]
+    assert page.locator("#sentences li").all_inner_texts()[:3] == said["sentences"]
 
 
 def test_a_column_in_which_random_numbers_are_among_the_best_is_grey_and_says_why(desk: Visit) -> None:
-    page = desk.open("/leaderboard?run=scenes-vit-on-scenes", maps=False)
+    page = desk.open(f"{FIGURES}?run=scenes-vit-on-scenes", maps=False)
     expect(page.locator("#undecided li")).to_have_count(2)
     expect(page.locator("#undecided li").first).to_contain_text(", in grey: A map of random numbers does as well as the best, and ")
     for metric in ("monotonicity_insertion", "monotonicity_deletion"):
@@ -276,7 +356,7 @@ def test_a_column_in_which_random_numbers_are_among_the_best_is_grey_and_says_wh
 
 
 def test_trials_of_a_few_inputs_stand_apart_from_the_runs(desk: Visit) -> None:
-    page = desk.open("/leaderboard", maps=False)
+    page = desk.open(FIGURES, maps=False)
     expect(page.locator("#run optgroup")).to_have_count(2)
     inputs = {run["id"]: run["inputs"] for run in desk.get("/api/leaderboard")["runs"]}
     real, trials = (
@@ -300,7 +380,7 @@ def test_a_phone_scrolls_one_way_only(browser: Browser, board: str) -> None:
         page = visitor.open(f"{FIRST}&metric=ap&method=rollout", maps=False)
         cases(page)
         assert page.evaluate("() => document.documentElement.scrollWidth") == 390
-        page.goto(f"{board}/leaderboard?run=reviews-bert-on-sst-2")  # a run that ships, with more columns than a phone has room for
+        page.goto(f"{board}{FIGURES}?run=reviews-bert-on-sst-2")  # a run that ships, with more columns than a phone has room for
         page.locator("#figures tbody tr").first.wait_for()
         visitor.settled()  # what arrives later moves the table
         assert page.evaluate("() => document.documentElement.scrollWidth") == 390
@@ -315,7 +395,7 @@ def test_a_phone_scrolls_one_way_only(browser: Browser, board: str) -> None:
 
 
 def test_the_figures_come_before_the_command(desk: Visit) -> None:
-    page = desk.open("/leaderboard?run=reviews-bert-on-sst-2", maps=False)
+    page = desk.open(f"{FIGURES}?run=reviews-bert-on-sst-2", maps=False)
     page.locator("#figures tbody tr").first.wait_for()
     command = page.locator("#command")
     expect(command.locator("code")).to_be_hidden()
@@ -349,9 +429,11 @@ def measured(browser: Browser, tmp_path: Path) -> Iterator[tuple[Visit, GatedMod
 def test_a_run_is_begun_watched_stopped_and_gone_on_with(measured: tuple[Visit, GatedModels]) -> None:
     desk, models = measured
     gate = models.gate(f"{STEPS[0]} 1")
-    page = desk.open("/leaderboard", maps=False)
+    page = desk.open(f"{FIGURES}#measure", maps=False)
     form, run = page.locator("#wanted"), page.locator("#run-list li")
     expect(form.get_by_label("Segmentation AP")).to_be_checked()
+    expect(form.get_by_label("Segmentation AP")).to_have_accessible_description("Do the strongest parts of a map lie on the thing?")
+    expect(form.locator(".time")).to_contain_text("20 inputs by")
     form.get_by_label("Model", exact=True).select_option("scenes-vit")
     form.get_by_label("As in", exact=True).select_option("chefer-table1-2")
     expect(form.get_by_label("Explained class")).to_have_value("gold")
@@ -361,6 +443,10 @@ def test_a_run_is_begun_watched_stopped_and_gone_on_with(measured: tuple[Visit, 
     form.get_by_label("Explained class").select_option("predicted")
     form.get_by_label("Inputs", exact=True).fill("3")
     form.get_by_label("Equal steps").fill("5")
+    form.get_by_label("Equal steps").press("Tab")
+    expect(form.locator(".time")).to_have_text(
+        "3 inputs by 1 method. How long it takes is known once the first input is measured: no earlier run of this model says."
+    )
     page.get_by_role("button", name="Begin the run").click()
     expect(run.locator("progress")).to_have_js_property("value", 1)
     expect(run).to_contain_text("1 of 3 inputs")
@@ -386,7 +472,7 @@ def test_a_run_is_begun_watched_stopped_and_gone_on_with(measured: tuple[Visit, 
 
 def test_a_file_of_ones_own_is_sent_and_what_it_lacks_is_said(measured: tuple[Visit, GatedModels]) -> None:
     desk, _ = measured
-    page = desk.open("/leaderboard", maps=False)
+    page = desk.open(f"{FIGURES}#measure", maps=False)
     form = page.locator("#wanted")
     form.get_by_label("Model", exact=True).select_option("reviews-bert")
     expect(form.get_by_label("Data set").locator("option:enabled")).to_have_text(["Sample reviews, 6 inputs", "A file of yours ..."])

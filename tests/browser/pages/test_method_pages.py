@@ -18,7 +18,7 @@ def test_a_method_on_a_sample_with_two_rules(desk: Visit) -> None:
     page = desk.open("/methods/fullgrad", maps=False)
     link = page.locator("#try a")
     for rule in ("gradient", "Libra"):
-        page.get_by_label("Rule", exact=True).select_option(label=rule)
+        page.get_by_label("Rule", exact=True).select_option(label=f"{rule}, usual" if rule == "gradient" else rule)
         spec = "fullgrad" if rule == "gradient" else "fullgrad:libra"
         expect(page.locator(f'{DONE}[data-spec="{spec}"] [data-drawn=true]')).to_be_visible(timeout=60_000)
         document = desk.get("/api/explanations/" + (link.get_attribute("href") or "").split("id=")[1])
@@ -72,6 +72,30 @@ def test_accessibility(browser: Browser, address: str, scheme: str, width: int) 
         expect(page.locator(DONE)).to_be_visible(timeout=60_000)
         no_violation(page)
         assert page.evaluate("() => document.documentElement.scrollWidth") == width
+
+
+def test_the_usual_rule_is_the_same_in_the_gallery_and_on_the_page(desk: Visit) -> None:
+    listed = {method["name"]: method for method in desk.get("/api/methods")["methods"]}
+    for name in ("attcat", "decompx", "partial_lrp"):
+        page = desk.open("/methods", maps=False)
+        spec = page.locator(f'.method-card[data-method="{name}"]').get_attribute("data-spec")
+        page = desk.open(f"/methods/{name}?input=text", maps=False)
+        chosen = page.locator("#choose-rule option:checked")
+        expect(chosen).to_have_attribute("value", str(spec))
+        expect(chosen).to_contain_text(", usual")
+        pressed = page.locator("#way-rules [aria-pressed=true]")
+        expect(pressed).to_have_attribute("data-rule", listed[name]["rule"])
+        unit = "answers" if name == "partial_lrp" else "logits"  # of a rule of relevance
+        expect(page.locator(".way-back")).to_contain_text(f"in {unit}")
+
+
+def test_a_method_page_tells_one_sentence_the_formula_the_mechanism_then_figures(desk: Visit) -> None:
+    page = desk.open("/methods/attcat", maps=False)
+    page.locator(".way").wait_for()
+    names = page.locator(".account h2").all_inner_texts()
+    assert names[:4] == ["Formula", "Its way back through a block", "What was measured", "When to trust it"]
+    page.get_by_role("link", name="its figures").click()
+    expect(page.locator("#figures")).to_be_visible()  # the link opens what is folded
 
 
 def test_a_slow_method_waits_to_be_asked(desk: Visit) -> None:

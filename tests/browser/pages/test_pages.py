@@ -14,7 +14,7 @@ from tests.browser.support.typefaces import ALL_FONTS
 from tests.browser.support.visit import FEW, Visit, methods, model_path
 from tests.conftest import ROOT
 
-PAGES = ("/", "/image", "/prompt", "/text", "/methods", "/models", "/your-model", "/history", "/leaderboard")
+PAGES = ("/", "/image", "/prompt", "/text", "/methods", "/models", "/your-model", "/history", "/leaderboard", "/leaderboard/figures")
 WITH_MAPS = ("/image", "/prompt", "/text")
 FIRST_LOAD = 140_000  # bytes
 
@@ -31,12 +31,23 @@ def test_the_methods_are_a_gallery_of_the_registry(desk: Visit) -> None:
     expect(page.locator(".method-card canvas")).to_have_count(len(shown))  # a map each, no empty frame
     told = {card["method"]: card for card in cards.evaluate_all("(all) => all.map((card) => ({ ...card.dataset, text: card.innerText }))")}
     families = {family["name"]: family["title"] for family in listed["families"]}
+    ranks = {
+        kind: {place["spec"]: place for place in ranking["places"]}
+        for kind, ranking in desk.get("/api/leaderboard/rankings")["rankings"].items()
+    }
+    words = {"first": "ties for first on", "chance": "no better than chance on", "worse": "worse than chance on"}
     for method in listed["methods"]:
         card = told[method["name"]]
         assert method["title"] in card["text"]
         assert ("for and against" if method["signed"] else "strength only") in card["text"]
         assert ("the same for every class" in card["text"]) == (not method["class_specific"])
         assert card["family"] == method["family"]
+        if method["family"] != "control":
+            kind = next(kind for kind in ("image", "clip", "text") if card["spec"] in maps[kind]["maps"])
+            place = ranks[kind].get(card["spec"])
+            assert maps[kind]["model"] in card["text"]
+            mark = "not measured" if place is None else words.get(place["group"], f"{place['rank']} of {place['of']} on")
+            assert mark in card["text"], method["name"]
     expect(page.locator("#methods h2")).to_have_text(
         [title for name, title in families.items() if any(m["family"] == name for m in listed["methods"])]
     )
@@ -151,7 +162,7 @@ def test_loading_shows_its_progress_and_why_it_failed(desk: Visit) -> None:
 
 
 def test_the_leaderboard_shows_what_ships_and_no_more(desk: Visit) -> None:
-    desk.open("/leaderboard", maps=False)
+    desk.open("/leaderboard/figures", maps=False)
     runs = desk.get("/api/leaderboard")["runs"]
     assert all(run["shipped"] for run in runs)
     if runs:

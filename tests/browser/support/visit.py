@@ -20,7 +20,7 @@ expect.set_options(timeout=PATIENCE)
 FEW = "methods=random&methods=rollout&methods=fullgrad_plus:libra"
 WALLS = ("/image", "/prompt", "/text")  # the pages with plates
 #: The pages that draw what the API lists; what comes in moves what stands below it, and a press may land elsewhere.
-LISTS = ("/history", "/leaderboard", "/methods", "/models", "/your-model")
+LISTS = ("/history", "/leaderboard", "/leaderboard/figures", "/methods", "/models", "/your-model")
 # Sums up every layout shift that the person did not cause, with what moved.
 SHIFTS = """
 window.shifts = [];

@@ -15,6 +15,7 @@ import pytest
 import explainers
 from tests.server.conftest import Check, Site, Sites, png
 from tests.server.support.gated_models import PATIENCE, STEPS, Gate, GatedModels
+from tests.support.made_up_run import report, write_run
 from vitrine_server.http.visitors import Visitor
 from vitrine_server.jobs.runs import runs
 from vitrine_server.jobs.runs.data_sources import DataSource
@@ -158,6 +159,32 @@ def test_a_run_is_watched_to_its_end_and_is_on_the_leaderboard(sites: Sites) -> 
         assert site.client.delete(f"/api/runs/{run['id']}").status_code == 204
         assert run["id"] not in on_board(site)
         assert site.get("/api/runs")["runs"] == []
+
+
+def test_a_run_says_how_long_it_will_take_before_it_begins(sites: Sites, tmp_path: Path, refused: Check) -> None:
+    """By an earlier run of the model, and while its first input is measured too."""
+    document = report()
+    document["methods"].append({"spec": STEPS[0], "title": "Made up", "by": "", "year": None, "signed": True})
+    for figures in document["results"].values():
+        figures[STEPS[0]] = figures["random"]
+    document["apart"] = {name: [[1.0] * 4] * 4 for name in document["apart"]}
+    document |= {"seconds": 280.0, "inputs": 7}  # 10 s a map
+    (write_run(tmp_path / "runs" / "mine") / "report.json").write_text(json.dumps(document), "utf-8")
+    models = GatedModels()
+    gate = models.gate(f"{STEPS[0]} 0")
+    with sites(models, runs=(str(tmp_path / "runs"),)) as site:
+        time = site.client.post("/api/runs/time", json=WANTED).json()
+        assert time == {"seconds": 30.0, "methods": 1, "runs": ["mine"]}
+        several = site.client.post("/api/runs/time", json={**WANTED, "methods": [STEPS[0], STEPS[0], "made-up"]}).json()
+        assert (several["seconds"], several["methods"]) == (60.0, 2)  # one that nobody measured counts like the others
+        refused(site.client.post("/api/runs/time", json={**WANTED, "model": "nobody"}), 404, "unknown-model")
+        run = begun(site)
+        gate.wait()
+        now = site.get(f"/api/runs/{run['id']}")
+        assert (now["done"], now["total"]) == (0, 3)
+        assert 0 < now["seconds_left"] <= 30
+        gate.open()
+        assert ended(site, run["id"])["seconds_left"] is None
 
 
 def test_a_run_that_was_stopped_goes_on_where_it_was_after_a_restart(sites: Sites, refused: Check) -> None:

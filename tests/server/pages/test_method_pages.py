@@ -93,7 +93,7 @@ def test_a_method_is_told_with_what_was_measured_of_it(sites: Sites, tmp_path: P
             "rollout reviews-bert, 7 inputs of Scenes MIF accuracy 40.0 % (38.0 to 43.0) 2 of 2",
             "rollout reviews-bert, 7 inputs of Scenes Segmentation AP 90.0 % (88.0 to 93.0) 1 of 2",
         ]
-        assert 'href="/leaderboard?run=mine&sort=ap"' in page
+        assert 'href="/leaderboard/figures?run=mine&sort=ap"' in page
         assert "60 inputs of Scenes" in page  # what ships
         nothing = unescape(site.client.get("/methods/alti").text)
         whole = unescape(site.client.get("/methods/fullgrad_plus").text)

@@ -12,6 +12,7 @@ from explainers.errors import ExplainerError
 from explainers.json_records import Record, describe
 from vitrine_server.jobs.catalogue.model_facts import ModelFacts
 from vitrine_server.jobs.runs.data_sources import source_from_json, without_paths
+from vitrine_server.metric_lines import metric_line
 
 if TYPE_CHECKING:
     from explainers.datasets import Dataset
@@ -28,6 +29,7 @@ class MeasurableMetric(Record):
 
     name: str
     title: str
+    line: Annotated[str, describe("What it measures, in one line.")]
     family: str
     needs: Annotated[list[str], describe("What a data set has to give, in words.")]
     reason: Annotated[str | None, describe("Why it cannot be measured here.")]
@@ -73,6 +75,7 @@ def metric_choices(data: Dataset) -> list[MeasurableMetric]:
         MeasurableMetric(
             name=metric.name,
             title=metric.title,
+            line=metric_line(metric.to_json()),
             family=metric.family,
             needs=[GIVES[fact] for fact in facts_needed(metric)],
             reason=reason_against_metric(metric, data, _MANY),

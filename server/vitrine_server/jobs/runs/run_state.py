@@ -70,6 +70,7 @@ class RunState:
     turn_from: int = 0  # how many inputs were done then
     is_stopped: bool = False  # somebody has asked for its end
     is_unwanted: bool = False  # it is removed at its end
+    expected_seconds: float | None = None  # of the whole run, before anything was measured
     saved: float = 0.0  # when its record was written last
     feed: Feed = field(default_factory=Feed)
 
@@ -129,13 +130,19 @@ class RunState:
         self.feed.close()
 
     def seconds_left(self) -> float | None:
-        """Estimate the seconds that the run still needs, without the turns of other runs; None if nothing was measured
-        yet or it has ended.
+        """Estimate the seconds that the run still needs, without the turns of other runs: by what was measured, before that by what the run
+        was expected to take; None if neither is known, or it has ended.
         """
-        measured = self.measured + (self.done - self.turn_from if self.turn_began is not None else 0)
-        if self.ended is not None or measured == 0:
+        if self.ended is not None:
             return None
-        return (self.spent + self.turn_seconds) / measured * (self.total - self.done)
+        measured = self.measured + (self.done - self.turn_from if self.turn_began is not None else 0)
+        spent, total = self.spent + self.turn_seconds, self.total or self.request.limit
+        if measured:
+            return spent / measured * (total - self.done)
+        if self.expected_seconds is None:
+            return None
+        left = self.expected_seconds * (total - self.done) / total - spent
+        return left if left > 0 else None  # the estimate was too short
 
     def to_json(self) -> dict[str, Any]:
         """Return the request and progress of the run as JSON, for the page."""

@@ -114,10 +114,11 @@ class RunController:
         with self._lock:
             return {run.state for run in self._runs.values() if run.request.dataset == dataset}
 
-    def begin(self, request: RunRequest, visitor: Visitor) -> RunState:
-        """Queue the run that ``request`` describes for ``visitor`` and return it; the same request again continues it. Raises Problem 404
-        for an unknown model or data set, 409 if another run of the visitor is not over, 422 for what cannot be measured, 429 if too many
-        studies wait or runs are kept.
+    def begin(self, request: RunRequest, visitor: Visitor, expected_seconds: float | None = None) -> RunState:
+        """Queue the run that ``request`` describes for ``visitor`` and return it; the same request again continues it.
+
+        ``expected_seconds`` is the estimate of its time. Raises Problem 404 for an unknown model or data set, 409 if another run of the
+        visitor is not over, 422 for what cannot be measured, 429 if too many studies wait or runs are kept.
         """
         entry, facts = self.measurable.model(request.model, visitor)
         source = self.measurable.source(request.dataset, facts)
@@ -137,6 +138,7 @@ class RunController:
                 self.folder.mkdir(parents=True, exist_ok=True)
                 created = datetime.now(UTC).isoformat(timespec="milliseconds")
                 run = RunState(run_id, request, source.title, visitor, created, self.folder / f"{run_id}.json")
+            run.expected_seconds = expected_seconds
         return self._queue(run, entry, source)
 
     def go_on(self, run_id: str, visitor: Visitor) -> RunState:

@@ -1,0 +1,81 @@
+"""What the Leaderboard's scripts compute without a page: places in a plot, groups, dates, times, what a search finds."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.node import compute_all
+
+
+def test_values_lie_on_the_scale_in_proportion_and_all_of_them_inside() -> None:
+    function = """async ({ places, chance, value }) => {
+      const { endsOf, placeOn } = await script("pages/places.js");
+      const ends = endsOf(places, chance);
+      return [...ends, placeOn(value, ends)];
+    }"""
+    places = [{"value": 0.5, "low": 0.4, "high": 0.6}, {"value": 0.2, "low": None, "high": None}]
+    cases = [
+        {"places": places, "chance": -0.4, "value": 0.1},
+        {"places": places, "chance": None, "value": 0.6},
+        {"places": [{"value": 0.5, "low": None, "high": None}], "chance": None, "value": 0.5},
+    ]
+    found = compute_all(function, cases)
+    assert found[0] == pytest.approx([-0.4, 0.6, 0.5])
+    assert found[1] == pytest.approx([0.2, 0.6, 0.98])
+    assert found[2] == pytest.approx([0.5, 0.5, 0.5])  # all values are equal
+
+
+def test_groups_are_headed_by_their_size_and_speak_of_chance_only_where_it_was_measured() -> None:
+    function = """async ({ groups, random }) => {
+      const { groupsOf } = await script("pages/places.js");
+      return groupsOf({ places: groups.map((group) => ({ group })), random }).map(([heading]) => heading);
+    }"""
+    cases = [
+        {"groups": ["first", "first", "behind", "chance", "worse"], "random": 0.1},
+        {"groups": ["first", "behind", "behind"], "random": None},
+        {"groups": ["behind"], "random": 0.1},
+        {"groups": ["chance", "chance"], "random": 0.1},
+    ]
+    assert compute_all(function, cases) == [
+        ["2 tie for first", "1 behind them, better than chance", "1 no better than chance", "1 worse than chance"],
+        ["First", "2 behind it"],
+        ["1 method, better than chance"],
+        ["2 no better than chance"],
+    ]
+
+
+def test_a_run_is_found_by_parts_of_its_name_and_date() -> None:
+    function = """async ([search, ...texts]) => (await script("pages/runchoice.js")).isFound(search, texts)"""
+    name = ("Photos ViT on COCO 2017, 60 inputs, 29 Nov 2026", "photos-vit-on-coco", "2026-11-29")
+    searches = ["", "  ", "coco", "29 nov", "2026-11", "COCO photos", "imdb", "coco imdb"]
+    assert compute_all(function, [[search, *name] for search in searches]) == [True] * 6 + [False] * 2
+
+
+def test_times_and_days_are_told_as_exactly_as_they_are_known() -> None:
+    function = """async (value) => {
+      const { dateInWords, duration } = await script("pages/runvalues.js");
+      return typeof value === "string" ? dateInWords(value) : duration(value);
+    }"""
+    assert compute_all(function, [3, 50, 170, 5940, 7300, "2026-11-29", "2026-01-05T10:00:00"]) == [
+        "less than a minute",
+        "about 1 minute",
+        "about 3 minutes",
+        "about 99 minutes",
+        "about 2 hours",
+        "29 Nov 2026",
+        "5 Jan 2026",
+    ]
+
+
+def test_a_model_has_changed_only_where_both_digests_are_known_and_differ() -> None:
+    function = """async ([measured, now]) => {
+      const { isOfEarlierModel } = await script("pages/ranking.js");
+      return isOfEarlierModel({ model: "m", weights_digest: measured }, [{ name: "m", weights_digest: now }]);
+    }"""
+    assert compute_all(function, [["a", "b"], ["a", "a"], [None, "b"], ["a", None]]) == [True, False, False, False]
+
+
+def test_a_share_has_one_decimal_and_no_negative_zero() -> None:
+    function = """async ([value, unit]) => (await script("pages/runvalues.js")).shortly(value, unit)"""
+    cases = [[0.4581, "share"], [-0.0004, "share"], [-0.0236, "share"], [0.25, ""]]
+    assert compute_all(function, cases) == ["45.8", "0.0", "\u22122.4", "0.250"]
