@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from explainers.collection.result import Collection
 from explainers.errors import ExplainerError
 from explainers.methods import parse
 from explainers.methods.requests import distinct_specs
@@ -16,7 +17,7 @@ from explainers.self_check.opening import model_of
 
 if TYPE_CHECKING:
     from explainers.collection.rows import CollectionSetup
-    from explainers.collection.running import Collection, CollectionEngine, InputsProgress
+    from explainers.collection.running import CollectionEngine, InputsProgress
     from explainers.datasets import Dataset
 
 #: Fast methods of three families, which share two backward passes.

@@ -244,7 +244,7 @@ class _Described:
         on_parts = readings.on_parts(cover, self.grid)
         agreement, with_others = readings.agreements(self.scores)
         doubt = explanation.abstention or explanation.target.abstention
-        is_picture = isinstance(record, ImageInput)
+        seen = record if isinstance(record, ImageInput) else None
         row = CollectedRow(
             index=index,
             input=sample.name,
@@ -262,8 +262,8 @@ class _Described:
             label_probability=float(probabilities[list(right)].max()) if right and probabilities is not None else None,
             doubt=None if doubt is None else doubt.kind,
             doubt_detail=None if doubt is None else doubt.detail,
-            size=[record.width, record.height] if is_picture else [],
-            crop=list(record.crop) if is_picture else [],
+            size=[] if seen is None else [seen.width, seen.height],
+            crop=[] if seen is None else list(seen.crop),
             grid=list(self.grid or ()),
             words=[CollectedWord(word.text, word.start, word.end, word.part) for word in self.first_words or ()],
             object_area=None if on_parts is None else float(on_parts.mean()),
@@ -272,7 +272,7 @@ class _Described:
             embedding=embedding,
             notes=explanation.notes,
         )
-        picture = readings.thumbnail(sample, record) if is_picture else None
+        picture = None if seen is None else readings.thumbnail(sample, seen)
         return {**row.to_row(), THUMBNAIL: None if picture is None else base64.b64encode(picture).decode()}
 
     def _map(self, number: int, on_parts: Tensor | None, agreement: float | None, without: Tensor) -> CollectedMap:

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import base64
-import json
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from explainers.collection.records import CollectedRow, row_schema, thumbnail_schema
+from explainers.collection.records import row_schema, thumbnail_schema
+from explainers.collection.result import KIND, THUMBNAILS, Collection, read_record
 from explainers.collection.rows import THUMBNAIL, CollectionSetup, TravellingRow, rows_of
 from explainers.errors import ExplainerError
-from explainers.evaluation.broken_inputs import BROKEN
 from explainers.evaluation.curve_logits import usual_removal
 from explainers.evaluation.plan import run_folder_of
-from explainers.evaluation.rows import ROWS, RUN, RowFile, inputs_in_part, lock_folder, write_json
+from explainers.evaluation.rows import RUN, RowFile, inputs_in_part, lock_folder, write_json
 from explainers.evaluation.running import DIGESTED_INPUTS, digest_of, record_broken
 from explainers.models.removal.token_removal import TOKENS
 from explainers.models.tokens import row_length
@@ -24,10 +23,7 @@ from explainers.pipeline.explain import versions
 from explainers.records.session import Cancelled
 
 FORMAT = 1
-KIND = "collection"  # of a folder, in run.json
-THUMBNAILS = "thumbnails.parquet"
 GPU_BATCH = 64  # inputs in one pass on a GPU; where memory is too short for them, fewer go at a time
-ROWS_AT_ONCE = 256  # rows that are read from a file at a time
 #: How a collection is measured, in run.json: the facts that a second call must have in common with the first.
 _TITLES = {
     "kind": "kind of results",
@@ -51,35 +47,6 @@ Parts = Mapping[int, Sequence[int]]
 CollectionEngine = Callable[[CollectionSetup, Parts], Generator[tuple[int, list[TravellingRow]]]]
 #: A callback that gets how many inputs are done, and of how many.
 InputsProgress = Callable[[int, int], None]
-
-
-@dataclass(frozen=True)
-class Collection:
-    """A finished collection: its folder, and the contents of ``run.json`` in it.
-
-    Its rows stay on disk: ``for row in collection`` reads them some at a time. ``rows.parquet`` and ``thumbnails.parquet`` can be read by
-    anything that reads Parquet, such as pandas or DuckDB.
-    """
-
-    folder: Path
-    about: Mapping[str, Any]
-
-    def __len__(self) -> int:
-        import pyarrow.parquet as pq
-
-        return int(pq.read_metadata(self.folder / ROWS).num_rows)
-
-    def __iter__(self) -> Iterator[CollectedRow]:
-        import pyarrow.parquet as pq
-
-        with pq.ParquetFile(self.folder / ROWS) as file:
-            for batch in file.iter_batches(ROWS_AT_ONCE):
-                yield from map(CollectedRow.from_row, batch.to_pylist())
-
-    @property
-    def broken(self) -> list[dict[str, Any]]:
-        """The inputs that could not be read: index, name and reason of each."""
-        return list(self.about.get(BROKEN, ()))
 
 
 def local(setup: CollectionSetup, parts: Parts) -> Generator[tuple[int, list[TravellingRow]]]:
@@ -167,14 +134,6 @@ def data_digest(setup: CollectionSetup) -> str:
     return digest_of(setup.readable(range(min(DIGESTED_INPUTS, len(setup.data)))))
 
 
-def open_collection(folder: Path) -> Collection:
-    """Open a finished collection. Raises ExplainerError if there is none in ``folder``."""
-    record = _read_record(folder / RUN)
-    if record.get("kind") != KIND or not (folder / ROWS).is_file():
-        raise ExplainerError(f"{folder} holds no finished collection: vitrine collect makes one, and goes on with one that was stopped.")
-    return Collection(folder, record)
-
-
 def _facts(setup: CollectionSetup, limit: int | None, inputs: int) -> dict[str, Any]:
     prompts = setup.classes.prompt_texts
     return {
@@ -209,14 +168,6 @@ def _unpacked(row: TravellingRow) -> dict[str, Any]:
     return {**row, THUMBNAIL: None if picture is None else base64.b64decode(picture)}
 
 
-def _read_record(path: Path) -> dict[str, Any]:
-    try:
-        record = json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError):
-        raise ExplainerError(f"{path} is missing or damaged, so nobody knows what {path.parent} holds: name another folder.") from None
-    return dict(record) if isinstance(record, dict) else {}
-
-
 def _write_or_check_record(folder: Path, about: dict[str, Any]) -> dict[str, Any]:
     """Write ``about``, the facts of a collection, to ``run.json`` in ``folder``, or compare it with the file that exists; return the
     contents of the file. Raises ExplainerError if the file is damaged or of something else.
@@ -225,7 +176,7 @@ def _write_or_check_record(folder: Path, about: dict[str, Any]) -> dict[str, Any
     if not path.is_file():
         write_json(path, about)
         return about
-    record = _read_record(path)
+    record = read_record(path)
     if differences := [title for key, title in _TITLES.items() if record.get(key) != about[key]]:
         raise ExplainerError(
             f"{folder} holds something else. It has other {', '.join(differences)}: name another folder, or ask for the same."
