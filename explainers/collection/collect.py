@@ -35,6 +35,7 @@ def collect(
     prompts: Sequence[str] | None = None,
     limit: int | None = None,
     labels: bool = True,
+    removal: bool = True,
     seed: int = 0,
     batch: int | None = None,
     skip_broken: bool = False,
@@ -54,6 +55,7 @@ def collect(
     prompts   CLIP only: those that the model chooses from, which are then the labels; None: one for each class of the data
     limit     how many inputs are drawn with ``seed``; None: all
     labels    whether labels say which answer is right; False: they are only written down, and need not be classes of the model
+    removal   whether the model is asked again without the tenth of the parts that matter most by each map: another pass for each method
     batch     inputs in one pass; None: as many as suit the device
     skip_broken  whether inputs that cannot be read, or whose label the model does not have, are left out and named in run.json
     engine    where inputs are collected; None: in this process
@@ -73,6 +75,7 @@ def collect(
         split=split,
         prompts=prompts,
         labels=labels,
+        removal=removal,
         seed=seed,
         skip_broken=skip_broken,
         cancelled=cancelled,
@@ -92,6 +95,7 @@ def make_setup(
     split: str | None = None,
     prompts: Sequence[str] | None = None,
     labels: bool = True,
+    removal: bool = True,
     seed: int = 0,
     skip_broken: bool = False,
     cancelled: Callable[[], bool] | None = None,
@@ -120,6 +124,7 @@ def make_setup(
         methods=_methods_for(model, methods),
         prompts=None if prompts is None else tuple(dict.fromkeys(prompts)),
         has_labels=labels,
+        removal=removal,
         seed=check_seed(seed),
         skip_broken=skip_broken,
         cancelled=cancelled,

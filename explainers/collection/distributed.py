@@ -46,6 +46,7 @@ def ray_engine(
                 methods=setup.methods,
                 prompts=setup.prompts,
                 has_labels=setup.has_labels,
+                removal=setup.removal,
                 seed=setup.seed,
                 batch=setup.batch,
                 how=setup.how,
@@ -77,6 +78,7 @@ class CollectionOrder:
     methods: tuple[str, ...]
     prompts: tuple[str, ...] | None
     has_labels: bool
+    removal: bool
     seed: int
     batch: int
     how: How
@@ -99,6 +101,7 @@ class CollectionOrder:
             self.methods,
             prompts=self.prompts,
             labels=self.has_labels,
+            removal=self.removal,
             seed=self.seed,
             skip_broken=self.skip_broken,
         )

@@ -40,7 +40,7 @@ class CollectedMap(Record):
         float | None, describe("The share of the positive scores that lies on the outermost patches of the picture; null for a text.")
     ]
     agreement: Annotated[float | None, describe("The mean rank correlation with the maps of the other methods; null if there is no other.")]
-    answer_without: Annotated[str | None, describe("What the model answers without the `top` parts.")]
+    answer_without: Annotated[str | None, describe("What the model answers without the `top` parts; null if it was not asked.")]
     probability_without: Annotated[float | None, describe("The probability that is left to the answer then.")]
     logit_without: Annotated[float | None, describe("The logit that is left to the answer then.")]
     falls: Annotated[bool | None, describe("Whether the model then gives another answer; null for a regression.")]

@@ -38,6 +38,7 @@ class CollectionSetup:
     methods      specs of the maps
     prompts      those that a CLIP model chooses from; None: one for each class of the data
     has_labels   whether the labels of the data say which answer is right; False: they are only written down
+    removal      whether the model is asked again without the parts that matter most
     seed         for methods that draw at random
     batch        inputs in one pass
     how          the way in which the most relevant parts are removed
@@ -50,6 +51,7 @@ class CollectionSetup:
     methods: tuple[str, ...]
     prompts: tuple[str, ...] | None = None
     has_labels: bool = True
+    removal: bool = True
     seed: int = 0
     batch: int = 1
     how: How = "removed"
@@ -173,7 +175,7 @@ def _explained_rows(setup: CollectionSetup, read: Sequence[tuple[int, Sample]], 
         )
     embeddings = setup.vectors.embeddings(explanations, prepared.tensors)
     described = [_Described(setup, sample, explanation) for (_, sample), explanation in zip(read, explanations, strict=True)]
-    without = _answers_without_top(setup, described, prepared)
+    without = _answers_without_top(setup, described, prepared) if setup.removal else [None] * len(described)
     return [
         each.row(index, embedding, answers)
         for (index, _), each, embedding, answers in zip(read, described, embeddings, without, strict=True)
@@ -233,8 +235,10 @@ class _Described:
             return explanation.logits.expand(len(self.keep), -1)
         return removal.logits(self.keep)
 
-    def row(self, index: int, embedding: list[float], without: Tensor) -> TravellingRow:
-        """Return the row of the input with this ``index``. ``without`` are its logits (M, C) without the top parts of each map."""
+    def row(self, index: int, embedding: list[float], without: Tensor | None) -> TravellingRow:
+        """Return the row of the input with this ``index``. ``without`` are its logits (M, C) without the top parts of each map; None if the
+        model was not asked again.
+        """
         explanation, sample, setup = self.explanation, self.sample, self.setup
         record, answer, *rest = explanation.input, *explanation.top(2)
         assert answer.index is not None
@@ -268,22 +272,22 @@ class _Described:
             words=[CollectedWord(word.text, word.start, word.end, word.part) for word in self.first_words or ()],
             object_area=None if on_parts is None else float(on_parts.mean()),
             agreement=agreement,
-            maps=[self._map(i, on_parts, agrees, logits) for i, (agrees, logits) in enumerate(zip(with_others, without, strict=True))],
+            maps=[
+                self._map(i, on_parts, agrees, logits)
+                for i, (agrees, logits) in enumerate(
+                    zip(with_others, [None] * len(self.scores) if without is None else without, strict=True)
+                )
+            ],
             embedding=embedding,
             notes=explanation.notes,
         )
         picture = None if seen is None else readings.thumbnail(sample, seen)
         return {**row.to_row(), THUMBNAIL: None if picture is None else base64.b64encode(picture).decode()}
 
-    def _map(self, number: int, on_parts: Tensor | None, agreement: float | None, without: Tensor) -> CollectedMap:
-        """Return what is written of the map with this ``number``; ``without`` are the logits (C,) without its top parts."""
+    def _map(self, number: int, on_parts: Tensor | None, agreement: float | None, without: Tensor | None) -> CollectedMap:
+        """Return what is written of the map with this ``number``; ``without`` are the logits (C,) without its top parts, if known."""
         explanation, setup = self.explanation, self.setup
         attribution, scores = explanation.maps[number], self.scores[number]
-        answer = explanation.top(1)[0]
-        assert answer.index is not None
-        is_regression = explanation.output == "regression"
-        left = setup.model.calibration.probabilities(without[None], explanation.output)[0]
-        after = int(without.argmax())
         steps, step = readings.quantise(scores)
         return CollectedMap(
             method=attribution.method,
@@ -293,9 +297,22 @@ class _Described:
             share_on_object=readings.share_on(scores, on_parts),
             share_on_border=None if self.grid is None else readings.share_on(scores, readings.border_cover(self.grid)),
             agreement=agreement,
-            answer_without=explanation.class_info(after).label,
-            probability_without=None if is_regression else float(left[answer.index]),
-            logit_without=float(without[answer.index]),
-            falls=None if is_regression else after != answer.index,
+            **self._answer_without(without),
             embedding=setup.vectors.map_embedding(explanation, attribution),
         )
+
+    def _answer_without(self, logits: Tensor | None) -> dict[str, Any]:
+        """Return the columns on the answer without the top parts of a map, from its ``logits`` (C,); empty ones if they are not known."""
+        if logits is None:
+            return dict.fromkeys(("answer_without", "probability_without", "logit_without", "falls"))
+        explanation = self.explanation
+        answer, after = explanation.top(1)[0], int(logits.argmax())
+        assert answer.index is not None
+        is_regression = explanation.output == "regression"
+        left = self.setup.model.calibration.probabilities(logits[None], explanation.output)[0]
+        return {
+            "answer_without": explanation.class_info(after).label,
+            "probability_without": None if is_regression else float(left[answer.index]),
+            "logit_without": float(logits[answer.index]),
+            "falls": None if is_regression else after != answer.index,
+        }

@@ -35,6 +35,7 @@ _TITLES = {
     "methods": "methods",
     "prompts": "prompts",
     "labels": "use of the labels",
+    "removal": "removal of parts",
     "weights_digest": "weights of the model",
     "calibration": "calibration of the probabilities",
     "versions": "versions of the libraries",
@@ -152,6 +153,7 @@ def _facts(setup: CollectionSetup, limit: int | None, inputs: int) -> dict[str, 
         "methods": list(setup.methods),
         "prompts": None if prompts is None else list(prompts),
         "labels": setup.has_labels,
+        "removal": setup.removal,
         "classes": list(setup.model.labels) if prompts is None else list(prompts),
     }
 

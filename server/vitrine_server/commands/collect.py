@@ -57,6 +57,11 @@ def add(commands: Commands) -> None:
     parser.add_argument("--batch", metavar="N", type=int, help="inputs in one pass (default: as many as suit the device)")
     parser.add_argument("--no-labels", action="store_true", help="take labels as notes: nothing is right or wrong by them")
     parser.add_argument(
+        "--no-removal",
+        action="store_true",
+        help="do not ask the model again without the parts that matter most, which takes a pass for each method",
+    )
+    parser.add_argument(
         "--skip-broken",
         action="store_true",
         help="leave out inputs that cannot be read, or whose label the model does not have, and name them in run.json",
@@ -103,6 +108,7 @@ def run(args: argparse.Namespace) -> None:
             prompts=args.prompt,
             limit=args.limit,
             labels=not args.no_labels,
+            removal=not args.no_removal,
             seed=args.seed,
             batch=args.batch,
             skip_broken=args.skip_broken,

@@ -32,6 +32,7 @@ def order(tmp_path: Path) -> CollectionOrder:
         methods=setup.methods,
         prompts=None,
         has_labels=True,
+        removal=True,
         seed=0,
         batch=2,
         how="removed",
