@@ -306,6 +306,7 @@ GENERATED_PAGES = {
     "docs/public.md": ("names", "commands", "routes", "entry_points"),
     "docs/evaluation.md": ("metrics", "datasets"),
     "docs/reproduce.md": ("protocols",),
+    "docs/collection.md": ("collection_row", "collection_map"),
     "docs/metrics_on_truth.md": ("truth_sentences", "truth_controls", "truth_metrics", "truth_methods", "truth_advice"),
 }
 

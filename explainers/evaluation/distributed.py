@@ -244,6 +244,7 @@ class WorkOrder:
         """Measure the inputs with these ``indices``, one after the other, and return their rows."""
         return next(one_by_one(setup, {number: indices}, lambda done: None))[1]
 
+
 def receive_parts(ray: Any, order: Order, parts: Parts, count: int) -> Iterator[tuple[int, list[EvaluationRow]]]:
     """Send the ``parts`` of a run (indices of inputs by number) to at most ``count`` workers with their instructions ``order``, by ``ray``,
     and yield the number and the rows of each part when a worker has finished it.
