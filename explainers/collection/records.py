@@ -62,7 +62,7 @@ class CollectedRow(Record):
     text: Annotated[str | None, describe("The text, or the SMILES of a molecule.")]
     text_pair: Annotated[str | None, describe("The second text of a pair.")]
     labels: Annotated[list[str], describe("Its labels; any of them is right.")]
-    own: Annotated[dict[str, str], describe("The further columns of its row in a table of one's own.")]
+    own_columns: Annotated[dict[str, str], describe("The further columns of its row in a table of one's own.")]
     answer: Annotated[str, describe("What the model answers: the label of the likeliest class, or the prompt.")]
     answer_index: Annotated[Int32, describe("The index of the answer among the classes or prompts.")]
     probability: Annotated[float | None, describe("The probability of the answer; null for a regression.")]
@@ -99,9 +99,9 @@ class CollectedRow(Record):
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> CollectedRow:
-        """Build the record from a row of Arrow, whose ``own`` may be pairs."""
+        """Build the record from a row of Arrow, whose ``own_columns`` may be pairs."""
         nested: dict[str, Any] = {
-            "own": dict(row["own"]),
+            "own_columns": dict(row["own_columns"]),
             "words": [CollectedWord(**word) for word in row["words"]],
             "maps": [CollectedMap(**each) for each in row["maps"]],
         }

@@ -255,7 +255,7 @@ class _Described:
             text=sample.text,
             text_pair=sample.text_pair,
             labels=[str(label) for label in labels_of(sample)],
-            own=dict(sample.own),
+            own_columns=dict(sample.own_columns),
             answer=answer.label,
             answer_index=answer.index,
             probability=answer.probability,

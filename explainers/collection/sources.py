@@ -114,7 +114,7 @@ def _open_table(path: Path, files: list[Path], names_classes: bool) -> Dataset:
         facts: dict[str, Any] = {
             "name": value if kind == "image" else str(number),
             "labels": (label,) if label else (),
-            "own": {name: str(cell) for name, cell in row.items() if name not in meant and cell is not None and cell != ""},
+            "own_columns": {name: str(cell) for name, cell in row.items() if name not in meant and cell is not None and cell != ""},
         }
         if kind != "image":
             return Sample(text=value, text_pair=(row.get(_PAIR) or None) if kind == "text" else None, **facts)

@@ -44,5 +44,5 @@ def test_every_column_is_a_field_of_the_record() -> None:
     assert [field.name for field in row_schema()] == list(CollectedRow.__dataclass_fields__)
     maps = row_schema().field("maps").type.value_type
     assert str(maps.field("scores").type.value_type) == "int8"
-    assert str(row_schema().field("own").type).startswith("map<string, string")
+    assert str(row_schema().field("own_columns").type).startswith("map<string, string")
     assert set(schema_of(CollectedRow).__annotations__) == set(CollectedRow.__dataclass_fields__)

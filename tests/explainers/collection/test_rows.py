@@ -169,7 +169,10 @@ def test_words_of_a_text(tmp_path: Path) -> None:
     (tmp_path / "texts.csv").write_text(f'text,label,site,stars\n"{text}",good,here,2\n"a film",,,\n', "utf-8")
     rows = list(finished(explainers.collect(model, tmp_path / "texts.csv", tmp_path / "out", ["input_x_gradient", "rollout"])))
     assert not (tmp_path / "out/thumbnails.parquet").exists()
-    assert [(row.text, row.labels, row.own) for row in rows] == [(text, ["good"], {"site": "here", "stars": "2"}), ("a film", [], {})]
+    assert [(row.text, row.labels, row.own_columns) for row in rows] == [
+        (text, ["good"], {"site": "here", "stars": "2"}),
+        ("a film", [], {}),
+    ]
     assert rows[1].right is None
     row, alone = rows[0], explainers.explain(model, text, None, ["input_x_gradient", "rollout"])
     assert [(word.text, word.start, word.end) for word in row.words] == [("a", 0, 1), ("dull", 2, 6), ("film", 7, 11)]

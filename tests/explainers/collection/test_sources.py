@@ -20,14 +20,14 @@ def test_a_table_of_texts(tmp_path: Path) -> None:
     data = open_inputs(path)
     assert (data.kind, len(data), data.name, tuple(data.classes)) == ("text", 2, "texts.csv", ())
     first, second = data
-    assert (first.name, first.text, first.text_pair, first.labels, dict(first.own)) == (
+    assert (first.name, first.text, first.text_pair, first.labels, dict(first.own_columns)) == (
         "0",
         "One, two",
         "three",
         ("good",),
         {"site": "here"},
     )
-    assert (second.text, second.text_pair, second.labels, dict(second.own)) == ("four", None, (), {})
+    assert (second.text, second.text_pair, second.labels, dict(second.own_columns)) == ("four", None, (), {})
     assert tuple(open_inputs(path, names_classes=True).classes) == ("good",)
 
 
@@ -37,7 +37,7 @@ def test_a_parquet_file_is_read_as_a_csv_file(tmp_path: Path) -> None:
         pq.write_table(pa.Table.from_pylist(rows), tmp_path / f"{number}.parquet")
     for data, count in ((open_inputs(tmp_path / "2.parquet"), 1), (open_inputs(tmp_path), 2)):
         assert len(data) == count
-        assert (data[count - 1].text, data[count - 1].labels, dict(data[count - 1].own)) == ("text 2", ("good",), {"stars": "2"})
+        assert (data[count - 1].text, data[count - 1].labels, dict(data[count - 1].own_columns)) == ("text 2", ("good",), {"stars": "2"})
     assert tuple(open_inputs(tmp_path, names_classes=True).classes) == ("good",)
 
 
@@ -47,7 +47,7 @@ def test_a_table_of_pictures_with_masks(tmp_path: Path) -> None:
     path.write_text("path,mask,label,camera\nant/000.png,masks/ant/000.png,ant,left\n", "utf-8")
     (sample,) = open_inputs(path)
     (known,) = open_dataset("pictures", tmp_path)
-    assert (sample.name, sample.labels, dict(sample.own)) == ("ant/000.png", ("ant",), {"camera": "left"})
+    assert (sample.name, sample.labels, dict(sample.own_columns)) == ("ant/000.png", ("ant",), {"camera": "left"})
     assert sample.image is not None
     assert known.image is not None
     assert sample.image.tobytes() == known.image.tobytes()
@@ -59,10 +59,10 @@ def test_a_table_of_molecules(tmp_path: Path) -> None:
     path = tmp_path / "molecules.csv"
     path.write_text("smiles,text\nCCO,ethanol\n", "utf-8")
     (sample,) = open_inputs(path.rename(tmp_path / "m.csv"))
-    assert (sample.text, dict(sample.own)) == ("ethanol", {"smiles": "CCO"})  # a text comes first
+    assert (sample.text, dict(sample.own_columns)) == ("ethanol", {"smiles": "CCO"})  # a text comes first
     (tmp_path / "m.csv").write_text("smiles,dose\nCCO,3\n", "utf-8")
     data = open_inputs(tmp_path / "m.csv")
-    assert (data.kind, data[0].text, dict(data[0].own)) == ("molecule", "CCO", {"dose": "3"})
+    assert (data.kind, data[0].text, dict(data[0].own_columns)) == ("molecule", "CCO", {"dose": "3"})
 
 
 def test_names_and_folders(tmp_path: Path) -> None:
