@@ -35,6 +35,9 @@ from explainers.analysis.word_probe import WordProbe, word_probe
 from explainers.autograd.backward_rule import backward_rule
 from explainers.autograd.rules import OPERATOR_KINDS, RULES, Rule, Strength, add_choice, add_rule
 from explainers.citation import Citation
+from explainers.collection.collect import collect
+from explainers.collection.records import CollectedMap, CollectedRow, CollectedWord
+from explainers.collection.result import Collection
 from explainers.errors import ExplainerError
 from explainers.methods import METHODS, requirements
 from explainers.methods.registry import method
@@ -98,6 +101,10 @@ __all__ = [
     "Check",
     "Citation",
     "Clip",
+    "CollectedMap",
+    "CollectedRow",
+    "CollectedWord",
+    "Collection",
     "Contrast",
     "Crop",
     "DeletionTest",
@@ -151,6 +158,7 @@ __all__ = [
     "all_variants",
     "answer_table",
     "backward_rule",
+    "collect",
     "contributions",
     "decompose_similarity",
     "default_methods",

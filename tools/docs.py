@@ -255,6 +255,27 @@ def truth_methods_markdown() -> str:
     return markdown_table(("method", *(f"{world['dataset']}: {world['truth']['title']}" for world in worlds)), rows)
 
 
+def collection_markdown(record: Any) -> str:
+    """Return a table with one row for each field of ``record``, a record of `explainers.collection.records`."""
+    from explainers.json_records import written_fields
+
+    return markdown_table(("column", "what it is"), [(f"`{key}`", mark.text) for _, key, mark in written_fields(record)])
+
+
+def collection_row_markdown() -> str:
+    """Return a table with one row for each column of a collection."""
+    from explainers import CollectedRow
+
+    return collection_markdown(CollectedRow)
+
+
+def collection_map_markdown() -> str:
+    """Return a table with one row for each field of a map in a collection."""
+    from explainers import CollectedMap
+
+    return collection_markdown(CollectedMap)
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "methods": methods_markdown,
     "rules": rules_markdown,
@@ -268,6 +289,8 @@ TABLES: dict[str, Callable[[], str]] = {
     "metrics": metrics_markdown,
     "datasets": datasets_markdown,
     "protocols": protocols_markdown,
+    "collection_row": collection_row_markdown,
+    "collection_map": collection_map_markdown,
     "truth_sentences": truth_sentences_markdown,
     "truth_advice": truth_advice_markdown,
     "truth_controls": truth_controls_markdown,
@@ -283,6 +306,7 @@ GENERATED_PAGES = {
     "docs/public.md": ("names", "commands", "routes", "entry_points"),
     "docs/evaluation.md": ("metrics", "datasets"),
     "docs/reproduce.md": ("protocols",),
+    "docs/collection.md": ("collection_row", "collection_map"),
     "docs/metrics_on_truth.md": ("truth_sentences", "truth_controls", "truth_metrics", "truth_methods", "truth_advice"),
 }
 

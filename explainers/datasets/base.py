@@ -50,6 +50,7 @@ class Sample:
     at         which place of the model's output is asked about, in the form that ``explainers.explain`` takes; None for models with one
                answer
     against    the answer that the first label is compared with, by name or index; None if it is compared with none
+    own_columns  further facts of the input, such as the columns of its row in a table of one's own, by name
 
     Raises ExplainerError if the size of a mask is not that of the image.
     """
@@ -65,6 +66,7 @@ class Sample:
     pair_rationale: tuple[tuple[int, int], ...] | None = None
     at: str | None = None
     against: str | int | None = None
+    own_columns: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         masks = [*(obj.mask for obj in self.objects), *([] if self.labelled is None else [self.labelled])]

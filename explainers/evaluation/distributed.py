@@ -12,11 +12,11 @@ import signal
 import socket
 import threading
 import warnings
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 
@@ -90,8 +90,8 @@ def ray_engine(sources: Sources, *, workers: int | None = None, address: str | N
         tell(0)
         if not parts:
             return
-        with _connect(ray, address):
-            kind, room = _count_workers(ray, device)
+        with connect(ray, address):
+            kind, room = count_workers(ray, device)
             count = min(workers or room, room, len(parts))
             worker_setup = size(kind, _free_memory(ray, kind, count))
             order = WorkOrder(
@@ -107,7 +107,7 @@ def ray_engine(sources: Sources, *, workers: int | None = None, address: str | N
                 skip_broken=setup.skip_broken,
             )
             count_done = 0
-            for number, rows in _receive_parts(ray, order, parts, count):
+            for number, rows in receive_parts(ray, order, parts, count):
                 yield number, rows
                 count_done += len(parts[number])
                 tell(count_done)
@@ -118,7 +118,7 @@ def ray_engine(sources: Sources, *, workers: int | None = None, address: str | N
 
 
 @contextmanager
-def _connect(ray: Any, address: str | None) -> Iterator[None]:
+def connect(ray: Any, address: str | None) -> Iterator[None]:
     """Connect by the module ``ray`` to a cluster inside this context: to the one that this process is connected to already, which then
     stays connected, or to the one at ``address`` until the end of the context. Raises ExplainerError if it cannot be reached.
     """
@@ -140,7 +140,7 @@ def _connect(ray: Any, address: str | None) -> Iterator[None]:
         ray.shutdown()
 
 
-def _count_workers(ray: Any, device: str | None) -> tuple[str, int]:
+def count_workers(ray: Any, device: str | None) -> tuple[str, int]:
     """Return the kind of device of the workers ("cuda" or "cpu"), that of ``device`` if it is not None, and how many workers the cluster
     that ``ray`` is connected to can hold.
 
@@ -177,6 +177,39 @@ def _free_memory(ray: Any, kind: str, count: int) -> int | None:
     return None if memory is None else memory // count
 
 
+class Order(Protocol):
+    """The instructions for workers, which are sent to each: where it runs, how it opens what all parts share, and how it does a part."""
+
+    @property
+    def device(self) -> str:
+        """The kind of device of a worker: "cuda" or "cpu"."""
+
+    @property
+    def threads(self) -> int:
+        """The number of torch's threads in a worker."""
+
+    def open(self) -> Any:
+        """Open what all parts share. Raises ExplainerError if it is not that of the run."""
+
+    def rows_of(self, setup: Any, number: int, indices: Sequence[int]) -> list[dict[str, Any]]:
+        """Return the rows of the part ``number``, with the inputs ``indices``; ``setup`` is what :meth:`open` returned."""
+
+
+def check_versions(of_run: Mapping[str, str]) -> None:
+    """Raise ExplainerError if this machine has other versions of the libraries than those of a run."""
+    here = versions()
+    if differences := [f"{name} {here.get(name)}, not {number}" for name, number in of_run.items() if here.get(name) != number]:
+        raise ExplainerError(f"it has {'; '.join(differences)}. Install the versions of the run.")
+
+
+def check_model(model: Model, name: str, weights: str, calibration: Mapping[str, float]) -> None:
+    """Raise ExplainerError if a model that was opened by its ``name`` has other ``weights``, by digest, or another ``calibration``."""
+    if model.weights_digest != weights:
+        raise ExplainerError(f"its {name} has other weights than that of the run.")
+    if model.calibration.probability_settings() != calibration:
+        raise ExplainerError(f"its {name} has another calibration of the probabilities than that of the run.")
+
+
 @dataclass(frozen=True, kw_only=True)
 class WorkOrder:
     """The instructions for workers: which model, data and plan to measure (``sources``, ``plan``), on which device, by how many threads and
@@ -199,21 +232,20 @@ class WorkOrder:
 
         Raises ExplainerError for another model or calibration than that of the run, other inputs, or other versions.
         """
-        here = versions()
-        if differences := [f"{name} {here.get(name)}, not {number}" for name, number in self.versions.items() if here.get(name) != number]:
-            raise ExplainerError(f"it has {'; '.join(differences)}. Install the versions of the run.")
+        check_versions(self.versions)
         model, data = self.sources.open(self.device)
-        if model.weights_digest != self.weights:
-            raise ExplainerError(f"its {self.sources.model} has other weights than that of the run.")
-        if model.calibration.probability_settings() != self.calibration:
-            raise ExplainerError(f"its {self.sources.model} has another calibration of the probabilities than that of the run.")
+        check_model(model, self.sources.model, self.weights, self.calibration)
         setup = EvaluationSetup(model, data, self.plan, at_once=self.at_once, skip_broken=self.skip_broken)
         if first_inputs(setup) != self.inputs:
             raise ExplainerError(f"its {self.sources.dataset} holds other inputs than that of the run.")
         return setup
 
+    def rows_of(self, setup: EvaluationSetup, number: int, indices: Sequence[int]) -> list[EvaluationRow]:
+        """Measure the inputs with these ``indices``, one after the other, and return their rows."""
+        return next(one_by_one(setup, {number: indices}, lambda done: None))[1]
 
-def _receive_parts(ray: Any, order: WorkOrder, parts: Parts, count: int) -> Iterator[tuple[int, list[EvaluationRow]]]:
+
+def receive_parts(ray: Any, order: Order, parts: Parts, count: int) -> Iterator[tuple[int, list[EvaluationRow]]]:
     """Send the ``parts`` of a run (indices of inputs by number) to at most ``count`` workers with their instructions ``order``, by ``ray``,
     and yield the number and the rows of each part when a worker has finished it.
     """
@@ -256,9 +288,9 @@ class RayWorker:
     The setup is opened with the first part, so that an error that a person can correct is returned and does not kill the worker.
     """
 
-    def __init__(self, order: WorkOrder) -> None:
+    def __init__(self, order: Order) -> None:
         self.order = order
-        self.setup: EvaluationSetup | None = None
+        self.setup: Any = None
 
     def __call__(self, table: Any) -> Any:
         import pyarrow as pa
@@ -271,7 +303,7 @@ class RayWorker:
             if self.setup is None:
                 torch.set_num_threads(self.order.threads)
                 self.setup = self.order.open()
-            rows = next(one_by_one(self.setup, {number: indices}, lambda done: None))[1]
+            rows = self.order.rows_of(self.setup, number, indices)
         except (ExplainerError, OSError) as problem:
             return {"number": number, "rows": None, "problem": f"The worker on {socket.gethostname()} could not measure: {problem}"}
         return {"number": number, "rows": json.dumps(rows), "problem": None}

@@ -9,7 +9,7 @@ import json
 import os
 import sys
 from array import array
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -121,11 +121,13 @@ class RowFile:
     """The stored rows, of the Arrow ``schema``, of a run of ``count`` parts in ``folder``: one file for each part while it runs, then all
     in one file.
 
-    Raises ExplainerError for a damaged one.
+    ``schema`` names the columns of that file. Further columns go to files next to it: ``others`` has the schema of each by its name; None:
+    the costs of maps. Raises ExplainerError for a damaged file.
     """
 
-    def __init__(self, folder: Path, schema: Any, count: int) -> None:
+    def __init__(self, folder: Path, schema: Any, count: int, others: Mapping[str, Any] | None = None) -> None:
         self.folder, self.schema, self.count = folder, schema, count
+        self.others = {COSTS: _schema_of_costs()} if others is None else others
 
     @property
     def complete(self) -> bool:
@@ -165,17 +167,16 @@ class RowFile:
         """Write the rows of the part ``number`` to a file of its own."""
         pa = _arrow()
         self._part(number).parent.mkdir(exist_ok=True)
-        costs = _schema_of_costs()
-        schema = pa.unify_schemas([self.schema, costs])
+        schema = pa.unify_schemas([self.schema, *self.others.values()])
         table = pa.Table.from_pylist(rows, schema=schema)
         write_whole(self._part(number), lambda half: pa.parquet.write_table(table, half, compression="zstd"))
 
     def finish(self) -> None:
-        """Merge all parts into one file of rows, a row group each, and one of costs, and delete them."""
+        """Merge all parts into one file of rows, a row group each, and the files of further columns, and delete them."""
         parts = [self._part(number) for number in range(self.count)]
         if not self.complete:
-            self._gather(parts, COSTS, _schema_of_costs())
-            self._gather(parts, ROWS, self.schema)
+            for name, schema in {**self.others, ROWS: self.schema}.items():
+                self._gather(parts, name, schema)
         for path in sorted((self.folder / PARTS).glob("*")) if (self.folder / PARTS).is_dir() else []:
             path.unlink()
         if (self.folder / PARTS).is_dir():

@@ -113,7 +113,7 @@ def run(
             with closing(engine(setup, missing_parts, tell, size)) as measured_parts:
                 for number, rows in measured_parts:
                     if number in remaining:  # a part counts once, however often an engine measures it
-                        file.add(number, _record_broken(record, parts[number], rows, folder))
+                        file.add(number, record_broken(record, parts[number], rows, folder))
                         remaining.remove(number)
         except Cancelled:
             return None
@@ -148,7 +148,7 @@ def _first_input(setup: EvaluationSetup, indices: Sequence[int]) -> tuple[Model,
     raise ExplainerError(f"None of the {len(indices)} inputs of {setup.data.name} can be read: run without --skip-broken to see why.")
 
 
-def _record_broken(record: dict[str, Any], part: Sequence[int], rows: list[EvaluationRow], folder: Path) -> list[EvaluationRow]:
+def record_broken(record: dict[str, Any], part: Sequence[int], rows: list[EvaluationRow], folder: Path) -> list[EvaluationRow]:
     """Return the rows of a part without those that report broken inputs. These are added to ``record``, the contents of ``run.json`` in
     ``folder``, which is written first: if the process is killed in between, the part is measured again.
     """

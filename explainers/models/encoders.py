@@ -37,7 +37,7 @@ def encoder(model: Model, side: Side | None = None, example: Mapping[str, Tensor
 
         return replace(model, kind="text" if model.side == "text" else "image", forward=forward)
     assert example is not None
-    return replace(model, forward=_forward_to(model, _head(model, example)))
+    return replace(model, forward=_forward_to(model, final_linear(model, example)))
 
 
 def _as_tensor(features: Any) -> Tensor:
@@ -46,7 +46,7 @@ def _as_tensor(features: Any) -> Tensor:
     return pooled
 
 
-def _head(model: Model, example: Mapping[str, Tensor]) -> nn.Linear:
+def final_linear(model: Model, example: Mapping[str, Tensor]) -> nn.Linear:
     """Run ``model``, a classifier, on one input, ``example``, and return the linear layer that computes its logits from one vector for each
     sample. Raises ExplainerError if there is none.
     """

@@ -148,8 +148,8 @@ def explain(
               once, a name or a path at each call
     inputs    PIL image, path, :class:`Crop` of one, text, a list of these (a batch), a dict of tensors from ``model.tensors``, or a result
               of ``model.prepare``; a DataLoader of tensors, whose batches become :class:`MapBatch` one by one, with a bar
-    target    None: the top class; a label, an index, :class:`Contrast`, :class:`Probability`; for CLIP a prompt; a list of these: several
-              targets of each input
+    target    None: the top class, of ``prompts`` the one that fits best; a label, an index, :class:`Contrast`, :class:`Probability`; for
+              CLIP a prompt; a list of these: several targets of each input
     methods   specs ``method[:rule][?option=value]``, a list or one text with commas, or pairs of a spec without a rule and your own
               :class:`Rule`; a map that is spelt in two ways is computed once, and found by both; different rules of the same name get
               numbers (``custom-2``); None: those that make sense for the model and the target

@@ -114,7 +114,9 @@ class Session:
         self.tensors, self.labels = self.prepared.tensors, list(model.labels)
         self.prepared_prompts: Prepared | None = None
         if model.prompt_inputs is not None:
-            prompt_names = prompts_of(self.targets, alone=model.side == "text")
+            # with prompts to choose from, the target may be the one that fits best
+            named = [target for target in self.targets if not prompts or model.side == "text" or target.names() != (None,)]
+            prompt_names = prompts_of(named, alone=model.side == "text")
             self.labels = list(dict.fromkeys([*(prompts or ()), *prompt_names])) if model.side == "image" else prompt_names
             self.prepared_prompts = model.prompt_inputs(self.labels)
             self.tensors = {**self.tensors, **self.prepared_prompts.tensors}

@@ -1,6 +1,7 @@
 """The command line: ``vitrine serve``, ``backup``, ``restore``, ``recover``, ``open``, ``explain``, ``deletion-test``, ``depth``,
 ``probe``, ``regions``, ``interaction``, ``alike``, ``heads``, ``head-words``, ``registers``, ``answer-table``, ``token-maps``,
-``models``, ``methods``, ``evaluate``, ``reproduce``, ``tables``, ``metrics-on-truth``, ``summarise``.
+``models``, ``methods``, ``evaluate``, ``reproduce``, ``tables``, ``metrics-on-truth``, ``summarise``,
+``collect``.
 
 Each subcommand is a module of ``vitrine_server.commands`` with ``add(commands)`` and ``run(args)``. None of them imports torch
 before it runs, so ``vitrine --help`` answers at once. What a person got wrong is one line on stderr and exit code 2.
@@ -19,6 +20,7 @@ from vitrine_server.commands import (
     Parser,
     PartialFailure,
     answer_table,
+    collect,
     deletion_test,
     depth,
     evaluate,
@@ -70,6 +72,7 @@ def build_parser() -> argparse.ArgumentParser:
         tables,
         metrics_on_truth,
         summarise,
+        collect,
     ):
         module.add(commands)
     return parser

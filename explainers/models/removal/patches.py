@@ -64,12 +64,12 @@ def patch_removal(
         """
         kept_places = torch.nonzero(keep)[:, 1].view(len(keep), -1) + prefix
         index = torch.cat([torch.arange(prefix).expand(len(keep), -1), kept_places, behind.expand(len(keep), -1)], dim=1)
-        return ask(len(keep), _picker(model, index, prefix, count, layout.after))
+        return ask(len(keep), pick_tokens(model, index, prefix, count, layout.after))
 
     def backwards() -> Tensor:
         """Return logits (1, C) with the tokens of all patches in the opposite order."""
         index = torch.cat([torch.arange(prefix), torch.arange(prefix, prefix + count).flip(0), behind])[None]
-        return ask(1, _picker(model, index, prefix, count, layout.after))
+        return ask(1, pick_tokens(model, index, prefix, count, layout.after))
 
     def zero(keep: Tensor) -> Tensor:
         """Return the logits (K, C) with the embedded tokens at zero for patches that ``keep``, bool (K, N), leaves out."""
@@ -147,7 +147,7 @@ def multiply_at_entry(model: Model, factor: Tensor) -> tuple[nn.Module, Hook]:
     return model.entry, first_time(model, lambda tokens: tokens * factor.to(tokens)[:, :, None])
 
 
-def _picker(model: Model, index: Tensor, prefix: int, count: int, after: int) -> list[tuple[nn.Module, Hook]]:
+def pick_tokens(model: Model, index: Tensor, prefix: int, count: int, after: int) -> list[tuple[nn.Module, Hook]]:
     """Return hooks that keep of the embedded tokens of ``model`` only those at ``index`` (K, T), together with the ``prefix`` tokens before
     and the ``after`` tokens after the patches.
 
