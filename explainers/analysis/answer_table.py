@@ -84,7 +84,7 @@ class AnswerTable(Record):
     def save(self, path: Path | str) -> None:
         """Write to the file ``path`` the numbers, if it ends in ``.json``, or the figure as ``.png``, ``.pdf`` or ``.svg``.
 
-        Raises ExplainerError for another ending.
+        Raises ExplainerError for any other ending of the name.
         """
         path = Path(path)
         if path.suffix == ".json":

@@ -181,7 +181,7 @@ class DeletionTest(Record, name="DeletionCurves"):
     def save(self, path: Path | str) -> None:
         """Write to the file ``path`` the numbers, if it ends in ``.json``, or the figure as ``.png``, ``.svg`` or ``.pdf``.
 
-        Raises ExplainerError for another ending.
+        Raises ExplainerError for any other ending of the name.
         """
         path = Path(path)
         if path.suffix == ".json":

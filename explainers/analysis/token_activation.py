@@ -54,7 +54,7 @@ class TokenActivationMaps(Record, name="TokenMaps"):
 
     def save(self, path: Path | str, picture: Any = None) -> None:
         """Write to the file ``path`` the numbers, if it ends in ``.json``, or the figure over ``picture`` as ``.png``, ``.pdf`` or
-        ``.svg``. Raises ExplainerError for another ending.
+        ``.svg``. Raises ExplainerError for any other ending of the name.
         """
         path = Path(path)
         if path.suffix == ".json":

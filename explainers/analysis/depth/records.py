@@ -127,7 +127,7 @@ class Depth(Record):
         return "\n".join([*lines, "", *says, *(f"note: {note}" for note in self.notes)])
 
     def save(self, path: Path | str) -> None:
-        """Write the numbers to the file ``path``, which ends in ``.json``. Raises ExplainerError for another ending."""
+        """Write the numbers to the file ``path``, which ends in ``.json``. Raises ExplainerError for any other ending of the name."""
         path = Path(path)
         if path.suffix != ".json":
             raise ExplainerError(f"{path} cannot be saved with this ending: end it in .json")

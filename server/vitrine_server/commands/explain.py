@@ -205,7 +205,9 @@ def picture_prompt(args: argparse.Namespace) -> Input:
 
 
 def crop_box(text: str) -> tuple[int, int, int, int]:
-    """Parse ``text``, the value of ``--crop``, "x0,y0,x1,y1", to four whole numbers. Raises ArgumentTypeError for another text."""
+    """Parse ``text``, the value of ``--crop``, "x0,y0,x1,y1", to four whole numbers. Raises ArgumentTypeError for a text of another
+    form.
+    """
     parts = text.split(",")
     if len(parts) != 4 or not all(part.strip().isdecimal() for part in parts):
         raise argparse.ArgumentTypeError(
@@ -216,7 +218,7 @@ def crop_box(text: str) -> tuple[int, int, int, int]:
 
 
 def grey_window(text: str) -> tuple[float, float]:
-    """Parse ``text``, the value of ``--window``, "level,width", to two numbers. Raises ArgumentTypeError for another text."""
+    """Parse ``text``, the value of ``--window``, "level,width", to two numbers. Raises ArgumentTypeError for a text of another form."""
     try:
         level, width = map(float, text.split(","))
     except ValueError:
