@@ -65,8 +65,8 @@ class TokenActivationMaps(Record, name="TokenMaps"):
             raise ExplainerError(f"{path} cannot be saved with this ending: end it in .json, .png, .pdf or .svg")
 
     def figure(self, picture: Any = None, columns: int = 4) -> Figure:
-        """Draw the maps side by side, ``columns`` in a row, and return the figure of matplotlib, over ``picture`` (a PIL image, as the
-        model saw it) where one is passed; nothing is shown or saved.
+        """Draw the maps side by side, ``columns`` in a row, and return the matplotlib Figure; nothing is shown or saved. ``picture``, a PIL
+        image as the model saw it, is drawn under the maps if it is passed.
         """
         from matplotlib.figure import Figure
 

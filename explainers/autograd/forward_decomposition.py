@@ -209,8 +209,8 @@ class ForwardDecomposition(Recording):
         return self.on_real(y, bias) if factor is None else y + bias * factor
 
     def with_rest(self, y: Tensor) -> Tensor:
-        """Return ``y``, a sum of two paths, unchanged or, if biases are shared, with the part of the real sample that its copies lack
-        distributed among them.
+        """Return ``y`` (rows, S, D), a sum of two paths. If biases are shared, what the copies of a sample do not add up to, compared with
+        the real sample, is added to the copies first, each by its share; else ``y`` is unchanged.
         """
         if not self._shares_biases:
             return y

@@ -160,7 +160,9 @@ class Propagator(Protocol):
         """Add ``constant`` to the rows of ``y`` that belong to real samples, and return the sum."""
 
     def with_rest(self, y: Tensor) -> Tensor:
-        """Return ``y``, a sum of two paths, plus the part of the real copy that the source copies lack, if that is shared among them."""
+        """Return ``y``, a sum of two paths. If biases are shared, what the copies of the source tokens do not add up to, compared with the
+        real copy, is added to them.
+        """
 
     def with_bias(self, y: Tensor, bias: Tensor, of: BiasOf) -> Tensor:
         """Add ``bias`` to ``y`` at the copies that it belongs to, and return the sum: see

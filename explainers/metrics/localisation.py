@@ -41,9 +41,9 @@ def density(scores: Tensor, cover: Tensor) -> float:
 def grid_pointing(scores: Tensor, cell: tuple[int, int], cells: tuple[int, int] = (2, 2)) -> float:
     """Return the share of a map's positive scores that lies in one cell of a mosaic of pictures; NaN if no score is positive.
 
-    scores  (rows, columns), explaining what only the picture in that cell shows
-    cell    its row and column
-    cells   rows and columns of the mosaic
+    scores  map (rows, columns) of the mosaic for a class that only the picture in one cell shows
+    cell    row and column of that cell, from 0
+    cells   number of rows and of columns of the mosaic
 
     The localisation metric of Boehle et al., "Convolutional Dynamic Alignment Networks", CVPR 2021; chance is one in the number of cells.
     Raises ExplainerError if the cells do not consist of whole patches, or if there is no such cell.

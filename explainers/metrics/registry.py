@@ -107,8 +107,8 @@ class Metric(Record, name="RunMetric"):
 
     takes      name of an argument -> a key of :data:`METRIC_NEEDS`, or a :class:`RemovalCurve`
     lowest     the smallest possible value, None if there is no bound; ``highest`` is the largest
-    direction  which values are better; None if neither large nor small ones are
-    unit       a ``share`` is printed in per cent
+    direction  "lower" or "higher": which values are better; None if neither is
+    unit       ``share``: values are printed in per cent; ``number``: as they are
     parts      for a metric of a whole data set: the names of the columns that its function returns for each map, (B, P). They are summed
                over inputs, and ``combine`` makes one value of the sums, (..., P) -> (...). Empty for a metric that is averaged over inputs
     kinds      the kinds of input that it makes sense for

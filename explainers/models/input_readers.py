@@ -50,8 +50,10 @@ class InputReaders:
         return {name: tensor[:1] for name, tensor in self.sample.items()}
 
     def preparer(self, kind: ModelKind, prefix: int, takes_positions: bool) -> Callable[[Input], Prepared]:
-        """Return the function that prepares an input of this ``kind`` of model: it takes the input and returns its tensors and records.
-        ``prefix`` tokens stand before the atoms of a molecule; ``takes_positions``: whether the positions of words are sent with a text.
+        """Return the function that turns an input of a model of this ``kind`` into tensors and a record of each sample (:class:`Prepared`).
+
+        For molecules, ``prefix`` is the number of tokens before the atoms. For texts, ``takes_positions`` says whether the positions of the
+        tokens are passed to the model.
         """
         if self.graphs is not None:
             return partial(prepare_of_molecules, self.module, self.graphs, prefix)

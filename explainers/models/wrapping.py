@@ -229,9 +229,11 @@ def _meaning(
 
 
 def _find_layout(module: nn.Module, run: Forward, first: Mapping[str, Tensor], find: Callable[[], LayoutOf]) -> tuple[LayoutOf, Layout]:
-    """Return the result of ``find``, the function that gives the layout of a model's tokens, and the layout of the sample ``first``.
-    ``run`` returns the logits of ``module``. Raises ExplainerError if there is none; its message blames random numbers in the forward pass
-    if these are the reason.
+    """Call ``find``, which returns a function from a sample to the layout of its tokens. Return this function, and the layout that it gives
+    for the sample ``first``.
+
+    ``run`` returns the logits of ``module``. Raises ExplainerError if no layout is found; the message blames random numbers in the forward
+    pass if they are the reason.
     """
     try:
         layout_of = find()

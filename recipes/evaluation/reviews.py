@@ -103,8 +103,9 @@ def compare_with_people(name: str, setting: Setting, data: Path) -> Report:
 
 
 def measure(name: str, setting: Setting) -> Report:
-    """Return the figures and tables of the model ``name``, a ``reviews-bert``, with the folders and limits in ``setting``: its probes, its
-    accuracies, and the comparison with people; if the data is missing, the rows say so.
+    """Measure the review classifier ``name`` and return a :class:`Report` with the results of its probes, its accuracies and its agreement
+    with people. ``setting`` names the folders of the model and of the data, and the limits. If data is missing, the entries that need it
+    say so.
     """
     missing = [file for file in FILES.values() if setting.data is None or not (setting.data / file).is_file()]
     probes = reviews_probes.measure(name, setting if not missing else replace(setting, data=None))

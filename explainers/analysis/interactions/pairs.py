@@ -182,9 +182,11 @@ class _Settings:
 
 
 def _check_settings(rule: str, steps: int, baseline: Baseline, block: EntryBlock, quadrature: Quadrature, check: Check) -> _Settings:
-    """Check the settings of an interaction (backward ``rule``, ``steps`` and ``quadrature`` of the path, ``baseline``, ``block``) and
-    return them as one record. ``check`` is called between passes. Raises ExplainerError for an unknown rule or quadrature, and for a number
-    of steps that is not allowed.
+    """Check the settings of an interaction and return them as one record, with ``check``, a function that is called between passes and
+    raises to stop them. The settings are the name of the backward ``rule``, the number of ``steps`` and the ``quadrature`` of the path, the
+    ``baseline``, and the ``block`` at whose input the path runs; the last two are not checked.
+
+    Raises ExplainerError for an unknown rule or quadrature, and if ``steps`` is not a whole number from 0.
     """
     if rule not in gradient_rules():
         raise ExplainerError(f"Interactions are made with rules that carry gradients: {', '.join(gradient_rules())}; not {rule!r}.")

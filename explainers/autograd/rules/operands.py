@@ -90,8 +90,8 @@ class ActivationCurve:
 
 
 def slope(act: Callable[[Tensor], Tensor], x: Tensor, differentiable: bool = False) -> Tensor:
-    """Return the derivative of ``act``, an element-wise function, at ``x``; with ``differentiable`` as a function of x that can be
-    differentiated again.
+    """Return the derivative of ``act``, an element-wise function, at ``x``, a tensor of the same shape. ``differentiable``: the result can
+    be differentiated with respect to x again.
     """
     with torch.enable_grad():
         x = x.view_as(x) if differentiable and x.requires_grad else x.detach().requires_grad_()

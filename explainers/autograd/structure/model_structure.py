@@ -214,7 +214,7 @@ class ModelStructure:
 
     @cached_property
     def sums(self) -> list[list[Tensor]]:
-        """The residual stream after each sum of two paths, (B, S, D) each, for every block."""
+        """The residual stream (B, S, D) after each sum of two paths, such as after attention and after the MLP: a list for each block."""
         return [[self._block_kind.row_of(node.output) for node in sums if node.output is not None] for sums in self._sums]
 
     @cached_property

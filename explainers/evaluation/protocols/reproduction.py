@@ -406,8 +406,9 @@ def _rank_names(protocol: Protocol, sources: Sequence[_Source], count: int | Non
 
 
 def _rows_of_names(names: Sequence[WordTotal], title: str) -> Iterator[Row]:
-    """Yield a row for all ``names`` of a gender together, called ``title``, then one for each of those most for the class and most against
-    it; no row without names.
+    """Yield the table rows for ``names``, the first names of one gender with how often each occurs and its total score: first a row for all
+    of them together, under ``title``, then a row for each of the names with the largest totals and each of those with the smallest,
+    `NAMES_SHOWN` of either. Yields nothing if ``names`` is empty.
     """
     if not names:
         return

@@ -43,10 +43,10 @@ class Cell:
 class Column:
     """The description of a column.
 
-    head        its heads, from the outermost level to its own
-    unit        ``share`` is printed in per cent, ``number`` as it is; another one is named in the head, such as ``s``
-    direction   which values are better; None if neither end is
-    decimals    number of decimals that are printed; None: as all figures are printed
+    head        the headings above it, from the outermost level to its own
+    unit        ``share``: values are printed in per cent; ``number``: as they are; any other unit, such as ``s``, is named in the heading
+    direction   "lower" or "higher": which values are better; None if neither is
+    decimals    number of decimals that are printed; None: one for a share, three significant digits for other numbers
     """
 
     head: tuple[str, ...]

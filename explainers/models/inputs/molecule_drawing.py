@@ -19,7 +19,7 @@ _INK = {"#000000": "currentColor"}  # the colour of the page's letters, by day a
 
 
 def draw_molecule(mol: Any) -> Drawing:
-    """Draw ``mol``, one of RDKit's molecules, in two dimensions; return the drawing."""
+    """Return ``mol``, a molecule of RDKit, as a flat drawing: SVG outlines and the positions of its atoms."""
     from rdkit.Chem.Draw import rdMolDraw2D
 
     drawer = rdMolDraw2D.MolDraw2DSVG(WIDTH, HEIGHT)

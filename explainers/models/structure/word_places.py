@@ -25,7 +25,9 @@ WORD_TABLES = "word_tables"
 
 
 class _Lookups(TorchFunctionMode):
-    """A mode that notes the tables of vectors that are looked up, by id, where other texts look up other rows."""
+    """A torch function mode for one pass over several ``texts``. Its set ``tables`` collects Python's ``id`` of each embedding table from
+    which the pass reads other rows for one text than for another.
+    """
 
     def __init__(self, texts: int) -> None:
         super().__init__()

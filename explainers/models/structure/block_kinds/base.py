@@ -100,8 +100,8 @@ class BlockKind(ABC):
 
     @abstractmethod
     def with_input_tokens(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], x: Tensor) -> tuple[Any, Any]:
-        """Return the arguments of a block with its tokens replaced by ``x`` (B, S, D), which may have another number of samples and
-        patches.
+        """Return the arguments ``args`` and ``kwargs`` of a block with the tokens among them replaced by ``x`` (B, S, D). ``x`` may have
+        another batch size and another number of patches than the tokens that it replaces.
         """
 
     @abstractmethod
