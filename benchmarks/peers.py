@@ -298,8 +298,8 @@ def transformers_interpret(spec: str) -> tuple[MakeMap, MakeMap]:
 
 
 def inseq_llama(spec: str) -> tuple[MakeMap, MakeMap]:
-    """Return two functions that compute our map by ``spec`` and that of Inseq's input times gradient for the logit of the word that follows
-    100 others, in a causal Llama.
+    """Return two functions for a causal Llama that reads 100 words. Both explain the logit of the next word: the first computes our map by
+    ``spec``, the second Inseq's input times gradient.
     """
     import inseq
     from tokenizers import Tokenizer, models, pre_tokenizers

@@ -97,7 +97,7 @@ def _call(name: str, arguments: Sequence[str], returns: str = "") -> str:
 
 
 def _split(arguments: str) -> list[str]:
-    """Split ``arguments``, those of a signature, at the commas outside of brackets; return the parts."""
+    """Split ``arguments``, the text between the brackets of a signature, at the commas outside of inner brackets; return the parts."""
     parts, depth = [""], 0
     for character in arguments:
         depth += (character in "([{") - (character in ")]}")

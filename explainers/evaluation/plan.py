@@ -226,8 +226,8 @@ def asks_again(metrics: Sequence[Metric]) -> bool:
 
 
 def _specs(name: str, model: Model) -> list[str]:
-    """Return the specs that ``name`` stands for with ``model``: all that can run if it is ``all``, those of the set of methods called so,
-    or the name itself, which is then a spec.
+    """Return a list of the specs for which ``name`` stands with ``model``: all that can run if ``name`` is ``all``; the specs of the set of
+    methods with that name; else ``name`` itself, a spec.
     """
     sets = {preset.name: preset for preset in METHOD_SETS}
     if name == "all":

@@ -289,7 +289,7 @@ def pixel_accuracy(maps: Tensor, mask: Tensor, labelled: Tensor) -> Tensor:
     kinds=("image",),
 )
 def mean_iou(maps: Tensor, mask: Tensor, labelled: Tensor) -> Tensor:
-    """Mean of two intersections over union, that of object and that of background, each summed over the data set.
+    """Mean of two ratios of intersection to union, one for the object and one for the background; pixels are summed over the data set.
 
     ``maps`` (B, rows, columns); ``mask`` and ``labelled`` bool (B, height, width): the object's pixels, and those with a label. Returns (B,
     4): pixels of intersection and union, of object and of background.

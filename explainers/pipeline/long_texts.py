@@ -35,7 +35,7 @@ class WindowObserver(Protocol):
     """An object whose methods :func:`explainers.pipeline.explain.explain` calls during its work."""
 
     def on_prediction(self, explanation: Explanation) -> None:
-        """Receive ``explanation``, that of a window, when its answer is known."""
+        """Receive the ``explanation`` of a window when the model's answer to it is known."""
 
     def on_map(self, explanation: Explanation, attribution: Attribution) -> None:
         """Receive the map ``attribution`` of a window when it is done; ``explanation.maps`` holds it already."""

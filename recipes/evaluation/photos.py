@@ -266,8 +266,8 @@ def unclassed_figures(name: str, folder: Path, whole: PhotoAnswers, data: Path) 
 
 
 def measure(name: str, setting: Setting) -> Report:
-    """Return the figures and tables of the model ``name``, a ``photos-vit``, on classes, abstention and maps, with the folders and limits
-    in ``setting``; if the photos are missing, the rows say so.
+    """Measure the photo classifier ``name`` and return a :class:`Report` on its classes, its abstention and its maps. ``setting`` names the
+    folders of the model and of the data, and the limits. If the photos are missing, the entries that need them say so.
     """
     why = missing_reason(setting.data)
     if why is not None:

@@ -56,8 +56,8 @@ def word_frequencies(texts: Iterable[str], tokenizer: Tokenizer) -> Counter[str]
 
 
 def alphabet(vocabulary: Iterable[str], tokenizer: Tokenizer) -> list[str]:
-    """Return the single characters of ``vocabulary``, that of ``tokenizer``, at a word's start or inside one, that must stay: all that a
-    text in a known script can contain.
+    """Return the single characters of the ``vocabulary`` of ``tokenizer`` that must stay, as pieces at a word's start or inside one: all
+    characters that a text in a known script can contain.
 
     Left out are letters of other scripts, characters that the normaliser replaces (an accented letter loses its accent), and continuations
     that cannot occur because the character always is a word of its own (punctuation, symbols).

@@ -157,8 +157,8 @@ def _multi_head(
 def _softmax_of_modules(
     rec: Recorder, func: TorchFunction, input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: torch.dtype | None = None
 ) -> Tensor:
-    """Compute ``softmax`` of ``input``, as that of ``torch.nn.functional``, record it and return the result. Without ``dim`` it runs over
-    the first dimension of a tensor of none, one or three dimensions, else over the second, as in torch.
+    """Compute the softmax of ``input`` as ``torch.nn.functional.softmax`` does, record it and return the result. Without ``dim`` it is
+    taken along the first dimension of a tensor with none, one or three dimensions, else along the second, as in torch.
     """
     return _softmax(rec, torch.softmax, input, (0 if input.dim() in (0, 1, 3) else 1) if dim is None else dim, dtype)
 

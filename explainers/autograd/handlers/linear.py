@@ -162,14 +162,14 @@ def _unmatmul_right(shape: Size) -> BilinearMap:
 
 
 def _steps(dilation: Any, weight: Tensor) -> tuple[int, ...]:
-    """Return ``dilation``, that of a convolution with this ``weight``, as one number for each of its spatial dimensions."""
+    """Return the ``dilation`` of a convolution with this ``weight`` as a tuple with one number for each of its spatial dimensions."""
     sides = weight.dim() - 2
     return (dilation,) * sides if isinstance(dilation, int) else tuple(dilation) * (sides // len(dilation))
 
 
 def _pad(input: Tensor, weight: Tensor, padding: str, dilation: Any) -> Tensor:
-    """Pad ``input``, that of a convolution with this ``dilation``, as ``padding`` says ("same" or "valid") and return it; a convolution
-    with this ``weight`` and no padding then gives the same result.
+    """Return ``input``, the input of a convolution, with zeros added as ``padding`` says ("same" or "valid"). With this ``weight`` and
+    ``dilation`` and no further padding the convolution then gives the same result.
     """
     if padding == "valid":
         return input

@@ -154,7 +154,9 @@ class Sum:
 
 
 def is_convolution(weight: Tensor, forward: BilinearMap) -> bool:
-    """Return whether ``weight``, that of a linear map ``forward``, has positions, or experts, besides its two widths."""
+    """Return whether ``weight``, the weight of the linear map ``forward``, has dimensions for positions or for experts besides those for
+    input and output.
+    """
     return weight.dim() > 2 and forward is not torch.matmul
 
 
@@ -275,8 +277,8 @@ class NormaliserOperand(Quotient):
 
 @dataclass(slots=True)
 class Normalisation:
-    """The operands of a normalisation, ``saved`` by its forward pass: unit * weight + bias, with unit = (x - mean) * inverse, over the
-    dimensions ``over``. ``mean`` None: x is not centred.
+    """The operands of a normalisation, ``saved`` by its forward pass: unit * weight + bias, with unit = (x - mean) * inverse. Mean and
+    scale are taken along the dimensions ``over``. ``mean`` None: x is not centred.
     """
 
     saved: Sequence[Any]

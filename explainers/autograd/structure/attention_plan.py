@@ -33,10 +33,10 @@ _TINY = torch.finfo(torch.float64).tiny
 class BlockPlan:
     """The way in which the attention of one block is read.
 
-    is_usual   whether its attention is the only map over the tokens in their order, in every pass with the same number of softmaxes
-    softmaxes  number of softmaxes that ran in it
-    maps       number of its successive maps; 0 if it has none, or none that can be read
-    reason     why its attention cannot be read, as the end of a sentence; None if it can, or if it has none over its tokens
+    is_usual   whether every pass with the same number of softmaxes has one attention map in this block, over the tokens in their order
+    softmaxes  number of softmaxes that ran in the block
+    maps       number of its attention maps, one after the other; 0 if it has none, or none that can be read
+    reason     why its attention cannot be read, as the end of a sentence; None if it can, or if the block has no attention between tokens
     """
 
     is_usual: bool
@@ -136,7 +136,7 @@ def has_shortcuts(nodes: Nodes) -> bool:
 def plan_of(
     nodes: Nodes, candidates: Sequence[Attention | None], behind: Sequence[Attention], pull: Pull, known: str | None = None
 ) -> AttentionPlan:
-    """Return the attention plan, found from ``nodes``, those of one recorded pass. ``candidates`` has for each block the softmax with the
+    """Return the attention plan, found from the ``nodes`` of one recorded pass. ``candidates`` has for each block the softmax with the
     shape of a map over its tokens (None without one), and ``behind`` the attention after the blocks that is read. ``pull`` runs a backward
     pass that stops at attention. ``known`` is the reason why blocks without a candidate have no map, if known.
     """

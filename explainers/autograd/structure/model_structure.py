@@ -89,12 +89,12 @@ class ModelStructure:
 
     @property
     def attention_kind(self) -> AttentionKind:
-        """The kind of attention in the blocks: over tokens, unless one of them has another kind."""
+        """The kind of attention in the blocks: attention between tokens, unless a block has another kind."""
         return next((kind for kind in self._kinds if kind is not OVER_TOKENS), OVER_TOKENS)
 
     @cached_property
     def _shaped(self) -> list[attention_nodes.Attention | None]:
-        """The attention over tokens of each block; None if it is over anything else."""
+        """The attention between tokens in each block; None for a block whose attention is of another kind."""
         return [each if kind.no_map is None else None for each, kind in zip(self._candidates, self._kinds, strict=True)]
 
     @cached_property
@@ -130,7 +130,9 @@ class ModelStructure:
 
     @cached_property
     def bias_rows(self) -> dict[int, BiasRows]:
-        """The rows of each bias in the blocks, by the position of its operator, where some do not lie as the tokens do; else empty."""
+        """To which token each row belongs at the operators in the blocks that add a bias, by the position of the operator; empty if the
+        rows of all lie as the tokens do.
+        """
         if self.plan is not None and self.plan.has_rows_elsewhere:
             return find_bias_rows(self._nodes, self._pull)
         return {}

@@ -106,7 +106,7 @@ class BlockKind(ABC):
 
     @abstractmethod
     def output_tokens(self, output: Any) -> Tensor:
-        """Return the row of tokens (B, S, D) in ``output``, that of a block."""
+        """Return the tokens in ``output``, what a block returned, as one row (B, S, D)."""
 
     @abstractmethod
     def with_output_tokens(self, output: Any, x: Tensor) -> Any:

@@ -51,7 +51,7 @@ class SeveralStreams(BlockKind):
         return made
 
     def output_tokens(self, output: Any) -> Tensor:
-        """Return the row of tokens (B, S, D) in ``output``, that of a block."""
+        """Return the tokens in ``output``, what a block returned, as one row (B, S, D)."""
         return self.join(self._streams(output))
 
     def with_output_tokens(self, output: Any, x: Tensor) -> Any:
