@@ -99,7 +99,7 @@ def load_texts(folder: Path) -> Texts:
 
 def _read_banks(tower: BertModel, tokenizer: PreTrainedTokenizerFast) -> list[Tensor]:
     """Return the outputs of ``tower`` for several prompts with each word for photos, and for several with each kind of object in scenes:
-    two tensors (words, wordings, width). ``tokenizer`` is that of the tower.
+    two tensors (words, wordings, width). ``tokenizer`` is the tower's.
     """
     rng = np.random.default_rng([0, 5])
     banks = []

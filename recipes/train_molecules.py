@@ -199,7 +199,9 @@ def likeness_of(examples: Sequence[Example], fold: int) -> list[float]:
 
 
 def train(args: argparse.Namespace) -> None:
-    """Train the folds, and write the model folder ``args.out`` (arguments: ``add_arguments``). Raises ExplainerError for too few folds."""
+    """Train a model on each fold, and write the model of the first one, with a calibration from all folds, into the folder ``args.out``.
+    ``args`` are the parsed arguments that ``add_arguments`` declares. Raises ExplainerError for too few folds.
+    """
     if not 2 <= args.folds <= FOLDS or not 0 <= args.scaffolds <= FOLDS:
         raise ExplainerError(f"--folds must be 2 to {FOLDS}, one of them for the calibration, and --scaffolds 0 to {FOLDS}")
     examples = read_examples(args.data)

@@ -146,7 +146,7 @@ def commands_markdown() -> str:
 
 
 def routes_markdown() -> str:
-    """Return a table with one row for each call over HTTP: its method and address, and what it does."""
+    """Return a Markdown table with one row for each call over HTTP: its method and URL path, and what it does."""
     from tools.script_types import openapi
 
     rows = [

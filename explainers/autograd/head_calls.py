@@ -34,8 +34,10 @@ class _Place:
 
 @dataclass(frozen=True)
 class _Call:
-    """A recorded call ``func(*args, **kwargs)``, with placeholders in place of tensors: ``given`` are those of its outputs, ``position`` is
-    that of the last operator before it.
+    """A recorded call ``func(*args, **kwargs)``, with placeholders in place of tensors.
+
+    given     the placeholders of its outputs
+    position  the position of the last operator before the call
     """
 
     func: Callable[..., Any]

@@ -35,8 +35,8 @@ class Operator(Function):
 
     @staticmethod
     def propagate(*args: Any, **kwargs: Any) -> Any:
-        """Return the output of the operator for each copy, with the constants of the real sample; ``args`` are those of its forward pass,
-        after the recorder.
+        """Return the output of the operator for each copy of a sample, with the constants of the real sample. ``args`` are as in the
+        operator's forward pass, after the recorder.
         """
         raise NotImplementedError
 

@@ -83,8 +83,8 @@ def _fold(convolution: nn.Conv2d, norm: BatchNormAct2d) -> None:
 
 
 class Trunk(nn.Sequential):
-    """A sequence of layers. With ``early``, a number of layers, the features after so many are appended to the final ones, as further
-    channels.
+    """A sequence of layers that turns pictures into features. With ``early``, a number of layers, the features after the first ``early``
+    layers are appended to the final ones as further channels.
     """
 
     def __init__(self, *layers: nn.Module, early: int | None = None) -> None:
@@ -92,8 +92,8 @@ class Trunk(nn.Sequential):
         self.early = early
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return the features (B, channels, h, w) of pictures ``x`` (B, 3, H, W), with those of an early layer appended if the trunk has
-        one.
+        """Return the features (B, channels, h, w) of pictures ``x`` (B, 3, H, W). If the trunk was made with ``early``, the features after
+        that layer are appended as further channels.
         """
         early = None
         for number, layer in enumerate(self, 1):

@@ -22,11 +22,11 @@ _SYNSET = re.compile(r"n\d{8}")
 
 @dataclass(frozen=True)
 class ExplainedClass:
-    """A class of the model, or a group of its classes that the data set has one name for.
+    """The class of a model that is explained, or a group of its classes for which the data set has one name.
 
-    indices  of its classes
-    group    name of the group, None for a single class
-    against  the class whose logit is subtracted from its own; None if none is subtracted
+    indices  the indices of the class or of all classes of the group
+    group    the name of the group; None for a single class
+    against  the class whose logit is subtracted from the logit of this one; None if none is subtracted
     """
 
     indices: tuple[int, ...]

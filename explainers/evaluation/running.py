@@ -137,7 +137,7 @@ def run(
 
 
 def _rows_of_methods(plan: Plan, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return those of ``rows`` that belong to methods of ``plan``, without the rows of controls that follow those of each input."""
+    """Return the ``rows`` that belong to methods of ``plan``, without the rows of controls; for each input both follow one another."""
     methods, each = len(plan.methods), len(plan.methods) + len(plan.controls)
     return [row for place, row in enumerate(rows) if place % each < methods]
 

@@ -188,8 +188,9 @@ def monotonicity_deletion(deleted: Tensor, target: Tensor) -> Tensor:
 
 
 def _soft(soft: Tensor, whole: Tensor, target: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return three falls of the probability of the class ``target`` from that in the answer ``whole``, (B,) each, from its probabilities
-    ``soft`` (B, 3): with elements kept by the map, with elements removed by it, and with all set to zero.
+    """Return three tensors (B,): how far the probability of the class ``target`` falls from the answer to the whole input, ``whole`` (B,
+    C), when elements are kept by the map, when they are removed by the map, and when all are set to zero. ``soft`` (B, 3) holds the three
+    probabilities.
     """
     before = class_answers(whole, target)[:, None]
     kept, removed, nothing = (before - soft.double()).clamp(min=0).unbind(1)

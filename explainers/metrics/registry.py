@@ -172,7 +172,7 @@ def metric(
     **further: Any,
 ) -> Callable[[Callable[..., Tensor]], Callable[..., Tensor]]:
     """Return a decorator that declares a metric called ``name``: it is put on a pure function of the arguments in ``takes``. The first
-    paragraph of its docstring describes it, unless ``description`` does. The remaining fields are those of :class:`Metric`.
+    paragraph of its docstring describes it, unless ``description`` does. The remaining fields are as in :class:`Metric`.
 
     Raises ExplainerError for a name that is taken, and for a need that nothing provides.
     """

@@ -80,7 +80,7 @@ def input_readers(
     module: nn.Module, library: lib.Library, kind: ModelKind, preprocess: Any, tokenizer: Any, reader: str | MoleculeReader | None
 ) -> InputReaders:
     """Return the readers for the inputs of a module of this kind (image, text, clip or molecule), which comes from ``library``;
-    ``preprocess``, ``tokenizer`` and ``reader`` are those of :func:`explainers.wrap`.
+    ``preprocess``, ``tokenizer`` and ``reader`` are the arguments of :func:`explainers.wrap`.
 
     Raises ExplainerError if the size of its images is not known, or the tokens of a picture in a text fill no square.
     """

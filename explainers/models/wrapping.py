@@ -215,7 +215,7 @@ def _trainable(module: nn.Module) -> nn.Module:
 def _meaning(
     module: nn.Module, kind: ModelKind, task: Task | None, classes: int, head_activation: HeadActivation, output: Output | None
 ) -> Output:
-    """Return the meaning of the logits ("softmax", "sigmoid" or "regression") of a module of this ``kind`` with so many ``classes``:
+    """Return the meaning of the logits ("softmax", "sigmoid" or "regression") of a module of this ``kind`` with this number of ``classes``:
     ``output`` if the caller named it, else that of the task, the configuration or the head's final activation. Raises ExplainerError for an
     unknown ``output``.
     """

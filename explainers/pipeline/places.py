@@ -65,8 +65,8 @@ def ask_at(model: Model, inputs: Input | Prepared, at: str | None, reference: An
 
 
 def runnable_specs(specs: Sequence[str], model: Model, prepared: Prepared) -> tuple[list[str], str | None]:
-    """Return those of ``specs`` that can run for the place of the input ``prepared`` that ``model`` is asked about, and a note on why the
-    others cannot.
+    """Return the ``specs`` that can run for the place of the input ``prepared`` about which ``model`` is asked, and a note on why the
+    others cannot (None: all can).
     """
     with torch.no_grad():
         lacks = lacks_of(Recording(model, prepared.tensors, pixels=True))

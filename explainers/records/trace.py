@@ -223,8 +223,8 @@ class Trace:
         return self.signals
 
     def _say_missing(self, signals: Signals, missing: Tensor) -> None:
-        """Add a note for each sample in which the rule's account of its answer misses an amount, ``missing`` (B,), with the operators that
-        lost it; ``signals`` are those of the backward pass.
+        """Add a note for each sample whose answer the rule does not account for completely: the missing amount ``missing`` (B,), and the
+        operators that lost it. ``signals`` are the signals of the backward pass.
         """
         assert self.rule is not None
         output_gradient = self.chosen.output_gradient(self.recording.logits, self.rule)
@@ -408,7 +408,7 @@ class Trace:
     def rerun(self, repeats: int = 1, **options: Any) -> Recording:
         """Record the model again, each sample ``repeats`` times in a row, and return the recording.
 
-        ``options`` are those of :class:`Recording`, and ``change(name, tensor)``, a function that may replace an input tensor (already
+        ``options`` are as in :class:`Recording`, and ``change(name, tensor)``, a function that may replace an input tensor (already
         repeated).
         """
         assert self._rerun is not None
@@ -416,7 +416,7 @@ class Trace:
 
     def repeats_at_once(self, most: int, least: int = 1, *, propagated: bool = False, apart: int = 0) -> int:
         """Return how often each sample may be repeated in one pass of :meth:`rerun`: up to ``most`` rows in all, on a GPU as many as fit,
-        fewer if memory is short, but at least ``least`` times. ``propagated`` and ``apart`` are those of
+        fewer if memory is short, but at least ``least`` times. ``propagated`` and ``apart`` are as in
         :func:`explainers.autograd.memory.rows_at_once`, which may raise MemoryShortageError.
         """
         batch = len(self.recording.block_inputs[0])

@@ -114,8 +114,8 @@ def read_coco(data: Path) -> Iterator[tuple[Image.Image, list[CategoryMask]]]:
 
 
 def read_unclassed(data: Path) -> Tensor:
-    """Return those of COCO's photos in the folder ``data`` that show nothing ImageNet has a class for, by their annotations: uint8 (N,
-    SIDE, SIDE, 3).
+    """Return COCO's photos in the folder ``data`` on which people marked only things that ImageNet has no class for: uint8 (N, SIDE, SIDE,
+    3).
     """
     whole = json.loads((data / COCO / "annotations" / "instances_train2017.json").read_text("utf-8"))
     names = {row["id"]: row["name"] for row in whole["categories"]}

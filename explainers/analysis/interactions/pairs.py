@@ -266,8 +266,8 @@ def _exchange(original: Interaction) -> Interaction:
 
 
 def _products(side: Encoded, settings: _Settings) -> Tensor:
-    """Return the share of each unit (a patch or word) of ``side``, one encoded input, in its embedding, (units + 1, D): the unit's tokens
-    minus those of the baseline, times their Jacobian. The last row is the share of all tokens.
+    """Return the part of each unit (a patch or a word) of the encoded input ``side`` in its embedding, (units + 1, D): the difference of
+    the unit's tokens from the baseline's tokens, times the Jacobian of the embedding. The last row is the part of all tokens.
     """
     sums, width = _sums(side), len(side.embedding)
     if len(sums) >= width:

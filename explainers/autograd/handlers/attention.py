@@ -184,8 +184,8 @@ def _softmin(
 def _log_softmax_of_modules(
     rec: Recorder, func: TorchFunction, input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: torch.dtype | None = None
 ) -> Tensor:
-    """Compute ``log_softmax`` of ``input`` as that of ``torch.nn.functional``, record it and return the result; the default ``dim`` is that
-    of :func:`_softmax_of_modules`.
+    """Compute ``log_softmax`` of ``input`` as that of ``torch.nn.functional``, record it and return the result; the default ``dim`` is as
+    in :func:`_softmax_of_modules`.
     """
     return _log_softmax(rec, torch.log_softmax, input, (0 if input.dim() in (0, 1, 3) else 1) if dim is None else dim, dtype)
 

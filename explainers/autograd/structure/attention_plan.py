@@ -92,9 +92,9 @@ def softmaxes_in(nodes: Nodes, block: Block) -> int:
 
 
 def attention_outside(nodes: Nodes, read: Sequence[Attention], users: Users) -> tuple[str, ...]:
-    """Return where attention runs outside of the blocks of a recorded pass, whose operators are ``nodes``: those of "before", "between" and
-    "behind" (after) them where a softmax weights several values that depend on the input. Attention in ``read`` is left out; ``users`` are
-    the nodes that use each node's output.
+    """Return where attention runs outside of the blocks of a recorded pass, whose operators are ``nodes``: some of "before", "between" and
+    "behind" (after the blocks). It counts as attention if a softmax weights several values that depend on the input. Attention in ``read``
+    is left out; ``users`` are the nodes that use each node's output.
     """
     known = {id(attention.softmax) for attention in read}
     if not nodes.blocks:
@@ -159,7 +159,9 @@ def plan_of(
 
 
 def _usual_product(nodes: Nodes, candidate: Attention, block: Block) -> Product | None:
-    """Return the only product among ``nodes`` that mixes the tokens of ``block``, if its weights are those of ``candidate``; else None."""
+    """Return the only product among ``nodes`` that mixes the tokens of ``block``, if it multiplies by the weights of ``candidate``; else
+    None.
+    """
     try:
         products = products_of(nodes, block)
     except Unreadable:
@@ -182,7 +184,7 @@ def _has_values_of_earlier_block(nodes: Nodes, product: Product, block: Block) -
 
 
 def _has_weights_of(product: Product, candidate: Attention) -> bool:
-    """Return whether the weights of a product are those of the candidate, perhaps in another shape."""
+    """Return whether ``product`` multiplies by the weights of ``candidate``, perhaps in another shape."""
     met, read = product.weights, candidate.weights
     return met is read or (met.numel() == read.numel() and met.shape[-2:] == read.shape[-2:] and torch.equal(met.reshape(read.shape), read))
 

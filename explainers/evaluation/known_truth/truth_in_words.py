@@ -108,8 +108,8 @@ def advice(document: dict[str, Any]) -> list[str]:
 
 
 def _above_chance(document: dict[str, Any], metrics: Iterable[dict[str, Any]], kinds: Sequence[str], first: bool) -> list[dict[str, Any]]:
-    """Return those of ``metrics`` that are above chance in every world of ``document`` of these ``kinds`` of input and not in doubt, sorted
-    by their lowest agreement, largest first.
+    """Return the ``metrics`` whose agreement with the truth is above chance in every world of ``document`` with these ``kinds`` of input,
+    and not in doubt, sorted by their lowest agreement, largest first.
 
     With ``first`` only those that rank the truth first and its inverse last where answers come from what is marked alone.
     """

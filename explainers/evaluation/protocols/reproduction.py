@@ -297,9 +297,9 @@ def _rows_in_words(batch: _Batch, protocol: Protocol) -> str:
 def _batches(
     protocol: Protocol, source: _Source, given: Mapping[str, Any], cells: dict[tuple[int, str, str], Cell], place: int
 ) -> list[_Batch]:
-    """Group the cells that a model with a data set (``source``, number ``place``) needs into runs with the same options, and return these;
-    ``given`` options override the protocol's. A cell of a method that the model does not allow is put into ``cells`` with the reason, and
-    is in no run.
+    """Group the cells of the table for one model and data set (``source``, the ``place``-th of the table) into runs with the same options,
+    and return these runs. ``given`` options override the options of the protocol. If the model does not allow the method of a cell, the
+    cell is put into ``cells`` with the reason and is in no run.
     """
     lacks = missing_requirements(source.model)
     batches: dict[str, _Batch] = {}

@@ -72,8 +72,8 @@ def _defaults() -> dict[str, Any]:
 
 
 def tokenizer(module: Any, passed: Any) -> Any:
-    """Return a tokenizer with character offsets whose ids are those of open_clip's, for the model ``module``: ``passed``, or the model's
-    own; None if the vocabularies differ.
+    """Return a tokenizer with character offsets and the ids of open_clip's tokenizer for the model ``module``: ``passed``, or the model's
+    own. None if the vocabularies differ.
     """
     if passed is None:
         passed = _own(module.context_length)

@@ -48,8 +48,8 @@ _HUB: tuple[tuple[str, int, int, str], ...] = (
 
 
 def digest_of_shapes(shapes: Shapes) -> str:
-    """Return a short hash of the names and shapes of tensors, without those that depend on the numbers of classes and channels or on the
-    size of pictures.
+    """Return a short hash of the names and shapes of tensors. Left out are tensors whose shape depends on the number of classes or
+    channels, or on the size of pictures.
     """
     digest = hashlib.sha256()
     for name in sorted(shapes):

@@ -307,8 +307,8 @@ def _runs(calls: Sequence[_Call]) -> list[BlockCalls]:
 
 
 def _from_first(runs: list[BlockCalls]) -> list[BlockCalls]:
-    """Return those of ``runs``, groups of calls, that have the same number of patches as the first one whose tokens lie in a row; this
-    leaves out a convolutional trunk and later parts.
+    """Return the groups of calls in ``runs`` that have as many patches as the first group whose tokens lie in a row. This leaves out a
+    convolutional trunk and later parts.
     """
     first = next((run[0] for run in runs if run[0].tokens is not None and run[0].tokens.dim() == 3), None)
     return runs if first is None else [run for run in runs if _patches(run[0]) == _patches(first)]
@@ -378,8 +378,8 @@ def _class_blocks(calls: Sequence[_Call], last: _Call, shape: torch.Size) -> tup
 
 
 def _earlier(calls: Sequence[_Call], first: _Call) -> tuple[EarlierCall, ...]:
-    """Return those of ``calls`` before ``first`` that are of blocks in the same list or of the same class and take a row of more tokens
-    with the same width, followed by the call ``first``. Empty if there are no such calls.
+    """Return the calls of blocks before ``first`` that work on more tokens of the same width, followed by the call ``first``. A call counts
+    if its block is in the same list as that of ``first``, or of the same class. Empty if there are no such calls.
     """
     if first.tokens is None or first.tokens.dim() != 3 or first.block_kind is not None or not any(call is first for call in calls):
         return ()

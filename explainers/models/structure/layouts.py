@@ -127,8 +127,8 @@ def image_layout(
 
 def _known_layout(module: nn.Module, structure: Structure, run: Forward, tensors: Mapping[str, Tensor], prefix: int | None) -> LayoutOf:
     """Return the layout function of ``module``, for blocks (in ``structure``) whose kind knows where patches lie, perhaps of several sizes:
-    the grid is that of the smallest. All grids must cover the whole image. ``run`` returns its logits for ``tensors``; another ``prefix``
-    than the kind's is refused.
+    the grid is the one of the smallest patches. All grids must cover the whole image. ``run`` returns its logits for ``tensors``; another
+    ``prefix`` than the kind's is refused.
     """
     kind, pixels = structure.block_kind, tensors["pixel_values"]
     before = kind.before or 0
@@ -148,8 +148,8 @@ def _known_layout(module: nn.Module, structure: Structure, run: Forward, tensors
 
 
 def _other_tokens(read: ReadTokens, prefix: int) -> OtherTokens:
-    """Return which tokens the head reads next to the class token, from what :func:`read_tokens` found, for a model with so many ``prefix``
-    tokens.
+    """Return which tokens the head reads next to the class token, from what :func:`read_tokens` found, for a model with this number of
+    ``prefix`` tokens.
     """
     return OtherTokens.at(read.others, prefix, read.place, read.count)
 
@@ -170,8 +170,8 @@ def _unchanging(x: Tensor) -> tuple[int, int]:
 
 
 def _grid(module: nn.Module, patches: int, size: tuple[int, int]) -> tuple[int, int]:
-    """Return the grid (rows, columns) of so many ``patches`` of ``module`` in a picture of this ``size``: as the model declares them, else
-    square patches of the size it declares, or of one that fits.
+    """Return the grid (rows, columns) of this number of ``patches`` of ``module`` in a picture of this ``size``: as the model declares
+    them, else square patches of the size it declares, or of one that fits.
     """
     for part in module.modules():
         declared = getattr(part, "grid_size", None)

@@ -110,7 +110,7 @@ def application(settings: Settings, make_model_host: MakeModelHost = own_model_h
             return _Loaded(self, name)
 
         async def ask_here(self, request: ReplicaRequest) -> AsyncIterator[tuple[str, Any]]:
-            """Yield the answers to ``request`` about the model to which the call is addressed, see :meth:`ModelReplica.ask`."""
+            """Yield the answers to ``request`` about the model for which this replica was chosen, see :meth:`ModelReplica.ask`."""
             name = serve.get_multiplexed_model_id()
             try:
                 await self.model(name)

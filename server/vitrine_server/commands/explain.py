@@ -370,7 +370,8 @@ def table(result: Explanation) -> str:
 
 def map_rows(maps: Sequence[Attribution], frames: int | None = None) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
     """Return the headings of the table of maps and one row for each map: its range, how far its sum misses the logit, the correlation
-    between two seeds for a random method, its time, and where its evidence lies (for a clip of so many ``frames``, also in which frame).
+    between two seeds for a random method, its time, and where its evidence lies (for a clip of this number of ``frames``, also in which
+    frame).
     """
     headings = ("method", "from", "to", "unexplained", "two seeds", "seconds", "where", "")
     where: Callable[[Attribution], str] = partial(strongest_patch, frames=frames) if maps[0].patches is not None else strongest_words
