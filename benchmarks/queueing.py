@@ -61,8 +61,8 @@ def erlang_c(rate: float, seconds: float, processes: int) -> float:
 
 
 def mean_wait(rate: float, seconds: float, processes: int) -> float:
-    """Return the mean seconds that questions wait for one of ``processes``, where ``rate`` come a second and take ``seconds`` each and
-    there is room for all; infinite where they come faster than they are answered.
+    """Return the mean seconds that a question waits for one of ``processes`` processes, if ``rate`` questions come a second, each takes
+    ``seconds``, and all may queue. Infinite if they come faster than they are answered.
     """
     load = rate * seconds
     return math.inf if load >= processes else erlang_c(rate, seconds, processes) * seconds / (processes - load)

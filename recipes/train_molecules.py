@@ -153,7 +153,7 @@ def fold_file(out: Path, kind: str, fold: int) -> Path:
 
 def run_fold(examples: Sequence[Example], kind: str, fold: int, args: argparse.Namespace) -> dict[str, Tensor]:
     """Train a model on ``examples`` without fold number ``fold`` of this ``kind`` ("random" or by scaffold), and return its weights and its
-    ``logits`` for that fold; read from its file where that exists and ``args.resume`` is set.
+    ``logits`` for that fold. They are read from the file of the fold if it exists and ``args.resume`` is set.
     """
     file = fold_file(args.out, kind, fold)
     if not (args.resume and file.is_file()):

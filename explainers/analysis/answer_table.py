@@ -61,7 +61,9 @@ class AnswerTable(Record):
         return "\n".join([head, *align(table, left=(0,)), *(f"note: {note}" for note in self.notes)])
 
     def figure(self) -> Figure:
-        """Return the table in colours, each row on the scale of its own largest score; nothing is shown or saved."""
+        """Draw the table in colours, each row on a scale that ends at its largest score, and return the matplotlib Figure; nothing is shown
+        or saved.
+        """
         from matplotlib.figure import Figure
 
         rows, columns = self.scores.shape

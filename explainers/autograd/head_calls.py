@@ -97,7 +97,9 @@ class HeadCalls:
         self._logits = place or self._logits
 
     def nodes(self, nodes: Nodes, tokens: Tensor) -> Nodes:
-        """Return a list of the nodes up to the last block; the calls, when they are repeated with ``tokens``, append theirs."""
+        """Return the list of nodes up to the last block. When the calls of the head are repeated with ``tokens``, they append their nodes
+        to it.
+        """
         branch = Nodes(nodes.ran[: self._first], nodes.blocks, list(nodes.class_blocks), nodes.entry)
         for tensor in (tokens, *self._constants):
             branch.start(tensor)

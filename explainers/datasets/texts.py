@@ -121,8 +121,8 @@ and in either text_pair, if a second text is read with each, in .jsonl with pair
 """,
 )
 def texts(data: Folder) -> Dataset:
-    """Texts of one's own, one for each row, or pairs that are read together, with their class and the passages that people marked where
-    these are known.
+    """Texts of one's own, one for each row, or pairs of texts that are read together. The class, and the passages that people marked, are
+    used where the file has them.
 
     ``data`` is the folder that holds the files of the data set. Returns the :class:`Dataset`.
     """

@@ -69,7 +69,9 @@ class ClassLookup:
         return None if index is None else ExplainedClass((index,))
 
     def classes_of(self, label: str | int) -> frozenset[int]:
-        """Return the indices of all classes that a label stands for: the class of that name, and the members of the group of that name."""
+        """Return the indices of all classes for which ``label`` stands: the class with that name, and the members of the group with that
+        name.
+        """
         if self.prompts is not None:
             index = self._prompt_index(label)
             return frozenset(() if index is None else (index,))

@@ -58,9 +58,9 @@ def rank_methods(report: dict[str, Any], metric: dict[str, Any]) -> list[str]:
 
 
 def find_ties(values: Numbers, p_of_pairs: Numbers, direction: str | None) -> list[bool]:
-    """Return which of M methods are tied with the best, from their values (M,) and ``p_of_pairs`` (M, M), the p values that two of them are
-    alike: those whose p against the best is at least 5 % after Holm's correction. ``direction`` is "higher", "lower" or None. The best is
-    one of them; none is tied if the metric has no better direction.
+    """Return which of M methods are tied with the best, a list of M bools, from their ``values`` (M,) and from ``p_of_pairs`` (M, M), the p
+    values of the hypothesis that two methods are alike. A method is tied if its p against the best is at least 5 % after Holm's correction.
+    ``direction`` is "higher", "lower" or None. The best is one of them; none is tied if the metric has no better direction.
     """
     measured_methods = np.flatnonzero(np.isfinite(values))
     if direction is None or not len(measured_methods):

@@ -127,8 +127,8 @@ def patch_ap(maps: Tensor, mask: Tensor) -> Tensor:
 
 @metric("patch_auc", title="Patch AUC", family="localisation", takes=["maps", "mask"], direction="higher", source=ROC, kinds=("image",))
 def patch_auc(maps: Tensor, mask: Tensor) -> Tensor:
-    """The probability that a patch that the object covers by half or more has a larger score than one that it does not, ties counted half:
-    the area under the ROC curve. A random map has 0.5.
+    """The probability that a random patch of the object has a larger score than a random patch outside, ties counted half: the area under
+    the ROC curve. A patch belongs to the object if at least half of it is covered. A random map has 0.5.
 
     ``maps`` (B, rows, columns); ``mask`` bool (B, height, width): where the object is. Returns (B,).
     """

@@ -81,8 +81,8 @@ def runnable_specs(specs: Sequence[str], model: Model, prepared: Prepared) -> tu
 
 
 def notes_on_model(model: Model) -> tuple[str, ...]:
-    """Return notes for people on a model: warnings of checks that failed when it was opened, what its tokens are made of, and which number
-    is explained at the place about which it is asked.
+    """Return notes for people on a model: warnings of the checks that failed when it was opened, of what its tokens are made, and which
+    number is explained at the chosen place.
     """
     warnings = () if model.report is None else model.report.warnings
     tables = model.details.get(WORD_TABLES, ())

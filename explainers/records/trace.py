@@ -216,7 +216,7 @@ class Trace:
         return sum(max(0.0, signals.seconds - here) for signals, here in self.passes)
 
     def signals_with(self, field: str) -> Signals:
-        """Return the signals with this ``field`` among them; a field that no method declared takes a backward pass of its own."""
+        """Return the signals with ``field`` computed too; a field that no method declared takes a backward pass of its own."""
         if not covers(self._fields, frozenset([field])):
             self._fields |= {field}
             self.__dict__.pop("signals", None)

@@ -193,12 +193,12 @@ class LinearMapOperand:
 
     @property
     def is_convolution(self) -> bool:
-        """Return whether the weight has positions, or experts, besides its two widths."""
+        """Return whether the weight has dimensions for positions or for experts besides those for input and output."""
         return is_convolution(self.weight, self.forward)
 
     @property
     def whole_bias(self) -> Tensor | None:
-        """Return the bias, whether the map itself adds it or a sum after it; None if there is none."""
+        """Return the bias that the map adds, or that a sum right after it adds; None if there is none."""
         return self.added if self.bias is None else self.bias
 
     def pull(self, signal: Tensor) -> Tensor:

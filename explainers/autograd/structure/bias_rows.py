@@ -120,7 +120,9 @@ def rows_in(block: Block, pull: PullAgain) -> dict[int, BiasRows]:
 
 
 def _first_known(above: Tensor | None, below: Tensor | None) -> Tensor | None:
-    """Return the token that each row goes to (``above``), or where that is not known the one that it comes from (``below``)."""
+    """Return a token for each row: the token in ``above``, to which the row goes, or if this is unknown the token in ``below``, from which
+    the row comes.
+    """
     if above is None or below is None:
         return below if above is None else above
     return torch.where(above >= 0, above, torch.where(below == NOTHING, above, below))

@@ -30,8 +30,8 @@ Values = Callable[[Numbers], Numbers]
 
 @dataclass(frozen=True)
 class ControlFigure(Record):
-    """How many of the comparisons of a control with truer and less true methods a metric orders correctly (``right``), and how many
-    comparisons there are (``of``).
+    """The comparisons of a control with truer and less true methods: ``of`` is their number, ``right`` how many of them a metric orders
+    correctly.
     """
 
     right: int

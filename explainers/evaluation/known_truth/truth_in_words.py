@@ -147,8 +147,8 @@ def _of_world(world: dict[str, Any]) -> str:
 
 
 def _of_kind(metrics: Sequence[dict[str, Any]], kind: str, worlds: Sequence[str]) -> list[str]:
-    """Return sentences on which of ``metrics`` follow the truth best on a ``kind`` of input, over these ``worlds``, which are not above
-    chance, which go against it, and which do both.
+    """Return sentences on ``metrics`` for one ``kind`` of input, over all of ``worlds``: which follow the truth best, which are not above
+    chance, which go against the truth, and which do both.
     """
     of_most = [metric for metric in metrics if _is_of_most(metric["kinds"][kind])]
     nearest = [f"{metric['title']} {agreement_in_words(metric['kinds'][kind])}" for metric in of_most[:MAX_NAMED_METRICS]]

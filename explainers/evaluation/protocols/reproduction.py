@@ -96,7 +96,7 @@ class _Batch:
 
     @property
     def rows(self) -> list[ProtocolRow]:
-        """The rows of its cells, each once."""
+        """The rows of the table to which the cells of this run belong, each once."""
         return [row for number, (row, _) in enumerate(self.cells) if row not in [each for each, _ in self.cells[:number]]]
 
     @property

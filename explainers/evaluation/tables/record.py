@@ -68,7 +68,7 @@ class Row:
 class Table:
     """A table: its title, notes for its reader (a sentence each), its columns and its rows.
 
-    rows_are     name of what the rows are
+    rows_are     what a row stands for, such as "method"
     levels       name of each level of the heads, the outermost first
     differences  how it differs from the table that it follows, a sentence each; empty if it follows none
 

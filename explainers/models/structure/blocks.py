@@ -101,7 +101,7 @@ class _Call:
 
 
 class _Attending(TorchFunctionMode):
-    """A mode of torch that notes, in ``open_calls``, the calls of modules that are running, that a softmax or attention ran."""
+    """A torch mode that marks the running module calls, ``open_calls``, as calls with attention if a softmax or attention function runs."""
 
     def __init__(self, open_calls: Sequence[_Call]) -> None:
         super().__init__()
@@ -285,8 +285,8 @@ def _watch(module: nn.Module, containers: Mapping[str, Sequence[nn.Module]], run
 
 
 def _runs(calls: Sequence[_Call]) -> list[BlockCalls]:
-    """Group successive ``calls`` of one row of modules that keep one shape, and return the groups; a row whose input is the output of a
-    similar row, of the same shape, continues that row's group.
+    """Group successive ``calls`` of modules in the same list whose outputs keep one shape, and return the groups. If the input of a list is
+    the output of a similar list with the same shape, both form one group.
     """
     runs: list[BlockCalls] = []
     current: dict[str, BlockCalls | None] = {}
@@ -364,8 +364,8 @@ def _choose_run(runs: list[BlockCalls], names: Mapping[int, str]) -> BlockCalls:
 
 
 def _class_blocks(calls: Sequence[_Call], last: _Call, shape: torch.Size) -> tuple[nn.Module, ...]:
-    """Return the modules among ``calls`` that are called after ``last``, the last block, that take one token more than its output has
-    (``shape``), and return either all these tokens or only that one.
+    """Return the modules among ``calls`` that are called after ``last``, the last block, with one token more than its output, of this
+    ``shape``, and that return either all these tokens or the added one alone.
     """
     batch, tokens, width = shape
     whole, others, token = ((batch, count, width) for count in (1 + tokens, tokens, 1))
@@ -407,8 +407,8 @@ def _patches(call: _Call) -> int:
 
 
 def _entry_of_spans(names: Mapping[str, nn.Module], first: _Call) -> nn.Module:
-    """Return the module that takes the embedded tokens x^1 where a loop adds the residual of the blocks: the module in ``names`` (by name)
-    that holds the list of blocks, of which ``first`` is the first call.
+    """Return the module that takes the embedded tokens x^1 in a model that adds the residual of its blocks in a loop. It is the module in
+    ``names`` (by name) that holds the list of blocks; ``first`` is the first call of a block.
     """
     return names[first.row.rpartition(".")[0]]
 

@@ -23,8 +23,9 @@ LayoutOf = Callable[[Mapping[str, Tensor]], Layout]
 
 
 def text_layout(module: nn.Module, structure: Structure, run: Forward, tensors: Mapping[str, Tensor], prefix: int | None) -> LayoutOf:
-    """Return a function that gives the layout of any batch of texts of ``module``, whose blocks are in ``structure`` and whose logits
-    ``run`` returns: one prefix token where the head reads the first, unless ``prefix`` says otherwise. ``tensors`` holds one text.
+    """Return a function from a batch of texts to the layout of its tokens. ``structure`` holds the blocks of ``module``, ``run`` returns
+    its logits. There is one prefix token if the head reads the first token, unless ``prefix`` names another number. ``tensors`` holds one
+    text.
     """
     read = read_tokens(module, structure, run, tensors, None)
     prefix = int(read.class_token == 0) if prefix is None else prefix
@@ -41,8 +42,8 @@ def image_layout(
     answers: Tensor | None = None,
     dense: bool = False,
 ) -> LayoutOf:
-    """Return a function that gives the layout of any batch of images of ``module``, whose blocks are in ``structure`` and whose logits
-    ``run`` returns: ``prefix`` tokens come first; if it is None, those that do not change with the image.
+    """Return a function from a batch of images to the layout of its tokens. ``structure`` holds the blocks of ``module``, ``run`` returns
+    its logits. ``prefix`` tokens come first; None: the first tokens that do not change with the image.
 
     ``tensors`` holds two different images, and ``answers`` the results of ``run`` for them, if known. ``dense``: the head reads the
     patches, so that no class token is looked for.

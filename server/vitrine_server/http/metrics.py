@@ -64,7 +64,9 @@ class Metrics:
         self._ended.labels(reason).inc()
 
     def model_moved(self, place: str) -> None:
-        """Count one model that moved to a ``place``: the device that computes, host memory, or disk, which is that it was dropped."""
+        """Count one model that moved to ``place``: to the device that computes, to host memory, or to disk, which means that it was
+        dropped.
+        """
         self._moves.labels(place).inc()
 
     def text(self, gauges: Mapping[str, tuple[str, float]]) -> str:

@@ -342,8 +342,8 @@ def open_store(settings: Settings, is_shared: bool = False) -> Store:
 
 
 def _forget(db: Connection, which: ReturningDelete[Any], values: Mapping[str, Any]) -> int:
-    """Delete over the connection ``db`` the explanations that the statement ``which`` selects with ``values``, with their files, and
-    uploads that no other explanation uses; return how many explanations were deleted.
+    """Delete explanations with their files, and uploads that no other explanation uses; return how many explanations were deleted.
+    ``which`` is the SQL statement that selects them with ``values``, ``db`` the connection.
     """
     uploads = db.execute(which, values).scalars().all()
     for digest in set(uploads) - {None}:

@@ -276,14 +276,14 @@ class ModelRegistry:
 
     @property
     def room(self) -> int:
-        """The bytes that the weights of models may take on the devices that compute, as far as that is known."""
+        """The bytes that the weights of all models may take on the devices that compute, as far as this is known."""
         with self._lock:
             return sum(self._rooms.values())
 
     def note_residents(self, host: int, models: Mapping[str, ResidentModel], dropped: set[str], room: int | None = None) -> None:
         """Record which ``models`` a host holds now, by name, where their weights are, and how many bytes all may take (``room``); ``host``
-        is a number that identifies it. Those that it ``dropped`` are released, unless another host holds them; those that were lost with
-        its process are not, and are loaded again.
+        is a number that identifies it. Models that the host ``dropped`` are released, unless another host holds them. Models that were lost
+        with the host's process are not released, but loaded again.
         """
         with self._lock:
             self._held_by[host] = frozenset(models)

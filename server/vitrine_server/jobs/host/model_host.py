@@ -127,7 +127,7 @@ class ModelHost:
         return facts
 
     def _tell_residents(self, tell: Tell) -> None:
-        """Tell the server by ``tell`` which models are held, and where, if that has changed."""
+        """Call ``tell`` with the models that this host holds and where each is, if this has changed since the last call."""
         if (models := self._models.resident()) != self._told:
             tell(Residents(models, self._models.room(self._device)))
             self._told = models
