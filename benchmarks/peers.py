@@ -96,7 +96,7 @@ def llama() -> nn.Module:
 
 
 def ids() -> Tensor:
-    """Return random token ids, (1, 128)."""
+    """Return random token ids of one text, (1, 128)."""
     return torch.randint(5, 1000, (1, 128), generator=torch.Generator().manual_seed(0))
 
 

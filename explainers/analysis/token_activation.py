@@ -197,8 +197,8 @@ def clean_map(activations: Tensor, earlier: Tensor, weights: Tensor) -> tuple[Te
     """Subtract the interference of earlier tokens from a map; return the interference (N,), its best-fitting scale, and the cleaned map
     (N,).
 
-    activations  those (N,) of the explained token at the image tokens
-    earlier  those (T, N) of earlier text tokens
+    activations  activations (N,) of the explained token at the image tokens
+    earlier  activations (T, N) of the earlier text tokens at the image tokens
     weights  the activations (T,) of the explained token at the positions of the earlier tokens
     """
     interference = (weights / (weights.sum() + _TINY)) @ earlier

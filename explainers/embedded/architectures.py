@@ -104,9 +104,10 @@ class Trunk(nn.Sequential):
 
 
 def efficientnet_trunk(stages: int, early: int | None = None) -> Trunk:
-    """Build EfficientNet-Lite0 up to one of its 7 stages, (B, 3, H, W) to (B, channels, H / 16, W / 16), the last two dilated.
+    """Return EfficientNet-Lite0 up to stage number ``stages`` of its 7, as a module from pictures (B, 3, H, W) to features (B, channels, H
+    / 16, W / 16). The last two stages are dilated.
 
-    With ``early`` (5) the features of that stage follow those of the last: each has seen less of the picture.
+    With ``early`` (5) the features after stage ``early`` are appended as further channels: each has seen less of the picture.
     """
     network = fold_batch_norms(timm.create_model("tf_efficientnet_lite0", output_stride=16))
     stem = (network.conv_stem, network.bn1)

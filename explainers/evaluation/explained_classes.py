@@ -119,7 +119,7 @@ class ClassLookup:
         return explained.indices[0] if self.prompt_texts is None else self.prompt_texts[explained.indices[0]]
 
     def _prompt_index(self, label: str | int) -> int | None:
-        """Return the index of a label among the prompts of the model; None if it is not one of them."""
+        """Return the index of ``label`` among the model's prompts; None if it is no prompt of the model."""
         index = label if isinstance(label, int) else list(self.data.classes).index(label) if label in self.data.classes else None
         if index is None or self.prompt_indices is None:
             return index
@@ -127,7 +127,9 @@ class ClassLookup:
 
 
 def labels_of(sample: Sample) -> list[str | int]:
-    """Return all labels that a data set gives the input ``sample``, each once: its own, then those of its objects."""
+    """Return all labels that a data set gives the input ``sample``, each once: first the label of the input, then the labels of its
+    objects.
+    """
     return list(dict.fromkeys([*sample.labels, *(obj.label for obj in sample.objects if obj.label is not None)]))
 
 

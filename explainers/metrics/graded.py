@@ -94,8 +94,8 @@ def used_shares(scores: Tensor, steps: int) -> Tensor:
 
 
 def responses(values: Tensor, *, rises: bool) -> Tensor:
-    """Scale answers, ``values`` (B, steps), along insertion (``rises``) or deletion to run from 0 to 1 between their ends, make them
-    monotone, and return them.
+    """Scale ``values`` (B, steps), answers along insertion (``rises``) or deletion, so that they run from 0 to 1 between their ends, make
+    them monotone, and return them.
     """
     values = values.double() if rises else values.double().flip(1)
     low, high = values[:, :1], values[:, -1:]

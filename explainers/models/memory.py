@@ -26,7 +26,7 @@ _GROUP = Path("/sys/fs/cgroup")  # what a container may take, where it may not t
 
 @dataclass(frozen=True)
 class _MachineMemory:
-    """The bytes of memory that this process and its children may take in all, and those that are free."""
+    """The bytes of memory that this process and its children may take in all, and how many of them are free."""
 
     total: int
     free: int

@@ -217,7 +217,7 @@ def _add_errors(attribution: Attribution, errors: Tensor, model_scores: Tensor, 
 
 
 def _add_note(attribution: Attribution, note: str) -> Attribution:
-    """Return the map ``attribution`` with ``note`` added to its notes and to those that are about rounding."""
+    """Return the map ``attribution`` with ``note`` appended to its notes and to its notes on rounding."""
     numerics = replace(attribution.numerics, notes=(*attribution.numerics.notes, note))
     return replace(attribution, notes=(*attribution.notes, note), numerics=numerics)
 

@@ -212,7 +212,7 @@ class Trace:
 
     @property
     def waited(self) -> float:
-        """The seconds of the passes that this map uses but that ran earlier, for other methods."""
+        """The seconds of backward passes that this map uses and that were made earlier, for other methods."""
         return sum(max(0.0, signals.seconds - here) for signals, here in self.passes)
 
     def signals_with(self, field: str) -> Signals:
@@ -435,7 +435,7 @@ class Trace:
         return self._answer(sample, repeats, change)
 
     def value(self, logits: Tensor | None = None) -> Tensor:
-        """Return the explained number f(x) (B,), from these ``logits`` or those of the pass."""
+        """Return the explained number f(x) (B,), from ``logits`` (B, C), or from the logits of the pass if none are given."""
         return self.chosen.value(self.recording.logits if logits is None else logits).detach()
 
     def account(self) -> Tensor:

@@ -65,8 +65,8 @@ Score = Callable[[Tensor, Tensor | None], Tensor]  # pictures uint8 (B, H, W, 3)
 
 @torch.inference_mode()
 def answers(score: Score, images: Tensor, kept: Tensor | None = None, batch: int = BATCH) -> Tensor:
-    """Return a model's answers (N, names), by its function ``score``, to pictures, the ``images``, uint8 (N, H, W, 3), of which only the
-    patches ``kept`` (N, n) are read where given; ``batch`` pictures go into one pass.
+    """Return a model's answers (N, names) to pictures, the ``images``, uint8 (N, H, W, 3); ``score`` is the function that runs the model,
+    ``batch`` pictures at a time. If ``kept`` (N, n) is given, only those patches of each picture are read.
     """
     parts = images.split(batch)
     read = [None] * len(parts) if kept is None else kept.split(batch)

@@ -35,7 +35,7 @@ def accuracies(name: str, setting: Setting, data: Path) -> Report:
     """Return figures of the accuracy of the model ``name`` on each held-out set in ``data``, with the texts unchanged and with half of
     their words masked. ``setting`` names the model's folder and limits the number of reviews.
 
-    A table gives it for negative and for positive reviews.
+    A table gives the accuracy for negative and for positive reviews separately.
     """
     model = explainers.load(setting.folder).module
     tokenizer = AutoTokenizer.from_pretrained(setting.folder, local_files_only=True)
@@ -67,7 +67,8 @@ def read_annotated(data: Path) -> dict[str, list[Sample]]:
 
 
 def agreement(model: Model, texts: Mapping[str, Sequence[Sample]], methods: Sequence[str]) -> tuple[dict[str, Table], dict[str, int]]:
-    """Return a table of the mean token-F1 at each k of `COUNTS`, by annotation and method, and how many texts counted.
+    """Return two dicts by annotation: a table of the mean token-F1 of each method at each k of `COUNTS`, and the number of texts that
+    counted.
 
     The predicted class is explained. All marked words count, also those that the model does not read; a text without a mark is left out for
     that annotation.

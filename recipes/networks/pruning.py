@@ -39,7 +39,9 @@ def isolate_symbols(tokenizer: Tokenizer) -> Tokenizer:
 
 
 def skip_line_breaks(tokenizer: Tokenizer) -> Tokenizer:
-    """Return the same tokenizer, reading HTML's ``<br />`` as white space: reviews that people paste hold it, and it says nothing."""
+    """Return ``tokenizer``, changed to read HTML's ``<br />`` as white space: reviews copied from web pages contain it, and it says
+    nothing.
+    """
     skipping = Tokenizer.from_str(tokenizer.to_str())
     line_break = normalizers.Replace(Regex(r"(?i)<br\s*/?>"), " ")
     skipping.normalizer = normalizers.Sequence([line_break, skipping.normalizer])  # type: ignore[assignment]

@@ -152,7 +152,7 @@ def adds_attention_elsewhere(nodes: Nodes, block: Block, known_sum: Node) -> boo
 
 
 def _comes_straight(node: Node, block: Block) -> bool:
-    """Return whether a block's tokens go to a node by another way than through products and linear maps."""
+    """Return whether a path leads from the tokens of ``block`` to ``node`` without a product of two paths or a linear map."""
     return block.start in ancestors([node], until=lambda each: each is block.start or is_product(each) or each.operator is LinearMap)
 
 

@@ -54,7 +54,7 @@ TellRun = Callable[[str, int, int], None]
 class Reproduction:
     """The result of a protocol: its table as measured here, and the values that the paper prints.
 
-    table      the table as measured here; its notes say how
+    table      the table as measured here, with notes on how it was measured
     published  the values that the paper prints
     missing    models and data that were not available, each with a sentence or two on how to get it
     drawing    the table as curves (SVG), if the paper has a figure

@@ -74,7 +74,7 @@ class TimmRow(NamedTuple):
 
 @cache
 def _table() -> dict[str, list[TimmRow]]:
-    """Return timm's architectures by their fingerprint."""
+    """Return timm's architectures by the fingerprint of their weights, a digest of names and shapes."""
     rows: dict[str, tuple[str, int | None, bool]] = json.loads((files("explainers.models.opening") / TABLE).read_text("utf-8"))
     table: dict[str, list[TimmRow]] = {}
     for name, (key, side, has_weights) in rows.items():

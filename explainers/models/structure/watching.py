@@ -22,7 +22,7 @@ class Enough(Exception):
 
 
 class Entrance(Protocol):
-    """What tells where the embedded tokens enter the blocks of a model, and how they lie there."""
+    """The place where the embedded tokens enter the blocks of a model, and how they lie there."""
 
     @property
     def entry(self) -> nn.Module:

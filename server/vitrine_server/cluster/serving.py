@@ -228,8 +228,8 @@ def in_one_sentence(what: str, advice: str) -> Iterator[None]:
 
 
 def reason_of(error: Exception) -> str:
-    """Return the line of an error of Ray that says why: the last exception of a traceback that its message contains, else the first
-    line, without colours.
+    """Return the line of an error of Ray that states its cause, without colours: the last exception of the traceback in its message, else
+    the first line.
     """
     if isinstance(error, OSError) and error.strerror:
         return error.strerror.partition(" (while")[0]  # which socket.create_server adds
