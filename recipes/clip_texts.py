@@ -122,7 +122,9 @@ def _texts(tower: BertModel, tokenizer: PreTrainedTokenizerFast, projection: Ten
 
 
 def embed_prompts(texts: Texts, prompts: Sequence[str]) -> Tensor:
-    """Return the embeddings by ``texts``, the text side of a CLIP model, of ``prompts``, (prompts, SHARED), of length 1, with gradients."""
+    """Return the embeddings (prompts, SHARED) of ``prompts``, of length 1 and with gradients, computed by ``texts``, the text side of a
+    CLIP model.
+    """
     inputs = texts.tokenizer(list(prompts), padding=True, truncation=True, return_tensors="pt")
     return F.normalize((texts.tower(**inputs).pooler_output @ texts.projection.T).float(), dim=-1)
 

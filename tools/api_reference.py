@@ -63,7 +63,7 @@ def entry(module: ModuleType, name: str, described: dict[int, str]) -> str:
 
 
 def markdown(docstring: str) -> str:
-    """Return ``docstring`` as Markdown: rows of ``name  what it is`` become a list."""
+    """Return ``docstring`` as Markdown text; its rows of ``name  what it is`` become a list."""
     lines: list[str] = []
     for line in _ROLE.sub(r"`\1`", docstring).replace("``", "`").splitlines():
         parameter = _PARAMETER.match(line)

@@ -175,7 +175,7 @@ def _read_truth() -> dict[str, Any]:
 
 
 def truth_sentences_markdown() -> str:
-    """Return the sentences of the comparison of metrics with the truth as a list."""
+    """Return a Markdown list of the sentences that sum up how metrics agree with the truth."""
     return "\n".join(f"* {sentence}" for sentence in _read_truth()["sentences"])
 
 

@@ -121,7 +121,7 @@ class Recorder(Protocol):
 
     @property
     def single_head(self) -> bool:
-        """Return whether the attention computed now is to have one head."""
+        """Return whether the attention that is computed now is recorded with a single head."""
 
     def run(self, operator: type[Operator], *arguments: Any, role: Role | None = None) -> Tensor:
         """Apply an operator to its arguments, record it and return its output; ``role`` is the role of the output in attention or in a

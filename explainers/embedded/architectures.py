@@ -63,7 +63,9 @@ MEAN, STD = 127 / 255, 128 / 255  # normalisation of pixel values from 0 to 1, a
 
 
 def fold_batch_norms(network: nn.Module) -> Any:
-    """Fold every batch normalisation of one of timm's EfficientNets into the convolution before it, in place, and return the network."""
+    """Fold every batch normalisation of ``network``, a timm EfficientNet, into the convolution before it, in place, and return the
+    network.
+    """
     for part in list(network.modules()):
         names = [name for name, child in part.named_children() if isinstance(child, nn.Conv2d | BatchNormAct2d)]
         for before, after in itertools.pairwise(names):

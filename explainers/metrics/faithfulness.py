@@ -327,8 +327,8 @@ def au_mse(pruned: Tensor, logits: Tensor) -> Tensor:
     kinds=("text",),
 )
 def au_mse_special(pruned: Tensor, logits: Tensor) -> Tensor:
-    """AU-MSE as the published code has it: special tokens have scores like words, and become unknown in their turn. Most of the change
-    comes from them, so it says less of the words.
+    """AU-MSE as the published code has it: special tokens have scores like words, and become unknown too. Most of the change comes from
+    them, so it says less of the words.
 
     ``pruned`` (B, steps, C): logits along the curve; ``logits`` (B, C): those of the whole input. Returns (B,).
     """

@@ -115,8 +115,8 @@ def _patch_scores(measure: Callable[[NDArray[Any], NDArray[Any]], float], maps: 
 
 @metric("patch_ap", title="Patch AP", family="localisation", takes=["maps", "mask"], direction="higher", source=LIBRAGRAD, kinds=("image",))
 def patch_ap(maps: Tensor, mask: Tensor) -> Tensor:
-    """Average precision of the scores of patches as they are, against the patches that the object covers by half or more: segmentation AP
-    without enlarging, for objects that lie on whole patches.
+    """Average precision of the scores of patches in finding the patches that the object covers by half or more: segmentation AP without
+    enlarging the map, for objects that lie on whole patches.
 
     ``maps`` (B, rows, columns); ``mask`` bool (B, height, width): where the object is. Returns (B,).
     """

@@ -78,9 +78,9 @@ def wrap(
     blocks      the Transformer blocks, or the dotted name of the list that holds them
     entry       the module, or its dotted name, whose first argument is x^1, the embedded tokens
     labels      names of the classes, in the order of the logits; for a model with several outputs, a dict from output to names
-    preprocess  a :class:`Preprocessing`, one of transformers' image processors, a transform of torchvision or timm, or a function from a
+    preprocess  a :class:`Preprocessing`, an image processor of transformers, a transform of torchvision or timm, or a function from a
                 PIL image to a tensor (channels, height, width), whose cropping is found out by trying it
-    tokenizer   one of transformers' tokenizers
+    tokenizer   a transformers tokenizer
     reader      for a model of molecules, how they become tensors: the name of a reader that :func:`explainers.add_molecule_reader`
                 declared, or a function; None: features of atoms, bonds and distances, see `explainers.models.inputs.molecule_graphs`
     prefix      number of tokens before the first patch, word or atom

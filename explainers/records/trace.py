@@ -31,8 +31,8 @@ _LOSSES: WeakKeyDictionary[Signals, list[Loss]] = WeakKeyDictionary()
 
 
 class Answer(Protocol):
-    """A function that runs the model without recording on ``repeats`` copies of input number ``sample``, whose tensors ``change`` may
-    replace by name, and returns the logits.
+    """A function that runs the model without recording and returns the logits (repeats, C). It is asked about input number ``sample``,
+    repeated ``repeats`` times; ``change`` is a function that may replace an input tensor by name.
     """
 
     def __call__(self, sample: int, repeats: int, change: Callable[[str, Tensor], Tensor]) -> Tensor:

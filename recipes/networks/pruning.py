@@ -147,7 +147,7 @@ def save_tokenizer(tokenizer: PreTrainedTokenizerFast, out: Path) -> None:
 
 
 def prune_embeddings(model: nn.Module, old: Mapping[str, int], vocabulary: Sequence[str]) -> None:
-    """Keep only the rows of the pieces in ``vocabulary`` of the input embedding of ``model``, one of transformers, in place; ``old`` gives
+    """Keep only the rows of the pieces in ``vocabulary`` of the input embedding of ``model``, a transformers model, in place; ``old`` gives
     the row of each piece.
     """
     table: nn.Embedding = model.get_input_embeddings()  # type: ignore[operator]
@@ -157,8 +157,8 @@ def prune_embeddings(model: nn.Module, old: Mapping[str, int], vocabulary: Seque
 
 
 def drop_layers(model: nn.Module, dropped: Sequence[int]) -> None:
-    """Remove the encoder layers numbered ``dropped``, counted from 0, from ``model``, one of transformers' BERTs, with or without a head,
-    in place.
+    """Remove the encoder layers numbered ``dropped``, counted from 0, from ``model``, a transformers BERT, with or without a head, in
+    place.
     """
     encoder = getattr(model, "bert", model).encoder
     encoder.layer = nn.ModuleList(layer for index, layer in enumerate(encoder.layer) if index not in dropped)

@@ -217,7 +217,7 @@ class Special:
 
     @classmethod
     def of(cls, tokenizer: Any) -> Special:
-        """Return the special tokens and continuing pieces of ``tokenizer``, one of transformers."""
+        """Return the special tokens and continuing pieces of ``tokenizer``, a transformers tokenizer."""
         pieces = tokenizer.convert_ids_to_tokens(range(len(tokenizer)))
         return cls(
             tokenizer.pad_token_id, tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.mask_token_id,

@@ -76,7 +76,7 @@ class ModelStructure:
 
     @cached_property
     def _candidates(self) -> list[attention_nodes.Attention | None]:
-        """The softmax of each block that has the shape of attention over its tokens; None for a block without one."""
+        """The softmax in each block whose output has the shape of attention between the block's tokens; None for a block without one."""
         return [attention_nodes.attention_of(self._nodes, block, self._users) for block in self._nodes.blocks]
 
     @cached_property
@@ -180,8 +180,8 @@ class ModelStructure:
 
     @cached_property
     def _attentions(self) -> list[attention_nodes.Attention | None]:
-        """The attention of each block that has only one, over its tokens in their order, whose heads have an axis of their own; else
-        None.
+        """The attention of each block; None for a block that has several, or whose attention is not over its tokens in their order, or
+        whose heads have no axis of their own.
         """
         pairs = zip(self._maps, self._shaped, strict=True)
         return [None if maps is None or len(maps) != 1 or not _is_read_as(maps[0], shaped) else shaped for maps, shaped in pairs]

@@ -106,7 +106,7 @@ def _own(context_length: int) -> Any:
 
 
 def _cleaning(tokenizer: Any, inner: Any) -> Any:
-    """Return a copy of ``inner``, one of transformers' tokenizers, that cleans texts as open_clip's wrapper around it does, and keeps
+    """Return a copy of ``inner``, a transformers tokenizer, that cleans texts as open_clip's wrapper around it does, and keeps
     offsets.
     """
     from tokenizers import Regex, normalizers
