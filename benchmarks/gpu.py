@@ -94,7 +94,7 @@ class Report:
         return {"on": on | {"transformers": transformers.__version__}, **self.rows, "missing": self.missing}
 
     def summary(self) -> list[str]:
-        """Return the lines of the table that says it all in one: "not measured" for what did not run."""
+        """Return the lines of a table of all measurements as text: "not measured" for each that did not run."""
         lines = ["| what | measured |", "|---|---|"]
         for mode in MODES:
             found = [

@@ -96,7 +96,7 @@ def llama() -> nn.Module:
 
 
 def ids() -> Tensor:
-    """Return random token ids, (1, 128)."""
+    """Return random token ids of one text, (1, 128)."""
     return torch.randint(5, 1000, (1, 128), generator=torch.Generator().manual_seed(0))
 
 
@@ -298,8 +298,8 @@ def transformers_interpret(spec: str) -> tuple[MakeMap, MakeMap]:
 
 
 def inseq_llama(spec: str) -> tuple[MakeMap, MakeMap]:
-    """Return two functions that compute our map by ``spec`` and that of Inseq's input times gradient for the logit of the word that follows
-    100 others, in a causal Llama.
+    """Return two functions for a causal Llama that reads 100 words. Both explain the logit of the next word: the first computes our map by
+    ``spec``, the second Inseq's input times gradient.
     """
     import inseq
     from tokenizers import Tokenizer, models, pre_tokenizers

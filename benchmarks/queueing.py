@@ -61,18 +61,18 @@ def erlang_c(rate: float, seconds: float, processes: int) -> float:
 
 
 def mean_wait(rate: float, seconds: float, processes: int) -> float:
-    """Return the mean seconds that questions wait for one of ``processes``, where ``rate`` come a second and take ``seconds`` each and
-    there is room for all; infinite where they come faster than they are answered.
+    """Return the mean seconds that a question waits for one of ``processes`` processes, if ``rate`` questions come a second, each takes
+    ``seconds``, and all may queue. Infinite if they come faster than they are answered.
     """
     load = rate * seconds
     return math.inf if load >= processes else erlang_c(rate, seconds, processes) * seconds / (processes - load)
 
 
 def fewest(rate: float, seconds: float, wait: float, most_in_use: float = 0.9) -> int:
-    """Return the fewest processes with which 95 of 100 questions wait less than ``wait`` seconds, where ``rate`` come a second and take
-    ``seconds`` each and there is room for all.
+    """Return the smallest number of processes with which 95 of 100 questions wait less than ``wait`` seconds, if ``rate`` questions come a
+    second, each takes ``seconds``, and all may queue.
 
-    No more than the share ``most_in_use`` of them is in use. The waits of those that wait fall off as an exponential.
+    At most the share ``most_in_use`` of the processes is in use. The waits of the questions that wait fall off as an exponential.
     """
     processes = max(math.floor(rate * seconds) + 1, math.ceil(rate * seconds / most_in_use))
     while erlang_c(rate, seconds, processes) * math.exp(-(processes - rate * seconds) * wait / seconds) > 0.05:

@@ -79,7 +79,9 @@ def optional(
 
 
 def inline(*, without: tuple[str, ...]) -> JsonField:
-    """Return the mark of a field which puts the fields of a record among those of the record that holds it, except the keys ``without``."""
+    """Return the mark of a field whose record is not nested in the JSON: its keys, except the keys ``without``, are put among the keys of
+    the record that holds the field.
+    """
     return JsonField(is_inline=True, without=without)
 
 
@@ -154,7 +156,7 @@ def written_fields(record: Any) -> tuple[tuple[str, str, JsonField], ...]:
 
 
 def _hints(record: Any) -> dict[str, Any]:
-    """Return the annotated types of a record's fields, and of those of its properties that are written to JSON, by name."""
+    """Return the annotated types by name: of the fields of ``record``, and of its properties that are written to JSON."""
     declared = get_type_hints(record, include_extras=True)
     hints = {field.name: declared[field.name] for field in fields(record)}
     for base in reversed(record.__mro__):

@@ -156,7 +156,7 @@ def _best_threshold(known: Tensor, unknown: Tensor, calibration: Calibration, st
 
 
 def write(folder: Path, document: dict[str, Any]) -> None:
-    """Write ``document`` as ``calibration.json`` into ``folder``, that of the weights."""
+    """Write ``document`` as ``calibration.json`` into ``folder``, which holds the weights of the model."""
     (folder / CALIBRATION_FILE).write_text(json.dumps(document, indent=1) + "\n", "utf-8")
 
 
@@ -175,8 +175,8 @@ def largest_probability(logits: Tensor, calibration: Calibration) -> Tensor:
 
 
 def read_shipped_calibration(folder: Path) -> Calibration | None:
-    """Read the ``calibration.json`` in ``folder``, that of a classifier, and return it; None if there is none, or it has no threshold for
-    "something else".
+    """Read the ``calibration.json`` in ``folder``, which holds a classifier, and return it; None if there is none, or it has no threshold
+    for "something else".
     """
     path = folder / CALIBRATION_FILE
     calibration = read_calibration(path) if path.is_file() else UNCALIBRATED

@@ -72,8 +72,8 @@ def write_prompt_words(model: Model, folder: Path) -> PromptWords:
 
 
 def quantise(embeddings: Tensor) -> Tensor:
-    """Return ``embeddings`` (N, D) as int8: each row is scaled so that its largest magnitude is 127, which keeps its direction; only that
-    is used.
+    """Return ``embeddings`` (N, D) as int8. Each row is scaled so that its largest magnitude is 127; this keeps its direction, and only the
+    direction is used.
     """
     return (embeddings / embeddings.abs().amax(1, keepdim=True) * 127).round().to(torch.int8).contiguous()
 
@@ -184,8 +184,8 @@ def _describe_misses(answers: NDArray[np.float64], asked: Sequence[PromptQuestio
 def split_by_truth(
     answers: NDArray[np.float64], asked: Sequence[PromptQuestion], kind: str
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return two arrays from the cosines ``answers`` (photos, prompts) of those of the prompts ``asked`` that are of this ``kind``: those
-    with photos that plainly show what the prompt names, and those with photos that do not show it.
+    """Return two arrays of cosines from ``answers`` (photos, prompts), for the prompts ``asked`` that are of this ``kind``: first the
+    cosines with photos that plainly show what the prompt names, then the cosines with photos that do not show it.
     """
 
     def of(where: Callable[[PromptQuestion], NDArray[np.bool_]]) -> NDArray[np.float64]:

@@ -99,7 +99,7 @@ def load_texts(folder: Path) -> Texts:
 
 def _read_banks(tower: BertModel, tokenizer: PreTrainedTokenizerFast) -> list[Tensor]:
     """Return the outputs of ``tower`` for several prompts with each word for photos, and for several with each kind of object in scenes:
-    two tensors (words, wordings, width). ``tokenizer`` is that of the tower.
+    two tensors (words, wordings, width). ``tokenizer`` is the tower's.
     """
     rng = np.random.default_rng([0, 5])
     banks = []
@@ -122,7 +122,9 @@ def _texts(tower: BertModel, tokenizer: PreTrainedTokenizerFast, projection: Ten
 
 
 def embed_prompts(texts: Texts, prompts: Sequence[str]) -> Tensor:
-    """Return the embeddings by ``texts``, the text side of a CLIP model, of ``prompts``, (prompts, SHARED), of length 1, with gradients."""
+    """Return the embeddings (prompts, SHARED) of ``prompts``, of length 1 and with gradients, computed by ``texts``, the text side of a
+    CLIP model.
+    """
     inputs = texts.tokenizer(list(prompts), padding=True, truncation=True, return_tensors="pt")
     return F.normalize((texts.tower(**inputs).pooler_output @ texts.projection.T).float(), dim=-1)
 

@@ -121,7 +121,9 @@ class Objective:
         return value + PHOTO_PATCH_WEIGHT * self.losses.photo_patches(pick_patches(patches, asked), there), right
 
     def scenes(self, drawn: Drawn, rng: np.random.Generator) -> Tensor:
-        """Return the loss of the scenes in ``drawn`` and of some of their patches, chosen by ``rng``."""
+        """Return the loss on the rendered scenes in ``drawn``: of their embeddings, and of the embeddings of some of their patches, chosen
+        by ``rng``.
+        """
         number, places = drawn.patches.shape
         kept = choose_patches(rng, number, places)
         every = torch.arange(places).expand(number, -1) if kept is None else kept
@@ -141,7 +143,7 @@ class Objective:
 
 
 def train(args: argparse.Namespace) -> None:
-    """Tune and write the model folder ``args.out`` (arguments: ``add_arguments``)."""
+    """Fine-tune the model and write its folder, ``args.out``. ``args`` are the parsed arguments that ``add_arguments`` declares."""
     torch.set_num_threads(1)
     torch.manual_seed(args.seed)
     pictures, teachers, texts = Pictures(args.data, args.batch), Teachers(), load_texts(args.texts)

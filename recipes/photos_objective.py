@@ -183,7 +183,7 @@ def prepare_step(
 
 
 def pick_patches(values: Tensor, kept: Tensor | None) -> Tensor:
-    """Return the rows of ``values`` (B, places, ...) at the places ``kept`` (B, n), as (B, n, ...); all of them for None."""
+    """Return the entries of ``values`` (B, places, ...) at the places ``kept`` (B, n), as (B, n, ...); if ``kept`` is None, all of them."""
     if kept is None:
         return values
     return values.gather(1, kept.view(*kept.shape, *[1] * (values.ndim - 2)).expand(*kept.shape, *values.shape[2:]))

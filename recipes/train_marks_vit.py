@@ -31,7 +31,7 @@ def render_batch(rng: np.random.Generator, size: int = BATCH, says: MarkSays = "
 
 
 def train(args: argparse.Namespace) -> None:
-    """Train and write the model folder ``args.out`` (arguments: ``add_arguments``)."""
+    """Train the model and write its folder, ``args.out``. ``args`` are the parsed arguments that ``add_arguments`` declares."""
     train_vit(args, render_batch, ARCHITECTURE, KINDS, MODEL_ARGS)
 
 

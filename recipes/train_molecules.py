@@ -153,7 +153,7 @@ def fold_file(out: Path, kind: str, fold: int) -> Path:
 
 def run_fold(examples: Sequence[Example], kind: str, fold: int, args: argparse.Namespace) -> dict[str, Tensor]:
     """Train a model on ``examples`` without fold number ``fold`` of this ``kind`` ("random" or by scaffold), and return its weights and its
-    ``logits`` for that fold; read from its file where that exists and ``args.resume`` is set.
+    ``logits`` for that fold. They are read from the file of the fold if it exists and ``args.resume`` is set.
     """
     file = fold_file(args.out, kind, fold)
     if not (args.resume and file.is_file()):
@@ -199,7 +199,9 @@ def likeness_of(examples: Sequence[Example], fold: int) -> list[float]:
 
 
 def train(args: argparse.Namespace) -> None:
-    """Train the folds, and write the model folder ``args.out`` (arguments: ``add_arguments``). Raises ExplainerError for too few folds."""
+    """Train a model on each fold, and write the model of the first one, with a calibration from all folds, into the folder ``args.out``.
+    ``args`` are the parsed arguments that ``add_arguments`` declares. Raises ExplainerError for too few folds.
+    """
     if not 2 <= args.folds <= FOLDS or not 0 <= args.scaffolds <= FOLDS:
         raise ExplainerError(f"--folds must be 2 to {FOLDS}, one of them for the calibration, and --scaffolds 0 to {FOLDS}")
     examples = read_examples(args.data)

@@ -70,7 +70,7 @@ def pretrained_folder(name: str) -> Path:
 
 def answers(model: Any, tokenizer: Any, reviews: Sequence[Review]) -> tuple[Tensor, Tensor]:
     """Return the logits (B, 2) of ``model`` for ``reviews``, cut to their first tokens where too long, and the indices (B,) of their
-    classes. ``tokenizer`` is that of the model.
+    classes. ``tokenizer`` is the model's.
     """
     encoded = tokenizer([review.text for review in reviews], truncation=True, padding=True, return_tensors="pt")
     return model(**encoded.to(model.device)).logits, torch.tensor([review.label for review in reviews], device=model.device)
@@ -79,7 +79,7 @@ def answers(model: Any, tokenizer: Any, reviews: Sequence[Review]) -> tuple[Tens
 @torch.no_grad()
 def measure_reviews(model: Any, tokenizer: Any, reviews: Sequence[Review]) -> tuple[float, float]:
     """Return the share of ``reviews`` that ``model`` classifies right, from 0 to 1, and its mean cross-entropy in nats. ``tokenizer`` is
-    that of the model.
+    the model's.
     """
     model.eval()
     right, loss = 0, 0.0
@@ -156,7 +156,8 @@ class FineTuning:
 
 
 def train(args: argparse.Namespace) -> None:
-    """Train, and leave the weights of the best epoch in the folder ``args.out`` (arguments: ``add_arguments``).
+    """Train the model and write the weights of its best epoch into the folder ``args.out``. ``args`` are the parsed arguments that
+    ``add_arguments`` declares.
 
     Raises ExplainerError for an encoder, data or a device that is not there, and for less than one epoch or review a step.
     """

@@ -242,7 +242,7 @@ def load(folder: Path) -> tuple[BertForSequenceClassification, PreTrainedTokeniz
 
 
 def train(args: argparse.Namespace) -> None:
-    """Train and write the model folder ``args.out`` (arguments: ``add_arguments``)."""
+    """Train the model and write its folder, ``args.out``. ``args`` are the parsed arguments that ``add_arguments`` declares."""
     check_start(args)
     torch.manual_seed(args.seed)
     reviews = training_reviews(args.data)

@@ -92,7 +92,7 @@ class _ModelWithPatchHead(nn.Module):
 
 
 def train(args: argparse.Namespace) -> None:
-    """Train and write the model folder ``args.out`` (arguments: ``add_arguments``)."""
+    """Train the model and write its folder, ``args.out``. ``args`` are the parsed arguments that ``add_arguments`` declares."""
     check_start(args)
     torch.manual_seed(args.seed)
     both = _ModelWithPatchHead().to(args.device)

@@ -106,7 +106,7 @@ def make_batch(rng: np.random.Generator, size: int = BATCH) -> Batch:
 
 
 def train(args: argparse.Namespace) -> None:
-    """Train and write the model folder ``args.out`` (arguments: ``add_arguments``)."""
+    """Train the model and write its folder, ``args.out``. ``args`` are the parsed arguments that ``add_arguments`` declares."""
     torch.manual_seed(args.seed)
     model = new_model().to(args.device)
     model.set_attn_implementation("eager")  # a quarter faster than fused attention with gradients on a CPU

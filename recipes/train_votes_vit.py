@@ -35,7 +35,7 @@ def render_batch(rng: np.random.Generator, size: int = BATCH) -> Batch:
 
 
 def train(args: argparse.Namespace) -> None:
-    """Train and write the model folder ``args.out`` (arguments: ``add_arguments``)."""
+    """Train the model and write its folder, ``args.out``. ``args`` are the parsed arguments that ``add_arguments`` declares."""
     train_vit(args, render_batch, ARCHITECTURE, SIGNS, MODEL_ARGS)
 
 

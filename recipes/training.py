@@ -119,7 +119,7 @@ def take_step(
     """Change the weights of ``model`` with ``optimizers`` by the gradients of ``loss``, whose norm is cut at 1, and move their ``average``
     towards them.
 
-    ``step`` is the number of steps taken with this one; ``decay`` is that of :func:`average_`.
+    ``step`` is the number of steps taken with this one; ``decay`` is as in :func:`average_`.
     """
     model.zero_grad()
     loss.backward()

@@ -63,7 +63,7 @@ def entry(module: ModuleType, name: str, described: dict[int, str]) -> str:
 
 
 def markdown(docstring: str) -> str:
-    """Return ``docstring`` as Markdown: rows of ``name  what it is`` become a list."""
+    """Return ``docstring`` as Markdown text; its rows of ``name  what it is`` become a list."""
     lines: list[str] = []
     for line in _ROLE.sub(r"`\1`", docstring).replace("``", "`").splitlines():
         parameter = _PARAMETER.match(line)
@@ -97,7 +97,7 @@ def _call(name: str, arguments: Sequence[str], returns: str = "") -> str:
 
 
 def _split(arguments: str) -> list[str]:
-    """Split ``arguments``, those of a signature, at the commas outside of brackets; return the parts."""
+    """Split ``arguments``, the text between the brackets of a signature, at the commas outside of inner brackets; return the parts."""
     parts, depth = [""], 0
     for character in arguments:
         depth += (character in "([{") - (character in ")]}")
@@ -109,7 +109,7 @@ def _split(arguments: str) -> list[str]:
 
 
 def _fields(kind: type) -> str:
-    """Return the constructor of the dataclass ``kind`` by its fields as Markdown; empty for another class."""
+    """Return the constructor of the dataclass ``kind`` with its fields, as Markdown; empty if ``kind`` is no dataclass."""
     if not is_dataclass(kind):
         return ""
     written = [ast.unparse(ast.AnnAssign(field.target, _parts(field.annotation)[0], field.value, 1)) for field in _declared(kind)]
@@ -135,7 +135,7 @@ def _parts(annotation: ast.expr) -> tuple[ast.expr, str]:
 
 
 def _descriptions(kind: type) -> str:
-    """Return the fields of ``kind``, a record that describes them, as a Markdown list; "" for another class."""
+    """Return a Markdown list of the fields of ``kind``, a record that describes its fields; "" for a class that is no such record."""
     described = [(ast.unparse(field.target), _parts(field.annotation)[1]) for field in _declared(kind)] if is_dataclass(kind) else []
     return "\n".join(f"- `{name}`: {text.replace('``', '`')}" for name, text in described if text)
 

@@ -26,7 +26,7 @@ ARXIV = re.compile(r"arXiv (\d{4}\.\d{4,5})")
 
 
 def rules_markdown() -> str:
-    """Return a table with one row for each backward rule: its choice at each kind of operator."""
+    """Return a Markdown table with one row for each backward rule: its choice at each kind of operator."""
     import explainers
 
     def chosen(value: str | bool) -> str:
@@ -83,7 +83,7 @@ def metrics_markdown() -> str:
 
 
 def datasets_markdown() -> str:
-    """Return a section for each data set: what it is, the layout of its folder, what it gives, where it comes from."""
+    """Return Markdown with a section for each data set: what it is, the layout of its folder, its annotations, where it comes from."""
     from explainers.datasets import DATASETS
 
     parts = []
@@ -117,7 +117,7 @@ def protocols_markdown() -> str:
 
 
 def settings_markdown() -> str:
-    """Return a table with one row for each setting: its environment variable, its default, what it does."""
+    """Return a Markdown table with one row for each setting of the server: its environment variable, its default, what it does."""
     lines = ["| environment | default | what it does |", "|---|---|---|"]
     for name, setting in Settings.model_fields.items():
         default = ",".join(setting.default) if isinstance(setting.default, tuple) else setting.default
@@ -137,7 +137,7 @@ def names_markdown() -> str:
 
 
 def commands_markdown() -> str:
-    """Return a table with one row for each command of ``vitrine``: its name and what it does."""
+    """Return a Markdown table with one row for each command of ``vitrine``: its name and what it does."""
     from vitrine_server.cli import build_parser
 
     actions = (action for action in build_parser()._actions if isinstance(action, argparse._SubParsersAction))
@@ -146,7 +146,7 @@ def commands_markdown() -> str:
 
 
 def routes_markdown() -> str:
-    """Return a table with one row for each call over HTTP: its method and address, and what it does."""
+    """Return a Markdown table with one row for each call over HTTP: its method and URL path, and what it does."""
     from tools.script_types import openapi
 
     rows = [
@@ -175,7 +175,7 @@ def _read_truth() -> dict[str, Any]:
 
 
 def truth_sentences_markdown() -> str:
-    """Return the sentences of the comparison of metrics with the truth as a list."""
+    """Return a Markdown list of the sentences that sum up how metrics agree with the truth."""
     return "\n".join(f"* {sentence}" for sentence in _read_truth()["sentences"])
 
 
@@ -240,7 +240,9 @@ def truth_metrics_markdown() -> str:
 
 
 def truth_methods_markdown() -> str:
-    """Return a table with one row for each method: its truth in each world, with its rank; below them the controls, with their ranks."""
+    """Return a Markdown table of how well maps find what is known to decide answers: one row for each method with its value and rank in
+    each world; below them the controls.
+    """
     worlds = _read_truth()["worlds"]
     of_worlds = [{method["spec"]: (place, method) for place, method in enumerate(world["methods"], 1)} for world in worlds]
     specs = dict.fromkeys(spec for of_world in of_worlds for spec in of_world)

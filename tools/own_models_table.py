@@ -13,7 +13,7 @@ _TABLE = re.compile(r"(<!-- what opens -->\n).*?(<!-- end of what opens -->)", r
 
 
 def page(text: str) -> str:
-    """Return ``text`` of the page with its table generated from the cases."""
+    """Return ``text``, the page on one's own models, with its table made again from the cases."""
     rows = [(case.have, case.way) for case in CASES.values()]
     return _TABLE.sub(lambda marks: f"{marks[1]}{markdown_table(('what you have', 'how it is opened'), rows)}\n{marks[2]}", text)
 

@@ -78,7 +78,7 @@ def _open_word_drawers(page: Page) -> None:
 
 
 def _wait_for_maps(page: Page, before: str) -> None:
-    """Wait until the address of ``page`` names another explanation than ``before`` did, and every plate is drawn."""
+    """Wait until the URL of ``page`` is the one of another explanation than ``before``, and every plate is drawn."""
     page.wait_for_function("(before) => new URL(location).searchParams.get('id') !== new URL(before).searchParams.get('id')", arg=before)
     wait_for_maps(page)
 

@@ -171,7 +171,9 @@ def wrap(asked: TaskCase) -> Model:
 
 
 def row_of(model: Model, asked: TaskCase) -> tuple[str, str, str, str]:
-    """Return the row of ``model``, that of the case ``asked``: task, name, tokens, and how many methods run at each place."""
+    """Return the row of ``model``, asked as in the case ``asked``, in the table of tasks: task, name of the case, tokens, and the number of
+    methods that run at each place.
+    """
     shown = []
     for at in asked.places:
         placed, given = ask_at(model, asked.model_input, at, None)

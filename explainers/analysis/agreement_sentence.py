@@ -127,7 +127,9 @@ def outlined_sentence(maps: Sequence[TitledMap], grid: tuple[int, int]) -> tuple
 
 
 def _compare(maps: Sequence[TitledMap]) -> tuple[list[TitledMap], str, list[TitledMap]]:
-    """Return the ``maps`` whose scores differ, a sentence on how alike these are, and those that agree, if more than half do."""
+    """Return three things: the ``maps`` whose scores differ, a sentence on how alike these maps are, and the maps that agree (empty unless
+    more than half do).
+    """
     varied_maps = [titled_map for titled_map in maps if np.ptp(titled_map.scores) > 0]
     if len(varied_maps) < 2:
         return varied_maps, "", []
@@ -314,7 +316,9 @@ def _words_by_chance(words: int, count: int, times: int, methods: int, voters: i
 
 
 def words_of(tokens: Sequence[Mapping[str, object]], words: Sequence[Mapping[str, object]]) -> list[tuple[str, list[int]]]:
-    """Return the ``words`` of a stored text, each with the indices of their pieces among those of its ``tokens`` that are not special."""
+    """Return the ``words`` of a stored text, each with the indices of its pieces; pieces are counted among the ``tokens`` that are not
+    special.
+    """
     place = {i: n for n, i in enumerate(i for i, token in enumerate(tokens) if not token["special"])}
     words_and_pieces: list[tuple[str, list[int]]] = []
     for word in words:

@@ -61,7 +61,9 @@ class AnswerTable(Record):
         return "\n".join([head, *align(table, left=(0,)), *(f"note: {note}" for note in self.notes)])
 
     def figure(self) -> Figure:
-        """Return the table in colours, each row on the scale of its own largest score; nothing is shown or saved."""
+        """Draw the table in colours, each row on a scale that ends at its largest score, and return the matplotlib Figure; nothing is shown
+        or saved.
+        """
         from matplotlib.figure import Figure
 
         rows, columns = self.scores.shape
@@ -84,7 +86,7 @@ class AnswerTable(Record):
     def save(self, path: Path | str) -> None:
         """Write to the file ``path`` the numbers, if it ends in ``.json``, or the figure as ``.png``, ``.pdf`` or ``.svg``.
 
-        Raises ExplainerError for another ending.
+        Raises ExplainerError for any other ending of the name.
         """
         path = Path(path)
         if path.suffix == ".json":

@@ -173,7 +173,9 @@ class DeletionTest(Record, name="DeletionCurves"):
         return text_html(str(self), figure_html(self.figure(), f"Curves of the deletion test of {self.target}"))
 
     def figure(self) -> Figure:
-        """Draw the curves of both orders as a figure of matplotlib, with the names of the best three methods and of the random baseline."""
+        """Draw the curves of both orders, labelled with the best three methods and the random baseline, and return the matplotlib
+        Figure.
+        """
         from explainers.rendering.figures import deletion_figure  # matplotlib takes a while to load
 
         return deletion_figure(self.to_json())
@@ -181,7 +183,7 @@ class DeletionTest(Record, name="DeletionCurves"):
     def save(self, path: Path | str) -> None:
         """Write to the file ``path`` the numbers, if it ends in ``.json``, or the figure as ``.png``, ``.svg`` or ``.pdf``.
 
-        Raises ExplainerError for another ending.
+        Raises ExplainerError for any other ending of the name.
         """
         path = Path(path)
         if path.suffix == ".json":

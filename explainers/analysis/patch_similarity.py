@@ -100,8 +100,8 @@ class PatchSimilarity:
         ).to_json()
 
     def figure(self, row: int | None = None, column: int | None = None) -> Figure:
-        """Draw the colours as a figure of matplotlib; if a row and a column (from 0) are passed, the cosines with the patch there are drawn
-        next to them.
+        """Draw the colours of the patches and return the matplotlib Figure. If ``row`` and ``column`` (from 0) are passed, the cosines of
+        all patches with that patch are drawn next to the colours.
         """
         from matplotlib.figure import Figure
 

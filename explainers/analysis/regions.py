@@ -98,7 +98,9 @@ class Regions(Record):
         return text_html(str(self), picture_html(self.mask().convert("RGB"), f"Who wins which patch, by {self.method}"))
 
     def save(self, path: Path | str) -> None:
-        """Write the mask to the file ``path`` as ``.png``, or the numbers as ``.json``. Raises ExplainerError for another ending."""
+        """Write the mask to the file ``path`` as ``.png``, or the numbers as ``.json``. Raises ExplainerError for any other ending of the
+        name.
+        """
         path = Path(path)
         if path.suffix == ".json":
             path.write_text(json.dumps(self.to_json(), ensure_ascii=False, indent=1) + "\n", "utf-8")

@@ -59,8 +59,8 @@ def mix(
     """Explain one input by ``method`` (a spec without a rule) under a rule of these ``choices``, as :func:`rule_of` reads them; None is the
     ordinary gradient.
 
-    ``model``, ``inputs``, ``target``, ``side``, ``prompts`` and ``cancelled`` are those of :func:`explain`. Raises ExplainerError for a
-    rule that does not exist or that the method cannot use.
+    ``model``, ``inputs``, ``target``, ``side``, ``prompts`` and ``cancelled`` are as in :func:`explain`. Raises ExplainerError for a rule
+    that does not exist or that the method cannot use.
     """
     rule = choices if isinstance(choices, Rule) else rule_of(choices or {})
     parts = Spec.parse(method)

@@ -54,7 +54,7 @@ class TokenActivationMaps(Record, name="TokenMaps"):
 
     def save(self, path: Path | str, picture: Any = None) -> None:
         """Write to the file ``path`` the numbers, if it ends in ``.json``, or the figure over ``picture`` as ``.png``, ``.pdf`` or
-        ``.svg``. Raises ExplainerError for another ending.
+        ``.svg``. Raises ExplainerError for any other ending of the name.
         """
         path = Path(path)
         if path.suffix == ".json":
@@ -65,8 +65,8 @@ class TokenActivationMaps(Record, name="TokenMaps"):
             raise ExplainerError(f"{path} cannot be saved with this ending: end it in .json, .png, .pdf or .svg")
 
     def figure(self, picture: Any = None, columns: int = 4) -> Figure:
-        """Draw the maps side by side, ``columns`` in a row, and return the figure of matplotlib, over ``picture`` (a PIL image, as the
-        model saw it) where one is passed; nothing is shown or saved.
+        """Draw the maps side by side, ``columns`` in a row, and return the matplotlib Figure; nothing is shown or saved. ``picture``, a PIL
+        image as the model saw it, is drawn under the maps if it is passed.
         """
         from matplotlib.figure import Figure
 
@@ -197,8 +197,8 @@ def clean_map(activations: Tensor, earlier: Tensor, weights: Tensor) -> tuple[Te
     """Subtract the interference of earlier tokens from a map; return the interference (N,), its best-fitting scale, and the cleaned map
     (N,).
 
-    activations  those (N,) of the explained token at the image tokens
-    earlier  those (T, N) of earlier text tokens
+    activations  activations (N,) of the explained token at the image tokens
+    earlier  activations (T, N) of the earlier text tokens at the image tokens
     weights  the activations (T,) of the explained token at the positions of the earlier tokens
     """
     interference = (weights / (weights.sum() + _TINY)) @ earlier

@@ -118,7 +118,9 @@ class WordProbe(Record):
     def difference(
         self,
     ) -> Annotated[dict[str, Any] | None, describe("null for one group alone.", kind=ProbeDifference | None)]:
-        """The means over the first group of words minus those over the second, by name of what is measured; None for one group alone."""
+        """The measurements of the first group of words minus those of the second, by name; each is a mean over the words of the group. None
+        if there is one group alone.
+        """
         if len(self.groups) < 2:
             return None
         first, second = self.groups[:2]
@@ -142,7 +144,7 @@ class WordProbe(Record):
         return text_html(str(self), map_html(self.attribution, None))
 
     def save(self, path: Path | str) -> None:
-        """Write the numbers to the file ``path``, which ends in ``.json``. Raises ExplainerError for another ending."""
+        """Write the numbers to the file ``path``, which ends in ``.json``. Raises ExplainerError for any other ending of the name."""
         path = Path(path)
         if path.suffix != ".json":
             raise ExplainerError(f"{path} cannot be saved with this ending: end it in .json")

@@ -93,8 +93,8 @@ def has_plan(model: Model) -> bool:
 
 
 def follows_biases(model: Model) -> bool:
-    """Return whether a recording of ``model`` keeps what operators with a bias give: it is not known yet how the rows of their biases lie
-    in the blocks, or not as the tokens do.
+    """Return whether a recording of ``model`` keeps the outputs of operators that add a bias. It does if it is not known yet to which
+    tokens their rows belong, or if these rows do not lie as the tokens do.
     """
     plan = _PLANS.get(model.module, {}).get(key_of(model))
     return plan is None or plan.has_rows_elsewhere

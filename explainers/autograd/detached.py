@@ -36,9 +36,9 @@ class DetachedNumbers:
     """A record of the numbers that a forward pass computed from the input and then cut off from the gradient (by ``detach``, ``item``,
     ``no_grad`` and the like).
 
-    ``functions`` names the functions that cut off numbers which were later combined with tensors that still have a gradient, or which
-    became plain Python or NumPy numbers. ``moved`` is the name of a function whose numbers are changed a little after they are cut off, to
-    see whether the answer changes; ``has_moved`` says whether there were any.
+    ``functions`` is the set of names of functions that cut numbers off. A function counts if its numbers were later combined with tensors
+    that have a gradient, or became plain Python or NumPy numbers. ``moved`` is the name of one function: its numbers are changed a little,
+    to see whether the model's answer changes. ``has_moved`` says whether any numbers were changed.
     """
 
     def __init__(self, moved: str | None = None) -> None:

@@ -35,7 +35,7 @@ P = TypeVar("P", bound=MovedPass)
 
 
 def functions_that_matter(model: Model, functions: frozenset[str], record: Callable[..., P]) -> frozenset[str]:
-    """Return those of ``functions`` (names of functions that detach numbers from the gradient) on whose numbers the model's answer depends;
+    """Return the names in ``functions`` whose numbers change the model's answer. All are functions that detach numbers from the gradient;
     each is tried once for a model.
 
     ``record`` makes a recording of a model and tensors, with its options ``double`` and ``moved``. A function counts as one of them if its

@@ -375,8 +375,8 @@ def call_complex(rec: Recorder, func: TorchFunction, *args: Any, **kwargs: Any) 
 
 
 def handler_for(rec: Recorder, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Handler | None:
-    """Return the handler of the call ``func(*args, **kwargs)``: that of its function, that of complex numbers, or for empty arguments one
-    that calls torch unchanged. None if there is no handler.
+    """Return the handler of the call ``func(*args, **kwargs)``: the one of its function, or of complex numbers if an argument is complex.
+    If all tensors that depend on the input are empty, return a handler that calls torch unchanged. None if there is no handler.
     """
     if has_no_rows(rec, (*args, *kwargs.values())):
         return _call_unchanged

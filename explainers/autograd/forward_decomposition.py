@@ -43,14 +43,14 @@ SAMPLES_ARE_NOT_FIRST = (
 class ForwardDecomposition(Recording):
     """A forward pass of ``1 + len(sources)`` copies of each sample, sample-major, the real one first.
 
-    ``tensors`` are those of the samples, each already repeated that often; ``sources`` (K,) are token indices. If ``block`` is None the
-    sources are embedded tokens (x^1), and ``logits`` holds the contribution of each. Otherwise the sources are the tokens at the input of
-    that block, which is the last one to run; with ``class_attention_stage`` it is counted among the blocks of class attention after the
-    others. ``attention_kind`` says over what the blocks attend; finding it out may take a backward pass. ``rule`` must have a linear form:
-    hold attention and scales and gates constant. ``shares_biases``: biases are divided among the sources, which must all be in one pass, by
-    the size of the product of each one's vector with the bias (DecompX's ``absdot``): those of norms and linear maps at once, those in
-    attention and other constants at the next sum of two paths, as its published code does. ``row_tokens``: by the position of an operator
-    whose output has no axis of tokens, the token of each of its rows of one sample.
+    ``tensors`` are the input tensors, with each sample already repeated that often; ``sources`` (K,) are token indices. If ``block`` is
+    None the sources are embedded tokens (x^1), and ``logits`` holds the contribution of each. Otherwise the sources are the tokens at the
+    input of that block, which is the last one to run; with ``class_attention_stage`` it is counted among the blocks of class attention
+    after the others. ``attention_kind`` says whether attention in the blocks is over tokens or over channels; finding it out may take a
+    backward pass. ``rule`` must have a linear form: hold attention and scales and gates constant. ``shares_biases``: biases are divided
+    among the sources, which must all be in one pass, by the size of the product of each one's vector with the bias (DecompX's ``absdot``):
+    those of norms and linear maps at once, those in attention and other constants at the next sum of two paths, as its published code does.
+    ``row_tokens``: by the position of an operator whose output has no axis of tokens, the token of each of its rows of one sample.
     """
 
     is_differentiated = False
@@ -192,7 +192,7 @@ class ForwardDecomposition(Recording):
         return len(x) // self._samples
 
     def on_real(self, y: Tensor, constant: Tensor) -> Tensor:
-        """Add a constant to the real samples in a batch ``y`` of samples and their copies, and return the result."""
+        """Return ``y``, a batch of samples and their copies, with ``constant`` added to the real samples."""
         return y + constant * self.where_real(y).to(y.dtype)
 
     def with_bias(self, y: Tensor, bias: Tensor, of: BiasOf) -> Tensor:
@@ -224,8 +224,8 @@ class ForwardDecomposition(Recording):
         return self.with_bias(y, constant, of or "linear")
 
     def with_rest(self, y: Tensor) -> Tensor:
-        """Return ``y``, a sum of two paths, unchanged or, if biases are shared, with the part of the real sample that its copies lack
-        distributed among them.
+        """Return ``y`` (rows, S, D), a sum of two paths. If biases are shared, what the copies of a sample do not add up to, compared with
+        the real sample, is added to the copies first, each by its share; else ``y`` is unchanged.
         """
         if not self._shares_biases or self._takes_mean_off():
             return y
@@ -267,7 +267,7 @@ class ForwardDecomposition(Recording):
 
     @property
     def _samples(self) -> int:
-        """The size of the batch at the embedded tokens x^1: the number of samples times that of their copies."""
+        """The size of the batch at the embedded tokens x^1: every sample with all of its copies."""
         assert self.forward_pass.x1 is not None
         return len(self.forward_pass.x1)
 

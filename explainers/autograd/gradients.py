@@ -54,8 +54,8 @@ def stabilise(denominator: Tensor, epsilon: float) -> Tensor:
 
 
 def damp(gradient: Tensor, y: Tensor, epsilon: float) -> Tensor:
-    """Return ``gradient``, that at an output ``y`` of the same shape, damped by LRP-ε (``epsilon``): multiplied by y / (y + ε); ε is
-    positive whatever the sign of y, as in the published code.
+    """Return ``gradient``, the gradient at an output ``y`` of the same shape, damped by LRP-ε (``epsilon``): multiplied by y / (y + ε); ε
+    is positive whatever the sign of y, as in the published code.
     """
     total = y + epsilon
     return gradient * torch.where(total == 0, 0.0, y / torch.where(total == 0, 1.0, total))

@@ -34,8 +34,10 @@ class _Place:
 
 @dataclass(frozen=True)
 class _Call:
-    """A recorded call ``func(*args, **kwargs)``, with placeholders in place of tensors: ``given`` are those of its outputs, ``position`` is
-    that of the last operator before it.
+    """A recorded call ``func(*args, **kwargs)``, with placeholders in place of tensors.
+
+    given     the placeholders of its outputs
+    position  the position of the last operator before the call
     """
 
     func: Callable[..., Any]
@@ -95,7 +97,9 @@ class HeadCalls:
         self._logits = place or self._logits
 
     def nodes(self, nodes: Nodes, tokens: Tensor) -> Nodes:
-        """Return a list of the nodes up to the last block; the calls, when they are repeated with ``tokens``, append theirs."""
+        """Return the list of nodes up to the last block. When the calls of the head are repeated with ``tokens``, they append their nodes
+        to it.
+        """
         branch = Nodes(nodes.ran[: self._first], nodes.blocks, list(nodes.class_blocks), nodes.entry)
         for tensor in (tokens, *self._constants):
             branch.start(tensor)

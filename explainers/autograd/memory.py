@@ -126,7 +126,7 @@ def check_memory(
     model: Model, tensors: Mapping[str, Tensor], times: float = 1.0, *, recorded: bool = True, recomputed: bool = False
 ) -> None:
     """Raise MemoryShortageError if a pass of ``model`` over all inputs in ``tensors`` does not fit into free memory: a recording, or with
-    ``recorded`` false a pass that keeps nothing for a backward pass. The other arguments are those of :func:`rows_at_once`.
+    ``recorded`` false a pass that keeps nothing for a backward pass. The other arguments are as in :func:`rows_at_once`.
     """
     rows = rows_of(model, tensors)
     rows_at_once(model, tensors, rows, rows, times=times, propagated=not recorded, recomputed=recomputed)

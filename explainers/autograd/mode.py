@@ -139,8 +139,8 @@ class RecordingMode(TorchFunctionMode):
         return written
 
     def _write_without_gradient(self, into: Tensor, result: Tensor) -> Tensor:
-        """Write ``result`` into ``into`` as torch does for ``out=into`` where gradients are off: numbers that depend on the input leave the
-        gradient, unless an autograd function runs, of which the recorded tensor is stored. Return ``into``.
+        """Write ``result`` into ``into``, as torch does for ``out=into`` with gradients off, and return ``into``. Numbers that depend on
+        the input then have no gradient any more, except in an autograd function, whose recorded tensor is stored.
         """
         self._saved.before_write(into)
         if into.shape != result.shape:

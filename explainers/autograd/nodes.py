@@ -150,7 +150,7 @@ class Nodes:
 
     @property
     def running_class_block(self) -> Block | None:
-        """The block of class attention that is running now; None outside of these."""
+        """The block of class attention that is running now; None if none is."""
         return self.class_blocks[-1] if self.class_blocks and self.class_blocks[-1].end is None else None
 
     def of(self, tensor: Any) -> Node | None:

@@ -239,8 +239,8 @@ class OwnCode:
         return out
 
     def _place(self, node: Node) -> None:
-        """Mark earlier operators by what the new ``node`` shows about them: that a softmax gives attention weights, that a linear map makes
-        queries, keys or values, or that linear attention is divided by its normaliser.
+        """Set the roles of earlier operators from what the new ``node`` shows about them: a softmax makes attention weights, a linear map
+        makes queries, keys or values, or linear attention is divided by its normaliser.
         """
         softmaxes = []
         if node.operator in (MatMul, Mul) or (node.operator is LinearMap and node.role != Role.WEIGHTS):

@@ -36,8 +36,8 @@ class Operator(Function):
 
     @staticmethod
     def propagate(*args: Any, **kwargs: Any) -> Any:
-        """Return the output of the operator for each copy, with the constants of the real sample; ``args`` are those of its forward pass,
-        after the recorder.
+        """Return the output of the operator for each copy of a sample, with the constants of the real sample. ``args`` are as in the
+        operator's forward pass, after the recorder.
         """
         raise NotImplementedError
 
@@ -131,7 +131,7 @@ class Recorder(Protocol):
 
     @property
     def single_head(self) -> bool:
-        """Return whether the attention computed now is to have one head."""
+        """Return whether the attention that is computed now is recorded with a single head."""
 
     def run(self, operator: type[Operator], *arguments: Any, role: Role | None = None) -> Tensor:
         """Apply an operator to its arguments, record it and return its output; ``role`` is the role of the output in attention or in a
@@ -175,7 +175,9 @@ class Propagator(Protocol):
         """
 
     def with_rest(self, y: Tensor) -> Tensor:
-        """Return ``y``, a sum of two paths, plus the part of the real copy that the source copies lack, if that is shared among them."""
+        """Return ``y``, a sum of two paths. If biases are shared, what the copies of the source tokens do not add up to, compared with the
+        real copy, is added to them.
+        """
 
     def with_bias(self, y: Tensor, bias: Tensor, of: BiasOf) -> Tensor:
         """Add ``bias`` to ``y`` at the copies that it belongs to, and return the sum: see

@@ -36,8 +36,8 @@ def split_linear(
     inputs: Inputs = "both",
     product: Tensor | None = None,
 ) -> Tensor:
-    """Return ``relevance``, that of the output of a linear map of ``x`` by ``weight``, distributed to its input, without the bias (eq. 5;
-    eq. 4 with ``inputs="positive"``).
+    """Distribute ``relevance``, the relevance of the output of a linear map of ``x`` by ``weight``, to its input, without the bias, and
+    return the relevance at ``x`` (eq. 5; eq. 4 with ``inputs="positive"``).
 
     ``forward(x, weight)`` applies the map, ``backward(signal, weight)`` its transpose. Only pairs whose product is positive take part:
     positive inputs with positive weights, negative with negative. ``inputs`` "positive" leaves the second group out; "each" normalises the
@@ -109,8 +109,8 @@ def split_image_linear(
 
 
 def split_sum(a: Tensor, b: Tensor, relevance: Tensor, normalise: bool) -> tuple[Tensor, Tensor]:
-    """Return ``relevance``, that of ``a + b``, distributed to both operands, in the sum's shape: in proportion to their values, then with
-    ``normalise`` (eq. 9-10) normalised for each sample.
+    """Distribute ``relevance``, the relevance of the sum ``a + b``, to both operands in proportion to their values, and return two tensors
+    in the sum's shape. With ``normalise`` they are then normalised for each sample (eq. 9-10).
     """
     s = divide(relevance, a + b)
     r_a, r_b = a * s, b * s
@@ -124,8 +124,8 @@ def split_sum(a: Tensor, b: Tensor, relevance: Tensor, normalise: bool) -> tuple
 
 
 def split_product(a: Tensor, b: Tensor, product: Tensor, relevance: Tensor) -> tuple[Tensor, Tensor]:
-    """Return ``relevance``, that of ``product``, the matrix product ``a @ b``, distributed to both factors: in proportion to the terms of
-    each factor, half of the total to each (to which eq. 9-10 reduce).
+    """Distribute ``relevance``, the relevance of the matrix product ``product`` = ``a @ b``, to both factors, and return two tensors: in
+    proportion to the terms of each factor, half of the total to each (to which eq. 9-10 reduce).
     """
     s = divide(relevance, product) / 2
     return a * (s @ b.mT), b * (a.mT @ s)
@@ -134,8 +134,8 @@ def split_product(a: Tensor, b: Tensor, product: Tensor, relevance: Tensor) -> t
 def split_linear_attention(
     query: Tensor, key: Tensor, value: Tensor, kv: Tensor, product: Tensor, relevance: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return ``relevance``, that of ``product`` = Q (K V) with ``kv`` = K V, distributed to queries, keys and values in proportion to their
-    terms, as :func:`split_product` applied twice to (Q K) V does: the weights Q K cancel out of the second.
+    """Distribute ``relevance``, the relevance of ``product`` = Q (K V) with ``kv`` = K V, to queries, keys and values in proportion to
+    their terms, and return three tensors, as :func:`split_product` applied twice to (Q K) V does: the weights Q K cancel out of the second.
     """
     s = divide(relevance, product)
     at_kv = query.mT @ s
@@ -143,8 +143,8 @@ def split_linear_attention(
 
 
 def split_pool(x: Tensor, relevance: Tensor, forward: Callable[[Tensor], Tensor], backward: Callable[[Tensor], Tensor]) -> Tensor:
-    """Return ``relevance``, that of the sums or means ``forward(x)``, distributed to those of their terms in ``x`` that have the sign of
-    the sum; ``backward`` is the transpose.
+    """Distribute ``relevance``, the relevance of the sums or means ``forward(x)``, to their terms in ``x`` that have the sign of the sum,
+    and return the relevance at ``x``; ``backward`` is the transpose of ``forward``.
 
     All weights being positive, eq. 5 would give everything to the positive terms, and lose the relevance of a sum that has none.
     """

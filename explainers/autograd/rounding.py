@@ -158,7 +158,7 @@ def split_image_linear(
     inside: Tensor | None = None,
     together: bool = False,
 ) -> Tensor:
-    """Return the relevance at the ``pixels`` that a linear map with this ``weight`` reads, from ``relevance``, that of its output,
+    """Return the relevance at the ``pixels`` that a linear map with this ``weight`` reads, from ``relevance``, the relevance of its output,
     divided as by :func:`explainers.autograd.relevance.split_image_linear`.
 
     ``forward(x, weight)`` applies the map, ``backward(s, weight)`` its transpose; ``inside`` is 0 at zeros that pad the pixels and 1
@@ -191,7 +191,7 @@ def _sample_sum(error: Tensor, like: Tensor) -> Tensor:
 
 
 def split_sum(a: Tensor, b: Tensor, relevance: Tensor, normalise: bool, accumulated: float = ACCUMULATED_ROUNDING) -> tuple[Tensor, Tensor]:
-    """Return the relevance at both operands ``a`` and ``b`` of a sum, from ``relevance``, that of the sum, divided as by
+    """Return the relevance at both operands ``a`` and ``b`` of a sum, from the ``relevance`` of the sum, divided as by
     :func:`explainers.autograd.relevance.split_sum`, with its estimated rounding error; ``accumulated`` is the rounding of the operands in
     units of the last place. Rounding of a and b by e_a and e_b moves a/(a + b) by (|b| e_a + |a| e_b) / (a + b)^2.
     """
@@ -245,8 +245,8 @@ def _normalised(shares: Tensor, r: Tensor, moved: Tensor, error: Tensor) -> Tens
 def split_product(
     a: Tensor, b: Tensor, product: Tensor, relevance: Tensor, accumulated: float = ACCUMULATED_ROUNDING
 ) -> tuple[Tensor, Tensor]:
-    """Return the relevance at both factors ``a`` and ``b`` of a matrix product, from ``relevance``, that of ``product``, divided as by
-    :func:`explainers.autograd.relevance.split_product`, with its estimated rounding error. If the terms of the product nearly cancel,
+    """Return the relevance at both factors ``a`` and ``b`` of a matrix product, from ``relevance``, the relevance of ``product``, divided
+    as by :func:`explainers.autograd.relevance.split_product`, with its estimated rounding error. If the terms of the product nearly cancel,
     dividing by it is as uncertain as the product.
     """
     if not isinstance(relevance, RelevanceWithError):
@@ -271,8 +271,8 @@ def _over_product(relevance: RelevanceWithError, product: Tensor, accumulated: f
 def split_linear_attention(
     query: Tensor, key: Tensor, value: Tensor, kv: Tensor, product: Tensor, relevance: Tensor, accumulated: float = ACCUMULATED_ROUNDING
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the relevance at queries, keys and values of linear attention, from ``relevance``, that of its ``product``, divided as by
-    :func:`explainers.autograd.relevance.split_linear_attention`, with the estimated rounding error if ``relevance`` has one. Of the
+    """Return the relevance at queries, keys and values of linear attention, from ``relevance``, the relevance of its ``product``, divided
+    as by :func:`explainers.autograd.relevance.split_linear_attention`, with the estimated rounding error if ``relevance`` has one. Of the
     operations only the division by the product adds to it.
     """
     parts = splits.split_linear_attention(query, key, value, kv, product, value_of(relevance))

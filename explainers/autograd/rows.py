@@ -26,7 +26,7 @@ def backward_on_nonzero_rows(back: Callable[..., Tensor], signal: Tensor, *tenso
 
 
 def _few_rows(signal: Tensor) -> Tensor | None:
-    """Return the indices, among the B * S rows of a signal (B, S, N), of those that are not zero, if they are less than half of all. Else
+    """Return the indices of the rows that are not zero among the B * S rows of ``signal`` (B, S, N), if they are fewer than half. Else
     None; also for a signal on a GPU, whose numbers would have to be waited for.
     """
     if signal.dim() != 3 or signal.shape[1] < 2 or is_queued(signal):

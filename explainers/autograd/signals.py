@@ -46,7 +46,7 @@ def covers(fields: Fields, others: Fields) -> bool:
 
 
 def is_among(fields: Fields, name: str, block: int, blocks: int) -> bool:
-    """Return whether ``fields`` includes the field ``name`` of the block number ``block``, out of so many ``blocks``."""
+    """Return whether ``fields`` includes the field ``name`` of the block number ``block``, out of this number of ``blocks``."""
     return bool(fields & {name, f"{name}[{block}]", f"{name}[{block - blocks}]"})
 
 

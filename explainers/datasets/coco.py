@@ -211,7 +211,7 @@ def coco(data: Folder) -> Dataset:
     """Photos with the outlines of 80 categories; the instances of a category are one object. The category with most pixels is explained;
     crowds count as not labelled.
 
-    Reads the files in the folder ``data`` and returns the :class:`Dataset`.
+    ``data`` is the folder that holds the files of the data set. Returns the :class:`Dataset`.
     """
     return _coco(data)
 
@@ -222,18 +222,18 @@ def zebra_elephant(data: Folder) -> Dataset:
     ImageNet's names zebra and African elephant. As in LibraGrad's code each covers more than a twentieth of the photo, and they do not
     overlap by more than 70 % of the smaller.
 
-    Reads the files in the folder ``data`` and returns the :class:`Dataset`.
+    ``data`` is the folder that holds the files of the data set. Returns the :class:`Dataset`.
     """
     return _coco(data, _ZEBRA_ELEPHANT)
 
 
 @_coco_dataset("coco-pairs", title="COCO 2017, photos of two things")
 def pairs(data: Folder) -> Dataset:
-    """Photos in which two or more categories cover a hundredth each, of the 55 that ImageNet's classes have a name for. The two that
-    cover most are the objects; what else is in the photo counts as background. With the target ``each`` both are explained in turn: does
-    a map of one leave out the other?
+    """Photos in which two or more categories cover a hundredth each, of the 55 that ImageNet's classes have a name for. The two that cover
+    most are the objects; what else is in the photo counts as background. With the target ``each`` both are explained in turn: does a map of
+    one leave out the other?
 
-    Reads the files in the folder ``data`` and returns the :class:`Dataset`.
+    ``data`` is the folder that holds the files of the data set. Returns the :class:`Dataset`.
     """
     return _coco(data, pairs=True)
 
@@ -255,7 +255,7 @@ def voc(data: Folder) -> Dataset:
     """1,449 photos with the pixels of 20 classes. The class with most pixels is explained; rims and what is marked difficult count as not
     labelled.
 
-    Reads the files in the folder ``data`` and returns the :class:`Dataset`.
+    ``data`` is the folder that holds the files of the data set. Returns the :class:`Dataset`.
     """
     root = data.need("VOCdevkit/VOC2012")
     listing = data.need("VOCdevkit/VOC2012/ImageSets/Segmentation/val.txt")

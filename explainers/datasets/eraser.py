@@ -127,10 +127,10 @@ class Annotations:
     splits=_SPLITS,
 )
 def eraser_movies(data: Folder) -> Dataset:
-    """The 199 reviews of the test split with the passages that people marked as the reasons for their sentiment; the passages of all
-    groups of evidence together are the rationale.
+    """The 199 reviews of the test split with the passages that people marked as the reasons for their sentiment; the passages of all groups
+    of evidence together are the rationale.
 
-    Reads the files in the folder ``data`` and returns the :class:`Dataset`.
+    ``data`` is the folder that holds the files of the data set. Returns the :class:`Dataset`.
     """
     rows = Annotations(data, "movies")
 
@@ -163,7 +163,7 @@ def eraser_esnli(data: Folder) -> Dataset:
     """Pairs of sentences, read together: does the first entail the second, contradict it, or neither? The words that people marked may be
     in either. Models number the three classes differently, so the model must name them.
 
-    Reads the files in the folder ``data`` and returns the :class:`Dataset`.
+    ``data`` is the folder that holds the files of the data set. Returns the :class:`Dataset`.
     """
     rows = Annotations(data, "esnli")
 
@@ -195,7 +195,7 @@ def eraser_boolq(data: Folder) -> Dataset:
     """Questions, each read together with an article of Wikipedia that answers it with yes (``True``) or no (``False``). The words of the
     article are marked; nobody was asked about those of the question, so metrics of marked words leave these out.
 
-    Reads the files in the folder ``data`` and returns the :class:`Dataset`.
+    ``data`` is the folder that holds the files of the data set. Returns the :class:`Dataset`.
     """
     rows = Annotations(data, "boolq")
 

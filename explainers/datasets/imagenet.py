@@ -48,7 +48,7 @@ data/validation-00000-of-00014.parquet ...
 def imagenet(data: Folder) -> Dataset:
     """50,000 photos of 1,000 classes, one class each.
 
-    Reads the files in the folder ``data`` and returns the :class:`Dataset`.
+    ``data`` is the folder that holds the files of the data set. Returns the :class:`Dataset`.
     """
     root = data.need(*_PHOTOS, _PARQUET)
     if root == data.path / _PARQUET:
@@ -147,6 +147,6 @@ data/validation-00000-of-00019.parquet ...
 def imagenet_hard(data: Folder) -> Dataset:
     """10,980 photos that were hard to classify; any of the classes of a photo (``label``, indices among ImageNet's 1,000) is right.
 
-    Reads the files in the folder ``data`` and returns the :class:`Dataset`.
+    ``data`` is the folder that holds the files of the data set. Returns the :class:`Dataset`.
     """
     return _parquet_photos(data, int)

@@ -39,10 +39,10 @@ gtsegs_ijcv.mat
     get="https://calvin-vision.net/bigstuff/proj-imagenet/data/gtsegs_ijcv.mat",
 )
 def imagenet_segmentation(data: Folder) -> Dataset:
-    """4,276 photos of 445 classes with a mask of the object each; Chefer et al. measure segmentation with them. The masks name no class,
-    so each counts for whatever class is explained.
+    """4,276 photos of 445 classes with a mask of the object each; Chefer et al. measure segmentation with them. The masks name no class, so
+    each counts for whatever class is explained.
 
-    Reads the files in the folder ``data`` and returns the :class:`Dataset`.
+    ``data`` is the folder that holds the files of the data set. Returns the :class:`Dataset`.
     """
     try:
         import h5py
@@ -111,10 +111,10 @@ def _imagenet_s(data: Folder, size: int) -> Dataset:
 )
 def imagenet_s(data: Folder) -> Dataset:
     """12,419 photos with the pixels of each class. A mask holds the number of the class as red + 256 x green: the line of the list of
-    categories, counted from 1. 0 is anything else, 1000 is to be ignored and counts as background, as LibraGrad has it. The class with
-    most pixels is explained, if it covers at least 5 % of the picture.
+    categories, counted from 1. 0 is anything else, 1000 is to be ignored and counts as background, as LibraGrad has it. The class with most
+    pixels is explained, if it covers at least 5 % of the picture.
 
-    Reads the files in the folder ``data`` and returns the :class:`Dataset`.
+    ``data`` is the folder that holds the files of the data set. Returns the :class:`Dataset`.
     """
     return _imagenet_s(data, 919)
 
@@ -131,7 +131,7 @@ def imagenet_s(data: Folder) -> Dataset:
 def imagenet_s300(data: Folder) -> Dataset:
     """4,097 photos of 300 classes of ImageNet-S; the masks are made as in ImageNet-S, with numbers from the list of these 300.
 
-    Reads the files in the folder ``data`` and returns the :class:`Dataset`.
+    ``data`` is the folder that holds the files of the data set. Returns the :class:`Dataset`.
     """
     return _imagenet_s(data, 300)
 
@@ -148,6 +148,6 @@ def imagenet_s300(data: Folder) -> Dataset:
 def imagenet_s50(data: Folder) -> Dataset:
     """752 photos of 50 classes of ImageNet-S; the masks are made as in ImageNet-S, with numbers from the list of these 50.
 
-    Reads the files in the folder ``data`` and returns the :class:`Dataset`.
+    ``data`` is the folder that holds the files of the data set. Returns the :class:`Dataset`.
     """
     return _imagenet_s(data, 50)

@@ -51,7 +51,7 @@ def molecules(data: Folder) -> Dataset:
     reasons. The test split is a fifth, drawn by CAS numbers; what RDKit cannot read, and what has more than 128 atoms, is left out. Needs
     the extra molecules.
 
-    Reads the files in the folder ``data`` and returns the :class:`Dataset`.
+    ``data`` is the folder that holds the files of the data set. Returns the :class:`Dataset`.
     """
     check_rdkit()
     path = data.path if data.path.is_file() else data.need("ames_hansen.csv", "ames_hansen.csv.xz")

@@ -42,7 +42,7 @@ def pets(data: Folder) -> Dataset:
     """3,669 photos of the test list: 37 breeds of cats and dogs, with the pixels of the animal. The rim that the annotators left open
     counts as not labelled.
 
-    Reads the files in the folder ``data`` and returns the :class:`Dataset`.
+    ``data`` is the folder that holds the files of the data set. Returns the :class:`Dataset`.
     """
     listing = data.need("annotations/test.txt")
     rows = [line.split() for line in data.lines(listing) if not line.startswith("#")]
@@ -88,7 +88,7 @@ MURA-v1.1/valid/XR_WRIST/patient11185/study1_positive/image1.png ...
 def mura(data: Folder) -> Dataset:
     """3,197 radiographs of arms, each from a study that is normal (negative) or not (positive).
 
-    Reads the files in the folder ``data`` and returns the :class:`Dataset`.
+    ``data`` is the folder that holds the files of the data set. Returns the :class:`Dataset`.
     """
     listing = data.need("MURA-v1.1/valid_image_paths.csv")
     paths = data.lines(listing)
@@ -131,7 +131,7 @@ def funnybirds(data: Folder) -> Dataset:
     """500 rendered birds of 50 classes. The mask holds the parts that decide the class: beak, wings, feet, eyes and tail, each known by its
     colour in the map of parts. Body and ground have other colours.
 
-    Reads the files in the folder ``data`` and returns the :class:`Dataset`.
+    ``data`` is the folder that holds the files of the data set. Returns the :class:`Dataset`.
     """
     listing = data.need("dataset_test.json")
     rows = data.json(listing)
@@ -162,10 +162,10 @@ masks/photo.png ... or masks/tabby cat/photo.png ... (where there are any)
 """,
 )
 def pictures(data: Folder) -> Dataset:
-    """Pictures of one's own: the name of the folder that a picture is in is its class. A mask of the same name in ``masks`` is white
-    where the object is.
+    """Pictures of one's own: the name of the folder that a picture is in is its class. A mask of the same name in ``masks`` is white where
+    the object is.
 
-    Reads the files in the folder ``data`` and returns the :class:`Dataset`.
+    ``data`` is the folder that holds the files of the data set. Returns the :class:`Dataset`.
     """
     everything = sorted(path for path in data.path.rglob("*") if path.is_file())
     pictures = [path for path in everything if is_picture_name(path)]

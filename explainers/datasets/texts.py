@@ -51,7 +51,7 @@ plain_text/test-00000-of-00001.parquet
 def imdb(data: Folder) -> Dataset:
     """25,000 film reviews, negative or positive. Line breaks, which the files write as in a web page, become spaces.
 
-    Reads the files in the folder ``data`` and returns the :class:`Dataset`.
+    ``data`` is the folder that holds the files of the data set. Returns the :class:`Dataset`.
     """
     sources = data.find("aclImdb/test", "plain_text/test-*.parquet")
     if sources and sources[0].suffix == ".parquet":
@@ -92,7 +92,7 @@ sst2/validation-00000-of-00001.parquet (of glue), or the same in data/ (of sst2)
 def sst2(data: Folder) -> Dataset:
     """872 sentences from film reviews, negative or positive.
 
-    Reads the files in the folder ``data`` and returns the :class:`Dataset`.
+    ``data`` is the folder that holds the files of the data set. Returns the :class:`Dataset`.
     """
     sources = data.find("SST-2/dev.tsv", "sst2/validation-*.parquet", "data/validation-*.parquet")
     if sources and sources[0].suffix == ".parquet":
@@ -121,10 +121,10 @@ and in either text_pair, if a second text is read with each, in .jsonl with pair
 """,
 )
 def texts(data: Folder) -> Dataset:
-    """Texts of one's own, one for each row, or pairs that are read together, with their class and the passages that people marked where
-    these are known.
+    """Texts of one's own, one for each row, or pairs of texts that are read together. The class, and the passages that people marked, are
+    used where the file has them.
 
-    Reads the files in the folder ``data`` and returns the :class:`Dataset`.
+    ``data`` is the folder that holds the files of the data set. Returns the :class:`Dataset`.
     """
     path = data.path
     if path.suffix not in (".csv", ".jsonl"):

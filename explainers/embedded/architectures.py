@@ -63,7 +63,9 @@ MEAN, STD = 127 / 255, 128 / 255  # normalisation of pixel values from 0 to 1, a
 
 
 def fold_batch_norms(network: nn.Module) -> Any:
-    """Fold every batch normalisation of one of timm's EfficientNets into the convolution before it, in place, and return the network."""
+    """Fold every batch normalisation of ``network``, a timm EfficientNet, into the convolution before it, in place, and return the
+    network.
+    """
     for part in list(network.modules()):
         names = [name for name, child in part.named_children() if isinstance(child, nn.Conv2d | BatchNormAct2d)]
         for before, after in itertools.pairwise(names):
@@ -83,8 +85,8 @@ def _fold(convolution: nn.Conv2d, norm: BatchNormAct2d) -> None:
 
 
 class Trunk(nn.Sequential):
-    """A sequence of layers. With ``early``, a number of layers, the features after so many are appended to the final ones, as further
-    channels.
+    """A sequence of layers that turns pictures into features. With ``early``, a number of layers, the features after the first ``early``
+    layers are appended to the final ones as further channels.
     """
 
     def __init__(self, *layers: nn.Module, early: int | None = None) -> None:
@@ -92,8 +94,8 @@ class Trunk(nn.Sequential):
         self.early = early
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return the features (B, channels, h, w) of pictures ``x`` (B, 3, H, W), with those of an early layer appended if the trunk has
-        one.
+        """Return the features (B, channels, h, w) of pictures ``x`` (B, 3, H, W). If the trunk was made with ``early``, the features after
+        that layer are appended as further channels.
         """
         early = None
         for number, layer in enumerate(self, 1):
@@ -104,9 +106,10 @@ class Trunk(nn.Sequential):
 
 
 def efficientnet_trunk(stages: int, early: int | None = None) -> Trunk:
-    """Build EfficientNet-Lite0 up to one of its 7 stages, (B, 3, H, W) to (B, channels, H / 16, W / 16), the last two dilated.
+    """Return EfficientNet-Lite0 up to stage number ``stages`` of its 7, as a module from pictures (B, 3, H, W) to features (B, channels, H
+    / 16, W / 16). The last two stages are dilated.
 
-    With ``early`` (5) the features of that stage follow those of the last: each has seen less of the picture.
+    With ``early`` (5) the features after stage ``early`` are appended as further channels: each has seen less of the picture.
     """
     network = fold_batch_norms(timm.create_model("tf_efficientnet_lite0", output_stride=16))
     stem = (network.conv_stem, network.bn1)

@@ -29,7 +29,7 @@ def scenes(data: Folder) -> Dataset:
     """Pictures of one to four things out of 48 kinds on a plain ground, rendered from a seed of their own, with the exact pixels of each
     thing. Any of its kinds is a right class of a scene; the largest is explained.
 
-    Returns the :class:`Dataset`; ``data`` names no folder, as no files are needed.
+    ``data`` is not used, because the inputs are computed. Returns the :class:`Dataset`.
     """
 
     def read(number: int) -> Sample:
@@ -43,7 +43,7 @@ def pairs(data: Folder) -> Dataset:
     """Scenes of exactly two things of different kinds, with the exact pixels of each: does a map of one leave out the other? With the
     target ``each`` both are explained in turn.
 
-    Returns the :class:`Dataset`; ``data`` names no folder, as no files are needed.
+    ``data`` is not used, because the inputs are computed. Returns the :class:`Dataset`.
     """
 
     def read(number: int) -> Sample:
@@ -64,10 +64,10 @@ def _sample(number: int, scene: Scene) -> Sample:
 
 @dataset("scenes-mosaic", title="Mosaics of scenes", kind="image", gives=("class", "cell", "mask", "others"))
 def mosaic(data: Folder) -> Dataset:
-    """Four scenes of one thing each, all of different kinds, side by side in two rows: the grid pointing game. Any of the four kinds is
-    a right class; the one at the top left is explained.
+    """Four scenes of one thing each, all of different kinds, side by side in two rows: the grid pointing game. Any of the four kinds is a
+    right class; the one at the top left is explained.
 
-    Returns the :class:`Dataset`; ``data`` names no folder, as no files are needed.
+    ``data`` is not used, because the inputs are computed. Returns the :class:`Dataset`.
     """
 
     def read(number: int) -> Sample:
@@ -91,7 +91,7 @@ def marked_scenes(data: Folder) -> Dataset:
     """Scenes of one thing with a mark in a corner, which says another kind than the thing is. For a model that learned to go by the mark,
     as marks-vit has, the evidence for the class is the mark alone; the thing is the other object.
 
-    Returns the :class:`Dataset`; ``data`` names no folder, as no files are needed.
+    ``data`` is not used, because the inputs are computed. Returns the :class:`Dataset`.
     """
 
     def read(number: int) -> Sample:
@@ -111,7 +111,7 @@ def votes(data: Folder) -> Dataset:
     """Pictures of 8 x 8 patches that each show one of four signs. 16 named places vote, and the class is the sign that most of them show;
     the mask holds those among them that show it. For votes-vit, which is blind to all other places, the evidence is there alone.
 
-    Returns the :class:`Dataset`; ``data`` names no folder, as no files are needed.
+    ``data`` is not used, because the inputs are computed. Returns the :class:`Dataset`.
     """
 
     def read(number: int) -> Sample:
@@ -128,7 +128,7 @@ def subject_verb(data: Folder) -> Dataset:
     other nouns stand between them, of either number. The class is the form that agrees, set against the other: explain the difference with
     the target ``contrast``. For masked language models that know the words, such as subject-verb-bert.
 
-    Returns the :class:`Dataset`; ``data`` names no folder, as no files are needed.
+    ``data`` is not used, because the inputs are computed. Returns the :class:`Dataset`.
     """
 
     def read(number: int) -> Sample:
@@ -149,7 +149,7 @@ def _samples(folder: str) -> tuple[Path, list[dict[str, Any]]]:
 def sample_photos(data: Folder) -> Dataset:
     """The photos that the pages offer, each once. They are few: intervals are wide.
 
-    Returns the :class:`Dataset`; ``data`` names no folder, as no files are needed.
+    ``data`` is not used, because the inputs are computed. Returns the :class:`Dataset`.
     """
     path, listed = _samples("photos")
     names = [sample["image"] for sample in listed if sample["kind"] == "image"]
@@ -166,7 +166,7 @@ def sample_reviews(data: Folder) -> Dataset:
     """The film reviews that the pages offer, with what they are meant to be, and the passages that their writers marked as the reasons.
     They are few: intervals are wide.
 
-    Returns the :class:`Dataset`; ``data`` names no folder, as no files are needed.
+    ``data`` is not used, because the inputs are computed. Returns the :class:`Dataset`.
     """
     _, listed = _samples("reviews")
 

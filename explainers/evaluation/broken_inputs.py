@@ -17,7 +17,7 @@ BROKEN = "broken"  # the key of a row that says why its input cannot be measured
 
 @dataclass(frozen=True)
 class BrokenRow(Record, name="BrokenInput"):
-    """An input that could not be read: its ``index`` in the data set, its name (null where that cannot be read either), and the reason."""
+    """An input that could not be read: its ``index`` in the data set, its name (null if even the name cannot be read), and the reason."""
 
     index: int
     input: str | None

@@ -72,5 +72,5 @@ def block_sums(model: Model, tensors: Mapping[str, Tensor], target: TargetLike, 
 
 
 def without_prompts(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return the input tensors of a model without those of the prompts that a CLIP model compares the input with."""
+    """Return the input tensors of a model without the tensors of the prompts with which a CLIP model compares the input."""
     return {"pixel_values": tensors["pixel_values"]} if "pixel_values" in tensors else dict(tensors)

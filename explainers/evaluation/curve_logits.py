@@ -25,7 +25,7 @@ _ROUNDING_TOLERANCE = 1e-9  # tolerance, so that 0.3 * 10 tokens are 3, not 2
 
 
 def counts_of(curve: RemovalCurve, tokens: int, least: int = 0) -> list[int]:
-    """Return, for each step of a curve, the number of tokens that it removes (or keeps, if it keeps the first ones) out of so many
+    """Return, for each step of a curve, the number of tokens that it removes (or keeps, if it keeps the first ones) out of this number of
     ``tokens``; at least ``least`` are kept.
     """
     number = math.floor if curve.rounding == "down" else math.ceil

@@ -212,8 +212,9 @@ def check_model(model: Model, name: str, weights: str, calibration: Mapping[str,
 
 @dataclass(frozen=True, kw_only=True)
 class WorkOrder:
-    """The instructions for workers: which model, data and plan to measure (``sources``, ``plan``), on which device, by how many threads and
-    how many tokens ``at_once``, and which weights, calibration, inputs and versions they must have to get the same rows.
+    """The instructions for workers that measure a run: the model and the data set (``sources``), the ``plan``, the device, the number of
+    threads, and the number of tokens in one pass (``at_once``). They also hold the weights, calibration, inputs and versions that a worker
+    must have, so that all workers get the same rows.
     """
 
     sources: Sources

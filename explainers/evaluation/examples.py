@@ -100,8 +100,8 @@ def _input(setup: EvaluationSetup, row: EvaluationRow) -> dict[str, Any]:
 
 
 def draw_example(examples: dict[str, Any], method: str, index: int, signed: bool, size: int = 160) -> bytes:
-    """Draw the map of ``method`` over the example picture of the input ``index``, as a PNG file, ``size`` pixels along the longer side;
-    ``signed``: whether its scores have a sign. Raises KeyError if there is no such picture or map.
+    """Draw the map of ``method`` over the example picture of input number ``index`` and return the bytes of a PNG file whose longer side
+    has ``size`` pixels. ``signed``: whether the method's scores have a sign. Raises KeyError if there is no such picture or map.
     """
     picture = Image.open(io.BytesIO(base64.b64decode(examples["inputs"][str(index)]["picture"]))).convert("RGB")
     scores = unpack_scores(examples["maps"][method][str(index)]).reshape(examples["grid"])

@@ -22,11 +22,11 @@ _SYNSET = re.compile(r"n\d{8}")
 
 @dataclass(frozen=True)
 class ExplainedClass:
-    """A class of the model, or a group of its classes that the data set has one name for.
+    """The class of a model that is explained, or a group of its classes for which the data set has one name.
 
-    indices  of its classes
-    group    name of the group, None for a single class
-    against  the class whose logit is subtracted from its own; None if none is subtracted
+    indices  the indices of the class or of all classes of the group
+    group    the name of the group; None for a single class
+    against  the class whose logit is subtracted from the logit of this one; None if none is subtracted
     """
 
     indices: tuple[int, ...]
@@ -69,7 +69,9 @@ class ClassLookup:
         return None if index is None else ExplainedClass((index,))
 
     def classes_of(self, label: str | int) -> frozenset[int]:
-        """Return the indices of all classes that a label stands for: the class of that name, and the members of the group of that name."""
+        """Return the indices of all classes for which ``label`` stands: the class with that name, and the members of the group with that
+        name.
+        """
         if self.prompts is not None:
             index = self._prompt_index(label)
             return frozenset(() if index is None else (index,))
@@ -117,7 +119,7 @@ class ClassLookup:
         return explained.indices[0] if self.prompt_texts is None else self.prompt_texts[explained.indices[0]]
 
     def _prompt_index(self, label: str | int) -> int | None:
-        """Return the index of a label among the prompts of the model; None if it is not one of them."""
+        """Return the index of ``label`` among the model's prompts; None if it is no prompt of the model."""
         index = label if isinstance(label, int) else list(self.data.classes).index(label) if label in self.data.classes else None
         if index is None or self.prompt_indices is None:
             return index
@@ -125,7 +127,9 @@ class ClassLookup:
 
 
 def labels_of(sample: Sample) -> list[str | int]:
-    """Return all labels that a data set gives the input ``sample``, each once: its own, then those of its objects."""
+    """Return all labels that a data set gives the input ``sample``, each once: first the label of the input, then the labels of its
+    objects.
+    """
     return list(dict.fromkeys([*sample.labels, *(obj.label for obj in sample.objects if obj.label is not None)]))
 
 

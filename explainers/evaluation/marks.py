@@ -37,9 +37,9 @@ def cannot_tell(report: dict[str, Any], metric: dict[str, Any]) -> str | None:
 
 
 def best_methods(report: dict[str, Any], metric: dict[str, Any]) -> set[str]:
-    """Return the specs of the methods to mark for ``metric`` in ``report``: those that are tied with the best.
+    """Return the specs of the methods that are marked as best for ``metric`` in ``report``: the best method and all that are tied with it.
 
-    Controls are never among them; the set is empty if the metric cannot tell good methods from others.
+    No control is among them. The set is empty if the metric cannot tell good methods from others.
     """
     if cannot_tell(report, metric) is not None:
         return set()

@@ -305,7 +305,7 @@ class Measurement:
         return {name: self._curve_answers[curve][..., list(self.target.indices)].sum(-1) for name, curve in curves.items()}
 
     def _arguments_of(self, metric: Metric) -> dict[str, Tensor] | None:
-        """Return the arguments of a metric by name; None if this input lacks one of them."""
+        """Return the arguments of ``metric`` by name, each as a tensor; None if this input lacks an argument, such as a mask."""
         arguments: dict[str, Tensor] = {}
         for name, need in metric.takes.items():
             value = self._curve_answers[need] if isinstance(need, RemovalCurve) else COMPUTED_NEEDS[need](self)

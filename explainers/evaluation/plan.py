@@ -226,8 +226,8 @@ def asks_again(metrics: Sequence[Metric]) -> bool:
 
 
 def _specs(name: str, model: Model) -> list[str]:
-    """Return the specs that ``name`` stands for with ``model``: all that can run if it is ``all``, those of the set of methods called so,
-    or the name itself, which is then a spec.
+    """Return a list of the specs for which ``name`` stands with ``model``: all that can run if ``name`` is ``all``; the specs of the set of
+    methods with that name; else ``name`` itself, a spec.
     """
     sets = {preset.name: preset for preset in METHOD_SETS}
     if name == "all":
@@ -236,8 +236,8 @@ def _specs(name: str, model: Model) -> list[str]:
 
 
 def _metrics(names: Sequence[str], data: Dataset, methods: int) -> list[Metric]:
-    """Return the metrics called ``names`` ("all": every possible one) for a run of so many ``methods`` on ``data``. Raises ExplainerError
-    for one that the data set does not allow, and for none.
+    """Return the metrics called ``names`` ("all": every possible one) for a run of this number of ``methods`` on ``data``. Raises
+    ExplainerError for one that the data set does not allow, and for none.
     """
     possible_names = [metric.name for metric in METRICS.values() if reason_against_metric(metric, data, methods) is None]
     chosen_metrics = find_metrics([each for name in names for each in (possible_names if name == "all" else [name])])
@@ -255,7 +255,7 @@ def facts_needed(metric: Metric) -> list[str]:
 
 
 def reason_against_metric(metric: Metric, data: Dataset, methods: int) -> str | None:
-    """Return why ``metric`` cannot be measured on ``data`` with so many ``methods``; None if it can."""
+    """Return why ``metric`` cannot be measured on ``data`` with this number of ``methods``; None if it can."""
     if data.kind not in metric.kinds:
         return f"it is for {' and '.join(f'{kind}s' for kind in metric.kinds)}, and {data.name} holds {data.kind}s"
     for fact in facts_needed(metric):

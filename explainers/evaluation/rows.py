@@ -26,7 +26,7 @@ _MAX_PARTS = 500  # about the most files of a run while it runs
 
 
 def inputs_in_part(inputs: int) -> int:
-    """Return how many inputs of a run of this size are in each of its parts but the last."""
+    """Return the number of inputs in each part of a run of ``inputs`` inputs; the last part may have fewer."""
     return max(1, inputs // _MAX_PARTS)
 
 

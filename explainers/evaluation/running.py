@@ -43,10 +43,14 @@ InputsProgress = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class EvaluationRun:
-    """A finished run: its folder, the contents of ``run.json``, and its rows in the order of the inputs, each with all methods in their
-    order.
+    """A finished run of an evaluation.
 
-    costs   the cost of each row's map, in the same order; empty if unknown
+    folder  the folder of the run
+    about   the contents of its file ``run.json``
+    rows    one row for each input and method, in the order of the inputs; the methods of one input in the order of the plan
+    costs   for each row a dict with the ``seconds`` of its map, its ``memory`` in bytes (None: not measured) and its ``device``; empty if
+            an
+            earlier version wrote the run
     """
 
     folder: Path
@@ -133,7 +137,7 @@ def run(
 
 
 def _rows_of_methods(plan: Plan, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return those of ``rows`` that belong to methods of ``plan``, without the rows of controls that follow those of each input."""
+    """Return the ``rows`` that belong to methods of ``plan``, without the rows of controls; for each input both follow one another."""
     methods, each = len(plan.methods), len(plan.methods) + len(plan.controls)
     return [row for place, row in enumerate(rows) if place % each < methods]
 

@@ -60,7 +60,7 @@ def shuffle_layers(model: Model, seed: int) -> Iterator[Iterator[int]]:
 
 def randomised_scores(model: Model, tensors: Mapping[str, Tensor], target: TargetLike, specs: Sequence[str], seed: int) -> Tensor:
     """Return the scores (M, L, N) of one input, ``tensors``, by M methods (``specs``) for ``target``, while the weights of one more of the
-    L layers of ``model`` at a time are shuffled; ``seed`` is that of the shuffles.
+    L layers of ``model`` at a time are shuffled; ``seed`` determines the shuffles.
     """
     with shuffle_layers(model, seed) as steps:
         return torch.stack([_scores(model, without_prompts(tensors), target, specs, seed) for _ in steps], 1)
@@ -68,7 +68,7 @@ def randomised_scores(model: Model, tensors: Mapping[str, Tensor], target: Targe
 
 def all_random_scores(model: Model, tensors: Mapping[str, Tensor], target: TargetLike, specs: Sequence[str], seed: int) -> Tensor:
     """Return the scores (M, N) of one input, ``tensors``, by M methods (``specs``) for ``target``, after the weights of all layers of
-    ``model`` were shuffled; ``seed`` is that of the shuffles.
+    ``model`` were shuffled; ``seed`` determines the shuffles.
     """
     with shuffle_layers(model, seed) as steps:
         for _ in steps:

@@ -58,9 +58,9 @@ def rank_methods(report: dict[str, Any], metric: dict[str, Any]) -> list[str]:
 
 
 def find_ties(values: Numbers, p_of_pairs: Numbers, direction: str | None) -> list[bool]:
-    """Return which of M methods are tied with the best, from their values (M,) and ``p_of_pairs`` (M, M), the p values that two of them are
-    alike: those whose p against the best is at least 5 % after Holm's correction. ``direction`` is "higher", "lower" or None. The best is
-    one of them; none is tied if the metric has no better direction.
+    """Return which of M methods are tied with the best, a list of M bools, from their ``values`` (M,) and from ``p_of_pairs`` (M, M), the p
+    values of the hypothesis that two methods are alike. A method is tied if its p against the best is at least 5 % after Holm's correction.
+    ``direction`` is "higher", "lower" or None. The best is one of them; none is tied if the metric has no better direction.
     """
     measured_methods = np.flatnonzero(np.isfinite(values))
     if direction is None or not len(measured_methods):
@@ -106,14 +106,14 @@ def smallest_p(inputs: Numbers) -> Numbers:
 
 
 def weights_of(inputs: int, seed: int = 0) -> Numbers:
-    """Return how often each of so many inputs is drawn in every bootstrap draw, (draws, inputs); the same for the same seed."""
+    """Return how often each of ``inputs`` inputs is drawn in each bootstrap draw, (draws, inputs); the same for the same seed."""
     draw = np.random.default_rng(seed)
     return draw.multinomial(inputs, np.full(inputs, 1 / inputs), size=BOOTSTRAP_DRAWS).astype(np.float64)
 
 
 def weights_of_rows(rows: list[dict[str, Any]], methods: list[str], seed: int = 0) -> Numbers:
     """Return how often each explained class of each input is drawn in each bootstrap draw, (draws, explained); the classes of one input are
-    drawn together. ``rows`` are a run's rows, one for each of ``methods`` after the other; ``seed`` is that of the draws.
+    drawn together. ``rows`` are a run's rows, one for each of ``methods`` after the other; ``seed`` determines the draws.
     """
     numbers: dict[int, int] = {}
     columns = [numbers.setdefault(row["index"], len(numbers)) for row in rows[:: len(methods)]]

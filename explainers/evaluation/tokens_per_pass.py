@@ -35,8 +35,8 @@ def tokens_at_once(model: Model, tensors: Mapping[str, Tensor], kind: str, free:
 
 
 def _length(model: Model, tensors: Mapping[str, Tensor]) -> int:
-    """Return the number of tokens that ``model`` makes of one input, ``tensors`` by name (a batch of one); for a picture, those of its grid
-    of patches and of the tokens before and after it.
+    """Return the number of tokens that ``model`` makes of one input, ``tensors`` by name (a batch of one). For a picture it counts the
+    patches and the tokens before and after them.
     """
     layout = model.layout_of(tensors)
     return row_length(tensors, layout.prefix) if layout.grid is None else layout.image_tokens

@@ -85,11 +85,11 @@ class ClassAttentionTrace(Trace):
 
     @property
     def signals(self) -> Signals:
-        """The signals of the trace without class attention from which this one was made."""
+        """The signals of the trace from which this trace was made, and which has no class attention."""
         return self._trace.signals
 
     def signals_with(self, field: str) -> Signals:
-        """Return the signals of the trace from which this one was made, with ``field`` among them."""
+        """Return the signals of the trace from which this trace was made, with ``field`` computed too."""
         return self._trace.signals_with(field)
 
     def attention_grad(self, block: int) -> Tensor:

@@ -123,8 +123,9 @@ def _shares(parts: list[tuple[Tensor, Tensor]]) -> Shares:
 
 
 def _last_mixing_sum(trace: Trace, block: int) -> int:
-    """Return the index, among the residual sums of block ``block`` in ``trace``, of the sum that last brings tokens together: the one after
-    attention over tokens, unless attention is over channels (XCiT's), and convolutions after it reach further.
+    """Return the index of the sum after which tokens are mixed no further, among the residual sums of block number ``block`` in ``trace``.
+    This is the sum after attention between tokens; if attention is between channels (XCiT), the sum at which a token depends on most
+    tokens, as convolutions may follow. Raises ExplainerError if the block adds nothing to a residual stream.
     """
     recording = trace.recording
     if not recording.structure.sums[block]:

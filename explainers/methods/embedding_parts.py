@@ -106,9 +106,10 @@ class EmbeddingParts:
         return ExplainerError(f"The similarity of {self._name} is no sum over its heads: {reason}.")
 
     def _read_head(self, recording: Recording, place: int) -> tuple[Tensor, Tensor | None, Tensor]:
-        """Read the head of an encoder in ``recording``: return the weight and the bias of the projection after the blocks, and the
-        normalised classification tokens (B, D) that it takes; ``place`` is their index among the tokens. The whole head is kept as one
-        linear map. Raises ExplainerError for another head than one LayerNorm and one linear map.
+        """Read the head of an encoder in ``recording`` and return three tensors: weight and bias (None: no bias) of the projection after
+        the blocks, and its input, the normalised classification tokens (B, D). ``place`` is the index of the classification token.
+
+        The whole head is kept as one linear map. Raises ExplainerError if the head is anything but one LayerNorm and one linear map.
         """
         nodes = recording.nodes.ran[recording.nodes.blocks[-1].end :]
         norm = next((node for node in nodes if node.operator is Norm), None)

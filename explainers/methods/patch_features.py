@@ -123,15 +123,19 @@ class PatchFeatures:
             return self._trace.answer(self._sample, 1, self._prompts.get)
 
     def _attention(self, block: int) -> tuple[nn.Module, Tensor]:
-        """Return the module that computes the attention of a block, and the tokens (1, S, D) that it takes."""
+        """Return a pair for ``block``: the module that computes its attention, and the tensor of tokens (1, S, D) that this module got in
+        the pass over the sample.
+        """
         modules_of_samples = _MODULES.setdefault(self._trace.recording, {})
         if self._sample not in modules_of_samples:
             modules_of_samples[self._sample] = self._find_modules()
         return modules_of_samples[self._sample][block]
 
     def _find_modules(self) -> list[tuple[nn.Module, Tensor]]:
-        """Return for each block the outermost module that computes its attention, output projection included, and the tokens that
-        it takes.
+        """Return a pair for each block: the outermost module that computes its attention with the output projection, and the tensor of
+        tokens (1, S, D) that this module got in the pass over the sample.
+
+        Raises ExplainerError for a block without such a module.
         """
         expected_outputs = [self.project(block, self.part(block).output) for block in range(len(self.inputs))]
         modules: dict[int, tuple[int, nn.Module, Tensor]] = {}  # with the place in the order in which modules begin

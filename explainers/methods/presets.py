@@ -27,7 +27,7 @@ class Preset(Record):
         return [variant.spec for variant in variants if variant.reason is None and self.has(variant)]
 
     def among(self, variants: Iterable[Variant]) -> PresetOfVariants:
-        """Return the preset with the specs of those ``variants`` that belong to it and can run."""
+        """Return the preset as a record, with the specs of the ``variants`` that belong to it and can run."""
         return PresetOfVariants(self, tuple(self.specs(variants)))
 
 

@@ -115,7 +115,7 @@ def reweigh_last_block(weights: Callable[[AttentionParts], Tensor], after: str) 
 
 
 def attend_alone(parts: AttentionParts) -> Tensor:
-    """Return attention weights in the shape (1, H, S, S) of those in ``parts``, by which every token attends to itself alone."""
+    """Return attention weights (1, H, S, S) for the tokens in ``parts`` by which every token attends only to itself."""
     return torch.eye(parts.value.shape[-2]).to(parts.value).expand_as(parts.weights)
 
 

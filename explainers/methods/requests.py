@@ -230,8 +230,8 @@ def read_methods(methods: Methods | str, blocks: int | None = None) -> tuple[lis
 
 
 def distinct_specs(specs: Sequence[str], blocks: int | None = None) -> list[str]:
-    """Return ``specs`` without those that give the same map as an earlier one; ``blocks`` is the number of blocks of
-    the model, if known.
+    """Return ``specs`` without each spec whose map equals that of an earlier one; ``blocks`` is the number of blocks of the model, if
+    known.
     """
     return [request.spec for request in read_methods(specs, blocks)[0]] if specs else []
 

@@ -177,8 +177,8 @@ def reason_against(method: Method, lacks: dict[str, str], options: Mapping[str, 
 
 
 def remedies(model: Model, method: Method) -> tuple[str, ...]:
-    """Return options, as a spec spells them, with any of which a method can run for a model that cannot run it by default; empty if it can,
-    or if no option helps.
+    """Return options, written as in a spec, each of which lets ``method`` run for a model for which it cannot run by default. Empty if it
+    can, or if no option helps.
     """
     lacks = missing_requirements(model)
     options_of_rows = {f"row={row}": {"row": row} for row in method.options["row"].choices} if "row" in method.options else {}

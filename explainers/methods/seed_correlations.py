@@ -30,7 +30,7 @@ _LEAST = 0.02  # what is taken for a correlation that cannot be told from none, 
 
 
 def group_of(samples: int, together: int = 1) -> Tensor:
-    """Return the number of the group, 0 to 9, that each of so many samples belongs to: (samples,). ``together`` consecutive samples share a
+    """Return the number, 0 to 9, of the group of each sample, (samples,), of ``samples`` in all. ``together`` consecutive samples share a
     group.
     """
     return torch.arange(samples) // together % SAMPLE_GROUPS

@@ -34,7 +34,7 @@ class Option(Record):
     several: Annotated[bool, HIDDEN] = False
 
     def within(self, blocks: int | None) -> Option:
-        """Return the option with its bounds for a model of so many blocks; unchanged if the number is None or the option names no block."""
+        """Return the option with its bounds for a model of ``blocks`` blocks; unchanged if that is None or the option names no block."""
         if self.blocks is None or blocks is None:
             return self
         return replace(self, minimum=-blocks, maximum=blocks - 1) if self.blocks == "index" else replace(self, maximum=blocks)

@@ -49,11 +49,12 @@ def missed_share(sums: NDArray[Any]) -> NDArray[Any]:
     combine=missed_share,
 )
 def conservation(block_sums: Tensor) -> Tensor:
-    """Distance of what arrives at the inputs of the blocks under a method's rule, bias terms after them included, from the explained
-    number: the mean over blocks, summed over inputs, over the sizes of the explained numbers.
+    """Share of the explained number that a method's rule loses or adds on the way back: at each block's input, the distance between the
+    explained number and the relevance of all tokens plus the bias terms; mean over blocks. Of a data set: the sum of these distances,
+    divided by the sum of the absolute explained numbers.
 
-    ``block_sums`` (B, 3, L): at the input of each block the explained number, the tokens' sum and the bias terms. Returns (B, 2): what is
-    missed, and the size of the explained number.
+    ``block_sums`` (B, 3, L): for each input and block the explained number, the summed relevance of the tokens, and the bias terms. Returns
+    (B, 2): the distance, and the absolute explained number.
     """
     explained, tokens, biases = block_sums.double().unbind(1)
     return torch.stack([(tokens + biases - explained).abs().mean(1), explained[:, 0].abs()], 1)

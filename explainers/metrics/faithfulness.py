@@ -51,8 +51,8 @@ def mean_height(curves: Tensor) -> Tensor:
 
 
 def _log_odds(answers: Tensor, whole: Tensor, target: Tensor) -> Tensor:
-    """Return the mean over steps of the logarithm of the probability of the class ``target`` in ``answers`` (B, steps, C) over that in the
-    answer to the whole input, ``whole`` (B, C): (B,).
+    """Return, for each of B inputs, the mean over the steps of log(p / p0): p is the probability of the class ``target`` in ``answers`` (B,
+    steps, C), p0 its probability in ``whole`` (B, C), the answer to the whole input. Returns (B,).
     """
     before, after = class_answers(whole, target).clamp(min=SMALLEST), class_answers(answers, target).clamp(min=SMALLEST)
     return (after.log() - before.log()[:, None]).mean(1)
@@ -327,8 +327,8 @@ def au_mse(pruned: Tensor, logits: Tensor) -> Tensor:
     kinds=("text",),
 )
 def au_mse_special(pruned: Tensor, logits: Tensor) -> Tensor:
-    """AU-MSE as the published code has it: special tokens have scores like words, and become unknown in their turn. Most of the change
-    comes from them, so it says less of the words.
+    """AU-MSE as the published code has it: special tokens have scores like words, and become unknown too. Most of the change comes from
+    them, so it says less of the words.
 
     ``pruned`` (B, steps, C): logits along the curve; ``logits`` (B, C): those of the whole input. Returns (B,).
     """

@@ -94,8 +94,8 @@ def used_shares(scores: Tensor, steps: int) -> Tensor:
 
 
 def responses(values: Tensor, *, rises: bool) -> Tensor:
-    """Scale answers, ``values`` (B, steps), along insertion (``rises``) or deletion to run from 0 to 1 between their ends, make them
-    monotone, and return them.
+    """Scale ``values`` (B, steps), answers along insertion (``rises``) or deletion, so that they run from 0 to 1 between their ends, make
+    them monotone, and return them.
     """
     values = values.double() if rises else values.double().flip(1)
     low, high = values[:, :1], values[:, -1:]
@@ -188,8 +188,9 @@ def monotonicity_deletion(deleted: Tensor, target: Tensor) -> Tensor:
 
 
 def _soft(soft: Tensor, whole: Tensor, target: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return three falls of the probability of the class ``target`` from that in the answer ``whole``, (B,) each, from its probabilities
-    ``soft`` (B, 3): with elements kept by the map, with elements removed by it, and with all set to zero.
+    """Return three tensors (B,): how far the probability of the class ``target`` falls from the answer to the whole input, ``whole`` (B,
+    C), when elements are kept by the map, when they are removed by the map, and when all are set to zero. ``soft`` (B, 3) holds the three
+    probabilities.
     """
     before = class_answers(whole, target)[:, None]
     kept, removed, nothing = (before - soft.double()).clamp(min=0).unbind(1)

@@ -41,9 +41,9 @@ def density(scores: Tensor, cover: Tensor) -> float:
 def grid_pointing(scores: Tensor, cell: tuple[int, int], cells: tuple[int, int] = (2, 2)) -> float:
     """Return the share of a map's positive scores that lies in one cell of a mosaic of pictures; NaN if no score is positive.
 
-    scores  (rows, columns), explaining what only the picture in that cell shows
-    cell    its row and column
-    cells   rows and columns of the mosaic
+    scores  map (rows, columns) of the mosaic for a class that only the picture in one cell shows
+    cell    row and column of that cell, from 0
+    cells   number of rows and of columns of the mosaic
 
     The localisation metric of Boehle et al., "Convolutional Dynamic Alignment Networks", CVPR 2021; chance is one in the number of cells.
     Raises ExplainerError if the cells do not consist of whole patches, or if there is no such cell.
@@ -115,8 +115,8 @@ def _patch_scores(measure: Callable[[NDArray[Any], NDArray[Any]], float], maps: 
 
 @metric("patch_ap", title="Patch AP", family="localisation", takes=["maps", "mask"], direction="higher", source=LIBRAGRAD, kinds=("image",))
 def patch_ap(maps: Tensor, mask: Tensor) -> Tensor:
-    """Average precision of the scores of patches as they are, against the patches that the object covers by half or more: segmentation AP
-    without enlarging, for objects that lie on whole patches.
+    """Average precision of the scores of patches in finding the patches that the object covers by half or more: segmentation AP without
+    enlarging the map, for objects that lie on whole patches.
 
     ``maps`` (B, rows, columns); ``mask`` bool (B, height, width): where the object is. Returns (B,).
     """
@@ -127,8 +127,8 @@ def patch_ap(maps: Tensor, mask: Tensor) -> Tensor:
 
 @metric("patch_auc", title="Patch AUC", family="localisation", takes=["maps", "mask"], direction="higher", source=ROC, kinds=("image",))
 def patch_auc(maps: Tensor, mask: Tensor) -> Tensor:
-    """The probability that a patch that the object covers by half or more has a larger score than one that it does not, ties counted half:
-    the area under the ROC curve. A random map has 0.5.
+    """The probability that a random patch of the object has a larger score than a random patch outside, ties counted half: the area under
+    the ROC curve. A patch belongs to the object if at least half of it is covered. A random map has 0.5.
 
     ``maps`` (B, rows, columns); ``mask`` bool (B, height, width): where the object is. Returns (B,).
     """
@@ -289,7 +289,7 @@ def pixel_accuracy(maps: Tensor, mask: Tensor, labelled: Tensor) -> Tensor:
     kinds=("image",),
 )
 def mean_iou(maps: Tensor, mask: Tensor, labelled: Tensor) -> Tensor:
-    """Mean of two intersections over union, that of object and that of background, each summed over the data set.
+    """Mean of two ratios of intersection to union, one for the object and one for the background; pixels are summed over the data set.
 
     ``maps`` (B, rows, columns); ``mask`` and ``labelled`` bool (B, height, width): the object's pixels, and those with a label. Returns (B,
     4): pixels of intersection and union, of object and of background.

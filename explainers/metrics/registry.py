@@ -107,8 +107,8 @@ class Metric(Record, name="RunMetric"):
 
     takes      name of an argument -> a key of :data:`METRIC_NEEDS`, or a :class:`RemovalCurve`
     lowest     the smallest possible value, None if there is no bound; ``highest`` is the largest
-    direction  which values are better; None if neither large nor small ones are
-    unit       a ``share`` is printed in per cent
+    direction  "lower" or "higher": which values are better; None if neither is
+    unit       ``share``: values are printed in per cent; ``number``: as they are
     parts      for a metric of a whole data set: the names of the columns that its function returns for each map, (B, P). They are summed
                over inputs, and ``combine`` makes one value of the sums, (..., P) -> (...). Empty for a metric that is averaged over inputs
     kinds      the kinds of input that it makes sense for
@@ -172,7 +172,7 @@ def metric(
     **further: Any,
 ) -> Callable[[Callable[..., Tensor]], Callable[..., Tensor]]:
     """Return a decorator that declares a metric called ``name``: it is put on a pure function of the arguments in ``takes``. The first
-    paragraph of its docstring describes it, unless ``description`` does. The remaining fields are those of :class:`Metric`.
+    paragraph of its docstring describes it, unless ``description`` does. The remaining fields are as in :class:`Metric`.
 
     Raises ExplainerError for a name that is taken, and for a need that nothing provides.
     """

@@ -34,9 +34,9 @@ def _order_agreement(scores: Tensor, randomised: Tensor) -> Tensor:
     unit="number",
 )
 def class_correlation(scores: Tensor, other: Tensor) -> Tensor:
-    """Spearman's rank correlation of the map with that of the runner-up class; 1: the same map whatever is asked.
+    """Spearman's rank correlation of the map with the map for the runner-up class; 1: the same map whatever is asked.
 
-    ``scores`` and ``other`` (B, N): those for the explained class and for the runner-up. Returns (B,).
+    ``scores`` and ``other`` (B, N): the maps for the explained class and for the runner-up. Returns (B,).
     """
     return _correlation(scores, other)
 
@@ -94,10 +94,10 @@ def randomisation(scores: Tensor, randomised: Tensor) -> Tensor:
     unit="number",
 )
 def randomisation_end(scores: Tensor, all_random: Tensor) -> Tensor:
-    """Magnitude of Spearman's rank correlation with the map after the weights of all layers were randomised: where `randomisation` ends,
-    at two maps an input, so that slow methods can be asked too.
+    """Magnitude of Spearman's rank correlation with the map after the weights of all layers were randomised: where `randomisation` ends, at
+    two maps an input, so that slow methods can be asked too.
 
-    ``scores`` and ``all_random`` (B, N): those of the model as it is, and with random weights. Returns (B,).
+    ``scores`` and ``all_random`` (B, N): the maps of the model with its own weights, and with random weights. Returns (B,).
     """
     return _order_agreement(scores, all_random)
 

@@ -81,12 +81,12 @@ class Evidence:
 
 
 def max_probability(evidence: Evidence) -> float:
-    """Return the largest probability in ``evidence``, that of an answer."""
+    """Return the largest probability in the answer that ``evidence`` holds."""
     return float(_probabilities(evidence).max())
 
 
 def max_logit(evidence: Evidence) -> float:
-    """Return the largest logit in ``evidence``, that of an answer."""
+    """Return the largest logit in the answer that ``evidence`` holds."""
     return float(_logits(evidence).max())
 
 

@@ -14,8 +14,8 @@ from explainers.models.structure.word_places import WORD_TABLES, tables_of_words
 
 
 def details_of(model: Model, readers: InputReaders, library: lib.Library, width: int) -> dict[str, Any]:
-    """Return the facts about ``model`` (such as its blocks, heads, grid and classes) as JSON, None for those that do not apply; ``readers``
-    prepare its inputs, ``library`` is that of its module, and ``width`` is the width of its tokens.
+    """Return the facts about ``model`` (such as its blocks, heads, grid and classes) as JSON, None for a fact that does not apply;
+    ``readers`` prepare its inputs, ``library`` is the library of its module, and ``width`` is the width of its tokens.
     """
     module, words, task = model.module, readers.words, model.task
     layout = model.layout_of(readers.first)

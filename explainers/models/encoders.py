@@ -41,7 +41,7 @@ def encoder(model: Model, side: Side | None = None, example: Mapping[str, Tensor
 
 
 def _as_tensor(features: Any) -> Tensor:
-    """Return a library's features as a tensor: they are one already, or an output with ``pooler_output``."""
+    """Return ``features``, a library's result, as a tensor: itself if it is one, else its ``pooler_output``."""
     pooled: Tensor = getattr(features, "pooler_output", features)
     return pooled
 

@@ -58,8 +58,8 @@ def feature_score(name: str, directions: Mapping[str, Tensor], features: Tensor)
 
 
 def read_directions(path: Path) -> dict[str, Tensor]:
-    """Return the tensors in the file ``path``, a ``calibration.safetensors``, by name, as float32. Raises
-    ExplainerError for another file.
+    """Return the tensors in the file ``path``, a ``calibration.safetensors``, by name, as float32. Raises ExplainerError if the file is
+    damaged or of another kind.
     """
     try:
         return {name: tensor.float() for name, tensor in load_file(path).items()}

@@ -50,8 +50,10 @@ class InputReaders:
         return {name: tensor[:1] for name, tensor in self.sample.items()}
 
     def preparer(self, kind: ModelKind, prefix: int, takes_positions: bool) -> Callable[[Input], Prepared]:
-        """Return the function that prepares an input of this ``kind`` of model: it takes the input and returns its tensors and records.
-        ``prefix`` tokens stand before the atoms of a molecule; ``takes_positions``: whether the positions of words are sent with a text.
+        """Return the function that turns an input of a model of this ``kind`` into tensors and a record of each sample (:class:`Prepared`).
+
+        For molecules, ``prefix`` is the number of tokens before the atoms. For texts, ``takes_positions`` says whether the positions of the
+        tokens are passed to the model.
         """
         if self.graphs is not None:
             return partial(prepare_of_molecules, self.module, self.graphs, prefix)
@@ -78,7 +80,7 @@ def input_readers(
     module: nn.Module, library: lib.Library, kind: ModelKind, preprocess: Any, tokenizer: Any, reader: str | MoleculeReader | None
 ) -> InputReaders:
     """Return the readers for the inputs of a module of this kind (image, text, clip or molecule), which comes from ``library``;
-    ``preprocess``, ``tokenizer`` and ``reader`` are those of :func:`explainers.wrap`.
+    ``preprocess``, ``tokenizer`` and ``reader`` are the arguments of :func:`explainers.wrap`.
 
     Raises ExplainerError if the size of its images is not known, or the tokens of a picture in a text fill no square.
     """

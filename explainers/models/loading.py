@@ -190,7 +190,7 @@ def calibration_of(name: str) -> Calibration:
 
 
 def repository_of(name: str) -> str | None:
-    """Return the hub's name of the files of ``name``; None if they are not on the hub."""
+    """Return the name of the repository on the hub that holds the files of the model ``name``; None if they are not on the hub."""
     if name in embedded_names() or Path(name).is_dir():
         return None
     if name.startswith("hf/"):
@@ -286,7 +286,7 @@ def _with_companions(model: Model, folder: Path) -> Model:
 
 
 def _in_everyday_words(model: Model) -> Model:
-    """Return the model; if its classes are ImageNet's, it gets their common names, groups and synonyms."""
+    """Return ``model``. If its classes are ImageNet's, it gets their common names, groups and synonyms first."""
     classes = imagenet_classes(model.labels)
     return replace(model, classes=classes, labels=[entry.label for entry in classes]) if classes else model
 

@@ -52,7 +52,7 @@ class DeviceMemory:
 
 @dataclass(frozen=True)
 class _MachineMemory:
-    """The bytes of memory that this process and its children may take in all, and those that are free."""
+    """The bytes of memory that this process and its children may take in all, and how many of them are free."""
 
     total: int
     free: int
@@ -150,7 +150,7 @@ def bytes_of_pass(model: Model, tensors: Mapping[str, Tensor]) -> int:
 
 
 class _Counting(TorchDispatchMode):
-    """A torch mode that counts the bytes of the storages that operators return and that something still holds."""
+    """A torch dispatch mode that counts the bytes of the results of operators as long as something refers to them."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]

@@ -114,12 +114,13 @@ class _Trial(_Watch):
 
 @dataclass(frozen=True)
 class HeadActivation:
-    """The findings of a trial pass on the end of a head.
+    """The findings of a trial pass on how a model's head ends.
 
-    kind       its final softmax or sigmoid, which can be removed exactly, since its input are logits; None if there is none
-    looks_like_probabilities  whether its numbers look like probabilities although nothing can be removed: they lie in [0, 1], and either
-               passed such a function or add up to 1
-    is_curved  whether its only number is a non-linear function of the last linear layer's output; it is the value that is explained, see
+    kind       the final softmax or sigmoid of the head, which can be removed exactly, since its inputs are logits; None if there is none
+    looks_like_probabilities  whether the head's outputs look like probabilities although nothing can be removed: they lie in [0, 1], and
+                              either come from a softmax or sigmoid or add up to 1
+    is_curved  whether the head has a single output, a non-linear function of the last linear layer's output; then that layer's output is
+               explained, see
                :mod:`explainers.models.tangent`
     """
 

@@ -44,7 +44,9 @@ def with_resize(model: Model, resize: Resize) -> Model:
 
 
 def _recipe_of(model: Model) -> Preprocessing:
-    """Return the preparation of a model's pictures, which has a size of its own; raises ExplainerError if it cannot be changed."""
+    """Return the preparation of the pictures of ``model``. Raises ExplainerError if pictures cannot be resized: the model reads none, a
+    transform was passed that resizes them itself, or no size is known.
+    """
     if model.kind in ("text", "molecule"):
         raise ExplainerError(f"{model.name} reads {model.kind}s, which are not resized: leave out resize.")
     recipe, _ = preprocessing_of(model.module, model.details["library"], model.made_with.get("preprocess"))

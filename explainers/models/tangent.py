@@ -61,9 +61,11 @@ class _Tail(TorchFunctionMode):
 
 
 def find_tail(run: Forward, sample: Mapping[str, Tensor]) -> int | None:
-    """Find the linear layer whose output determines the only number of a model by a non-linear function; return the layer's number in the
-    order of calls. ``run`` returns that number (2, 1) for two samples. None if the function is linear, or if the number depends on the
-    samples in another way too.
+    """Find the linear layer on whose output the answer of a model depends by a non-linear function alone, such as a sigmoid at the end of
+    its head; return the layer's index in the order in which linear layers are called.
+
+    ``run`` returns the model's answer to ``sample``, a batch of two inputs: one number for each, (2, 1). Returns None if the function is
+    linear, or if the answer also depends on the inputs by another path.
     """
     with torch.no_grad():
         with _Tail() as tail:

@@ -102,8 +102,8 @@ class Threads:
         self.most = torch.get_num_threads() if most is None else most
 
     def number_for(self, parameters: int) -> int:
-        """Return the number of threads for a model with so many ``parameters``: 1 for a small one, else the cores that other processes
-        leave free now.
+        """Return the number of threads for a model with this number of ``parameters``: 1 for a small one, else the cores that other
+        processes leave free now.
         """
         free = self._free()  # looked at whatever the size, so that the next look has a short time to judge
         return 1 if parameters < MAX_ONE_THREAD_PARAMETERS else max(1, min(self.most, free))

@@ -78,9 +78,9 @@ def wrap(
     blocks      the Transformer blocks, or the dotted name of the list that holds them
     entry       the module, or its dotted name, whose first argument is x^1, the embedded tokens
     labels      names of the classes, in the order of the logits; for a model with several outputs, a dict from output to names
-    preprocess  a :class:`Preprocessing`, one of transformers' image processors, a transform of torchvision or timm, or a function from a
+    preprocess  a :class:`Preprocessing`, an image processor of transformers, a transform of torchvision or timm, or a function from a
                 PIL image to a tensor (channels, height, width), whose cropping is found out by trying it
-    tokenizer   one of transformers' tokenizers
+    tokenizer   a transformers tokenizer
     reader      for a model of molecules, how they become tensors: the name of a reader that :func:`explainers.add_molecule_reader`
                 declared, or a function; None: features of atoms, bonds and distances, see `explainers.models.inputs.molecule_graphs`
     prefix      number of tokens before the first patch, word or atom
@@ -215,7 +215,7 @@ def _trainable(module: nn.Module) -> nn.Module:
 def _meaning(
     module: nn.Module, kind: ModelKind, task: Task | None, classes: int, head_activation: HeadActivation, output: Output | None
 ) -> Output:
-    """Return the meaning of the logits ("softmax", "sigmoid" or "regression") of a module of this ``kind`` with so many ``classes``:
+    """Return the meaning of the logits ("softmax", "sigmoid" or "regression") of a module of this ``kind`` with this number of ``classes``:
     ``output`` if the caller named it, else that of the task, the configuration or the head's final activation. Raises ExplainerError for an
     unknown ``output``.
     """
@@ -229,9 +229,11 @@ def _meaning(
 
 
 def _find_layout(module: nn.Module, run: Forward, first: Mapping[str, Tensor], find: Callable[[], LayoutOf]) -> tuple[LayoutOf, Layout]:
-    """Return the result of ``find``, the function that gives the layout of a model's tokens, and the layout of the sample ``first``.
-    ``run`` returns the logits of ``module``. Raises ExplainerError if there is none; its message blames random numbers in the forward pass
-    if these are the reason.
+    """Call ``find``, which returns a function from a sample to the layout of its tokens. Return this function, and the layout that it gives
+    for the sample ``first``.
+
+    ``run`` returns the logits of ``module``. Raises ExplainerError if no layout is found; the message blames random numbers in the forward
+    pass if they are the reason.
     """
     try:
         layout_of = find()

@@ -65,8 +65,8 @@ class InputAbstentions:
 
     @cached_property
     def _patch_cosines(self) -> Tensor:
-        """The mean cosine of each prompt with its nearest patches, (prompts,). If the prompts are explained, whose pass has no patches, the
-        image side is run for it.
+        """The mean cosine of each prompt with the patches nearest to it, (prompts,). If prompts are explained, the pass has no patches, and
+        the image side of the model is run.
         """
         session, sample = self._session, self._sample
         if session.model.image_side is not None:

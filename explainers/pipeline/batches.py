@@ -61,8 +61,8 @@ def explain_batches(explain: Explain, model: Model, loader: DataLoader[Any]) -> 
 
 
 def _parts(batch: Any, model: Model) -> tuple[dict[str, Tensor], Any]:
-    """Split ``batch``, one batch of a data loader, into the tensors that ``model`` takes, by name, and the rest (such as labels), None if
-    there is none. Raises ExplainerError for a batch without such tensors.
+    """Split ``batch``, one batch of a data loader, into the tensors that ``model`` takes, by name, and everything else in it (such as
+    labels), None if there is nothing else. Raises ExplainerError for a batch without such tensors.
     """
     if isinstance(batch, list | tuple) and batch:
         tensors, inside = _parts(batch[0], model)

@@ -379,7 +379,9 @@ def _named_requests(methods: Methods | str | None, model: Model) -> list[Request
 
 
 def _rounds(requests: Sequence[Request], next_method: NextMethod, alone: bool = False) -> Iterator[list[Request]]:
-    """Yield the requests in the order that ``next_method`` chooses: each ``alone``, or with those that share the passes of its rule."""
+    """Yield lists of requests that are computed together, in the order that ``next_method`` chooses. ``alone``: each list holds one
+    request; else requests that share the backward passes of one rule are in one list, unless their method is slow.
+    """
     remaining = list(requests)
     while remaining:
         spec = next_method([request.spec for request in remaining])

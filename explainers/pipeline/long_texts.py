@@ -35,7 +35,7 @@ class WindowObserver(Protocol):
     """An object whose methods :func:`explainers.pipeline.explain.explain` calls during its work."""
 
     def on_prediction(self, explanation: Explanation) -> None:
-        """Receive ``explanation``, that of a window, when its answer is known."""
+        """Receive the ``explanation`` of a window when the model's answer to it is known."""
 
     def on_map(self, explanation: Explanation, attribution: Attribution) -> None:
         """Receive the map ``attribution`` of a window when it is done; ``explanation.maps`` holds it already."""
@@ -63,7 +63,7 @@ def explain_long(
 ) -> Any:
     """Explain ``inputs``, of which some are longer than ``model`` takes, for ``target`` by ``explain``, a function like :func:`explain`,
     with another ``seed`` for each; ``windows_of_inputs`` holds the windows of each, or None. Return one explanation, or a list for a list;
-    ``options`` are those of :func:`explain_windows`.
+    ``options`` are as in :func:`explain_windows`.
     """
     explanations = []
     for i, (text, windows) in enumerate(zip(_list_inputs(inputs), windows_of_inputs, strict=True)):
@@ -141,8 +141,11 @@ def _features(model: Model, windows: Windows) -> Tensor:
 
 @dataclass(eq=False)
 class _WindowJoiner:
-    """An observer of the explanations of ``windows`` that joins their maps to those of the whole text, which it passes on to ``observer``;
-    ``answers`` are the logits of each window, ``chosen`` the targets for the whole.
+    """An observer of the explanations of the ``windows`` of a long text. It joins their maps to maps of the whole text and passes these on
+    to ``observer``.
+
+    answers  the logits of each window
+    chosen   the targets for the whole text
     """
 
     model: Model

@@ -65,8 +65,8 @@ def explain_in_steps(model: Model, tensors: Mapping[str, Tensor], count: int, ex
 
 
 def run_in_steps(model: Callable[[], Model], run: Callable[[], T]) -> T:
-    """Return the result of ``run``, which asks a model; where memory runs out, that of a further run which takes less. ``model`` returns
-    the model, and is called only then.
+    """Call ``run``, a function that runs a model, and return its result. If memory runs out, it is called again in a way that takes less.
+    ``model`` returns the model; it is called only in that case.
 
     Raises MemoryShortageError, in words, where that fails too. Inside another call of it ``run`` simply runs: the outermost one decides.
     """
@@ -115,7 +115,9 @@ def _words_of_failure(model: Model, reason: str | None) -> str:
 
 
 def words_of_shortage(model: Model, tensors: Mapping[str, Tensor]) -> str:
-    """Return a sentence: the bytes that ``model`` needs at least for one input of ``tensors``, those that are free, and what to do."""
+    """Return a sentence that says how many bytes ``model`` needs at least for one input of ``tensors``, how many are free, and what
+    to do.
+    """
     needed, free, total = bytes_recomputed(model, tensors), free_memory(model.device), total_memory(model.device)
     of_all = "" if free is None or total is None else f", and {gigabytes(free)} of {gigabytes(total)} are free"
     return (
@@ -126,8 +128,8 @@ def words_of_shortage(model: Model, tensors: Mapping[str, Tensor]) -> str:
 
 
 def words_of_kept(model: Model, tensors: Mapping[str, Tensor]) -> str:
-    """Return a sentence with the bytes that ``model`` needs for one input of ``tensors`` if all activations are kept, those that are free,
-    and what to do.
+    """Return a sentence that says how many bytes ``model`` needs for one input of ``tensors`` if all activations are kept, how many are
+    free, and what to do.
     """
     needed, free = OVERHEAD_FACTOR * estimate_of_one(model, tensors), free_memory(model.device)
     there = "" if free is None else f", and {gigabytes(free)} are free"

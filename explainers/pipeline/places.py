@@ -65,8 +65,8 @@ def ask_at(model: Model, inputs: Input | Prepared, at: str | None, reference: An
 
 
 def runnable_specs(specs: Sequence[str], model: Model, prepared: Prepared) -> tuple[list[str], str | None]:
-    """Return those of ``specs`` that can run for the place of the input ``prepared`` that ``model`` is asked about, and a note on why the
-    others cannot.
+    """Return the ``specs`` that can run for the place of the input ``prepared`` about which ``model`` is asked, and a note on why the
+    others cannot (None: all can).
     """
     with torch.no_grad():
         lacks = lacks_of(Recording(model, prepared.tensors, pixels=True))
@@ -81,8 +81,8 @@ def runnable_specs(specs: Sequence[str], model: Model, prepared: Prepared) -> tu
 
 
 def notes_on_model(model: Model) -> tuple[str, ...]:
-    """Return notes for people on a model: warnings of checks that failed when it was opened, what its tokens are made of, and which number
-    is explained at the place about which it is asked.
+    """Return notes for people on a model: warnings of the checks that failed when it was opened, of what its tokens are made, and which
+    number is explained at the chosen place.
     """
     warnings = () if model.report is None else model.report.warnings
     tables = model.details.get(WORD_TABLES, ())

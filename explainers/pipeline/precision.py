@@ -217,7 +217,7 @@ def _add_errors(attribution: Attribution, errors: Tensor, model_scores: Tensor, 
 
 
 def _add_note(attribution: Attribution, note: str) -> Attribution:
-    """Return the map ``attribution`` with ``note`` added to its notes and to those that are about rounding."""
+    """Return the map ``attribution`` with ``note`` appended to its notes and to its notes on rounding."""
     numerics = replace(attribution.numerics, notes=(*attribution.numerics.notes, note))
     return replace(attribution, notes=(*attribution.notes, note), numerics=numerics)
 
@@ -225,9 +225,10 @@ def _add_note(attribution: Attribution, note: str) -> Attribution:
 def _describe_model_precision(
     attribution: Attribution, dtype: str, of_all: float, of_content: float, lacks_double: bool = True
 ) -> Attribution:
-    """Return ``attribution``, a map of the model's own precision, ``dtype``, with a statement of how far rounding may change it: by the
-    shares ``of_all`` scores and ``of_content``, those of patches or words. ``lacks_double``: whether the map is over the threshold but the
-    device has no float64.
+    """Return ``attribution``, a map in the model's own precision ``dtype``, with a statement of how far rounding may change it: by the
+    share ``of_all`` of all scores and the share ``of_content`` of the scores of patches or words.
+
+    ``lacks_double``: whether the map is over the threshold but the device has no float64.
     """
     by = _percent(of_all)
     if of_all <= FLOAT64_THRESHOLD and of_content <= ILL_CONDITIONED:

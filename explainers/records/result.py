@@ -317,7 +317,7 @@ class Explanation(Record):
         return panel_html(f"{self.model}: {', '.join(answers)}", [*doubt, *self.notes], maps)
 
     def figure(self, methods: Sequence[str] | None = None, target: str | None = None, columns: int = 4, sink: bool = True) -> Figure:
-        """Draw the maps side by side as a figure of matplotlib, which can be saved or changed further.
+        """Draw the maps side by side and return the matplotlib Figure, which can be saved or changed further.
 
         methods  the specs of the maps to draw, in this order; None: all
         target   the label of the explained target; None: all targets

@@ -32,8 +32,8 @@ _LOSSES: WeakKeyDictionary[Signals, list[Loss]] = WeakKeyDictionary()
 
 
 class Answer(Protocol):
-    """A function that runs the model without recording on ``repeats`` copies of input number ``sample``, whose tensors ``change`` may
-    replace by name, and returns the logits.
+    """A function that runs the model without recording and returns the logits (repeats, C). It is asked about input number ``sample``,
+    repeated ``repeats`` times; ``change`` is a function that may replace an input tensor by name.
     """
 
     def __call__(self, sample: int, repeats: int, change: Callable[[str, Tensor], Tensor]) -> Tensor:
@@ -224,19 +224,19 @@ class Trace:
 
     @property
     def waited(self) -> float:
-        """The seconds of the passes that this map uses but that ran earlier, for other methods."""
+        """The seconds of backward passes that this map uses and that were made earlier, for other methods."""
         return sum(max(0.0, signals.seconds - here) for signals, here in self.passes)
 
     def signals_with(self, field: str) -> Signals:
-        """Return the signals with this ``field`` among them; a field that no method declared takes a backward pass of its own."""
+        """Return the signals with ``field`` computed too; a field that no method declared takes a backward pass of its own."""
         if not covers(self._fields, frozenset([field])):
             self._fields |= {field}
             self.__dict__.pop("signals", None)
         return self.signals
 
     def _say_missing(self, signals: Signals, missing: Tensor) -> None:
-        """Add a note for each sample in which the rule's account of its answer misses an amount, ``missing`` (B,), with the operators that
-        lost it; ``signals`` are those of the backward pass.
+        """Add a note for each sample whose answer the rule does not account for completely: the missing amount ``missing`` (B,), and the
+        operators that lost it. ``signals`` are the signals of the backward pass.
         """
         assert self.rule is not None
         output_gradient = self.chosen.output_gradient(self.recording.logits, self.rule)
@@ -420,7 +420,7 @@ class Trace:
     def rerun(self, repeats: int = 1, **options: Any) -> Recording:
         """Record the model again, each sample ``repeats`` times in a row, and return the recording.
 
-        ``options`` are those of :class:`Recording`, and ``change(name, tensor)``, a function that may replace an input tensor (already
+        ``options`` are as in :class:`Recording`, and ``change(name, tensor)``, a function that may replace an input tensor (already
         repeated).
         """
         assert self._rerun is not None
@@ -428,7 +428,7 @@ class Trace:
 
     def repeats_at_once(self, most: int, least: int = 1, *, propagated: bool = False, apart: int = 0) -> int:
         """Return how often each sample may be repeated in one pass of :meth:`rerun`: up to ``most`` rows in all, on a GPU as many as fit,
-        fewer if memory is short, but at least ``least`` times. ``propagated`` and ``apart`` are those of
+        fewer if memory is short, but at least ``least`` times. ``propagated`` and ``apart`` are as in
         :func:`explainers.autograd.memory.rows_at_once`, which may raise MemoryShortageError.
         """
         batch = len(self.recording.block_inputs[0])
@@ -447,7 +447,7 @@ class Trace:
         return self._answer(sample, repeats, change)
 
     def value(self, logits: Tensor | None = None) -> Tensor:
-        """Return the explained number f(x) (B,), from these ``logits`` or those of the pass."""
+        """Return the explained number f(x) (B,), from ``logits`` (B, C), or from the logits of the pass if none are given."""
         return self.chosen.value(self.recording.logits if logits is None else logits).detach()
 
     def account(self) -> Tensor:

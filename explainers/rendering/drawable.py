@@ -19,11 +19,11 @@ class DrawnWord(Protocol):
 
     @property
     def start(self) -> int:
-        """The index of its first character."""
+        """The index of the word's first character in its text."""
 
     @property
     def end(self) -> int:
-        """The character after its last."""
+        """The index after the word's last character in its text."""
 
     @property
     def score(self) -> float:
@@ -63,7 +63,7 @@ class DrawableMap(Protocol):
 
     @property
     def patches(self) -> tuple[int, int] | None:
-        """Return rows and columns of patches; None for a text."""
+        """Return the number of rows and of columns of patches; None for a text."""
 
     @property
     def pixels(self) -> Tensor | None:

@@ -26,10 +26,10 @@ TITLE_WIDTH_CHARACTERS = 44  # letters of a line of its caption
 
 
 def panel(explanation: DrawableExplanation, maps: Sequence[DrawableMap], columns: int = 4, sink: bool = True) -> Figure:
-    """Draw ``maps`` over the input of ``explanation`` in rows of ``columns``, each under its title and its target, and return the figure;
-    nothing is shown or saved.
+    """Draw ``maps`` over the input of ``explanation``, ``columns`` in a row, each under its title and its target, and return the matplotlib
+    Figure; nothing is shown or saved.
 
-    ``sink`` is that of :func:`render_overlay`. Raises ExplainerError if there is no map, or no picture to draw one on.
+    ``sink`` is as in :func:`render_overlay`. Raises ExplainerError if there is no map, or no picture to draw one on.
     """
     from matplotlib.figure import Figure
 
@@ -57,8 +57,8 @@ def _caption(drawn: DrawableMap) -> str:
 
 
 def deletion_figure(test: Mapping[str, Any]) -> Figure:
-    """Draw the curves of a deletion test, ``DeletionTest.to_json()``, as a figure of matplotlib: a panel for each order and a line for each
-    method, the best in colour, the random baseline dashed.
+    """Draw the curves of a deletion test, given as ``DeletionTest.to_json()``, and return the matplotlib Figure: a panel for each order and
+    a line for each method, the best in colour, the random baseline dashed.
     """
     from matplotlib.figure import Figure
 

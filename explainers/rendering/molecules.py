@@ -26,10 +26,10 @@ def is_drawn(attribution: DrawableMap) -> bool:
 
 
 def over_molecule(attribution: DrawableMap, width: int, paper: Sequence[int], hues: tuple[Sequence[int], ...], mix: float) -> Image.Image:
-    """Draw the map ``attribution`` over its molecule, ``width`` pixels wide. ``hues`` are the colours for, against and of strength; at full
-    score a share ``mix`` of the hue is mixed into the colour ``paper``.
+    """Draw the molecule of the map ``attribution`` with its atoms coloured by their scores, and return an RGB image, ``width`` pixels wide.
 
-    Raises ExplainerError if RDKit is not installed.
+    ``hues`` are three colours: for the target, against it, and of maps without a sign. At full score a share ``mix`` (0 to 1) of the hue is
+    mixed into ``paper``, the colour of the background. Raises ExplainerError if RDKit is not installed.
     """
     assert attribution.text is not None
     mol = read_molecule(attribution.text.text).mol

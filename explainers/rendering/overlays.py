@@ -27,8 +27,8 @@ MIX = 0.48  # of a word's ground at full score
 def render_overlay(
     explanation: DrawableExplanation, attribution: DrawableMap, size: int = 448, *, at: At = "patches", sink: bool = True
 ) -> Image.Image:
-    """Draw one map, ``attribution``, over the input of ``explanation`` as a picture, ``size`` pixels along its longer side for an image,
-    ``size`` wide for a text.
+    """Draw the map ``attribution`` over the input of ``explanation`` and return a PIL image. ``size`` is its longer side in pixels for an
+    image, its width for a text.
 
     An image is shown in grey, exactly the pixels that the model saw, with the scores over it, smoothed bilinearly. A text is set with each
     word on its colour and underlined in proportion to its score, a molecule drawn with each atom on its colour. A picture with a prompt is
@@ -56,8 +56,8 @@ def _over_image(record: ImageInput, attribution: DrawableMap, size: int, at: At)
 
 
 def _under_picture(record: PicturePromptInput, attribution: DrawableMap, words: Image.Image) -> Image.Image:
-    """Draw the map ``attribution`` of the picture in ``record`` above the image ``words``, the map of its prompt's words, each on its own
-    scale, because the many patches have small scores each.
+    """Draw the map of the picture in ``record``, by ``attribution``, above ``words``, the drawn map of the prompt's words, and return one
+    PIL image. Each map has its own scale, because the many patches have small scores each.
     """
     scores = record.on_picture(attribution.scores).numpy()
     shown = None if record.picture is None else record.picture.pixels
@@ -71,8 +71,8 @@ def _under_picture(record: PicturePromptInput, attribution: DrawableMap, words: 
 
 
 def _over_frames(strip: Image.Image, scores: NDArray[np.float32], signed: bool, size: int, frames: int) -> Image.Image:
-    """Draw the ``frames`` frames of a clip in rows, ``size`` pixels wide in all, with their maps on one scale; ``strip`` and ``scores``
-    (frames * rows, columns), ``signed`` or not, have the frames below each other.
+    """Draw the ``frames`` frames of a clip in rows, each with its map over it and all maps on one scale; return a PIL image ``size`` pixels
+    wide. ``strip`` is the image of all frames below each other, ``scores`` (frames * rows, columns) are their maps, ``signed`` or not.
     """
     across, ends = min(frames, FRAMES_IN_A_ROW), scale_ends(scores, signed)
     height = strip.height // frames
@@ -86,8 +86,8 @@ def _over_frames(strip: Image.Image, scores: NDArray[np.float32], signed: bool, 
 
 
 def map_picture(scores: NDArray[np.float32], signed: bool, size: int) -> Image.Image:
-    """Draw ``scores`` (rows, columns), ``signed`` or not, without a picture, each as a square of colour, ``size`` pixels along the longer
-    side.
+    """Draw ``scores`` (rows, columns) without a picture, each as a square of colour, and return a PIL image whose longer side has ``size``
+    pixels. ``signed``: whether the scores have a sign.
     """
     ends, factor = scale_ends(scores, signed), size / max(scores.shape)
     rgba = colours(normalise(scores, ends, signed), is_two_sided(ends, signed))
@@ -104,8 +104,8 @@ def lay_over(
     resample: Image.Resampling = Image.Resampling.BILINEAR,
     ends: tuple[float, float] | None = None,
 ) -> Image.Image:
-    """Draw ``scores`` (rows, columns), ``signed`` or not and enlarged by ``resample``, over ``picture`` in grey, ``size`` pixels along its
-    longer side; ``ends`` are the ends of a scale that several pictures share.
+    """Draw ``scores`` (rows, columns), ``signed`` or not and enlarged by ``resample``, over ``picture`` in grey, and return a PIL image
+    whose longer side has ``size`` pixels; ``ends`` are the ends of a scale that several pictures share.
     """
     factor = size / max(picture.size)
     width, height = (max(1, round(side * factor)) for side in picture.size)

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 
 def align(rows: Sequence[Sequence[str]], left: Sequence[int] = ()) -> list[str]:
-    """Return a line of text for each row of cells, padded to columns: those whose numbers are in ``left`` begin at the left, the others end
-    at the right.
+    """Return one line of text for each of ``rows`` (lists of cells), with the cells padded so that columns line up. Columns whose index is
+    in ``left`` are aligned on the left, all others on the right.
     """
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     lines = []

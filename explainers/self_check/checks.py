@@ -125,8 +125,10 @@ def _tolerance(model: Model) -> float:
 
 @dataclass(frozen=True, eq=False)
 class _Plain:
-    """The logits of one pass of the plain module, and the gradient by torch's own backward pass. ``gradient`` is that of the explained
-    number at the pixels or at the embedded tokens; None if torch cannot compute it, for the ``reason``.
+    """The logits of one pass of the plain module, and the gradient by torch's own backward pass.
+
+    gradient  the gradient of the explained number at the pixels or at the embedded tokens; None if torch cannot compute it
+    reason    why torch cannot compute it
     """
 
     logits: Tensor

@@ -32,7 +32,7 @@ class Sample:
 
 
 def picture() -> Image.Image:
-    """Draw the sample picture: soft spots of colour on a grid."""
+    """Return the sample picture, a PIL image of soft spots of colour on a grid."""
     noise = np.random.default_rng(0).integers(0, 256, (_COARSE[1], _COARSE[0], 3), dtype=np.uint8)
     return Image.fromarray(noise).resize(_SIZE, Image.Resampling.BICUBIC)
 

@@ -87,8 +87,8 @@ def with_article(kind: str) -> str:
 
 
 def sets_of(sample: SceneSample, kinds: list[str]) -> list[dict[str, object]]:
-    """Return three named lists of prompts for a sample that shows these ``kinds``: one prompt for each, the same with prompts for kinds
-    that are absent, and a prompt that names all kinds, followed by those for each.
+    """Return three named lists of prompts for a sample that shows these ``kinds``: a prompt for each kind; these and prompts for absent
+    kinds; and a prompt that names all kinds, followed by a prompt for each.
     """
     present, others = ([f"a photo of {with_article(kind)}" for kind in names] for names in (kinds, sample.absent))
     together = " and ".join(with_article(kind) for kind in kinds)

@@ -68,7 +68,7 @@ def check(args: argparse.Namespace, names: Sequence[str]) -> None:
 
 
 def as_json(reports: dict[str, Report]) -> dict[str, Any]:
-    """Return the figures in ``reports`` with their verdicts, and the tables by method, as one document."""
+    """Return the results in ``reports`` as one dict for JSON: the entries with their verdicts, and the tables by method."""
     figures = [
         {**asdict(figure), "short_by": figure.short_by, "verdict": figure.verdict}
         for report in reports.values()

@@ -81,7 +81,7 @@ SEED = 0
 
 
 def applicable(truth: Mapping[str, Sequence[str]], names: Collection[str]) -> list[str]:
-    """Return the words of ``truth`` that are true of at least one of ``names``."""
+    """Return the words in ``truth`` that hold for at least one of ``names``."""
     return [word for word, true in truth.items() if any(name in names for name in true)]
 
 

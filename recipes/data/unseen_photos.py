@@ -114,8 +114,8 @@ def read_coco(data: Path) -> Iterator[tuple[Image.Image, list[CategoryMask]]]:
 
 
 def read_unclassed(data: Path) -> Tensor:
-    """Return those of COCO's photos in the folder ``data`` that show nothing ImageNet has a class for, by their annotations: uint8 (N,
-    SIDE, SIDE, 3).
+    """Return COCO's photos in the folder ``data`` on which people marked only things that ImageNet has no class for: uint8 (N, SIDE, SIDE,
+    3).
     """
     whole = json.loads((data / COCO / "annotations" / "instances_train2017.json").read_text("utf-8"))
     names = {row["id"]: row["name"] for row in whole["categories"]}
@@ -144,7 +144,9 @@ def fill_outlines(size: tuple[int, int], shapes: Sequence[Sequence[float]]) -> N
 
 
 def side_by_side(photos: LabelledPhotos, number: int) -> Iterator[tuple[Image.Image, list[CategoryMask]]]:
-    """Yield ``number`` random pairs of photos of different words as one picture: the middle of each, the first on the left, with masks."""
+    """Yield ``number`` pictures, each with a list of two masks: the middles of two random photos next to each other, which show things with
+    different words. The first photo is on the left.
+    """
     rng = np.random.default_rng(SEED + 1)
     half = SIDE // 2
     left = np.zeros((SIDE, SIDE), bool)

@@ -83,7 +83,11 @@ Table = dict[str, dict[str, float]]
 
 @dataclass(frozen=True)
 class Report:
-    """The results for one model: rows for the table of figures, and tables by method under their titles."""
+    """The results for one model.
+
+    figures  the rows of the table of results, such as an accuracy, each with its bar
+    tables   title -> table of results by method
+    """
 
     figures: list[Figure]
     tables: dict[str, Table] = field(default_factory=dict)
@@ -91,12 +95,12 @@ class Report:
 
 @dataclass(frozen=True)
 class Setting:
-    """The options of a measurement: model folder, data, limit and methods.
+    """The options of a measurement.
 
-    folder   the model's
+    folder   the folder of the model
     data     the folder of data sets that are not part of the project; None if there is none
-    limit    at most so many scenes or texts of each kind, for a quick look; None for all that the figures call for
-    methods  whose maps are measured; None for those of the pages. `JUDGED_METHOD` and `CONTROL` always are
+    limit    largest number of scenes or texts of each kind, for a quick look; None: as many as the measurement asks for
+    methods  specs of the methods whose maps are measured; None: the methods of the pages. `JUDGED_METHOD` and `CONTROL` are always added
     """
 
     folder: Path
@@ -109,18 +113,18 @@ class Setting:
         return number if self.limit is None else min(number, self.limit)
 
     def specs(self, usual: Sequence[str]) -> list[str]:
-        """Return the specs of the methods to measure, where ``usual`` are those of the pages."""
+        """Return the specs of the methods to measure: ``usual``, the methods of the pages, unless the setting names others."""
         return list(dict.fromkeys([*(usual if self.methods is None else self.methods), JUDGED_METHOD, CONTROL]))
 
 
 def measure(name: str, setting: Setting) -> Report:
-    """Measure the model called ``name``, an entry of `EVALUATIONS` or `FINE_TUNED`, with these settings, and return its figures and tables.
-    Raises what its module raises: FileNotFoundError for missing data, ExplainerError.
+    """Measure the model called ``name``, an entry of `EVALUATIONS` or `FINE_TUNED`, with the options in ``setting``, and return its
+    :class:`Report`. Raises FileNotFoundError if data is missing, and ExplainerError as the measurement of this model does.
     """
     report: Report = importlib.import_module((EVALUATIONS | FINE_TUNED)[name]).measure(name, setting)
     return report
 
 
 def best_method(figures: dict[str, float]) -> str:
-    """Return the method with the largest of ``figures``, the random control left out."""
+    """Return the method with the largest value in ``figures`` (method -> value), the random control left out."""
     return max((method for method in figures if method != CONTROL), key=figures.__getitem__)

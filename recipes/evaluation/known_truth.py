@@ -106,7 +106,7 @@ _WORLDS: dict[str, Callable[[str, Setting], list[Figure]]] = {"marks-vit": _mark
 
 
 def measure(name: str, setting: Setting) -> Report:
-    """Return the figures of the model called ``name``, in the folder of ``setting``, one of those for which it is known what their answers
-    depend on.
+    """Measure the model ``name``, in the folder of ``setting``, and return a :class:`Report`. For this model it is known on which tokens
+    its answers depend.
     """
     return Report(_WORLDS[name](name, setting))

@@ -33,8 +33,8 @@ def answers(model: Model, texts: Sequence[str]) -> Tensor:
 
 
 def measure(name: str, setting: Setting) -> Report:
-    """Return the figures and tables of the model ``name`` of molecules, with the folders in ``setting``: accuracy on the test fifth and on
-    the folds, and how well maps find the atoms of toxicophores.
+    """Measure the model ``name`` of molecules and return a :class:`Report`: its accuracy on the test fifth and on the folds, and how well
+    maps find the atoms of toxicophores. ``setting`` names the folders of the model and of the data.
 
     Raises ExplainerError if the benchmark's file is not named.
     """
@@ -61,8 +61,8 @@ def measure(name: str, setting: Setting) -> Report:
 
 
 def _folds(name: str, folder: Path) -> list[Figure]:
-    """Return, for the model ``name`` in ``folder``, the mean figures of the trained folds, each on molecules that its model never saw, also
-    of folds by scaffold where there are some.
+    """Return figures of the models that were trained on folds for the model ``name`` in ``folder``: accuracy and area under the curve on
+    held-out molecules, as a mean over the folds, for each kind of fold (random or by scaffold). Empty if there are no folds.
     """
     path = folder / FOLDS_FILE
     kinds = json.loads(path.read_text("utf-8")) if path.is_file() else {}

@@ -65,8 +65,8 @@ Score = Callable[[Tensor, Tensor | None], Tensor]  # pictures uint8 (B, H, W, 3)
 
 @torch.inference_mode()
 def answers(score: Score, images: Tensor, kept: Tensor | None = None, batch: int = BATCH) -> Tensor:
-    """Return a model's answers (N, names), by its function ``score``, to pictures, the ``images``, uint8 (N, H, W, 3), of which only the
-    patches ``kept`` (N, n) are read where given; ``batch`` pictures go into one pass.
+    """Return a model's answers (N, names) to pictures, the ``images``, uint8 (N, H, W, 3); ``score`` is the function that runs the model,
+    ``batch`` pictures at a time. If ``kept`` (N, n) is given, only those patches of each picture are read.
     """
     parts = images.split(batch)
     read = [None] * len(parts) if kept is None else kept.split(batch)
@@ -266,8 +266,8 @@ def unclassed_figures(name: str, folder: Path, whole: PhotoAnswers, data: Path) 
 
 
 def measure(name: str, setting: Setting) -> Report:
-    """Return the figures and tables of the model ``name``, a ``photos-vit``, on classes, abstention and maps, with the folders and limits
-    in ``setting``; if the photos are missing, the rows say so.
+    """Measure the photo classifier ``name`` and return a :class:`Report` on its classes, its abstention and its maps. ``setting`` names the
+    folders of the model and of the data, and the limits. If the photos are missing, the entries that need them say so.
     """
     why = missing_reason(setting.data)
     if why is not None:

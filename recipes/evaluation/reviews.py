@@ -35,7 +35,7 @@ def accuracies(name: str, setting: Setting, data: Path) -> Report:
     """Return figures of the accuracy of the model ``name`` on each held-out set in ``data``, with the texts unchanged and with half of
     their words masked. ``setting`` names the model's folder and limits the number of reviews.
 
-    A table gives it for negative and for positive reviews.
+    A table gives the accuracy for negative and for positive reviews separately.
     """
     model = explainers.load(setting.folder).module
     tokenizer = AutoTokenizer.from_pretrained(setting.folder, local_files_only=True)
@@ -67,7 +67,8 @@ def read_annotated(data: Path) -> dict[str, list[Sample]]:
 
 
 def agreement(model: Model, texts: Mapping[str, Sequence[Sample]], methods: Sequence[str]) -> tuple[dict[str, Table], dict[str, int]]:
-    """Return a table of the mean token-F1 at each k of `COUNTS`, by annotation and method, and how many texts counted.
+    """Return two dicts by annotation: a table of the mean token-F1 of each method at each k of `COUNTS`, and the number of texts that
+    counted.
 
     The predicted class is explained. All marked words count, also those that the model does not read; a text without a mark is left out for
     that annotation.
@@ -103,8 +104,9 @@ def compare_with_people(name: str, setting: Setting, data: Path) -> Report:
 
 
 def measure(name: str, setting: Setting) -> Report:
-    """Return the figures and tables of the model ``name``, a ``reviews-bert``, with the folders and limits in ``setting``: its probes, its
-    accuracies, and the comparison with people; if the data is missing, the rows say so.
+    """Measure the review classifier ``name`` and return a :class:`Report` with the results of its probes, its accuracies and its agreement
+    with people. ``setting`` names the folders of the model and of the data, and the limits. If data is missing, the entries that need it
+    say so.
     """
     missing = [file for file in FILES.values() if setting.data is None or not (setting.data / file).is_file()]
     probes = reviews_probes.measure(name, setting if not missing else replace(setting, data=None))

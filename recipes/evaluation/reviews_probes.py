@@ -61,8 +61,8 @@ def opinion_test(folder: Path, model: Any, tokenizer: Any) -> WithoutOpinion | N
 
 
 def measure(name: str, setting: Setting) -> Report:
-    """Return the figures and tables of all probes of the review classifier ``name`` in ``setting.folder``: first of those that need no
-    data, then of those on ``setting.data``.
+    """Run all probes of the review classifier ``name`` in ``setting.folder`` and return a :class:`Report`: first the probes that need no
+    data, then those on the reviews in ``setting.data``.
     """
     model = explainers.load(setting.folder).module
     tokenizer = AutoTokenizer.from_pretrained(setting.folder, local_files_only=True)

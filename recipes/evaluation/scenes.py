@@ -161,8 +161,8 @@ def abstention_figures(name: str, setting: Setting, number: int) -> list[Figure]
 
 
 def measure(name: str, setting: Setting) -> Report:
-    """Return the figures and tables of ``name``, a model of scenes, with the folders and limits in ``setting``: of its answers, its maps by
-    method, and for ``scenes-vit`` its abstention.
+    """Measure the classifier of scenes ``name`` and return a :class:`Report` on its answers, on its maps by method, and for ``scenes-vit``
+    on its abstention. ``setting`` names the folders of the model and of the data, and the limits.
     """
     case = CASES[name]
     number, explained = setting.limit_to(NAMED_SCENES), setting.limit_to(EXPLAINED_SCENES)

@@ -36,7 +36,7 @@ class Mover:
     @torch.no_grad()
     def __call__(self, batch: Seen, rng: np.random.Generator, first: int | None = None) -> Seen:
         """Return ``batch`` with the features in a rectangle of a random half of its pictures moved towards a random class each, all drawn
-        by ``rng``. If ``first`` is given, only the first so many pictures are changed.
+        by ``rng``. If ``first`` is given, only the first ``first`` pictures are changed.
         """
         number, places = len(batch.tokens) if first is None else first, batch.tokens.shape[1]
         rows = torch.from_numpy(rng.permutation(number)[: round(MOVED_SHARE * number)])

@@ -39,7 +39,9 @@ def isolate_symbols(tokenizer: Tokenizer) -> Tokenizer:
 
 
 def skip_line_breaks(tokenizer: Tokenizer) -> Tokenizer:
-    """Return the same tokenizer, reading HTML's ``<br />`` as white space: reviews that people paste hold it, and it says nothing."""
+    """Return ``tokenizer``, changed to read HTML's ``<br />`` as white space: reviews copied from web pages contain it, and it says
+    nothing.
+    """
     skipping = Tokenizer.from_str(tokenizer.to_str())
     line_break = normalizers.Replace(Regex(r"(?i)<br\s*/?>"), " ")
     skipping.normalizer = normalizers.Sequence([line_break, skipping.normalizer])  # type: ignore[assignment]
@@ -56,8 +58,8 @@ def word_frequencies(texts: Iterable[str], tokenizer: Tokenizer) -> Counter[str]
 
 
 def alphabet(vocabulary: Iterable[str], tokenizer: Tokenizer) -> list[str]:
-    """Return the single characters of ``vocabulary``, that of ``tokenizer``, at a word's start or inside one, that must stay: all that a
-    text in a known script can contain.
+    """Return the single characters of the ``vocabulary`` of ``tokenizer`` that must stay, as pieces at a word's start or inside one: all
+    characters that a text in a known script can contain.
 
     Left out are letters of other scripts, characters that the normaliser replaces (an accented letter loses its accent), and continuations
     that cannot occur because the character always is a word of its own (punctuation, symbols).
@@ -145,7 +147,7 @@ def save_tokenizer(tokenizer: PreTrainedTokenizerFast, out: Path) -> None:
 
 
 def prune_embeddings(model: nn.Module, old: Mapping[str, int], vocabulary: Sequence[str]) -> None:
-    """Keep only the rows of the pieces in ``vocabulary`` of the input embedding of ``model``, one of transformers, in place; ``old`` gives
+    """Keep only the rows of the pieces in ``vocabulary`` of the input embedding of ``model``, a transformers model, in place; ``old`` gives
     the row of each piece.
     """
     table: nn.Embedding = model.get_input_embeddings()  # type: ignore[operator]
@@ -155,8 +157,8 @@ def prune_embeddings(model: nn.Module, old: Mapping[str, int], vocabulary: Seque
 
 
 def drop_layers(model: nn.Module, dropped: Sequence[int]) -> None:
-    """Remove the encoder layers numbered ``dropped``, counted from 0, from ``model``, one of transformers' BERTs, with or without a head,
-    in place.
+    """Remove the encoder layers numbered ``dropped``, counted from 0, from ``model``, a transformers BERT, with or without a head, in
+    place.
     """
     encoder = getattr(model, "bert", model).encoder
     encoder.layer = nn.ModuleList(layer for index, layer in enumerate(encoder.layer) if index not in dropped)

@@ -121,8 +121,8 @@ def _shorten(tower: BertModel, length: int) -> None:
 
 @torch.inference_mode()
 def read(tower: BertModel, tokenizer: PreTrainedTokenizerFast, texts: Sequence[str], batch: int = 128) -> Tensor:
-    """Return the average token of each of ``texts`` as the last layer of ``tower`` gives it, (texts, width). Texts of about a length share
-    a batch: less is padded. ``tokenizer`` is that of the tower.
+    """Return the average token of each of ``texts`` as the last layer of ``tower`` gives it, (texts, width). Texts of similar length share
+    a batch: less is padded. ``tokenizer`` is the tower's.
     """
     order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
     averages = torch.empty(len(texts), tower.config.hidden_size, device=tower.device)

@@ -41,7 +41,7 @@ def weights_file(size: int = 0) -> Path:
 
 
 def load_trained(model: nn.Module, path: Path) -> None:
-    """Copy the tensors of the file at ``path`` into ``model``, one of timm, in their order. Raises ValueError if shapes differ."""
+    """Copy the tensors of the file at ``path`` into ``model``, a timm model, in their order. Raises ValueError if shapes differ."""
     stored = torch.load(path, map_location="cpu", weights_only=True)
     values = [value for name, value in stored.items() if not name.endswith("num_batches_tracked")]
     names = [name for name in model.state_dict() if not name.endswith("num_batches_tracked")]

@@ -108,7 +108,7 @@ def to_half(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def create(architecture: str, labels: Sequence[str], model_args: dict[str, Any]) -> VisionTransformer:
-    """Build an untrained classifier over ``labels``: timm's ``architecture`` with the arguments ``model_args``."""
+    """Return an untrained classifier with the classes ``labels``: timm's ``architecture``, built with the arguments ``model_args``."""
     model = timm.create_model(architecture, num_classes=len(labels), **model_args)
     assert isinstance(model, VisionTransformer)
     return model

@@ -111,7 +111,7 @@ def fit_opinions(
     model: Any, tokenizer: Any, data: Path, reviews: Sequence[Review], definitions: Sequence[str]
 ) -> tuple[Tensor, dict[str, Any]]:
     """Fit the direction (D + 1,) that separates texts with an opinion from neutral ones, and the threshold on it; return both. ``reviews``
-    and ``definitions`` are texts that ``model`` was not trained on; phrases are read from ``data``. ``tokenizer`` is that of the model.
+    and ``definitions`` are texts that ``model`` was not trained on; phrases are read from ``data``. ``tokenizer`` is the model's.
     """
     fitted, held_out = phrases(data)
     facts = token_means(model, tokenizer, neutral_facts(held_back=False))

@@ -45,8 +45,8 @@ class Review:
 
 
 def rows(data: Path, source: str) -> Iterator[dict[str, Any]]:
-    """Yield the rows of ``source``, a name of ``FILES``, as its file in the folder ``data`` has them: a dict each. Raises FileNotFoundError
-    that says what to give instead.
+    """Yield the rows of ``source``, a name in ``FILES``, from its file in the folder ``data``, each as a dict. Raises FileNotFoundError,
+    with what to do, if the file is missing.
     """
     path = data / FILES[source]
     if not path.is_file():
@@ -217,7 +217,7 @@ class Special:
 
     @classmethod
     def of(cls, tokenizer: Any) -> Special:
-        """Return the special tokens and continuing pieces of ``tokenizer``, one of transformers."""
+        """Return the special tokens and continuing pieces of ``tokenizer``, a transformers tokenizer."""
         pieces = tokenizer.convert_ids_to_tokens(range(len(tokenizer)))
         return cls(
             tokenizer.pad_token_id, tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.mask_token_id,
@@ -226,7 +226,7 @@ class Special:
 
 
 def pieces_of(tokenizer: Any, texts: Sequence[str]) -> list[Pieces]:
-    """Return the numbers of the pieces of each of ``texts`` by ``tokenizer``, without special tokens and not cut."""
+    """Return for each of ``texts`` the ids of its tokens by ``tokenizer``, without special tokens and not cut."""
     backend = tokenizer.backend_tokenizer
     backend.no_truncation()  # settings of an earlier call, or stored with the tokenizer
     backend.no_padding()

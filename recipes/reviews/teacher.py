@@ -111,9 +111,10 @@ def soften(phrases: Sequence[Review], positive: NDArray[np.float32]) -> list[Rev
 
 
 def label_with_teacher(args: argparse.Namespace, phrases: Sequence[Review], reviews: Sequence[Review]) -> tuple[list[Review], list[Review]]:
-    """Return the phrases with softened labels, and sentences of the reviews labelled, by a teacher that is trained for it.
+    """Train a teacher and return two lists of reviews: ``phrases`` with labels softened by its answers, and sentences drawn from
+    ``reviews`` with its answers as labels. ``args`` are the parsed arguments of the training.
 
-    Its answers are kept in ``args.out / "teacher.npz"``; with ``args.resume`` they are read from there.
+    The teacher's answers are stored in ``args.out / "teacher.npz"``; with ``args.resume`` they are read from there.
     """
     found = sentences(reviews, LABELLED_SENTENCES, args.seed)
     stored = args.out / "teacher.npz"

@@ -46,7 +46,7 @@ def _run_in_batches(
     seed: int = SEED,
 ) -> Tensor:
     """Return the output of ``ask``, a function from a batch of tensors, for each of ``texts``, (texts, width), in order, on the device of
-    ``model``; texts of about a length share a batch. ``masked`` is the share of words, drawn by ``seed``, that ``tokenizer``'s mask
+    ``model``; texts of similar length share a batch. ``masked`` is the share of words, drawn by ``seed``, that ``tokenizer``'s mask
     replaces.
     """
     special, rng = Special.of(tokenizer), np.random.default_rng(seed)

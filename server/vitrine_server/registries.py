@@ -177,7 +177,7 @@ def _listing(
 
 
 def presets(variants: Iterable[Variant]) -> list[PresetOfVariants]:
-    """List the ready sets of methods, each with those of the ``variants`` that belong to it and can run."""
+    """List the ready sets of methods as records, each with the ``variants`` that belong to it and can run."""
     listed = list(variants)
     return [preset.among(listed) for preset in PRESETS]
 

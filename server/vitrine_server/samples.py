@@ -68,7 +68,7 @@ class SampleInput:
     image: Path | None
 
     def to_json(self, settings: Settings) -> dict[str, Any]:
-        """Return the sample as JSON, for the pages; ``settings`` make the addresses of its image."""
+        """Return the sample as JSON, for the pages; ``settings`` give the path prefix in the URL of its image."""
         document = {name: value for name, value in self.entry.items() if name not in ("image", "mask")}
         if self.image is None:
             return document

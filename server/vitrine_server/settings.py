@@ -250,7 +250,7 @@ class Settings(BaseModel):
         return self.host in ("", "0.0.0.0", "::")  # nosec B104  # it is compared with, not listened on
 
     def address(self, path: str) -> str:
-        """Return the address of a ``path`` such as ``/api/models`` for browsers, with the path prefix."""
+        """Return the URL path by which a browser reaches ``path``, such as ``/api/models``: the path prefix, then ``path``."""
         return self.path_prefix + path
 
     @property

@@ -101,8 +101,8 @@ class PlacedMethod(Record):
 
 @dataclass(frozen=True)
 class Ranking(Record):
-    """The result of one run by the metric by which the pages rank methods: which methods to trust, which are no better than random, and
-    which are worse.
+    """The result of one run by the metric by which the pages rank methods: the methods to trust, the methods that are no better than
+    random, and the methods that are worse.
     """
 
     run: str

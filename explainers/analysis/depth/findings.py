@@ -36,8 +36,8 @@ Losses = NDArray[np.float64]
 
 
 class PartLosses:
-    """The losses of all inputs with parts of the model replaced by their ``means``; ``intact`` are those of the whole model, and each set
-    of parts is measured once.
+    """The losses of all inputs, with parts of the model replaced by their mean outputs, ``means``. ``intact`` are the losses of the whole
+    model; each set of parts is measured once.
 
     ``plan`` is told how many passes will follow.
     """

@@ -45,7 +45,7 @@ COMPARED_METHODS = (
 
 
 class _Progress:
-    """A counter of how many inputs the model has been asked, out of all that will be, for reports of progress."""
+    """A counter of the inputs that the model has answered, out of all that it will be asked, for reports of progress."""
 
     def __init__(self, progress: Callable[[int, int], None] | None, cancelled: Callable[[], bool] | None) -> None:
         self._progress, self.cancelled = progress, cancelled

@@ -65,7 +65,7 @@ class HeadsOfBlock(Record, name="HeadSimilarityOfBlock"):
 
 @dataclass(frozen=True)
 class HeadsFinding(Record):
-    """The similarity of the attention heads of each block, and a sentence on it."""
+    """The similarity of the attention heads of each block, and a sentence on how alike they are."""
 
     says: Annotated[str, describe("What was found, and what it means for methods that read attention; or why it was not measured.")]
     blocks: tuple[HeadsOfBlock, ...] = ()
@@ -84,7 +84,9 @@ class ReadingFinding(Record):
 
 @dataclass(frozen=True)
 class AgreementFinding(Record):
-    """The rank correlation between the maps of methods of different families, the methods compared, and a sentence on it."""
+    """The rank correlation between the maps of methods that belong to different families, the specs of the compared methods, and a sentence
+    on the result.
+    """
 
     says: Annotated[str, describe("What was found, and what it means for methods that read attention; or why it was not measured.")]
     methods: Annotated[tuple[str, ...], describe("Specs of the methods that were compared.")] = ()
@@ -127,7 +129,7 @@ class Depth(Record):
         return "\n".join([*lines, "", *says, *(f"note: {note}" for note in self.notes)])
 
     def save(self, path: Path | str) -> None:
-        """Write the numbers to the file ``path``, which ends in ``.json``. Raises ExplainerError for another ending."""
+        """Write the numbers to the file ``path``, which ends in ``.json``. Raises ExplainerError for any other ending of the name."""
         path = Path(path)
         if path.suffix != ".json":
             raise ExplainerError(f"{path} cannot be saved with this ending: end it in .json")

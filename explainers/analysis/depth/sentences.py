@@ -34,7 +34,7 @@ def between(estimate: Estimate) -> str:
 def say_parts(parts: Sequence[DepthOfPart], attention: Estimate | None, together: Estimate, inputs: int) -> str:
     """Return sentences on how much the parts of a model matter: whether one decides, whether attention is needed, and which are idle. They
     follow from the rise of the loss without each of ``parts``, without all ``attention``, and without all parts ``together``, measured on
-    so many ``inputs``.
+    this number of ``inputs``.
     """
     if not any(part.verdict == "needed" for part in parts) and together.low <= 0:
         return (

@@ -117,7 +117,7 @@ class SimilarityDecomposition(Record):
         return "\n".join([head_line, *align(rows, left=(0, 2)), *said, *(f"note: {note}" for note in self.notes)])
 
     def save(self, path: Path | str) -> None:
-        """Write the numbers to the file ``path``, which ends in ``.json``. Raises ExplainerError for another ending."""
+        """Write the numbers to the file ``path``, which ends in ``.json``. Raises ExplainerError for any other ending of the name."""
         save_json(self.to_json(), path)
 
 
@@ -155,7 +155,7 @@ class WithoutHead(Record):
         return "\n".join([*align(rows, left=(0,)), f"What the head adds directly to {self.target!r}: {self.cosine - self.direct:+.4f}."])
 
     def save(self, path: Path | str) -> None:
-        """Write the numbers to the file ``path``, which ends in ``.json``. Raises ExplainerError for another ending."""
+        """Write the numbers to the file ``path``, which ends in ``.json``. Raises ExplainerError for any other ending of the name."""
         save_json(self.to_json(), path)
 
 

@@ -114,9 +114,9 @@ class Game:
     """
 
     def __init__(self, model: Model, image: Any, prompt: str, parts: int, check: Check, progress: Progress | None = None) -> None:
-        """Set up the game of a ``prompt`` and an ``image``, which is divided into at most so many ``parts``. ``check`` is called before
-        each pass; ``progress`` is called with the numbers of encoded and of all prompts and pictures. Raises ExplainerError for a model
-        without a text tower that takes an attention mask, or without a grid of patches.
+        """Set up the game of a ``prompt`` and an ``image``, which is divided into at most this number of ``parts``. ``check`` is called
+        before each pass; ``progress`` is called with the numbers of encoded and of all prompts and pictures. Raises ExplainerError for a
+        model without a text tower that takes an attention mask, or without a grid of patches.
         """
         if model.kind != "clip" or model.prompt_inputs is None:
             raise ExplainerError(f"{model.name} compares no image with words: choose a CLIP model.")

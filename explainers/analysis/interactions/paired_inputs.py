@@ -119,7 +119,7 @@ class PairedInputs(Record):
     def save(self, path: Path | str) -> None:
         """Write to the file ``path`` the numbers, if it ends in ``.json``, or the pairs alone as ``.npy``.
 
-        Raises ExplainerError for another ending.
+        Raises ExplainerError for any other ending of the name.
         """
         path = Path(path)
         if path.suffix == ".json":

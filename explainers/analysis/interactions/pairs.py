@@ -182,9 +182,11 @@ class _Settings:
 
 
 def _check_settings(rule: str, steps: int, baseline: Baseline, block: EntryBlock, quadrature: Quadrature, check: Check) -> _Settings:
-    """Check the settings of an interaction (backward ``rule``, ``steps`` and ``quadrature`` of the path, ``baseline``, ``block``) and
-    return them as one record. ``check`` is called between passes. Raises ExplainerError for an unknown rule or quadrature, and for a number
-    of steps that is not allowed.
+    """Check the settings of an interaction and return them as one record, with ``check``, a function that is called between passes and
+    raises to stop them. The settings are the name of the backward ``rule``, the number of ``steps`` and the ``quadrature`` of the path, the
+    ``baseline``, and the ``block`` at whose input the path runs; the last two are not checked.
+
+    Raises ExplainerError for an unknown rule or quadrature, and if ``steps`` is not a whole number from 0.
     """
     if rule not in gradient_rules():
         raise ExplainerError(f"Interactions are made with rules that carry gradients: {', '.join(gradient_rules())}; not {rule!r}.")
@@ -264,8 +266,8 @@ def _exchange(original: Interaction) -> Interaction:
 
 
 def _products(side: Encoded, settings: _Settings) -> Tensor:
-    """Return the share of each unit (a patch or word) of ``side``, one encoded input, in its embedding, (units + 1, D): the unit's tokens
-    minus those of the baseline, times their Jacobian. The last row is the share of all tokens.
+    """Return the part of each unit (a patch or a word) of the encoded input ``side`` in its embedding, (units + 1, D): the difference of
+    the unit's tokens from the baseline's tokens, times the Jacobian of the embedding. The last row is the part of all tokens.
     """
     sums, width = _sums(side), len(side.embedding)
     if len(sums) >= width:

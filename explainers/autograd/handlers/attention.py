@@ -168,8 +168,8 @@ def _multi_head(
 def _softmax_of_modules(
     rec: Recorder, func: TorchFunction, input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: torch.dtype | None = None
 ) -> Tensor:
-    """Compute ``softmax`` of ``input``, as that of ``torch.nn.functional``, record it and return the result. Without ``dim`` it runs over
-    the first dimension of a tensor of none, one or three dimensions, else over the second, as in torch.
+    """Compute the softmax of ``input`` as ``torch.nn.functional.softmax`` does, record it and return the result. Without ``dim`` it is
+    taken along the first dimension of a tensor with none, one or three dimensions, else along the second, as in torch.
     """
     return _softmax(rec, torch.softmax, input, (0 if input.dim() in (0, 1, 3) else 1) if dim is None else dim, dtype)
 
@@ -195,8 +195,8 @@ def _softmin(
 def _log_softmax_of_modules(
     rec: Recorder, func: TorchFunction, input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: torch.dtype | None = None
 ) -> Tensor:
-    """Compute ``log_softmax`` of ``input`` as that of ``torch.nn.functional``, record it and return the result; the default ``dim`` is that
-    of :func:`_softmax_of_modules`.
+    """Compute ``log_softmax`` of ``input`` as that of ``torch.nn.functional``, record it and return the result; the default ``dim`` is as
+    in :func:`_softmax_of_modules`.
     """
     return _log_softmax(rec, torch.log_softmax, input, (0 if input.dim() in (0, 1, 3) else 1) if dim is None else dim, dtype)
 

@@ -188,8 +188,8 @@ def _per_side(setting: Any, weight: Tensor) -> tuple[int, ...]:
 
 
 def _pad(input: Tensor, weight: Tensor, padding: str, dilation: Any) -> Tensor:
-    """Pad ``input``, that of a convolution with this ``dilation``, as ``padding`` says ("same" or "valid") and return it; a convolution
-    with this ``weight`` and no padding then gives the same result.
+    """Return ``input``, the input of a convolution, with zeros added as ``padding`` says ("same" or "valid"). With this ``weight`` and
+    ``dilation`` and no further padding the convolution then gives the same result.
     """
     if padding == "valid":
         return input

@@ -69,12 +69,16 @@ def softmax_of_logarithms(rec: Recorder, exponent: Tensor) -> tuple[Tensor, int]
 
 
 def written_softmax(rec: Recorder, over: Tensor, under: Tensor) -> Tensor | None:
-    """Return the quotient ``over`` / ``under`` recorded as a softmax if it is one; else None: see :func:`_softmax_of_share`."""
+    """Return the quotient ``over`` / ``under``, recorded as a softmax, if ``under`` is the sum of the exponentials ``over``; else None: see
+    :func:`_softmax_of_share`.
+    """
     return _softmax_of_share(rec, over, rec.nodes.of(under), lambda: over / under)
 
 
 def written_softmax_by_inverse(rec: Recorder, over: Tensor, inverse: Tensor) -> Tensor | None:
-    """Return the product ``over`` * ``inverse`` recorded as a softmax if the second is one over the sum of the first; else None."""
+    """Return the product ``over`` * ``inverse``, recorded as a softmax, if ``inverse`` is 1 divided by the sum of the exponentials
+    ``over``; else None.
+    """
     node = rec.nodes.of(inverse)
     while node is not None and node.operator is Move and len(node.paths) == 1:
         (node,) = node.paths

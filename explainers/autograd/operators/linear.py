@@ -131,8 +131,8 @@ def note_bias(path: Tensor, constant: Tensor) -> None:
 
 
 def note_padding(mapped: Tensor, pixels: Tensor, starts: Sequence[Tensor]) -> None:
-    """Record at the linear map that made ``mapped`` from ``pixels`` which of these are padding: zeros that do not depend on the image,
-    which is among the tensors ``starts``. Does nothing if no pixel is zero.
+    """Record which of ``pixels`` are padding, that is zeros that do not depend on the image, at the linear map that made ``mapped`` from
+    them. The image is among the tensors ``starts``. Does nothing if no pixel is zero.
     """
     if pixels.grad_fn is None or bool((pixels != 0).all()):
         return

@@ -91,8 +91,8 @@ class ActivationCurve:
 
 
 def slope(act: Callable[[Tensor], Tensor], x: Tensor, differentiable: bool = False) -> Tensor:
-    """Return the derivative of ``act``, an element-wise function, at ``x``; with ``differentiable`` as a function of x that can be
-    differentiated again.
+    """Return the derivative of ``act``, an element-wise function, at ``x``, a tensor of the same shape. ``differentiable``: the result can
+    be differentiated with respect to x again.
     """
     with torch.enable_grad():
         x = x.view_as(x) if differentiable and x.requires_grad else x.detach().requires_grad_()
@@ -157,7 +157,9 @@ class Sum:
 
 
 def is_convolution(weight: Tensor, forward: BilinearMap) -> bool:
-    """Return whether ``weight``, that of a linear map ``forward``, has positions, or experts, besides its two widths."""
+    """Return whether ``weight``, the weight of the linear map ``forward``, has dimensions for positions or for experts besides those for
+    input and output.
+    """
     return weight.dim() > 2 and forward is not torch.matmul
 
 
@@ -196,12 +198,12 @@ class LinearMapOperand:
 
     @property
     def is_convolution(self) -> bool:
-        """Return whether the weight has positions, or experts, besides its two widths."""
+        """Return whether the weight has dimensions for positions or for experts besides those for input and output."""
         return is_convolution(self.weight, self.forward)
 
     @property
     def whole_bias(self) -> Tensor | None:
-        """Return the bias, whether the map itself adds it or a sum after it; None if there is none."""
+        """Return the bias that the map adds, or that a sum right after it adds; None if there is none."""
         return self.added if self.bias is None else self.bias
 
     def pull(self, signal: Tensor) -> Tensor:
@@ -280,8 +282,8 @@ class NormaliserOperand(Quotient):
 
 @dataclass(slots=True)
 class Normalisation:
-    """The operands of a normalisation, ``saved`` by its forward pass: unit * weight + bias, with unit = (x - mean) * inverse, over the
-    dimensions ``over``. ``mean`` None: x is not centred.
+    """The operands of a normalisation, ``saved`` by its forward pass: unit * weight + bias, with unit = (x - mean) * inverse. Mean and
+    scale are taken along the dimensions ``over``. ``mean`` None: x is not centred.
     """
 
     saved: Sequence[Any]

@@ -39,7 +39,7 @@ def sums_in(nodes: Nodes, block: Block) -> list[Node]:
 
 
 def _sums_of_paths(nodes: Nodes, block: Block) -> list[Node]:
-    """Return those of ``nodes`` in ``block`` that add two paths and still hold their operands and result."""
+    """Return the nodes in ``block``, among ``nodes``, that add two paths and whose operands and result are still stored."""
     return [node for node in nodes.nodes_in(block) if node.operator is Add and node.output is not None and len(node.paths) == 2]
 
 
@@ -116,9 +116,7 @@ def is_added_and_normalised(nodes: Nodes, block: Block) -> bool:
 
 
 def _takers(nodes: Nodes, start: Node) -> list[Node]:
-    """Return those of ``nodes`` that use the result of the node ``start`` in a computation, directly or after operators that only move
-    numbers.
-    """
+    """Return the nodes that compute with the result of the node ``start``, directly or after operators that only move numbers."""
     users, waiting, takers = users_of(nodes.ran), [start], list[Node]()
     while waiting:
         for user in users.get(id(waiting.pop()), ()):

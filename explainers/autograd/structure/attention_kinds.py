@@ -58,7 +58,7 @@ ATTENTION_KINDS = (OVER_CHANNELS, OVER_TOKENS)
 
 
 def attention_kind_of(attention: Attention, x: Tensor, gradient: Gradient) -> AttentionKind:
-    """Return the kind of ``attention`` in a block with input ``x`` (B, S, D), such as over tokens or over channels; ``gradient`` returns
-    that of one tensor at another.
+    """Return the kind of ``attention`` in a block with input ``x`` (B, S, D): "over tokens" or "over channels". ``gradient`` is a function
+    that returns the gradient of one tensor with respect to another.
     """
     return next(kind for kind in ATTENTION_KINDS if kind.is_kind_of(attention, x, gradient))

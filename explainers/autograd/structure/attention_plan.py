@@ -33,10 +33,10 @@ _TINY = torch.finfo(torch.float64).tiny
 class BlockPlan:
     """The way in which the attention of one block is read.
 
-    is_usual   whether its attention is the only map over the tokens in their order, in every pass with the same number of softmaxes
-    softmaxes  number of softmaxes that ran in it
-    maps       number of its successive maps; 0 if it has none, or none that can be read
-    reason     why its attention cannot be read, as the end of a sentence; None if it can, or if it has none over its tokens
+    is_usual   whether every pass with the same number of softmaxes has one attention map in this block, over the tokens in their order
+    softmaxes  number of softmaxes that ran in the block
+    maps       number of its attention maps, one after the other; 0 if it has none, or none that can be read
+    reason     why its attention cannot be read, as the end of a sentence; None if it can, or if the block has no attention between tokens
     """
 
     is_usual: bool
@@ -101,9 +101,9 @@ def softmaxes_in(nodes: Nodes, block: Block) -> int:
 
 
 def attention_outside(nodes: Nodes, read: Sequence[Attention], users: Users) -> tuple[str, ...]:
-    """Return where attention runs outside of the blocks of a recorded pass, whose operators are ``nodes``: those of "before", "between" and
-    "behind" (after) them where a softmax weights several values that depend on the input. Attention in ``read`` is left out; ``users`` are
-    the nodes that use each node's output.
+    """Return where attention runs outside of the blocks of a recorded pass, whose operators are ``nodes``: some of "before", "between" and
+    "behind" (after the blocks). It counts as attention if a softmax weights several values that depend on the input. Attention in ``read``
+    is left out; ``users`` are the nodes that use each node's output.
     """
     known = {id(attention.softmax) for attention in read}
     if not nodes.blocks:
@@ -145,7 +145,7 @@ def has_shortcuts(nodes: Nodes) -> bool:
 def plan_of(
     nodes: Nodes, candidates: Sequence[Attention | None], behind: Sequence[Attention], pull: Pull, known: str | None = None
 ) -> AttentionPlan:
-    """Return the attention plan, found from ``nodes``, those of one recorded pass. ``candidates`` has for each block the softmax with the
+    """Return the attention plan, found from the ``nodes`` of one recorded pass. ``candidates`` has for each block the softmax with the
     shape of a map over its tokens (None without one), and ``behind`` the attention after the blocks that is read. ``pull`` runs a backward
     pass that stops at attention. ``known`` is the reason why blocks without a candidate have no map, if known.
     """
@@ -168,7 +168,9 @@ def plan_of(
 
 
 def _usual_product(nodes: Nodes, candidate: Attention, block: Block) -> Product | None:
-    """Return the only product among ``nodes`` that mixes the tokens of ``block``, if its weights are those of ``candidate``; else None."""
+    """Return the only product among ``nodes`` that mixes the tokens of ``block``, if it multiplies by the weights of ``candidate``; else
+    None.
+    """
     try:
         products = products_of(nodes, block)
     except Unreadable:
@@ -191,7 +193,7 @@ def _has_values_of_earlier_block(nodes: Nodes, product: Product, block: Block) -
 
 
 def _has_weights_of(product: Product, candidate: Attention) -> bool:
-    """Return whether the weights of a product are those of the candidate, perhaps in another shape."""
+    """Return whether ``product`` multiplies by the weights of ``candidate``, perhaps in another shape."""
     met, read = product.weights, candidate.weights
     return met is read or (met.numel() == read.numel() and met.shape[-2:] == read.shape[-2:] and torch.equal(met.reshape(read.shape), read))
 

@@ -68,8 +68,8 @@ def products_of(nodes: Nodes, block: Block) -> list[Product]:
     """Return the products of attention weights and values that combine tokens in ``block``, found among ``nodes``, in the order in which
     they ran.
 
-    Raises Unreadable if a product of two paths is of another kind, if the result of one is used only by another, if values are also added
-    to the result by another path, and if there is no residual connection around them.
+    Raises Unreadable if a product of two paths is no product of attention weights and values, if the result of one product is used only by
+    another, if values are also added to the result by another path, and if no residual connection leads around the products.
     """
     products = []
     if block.start is not None and block.start not in ancestors([block.made_by], until=is_product) and not _is_added_outside(nodes, block):
@@ -152,14 +152,14 @@ def adds_attention_elsewhere(nodes: Nodes, block: Block, known_sum: Node) -> boo
 
 
 def _comes_straight(node: Node, block: Block) -> bool:
-    """Return whether a block's tokens go to a node by another way than through products and linear maps."""
+    """Return whether a path leads from the tokens of ``block`` to ``node`` without a product of two paths or a linear map."""
     return block.start in ancestors([node], until=lambda each: each is block.start or is_product(each) or each.operator is LinearMap)
 
 
 def are_of_no_place(nodes: Nodes) -> bool:
-    """Return whether, by the ``nodes`` of a recorded pass, the tokens that enter the first block belong to no place of the picture: they
-    read it only through attention whose queries do not depend on it, such as learned latents that read all patches (Perceiver). False for a
-    pass that is not recorded from the pixels, which does not show it.
+    """Return whether the tokens that enter the first block belong to no place of the picture, as the ``nodes`` of a recorded pass show.
+    This is so if they read the picture only by attention with queries that do not depend on it, such as learned latents that read all
+    patches (Perceiver). False for a pass that is not recorded from the pixels, which does not show it.
     """
     start = nodes.blocks[0].start
 

@@ -34,17 +34,19 @@ class PullAgain(Protocol):
 
 @dataclass(frozen=True)
 class BiasRows:
-    """The rows at which one bias acts.
+    """The rows of the output of an operator that adds a bias, and the token to which each belongs.
 
-    tokens     the token of each row, counted over all samples; NOTHING for a row that no signal reaches
-    last_axis  whether the last axis of the bias's tensor has rows, and the one before it the width; else the width is the last axis
+    tokens     the number of the token of each row, counted over all samples; NOTHING for a row that no signal reaches
+    last_axis  whether the rows are the last axis of the output and the width the one before it; else the width is the last axis
     """
 
     tokens: Tensor
     last_axis: bool
 
     def sum_by_token(self, term: Tensor, count: int) -> tuple[Tensor, Tensor]:
-        """Sum a bias term by token: return the sums (count,), and the sum of the rows that are of none."""
+        """Sum ``term``, a bias term by row, by token, of ``count`` tokens: return the sums (count,), and the sum of the rows that belong to
+        no token.
+        """
         by_row = (term.mT if self.last_axis else term).sum(-1).flatten()
         tokens = self.tokens.flatten()
         sums = by_row.new_zeros(count).index_add_(0, tokens.clamp_min(0), by_row * (tokens >= 0))
@@ -54,8 +56,8 @@ class BiasRows:
 def keep_biased(
     block: Block | None, position: int, operator: type[Operator], arguments: tuple[Any, ...], role: Role | None, out: Tensor
 ) -> None:
-    """Keep in the running ``block`` ``out``, the output of ``operator`` at ``position``, if it adds a bias: the tokens of its rows are told
-    later.
+    """Store ``out``, the output of ``operator`` at ``position``, in the running ``block`` if the operator adds a bias. The token of each of
+    its rows is found later, by :func:`rows_in`.
     """
     if block is None:
         return
@@ -102,8 +104,8 @@ def are_flat(nodes: Nodes, pull: PullAgain) -> bool:
 
 
 def find_bias_rows(nodes: Nodes, pull: PullAgain) -> dict[int, BiasRows]:
-    """Return the rows of the biases in all blocks of ``nodes``, by the position of the operator that adds each, found by ``pull``, a
-    backward pass, as far as rows are of one token each.
+    """Return, for each bias in the blocks of ``nodes``, to which token each row of its operator's output belongs, by the position of the
+    operator. ``pull`` is a backward pass that stops at attention. A row that depends on several tokens has none.
     """
     rows_of: dict[int, BiasRows] = {}
     for block in nodes.blocks:
@@ -112,7 +114,9 @@ def find_bias_rows(nodes: Nodes, pull: PullAgain) -> dict[int, BiasRows]:
 
 
 def rows_in(block: Block, pull: PullAgain) -> dict[int, BiasRows]:
-    """Return the rows of the biases in ``block``, found by ``pull``: see :func:`find_bias_rows`."""
+    """Return, for each bias in ``block``, to which token each row of its operator's output belongs, by the position of the operator.
+    ``pull`` is a backward pass: see :func:`find_bias_rows`.
+    """
     at = {position: tensor for position, tensor in block.biased.items() if tensor.dim() > 1 and tensor.requires_grad}
     if not at or block.output is None:
         return {}
@@ -145,7 +149,9 @@ def rows_in(block: Block, pull: PullAgain) -> dict[int, BiasRows]:
 
 
 def _first_known(above: Tensor | None, below: Tensor | None) -> Tensor | None:
-    """Return the token that each row goes to (``above``), or where that is not known the one that it comes from (``below``)."""
+    """Return a token for each row: the token in ``above``, to which the row goes, or if this is unknown the token in ``below``, from which
+    the row comes.
+    """
     if above is None or below is None:
         return below if above is None else above
     return torch.where(above >= 0, above, torch.where(below == NOTHING, above, below))

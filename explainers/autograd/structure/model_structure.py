@@ -78,7 +78,7 @@ class ModelStructure:
 
     @cached_property
     def _candidates(self) -> list[attention_nodes.Attention | None]:
-        """The softmax of each block that has the shape of attention over its tokens; None for a block without one."""
+        """The softmax in each block whose output has the shape of attention between the block's tokens; None for a block without one."""
         return [attention_nodes.attention_of(self._nodes, block, self._users) for block in self._nodes.blocks]
 
     @cached_property
@@ -91,12 +91,12 @@ class ModelStructure:
 
     @property
     def attention_kind(self) -> AttentionKind:
-        """The kind of attention in the blocks: over tokens, unless one of them has another kind."""
+        """The kind of attention in the blocks: attention between tokens, unless a block has another kind."""
         return next((kind for kind in self._kinds if kind is not OVER_TOKENS), OVER_TOKENS)
 
     @cached_property
     def _shaped(self) -> list[attention_nodes.Attention | None]:
-        """The attention over tokens of each block; None if it is over anything else."""
+        """The attention between tokens in each block; None for a block whose attention is of another kind."""
         return [each if kind.no_map is None else None for each, kind in zip(self._candidates, self._kinds, strict=True)]
 
     @cached_property
@@ -232,8 +232,8 @@ class ModelStructure:
 
     @cached_property
     def _attentions(self) -> list[attention_nodes.Attention | None]:
-        """The attention of each block that has only one, over its tokens in their order, whose heads have an axis of their own; else
-        None.
+        """The attention of each block; None for a block that has several, or whose attention is not over its tokens in their order, or
+        whose heads have no axis of their own.
         """
         pairs = zip(self._maps, self._shaped, strict=True)
         return [None if maps is None or len(maps) != 1 or not _is_read_as(maps[0], shaped) else shaped for maps, shaped in pairs]
@@ -268,7 +268,7 @@ class ModelStructure:
 
     @cached_property
     def sums(self) -> list[list[Tensor]]:
-        """The residual stream after each sum of two paths, (B, S, D) each, for every block."""
+        """The residual stream (B, S, D) after each sum of two paths, such as after attention and after the MLP: a list for each block."""
         return [[self._block_kind.row_of(node.output) for node in sums if node.output is not None] for sums in self._sums]
 
     @cached_property

@@ -30,8 +30,8 @@ Values = Callable[[Numbers], Numbers]
 
 @dataclass(frozen=True)
 class ControlFigure(Record):
-    """How many of the comparisons of a control with truer and less true methods a metric orders correctly (``right``), and how many
-    comparisons there are (``of``).
+    """The comparisons of a control with truer and less true methods: ``of`` is their number, ``right`` how many of them a metric orders
+    correctly.
     """
 
     right: int
@@ -59,8 +59,9 @@ class ControlsInWorld(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class ControlsOfKind(Record):
-    """The comparisons of controls with methods that a metric gets right, over the worlds of one kind of input, whether it ranks the truth
-    first and its inverse last, and the worlds in which it ranks the truth below either of random numbers or its inverse.
+    """The standing of the controls by one metric, over all worlds of one kind of input: how many comparisons of controls with methods the
+    metric orders correctly, whether it ranks the truth first and its inverse last, and the worlds in which it ranks the truth below random
+    numbers or below its inverse.
     """
 
     controls: Annotated[dict[str, ControlFigure], describe("By control, over the worlds whose marks are all that answers come from.")]
@@ -158,15 +159,16 @@ class WorldControls:
         return has_maps
 
     def _once(self, names: Sequence[str], values: Values) -> Numbers:
-        """Return the values (M + K,) of methods and controls by a metric, computed on the inputs that have the maps of all the controls in
-        ``names``, each input counted once. ``values`` is the metric as a function of weights.
+        """Return the values (M + K,) of M methods and K controls by a metric. They are computed on the inputs that have the maps of all
+        controls in ``names``, each input counted once. ``values`` is the metric as a function from the weights of the inputs to these
+        values.
         """
         once: Numbers = values(self._has_maps(names)[None].astype(np.float64))[0]
         return once
 
     def _order_of(self, pair: tuple[str, str], values: Values) -> bool | None:
-        """Return whether the first of a ``pair`` of methods or controls has the larger value by a metric, given as a function of weights;
-        None if one of them has no value.
+        """Return whether the first of a ``pair`` of methods or controls has the larger value by a metric; None if either has no value.
+        ``values`` is the metric as a function of the weights of the inputs.
         """
         if any(name not in self.controls and name not in self.methods for name in pair):
             return None

@@ -73,8 +73,8 @@ class WorldControl(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class TruthWorld(Record):
-    """A world of known truth: a run on a data set for which it is known which tokens determine the answers, with its methods and controls
-    in the order of that truth; its name, kind of input, model and data set, and how many inputs were measured.
+    """A world of known truth: a run on a data set for which it is known on which tokens the answers depend. It holds the methods and
+    controls in the order of that truth, the world's name, kind of input, model and data set, and the number of measured inputs.
     """
 
     name: str
@@ -101,8 +101,8 @@ class TruthAgreement(Record):
 
 @dataclass(frozen=True)
 class TruthOfKind(Record):
-    """The mean of tau over the worlds of known truth of one kind of input; ``methods`` and ``of`` are those of the world in which the
-    smallest share of methods has a value.
+    """The mean agreement (tau) of a metric with the truth over all worlds of one kind of input. ``methods`` and ``of`` count the methods
+    with a value and all methods, in the world in which the smallest share of methods has a value.
     """
 
     agreement: Annotated[TruthAgreement, INLINE]
@@ -269,7 +269,7 @@ def _metric_about(metric: Metric, drawn: Sequence[_WorldWithDraws]) -> MetricOnT
 
 def _mean_of(taus: Sequence[tuple[float, Numbers, TruthInWorld]]) -> TruthOfKind:
     """Return the mean of the agreements ``taus`` of a metric over worlds (value, draws and description of each), with its interval. Its
-    numbers of methods are those of the world in which the smallest share of methods has a value.
+    numbers of methods come from the world in which the smallest share of methods has a value.
     """
     mean, draws = np.mean([tau for tau, _, _ in taus]), np.mean([draws for _, draws, _ in taus], 0)
     fewest = min((about.agreement for _, _, about in taus), key=lambda agreement: agreement.methods / agreement.of)

@@ -108,8 +108,8 @@ def advice(document: dict[str, Any]) -> list[str]:
 
 
 def _above_chance(document: dict[str, Any], metrics: Iterable[dict[str, Any]], kinds: Sequence[str], first: bool) -> list[dict[str, Any]]:
-    """Return those of ``metrics`` that are above chance in every world of ``document`` of these ``kinds`` of input and not in doubt, sorted
-    by their lowest agreement, largest first.
+    """Return the ``metrics`` whose agreement with the truth is above chance in every world of ``document`` with these ``kinds`` of input,
+    and not in doubt, sorted by their lowest agreement, largest first.
 
     With ``first`` only those that rank the truth first and its inverse last where answers come from what is marked alone.
     """
@@ -147,8 +147,8 @@ def _of_world(world: dict[str, Any]) -> str:
 
 
 def _of_kind(metrics: Sequence[dict[str, Any]], kind: str, worlds: Sequence[str]) -> list[str]:
-    """Return sentences on which of ``metrics`` follow the truth best on a ``kind`` of input, over these ``worlds``, which are not above
-    chance, which go against it, and which do both.
+    """Return sentences on ``metrics`` for one ``kind`` of input, over all of ``worlds``: which follow the truth best, which are not above
+    chance, which go against the truth, and which do both.
     """
     of_most = [metric for metric in metrics if _is_of_most(metric["kinds"][kind])]
     nearest = [f"{metric['title']} {agreement_in_words(metric['kinds'][kind])}" for metric in of_most[:MAX_NAMED_METRICS]]

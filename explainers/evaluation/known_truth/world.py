@@ -27,8 +27,11 @@ MIN_METHODS = 5  # fewest methods whose order is compared
 
 @dataclass(frozen=True, eq=False)
 class World:
-    """A finished run on a data set for which it is known which tokens determine the answers: its report, and its rows in the order of the
-    inputs.
+    """A finished run on a data set for which it is known on which tokens the answers depend.
+
+    name    the name of the run
+    report  the report of the run
+    rows    one row for each input and method or control, in the order of the inputs
     """
 
     name: str
@@ -37,7 +40,7 @@ class World:
 
     @property
     def kind(self) -> str:
-        """The kind of its inputs."""
+        """The kind of input of the run, such as "image"."""
         return str(self.report["kind"])
 
     @property

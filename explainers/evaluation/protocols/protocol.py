@@ -176,7 +176,9 @@ def find_protocol(name: str) -> Protocol:
 
 
 def _read(name: str) -> dict[str, Any]:
-    """Read the file of the protocol ``name`` and return its keys, joined with those of the file that it extends, which it overrides."""
+    """Read the file of the protocol ``name`` and return its keys. If it extends another protocol, the keys of that protocol are added where
+    the file lacks them.
+    """
     document = tomllib.loads((FILES / f"{name}.toml").read_text("utf-8"))
     other = document.pop("extends", None)
     return document if other is None else {**_read(other), **document}

@@ -54,7 +54,7 @@ TellRun = Callable[[str, int, int], None]
 class Reproduction:
     """The result of a protocol: its table as measured here, and the values that the paper prints.
 
-    table      the table as measured here; its notes say how
+    table      the table as measured here, with notes on how it was measured
     published  the values that the paper prints
     missing    models and data that were not available, each with a sentence or two on how to get it
     drawing    the table as curves (SVG), if the paper has a figure
@@ -96,7 +96,7 @@ class _Batch:
 
     @property
     def rows(self) -> list[ProtocolRow]:
-        """The rows of its cells, each once."""
+        """The rows of the table to which the cells of this run belong, each once."""
         return [row for number, (row, _) in enumerate(self.cells) if row not in [each for each, _ in self.cells[:number]]]
 
     @property
@@ -297,9 +297,9 @@ def _rows_in_words(batch: _Batch, protocol: Protocol) -> str:
 def _batches(
     protocol: Protocol, source: _Source, given: Mapping[str, Any], cells: dict[tuple[int, str, str], Cell], place: int
 ) -> list[_Batch]:
-    """Group the cells that a model with a data set (``source``, number ``place``) needs into runs with the same options, and return these;
-    ``given`` options override the protocol's. A cell of a method that the model does not allow is put into ``cells`` with the reason, and
-    is in no run.
+    """Group the cells of the table for one model and data set (``source``, the ``place``-th of the table) into runs with the same options,
+    and return these runs. ``given`` options override the options of the protocol. If the model does not allow the method of a cell, the
+    cell is put into ``cells`` with the reason and is in no run.
     """
     lacks = missing_requirements(source.model)
     batches: dict[str, _Batch] = {}
@@ -406,8 +406,9 @@ def _rank_names(protocol: Protocol, sources: Sequence[_Source], count: int | Non
 
 
 def _rows_of_names(names: Sequence[WordTotal], title: str) -> Iterator[Row]:
-    """Yield a row for all ``names`` of a gender together, called ``title``, then one for each of those most for the class and most against
-    it; no row without names.
+    """Yield the table rows for ``names``, the first names of one gender with how often each occurs and its total score: first a row for all
+    of them together, under ``title``, then a row for each of the names with the largest totals and each of those with the smallest,
+    `NAMES_SHOWN` of either. Yields nothing if ``names`` is empty.
     """
     if not names:
         return

@@ -19,10 +19,11 @@ _DASHES = ("", "6 3", "2 3")  # dash patterns of further rows, where there are m
 
 
 def curves_of(table: Table, x: str, y: str) -> str:
-    """Draw the table as SVG: for each model and data set a pair of axes, with a curve for each row over the heads of its columns, which are
-    numbers.
+    """Draw ``table`` as curves and return the SVG text: one pair of axes for each model and data set, with a curve for each row of the
+    table. The headings of the columns must be numbers: they are the positions along the x axis.
 
-    ``x`` and ``y`` are the titles of the axes. A cell without a value is left out of its curve. Raises ValueError if a head is no number.
+    ``x`` and ``y`` are the titles of the axes. A cell without a value is left out of its curve. Raises ValueError if a heading is no
+    number.
     """
     panels = []
     for head, columns in groupby(enumerate(table.columns), lambda entry: entry[1].head[:-1]):

@@ -67,8 +67,8 @@ def measured_columns(
     """Yield, for each of ``runs``, the values of the methods ``specs`` by each metric for which ``is_wanted(name, family)`` is true.
 
     The best of a column is the best of these methods, controls excluded. Methods are tied with it if the paired bootstrap, with Holm's
-    correction for that many, cannot distinguish them from it. Neither is marked if a control may be as good. A run without recorded costs
-    gets a column of dashes for them, if another run has costs and it has other columns.
+    correction for that many, cannot distinguish them from it. Neither the best nor a tie is marked if a control may be as good. A run
+    without recorded costs gets a column of dashes for them, if another run has costs and it has other columns.
     """
     costs_are_known = any(run.report.get("costs") for run in runs)
     for run, dataset in zip(runs, dataset_titles(runs), strict=True):

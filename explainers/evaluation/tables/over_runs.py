@@ -182,8 +182,8 @@ def axes_of(column: MeasuredColumn, spec: str) -> tuple[str, str, str, str]:
 
 
 def _select(runs: Sequence[NamedReport], selection: Selection) -> tuple[list[NamedReport], dict[str, str], list[MeasuredColumn]]:
-    """Return those of ``runs``, of their methods (spec -> title as reports have it) and of their columns that ``selection`` chooses. Raises
-    NothingSelected if no column is left.
+    """Return what ``selection`` chooses from ``runs``: the reports, their methods (spec -> title as in the reports), and their columns.
+    Raises NothingSelected if no column is left.
     """
     titles = {method["spec"]: method["title"] for run in runs for method in run.report["methods"]}
     measured = [metric["name"] for run in runs for metric in run.report["metrics"]]

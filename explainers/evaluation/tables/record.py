@@ -43,10 +43,10 @@ class Cell:
 class Column:
     """The description of a column.
 
-    head        its heads, from the outermost level to its own
-    unit        ``share`` is printed in per cent, ``number`` as it is; another one is named in the head, such as ``s``
-    direction   which values are better; None if neither end is
-    decimals    number of decimals that are printed; None: as all figures are printed
+    head        the headings above it, from the outermost level to its own
+    unit        ``share``: values are printed in per cent; ``number``: as they are; any other unit, such as ``s``, is named in the heading
+    direction   "lower" or "higher": which values are better; None if neither is
+    decimals    number of decimals that are printed; None: one for a share, three significant digits for other numbers
     """
 
     head: tuple[str, ...]
@@ -68,7 +68,7 @@ class Row:
 class Table:
     """A table: its title, notes for its reader (a sentence each), its columns and its rows.
 
-    rows_are     name of what the rows are
+    rows_are     what a row stands for, such as "method"
     levels       name of each level of the heads, the outermost first
     differences  how it differs from the table that it follows, a sentence each; empty if it follows none
 

@@ -201,8 +201,8 @@ def _latex_cell(cell: PrintedCell) -> str:
 
 
 def to_html(*tables: Table, drawing: str = "") -> str:
-    """Return one page of HTML with one or more tables below each other, which needs nothing else; a ``drawing`` (SVG) of the first follows
-    it.
+    """Return one page of HTML, which needs no other files, with the ``tables`` below each other. ``drawing``, the text of an SVG, follows
+    the first table.
     """
     here = Path(__file__).parent
     templates = Environment(loader=FileSystemLoader([here, here.parent]), autoescape=True, trim_blocks=True, lstrip_blocks=True)

@@ -50,8 +50,8 @@ def search_beginning(ask: Ask, ranking: Sequence[int], candidates: int, blurred:
 
 
 def search_rest(ask: Ask, ranking: Sequence[int], candidates: int, beginning: Sequence[int]) -> list[int]:
-    """Return the numbers of all patches in order, most important first: the ``beginning``, then the others, with those last that add least
-    to a black picture.
+    """Return the numbers of all patches in order, most important first: the ``beginning``, then the others, so that the patches that add
+    least to a black picture come last.
 
     Of the last ``candidates`` of the ``ranking`` that are not shown yet, the one with the smallest answer, which ``ask`` returns, is shown
     next.

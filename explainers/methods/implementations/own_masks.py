@@ -235,8 +235,8 @@ def vit_cx(trace: Trace, distance: float = 0.1) -> MethodOutput:
 
 
 def _last_features(trace: Trace, sample: int) -> Tensor:
-    """Return the tokens (S, D) of input number ``sample`` of ``trace`` that the attention of the last block takes, or, if these cannot be
-    read, those that enter the block; a note then says so.
+    """Return the tokens (S, D) that enter the attention of the last block, for input number ``sample`` of ``trace``. If they cannot be
+    read, return the tokens that enter the block; a note then says so.
     """
     structure, last = trace.recording.structure, len(trace.block_inputs) - 1
     taken = structure.attention_inputs[last] if structure.plan is None or structure.plan.keeps_inner_order else None

@@ -147,7 +147,7 @@ def integrated_gradients(
 
 def _notes_on_steps(difference: Tensor, error: Tensor, steps: int) -> tuple[tuple[str, ...], ...]:
     """Return for each sample a tuple with a note if the sum of its scores misses much (``error`` (B,)) of the explained ``difference`` (B,)
-    with so many ``steps``; else an empty tuple.
+    with this number of ``steps``; else an empty tuple.
     """
     remedy = f"raise steps, now {steps}" if steps < MOST_STEPS else f"{steps} steps are too few for this model"
     notes = []

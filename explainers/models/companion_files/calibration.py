@@ -69,8 +69,8 @@ PATCH_SCORE = "patch_cosine"
 
 @dataclass(frozen=True)
 class AbstentionThreshold(Record, name="AbstentionLine"):
-    """A threshold (``value``) of one ``score``, below or above which a model says that it does not know (``kind``), with the measurement
-    that it comes from.
+    """A threshold, ``value``, of one ``score``. A model whose score is above or below it says that it does not know (``kind``). The
+    measurement behind the threshold is kept too.
     """
 
     kind: Annotated[str, describe("What the model then says, as a name for programs.")]

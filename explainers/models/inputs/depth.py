@@ -69,8 +69,8 @@ def is_deep(image: Image.Image) -> bool:
 
 
 def window_of(image: Image.Image) -> GreyWindow:
-    """Return the default window of grey values of ``image``, which has more than 8 bits: that of its file, else the range of its values, or
-    0 to 1 for floats in that range.
+    """Return the default window of grey values for ``image``, which has more than 8 bits: the window that its file names, else the range of
+    its values, or 0 to 1 for floats in that range.
     """
     if (named := image.info.get(FILE_WINDOW)) is not None:
         return GreyWindow(named[0], named[1], "file")
@@ -192,7 +192,9 @@ def read_dicom(file: Any, name: str, most_pixels: float = math.inf) -> Image.Ima
 
 
 def _first(value: Any) -> float | None:
-    """Return a number, or the first of several, since some files name several windows; None for an empty value."""
+    """Return ``value`` as a float, or its first number if it is a sequence, because some files name several windows; None if it is
+    empty.
+    """
     if value is None or value == "":
         return None
     return float(value if isinstance(value, int | float | str) else value[0])

@@ -397,7 +397,7 @@ _UNSUPPORTED = ("do_pad", "do_flip_channel_order", "do_thumbnail", "do_align_lon
 
 
 def processor_preprocessing(processor: Any) -> Preprocessing:
-    """Return the preprocessing of ``processor``, one of transformers' image processors, from the settings it carries."""
+    """Return the preprocessing of ``processor``, an image processor of transformers, from the settings it carries."""
     kind = type(processor).__name__
     detects = hasattr(processor, "post_process_object_detection")  # such a one pads pictures to the largest of a batch
     strange = [name for name in _UNSUPPORTED if getattr(processor, name, None) and not (name == "do_pad" and detects)]

@@ -33,10 +33,12 @@ OTHERS = frozenset({
 
 
 def strange_words(text: TextInput) -> float:
-    """Return the share of strange words in a text minus the share of short English words: -1 to 1, about -0.3 for English.
+    """Return how foreign a text looks: the share of its words that look foreign minus the share that are short English words. The result
+    lies between -1 and 1; English has about -0.3.
 
-    Only words with a letter count; a text without such a word scores 0. In a text of fewer than `FEWEST_WORDS` words only words in other
-    scripts count, because one name or a misspelt "Boooring!" does not show its language.
+    A word looks foreign if it is a short word of another language (`OTHERS`), is written in another script, or is cut by the tokenizer into
+    more pieces than it has parts. Only words with a letter count; a text without such a word scores 0. In a text of fewer than
+    `FEWEST_WORDS` words only words in other scripts count, because one name or a misspelt "Boooring!" does not show its language.
     """
     words = [word for word in text.words if any(character.isalpha() for character in word.text)]
     if not words:

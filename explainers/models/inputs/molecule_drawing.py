@@ -19,7 +19,7 @@ _INK = {"#000000": "currentColor"}  # the colour of the page's letters, by day a
 
 
 def draw_molecule(mol: Any) -> Drawing:
-    """Draw ``mol``, one of RDKit's molecules, in two dimensions; return the drawing."""
+    """Return ``mol``, a molecule of RDKit, as a flat drawing: SVG outlines and the positions of its atoms."""
     from rdkit.Chem.Draw import rdMolDraw2D
 
     drawer = rdMolDraw2D.MolDraw2DSVG(WIDTH, HEIGHT)
@@ -35,7 +35,7 @@ def draw_molecule(mol: Any) -> Drawing:
 
 
 def plain_svg(text: str) -> str:
-    """Reduce the text of an SVG to its outlines and their colours, and return it."""
+    """Return ``text``, an SVG, reduced to its outlines and their colours."""
     reader = _Outlines()
     reader.feed(text)
     reader.close()
@@ -50,7 +50,7 @@ class _Outlines(HTMLParser):
         self.kept: list[str] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Add the element ``tag``, with those of its attributes ``attrs`` that are allowed, to the outlines, if the element is allowed."""
+        """Append the element ``tag`` to the outlines if it is allowed, with its allowed attributes among ``attrs``."""
         if tag not in _ELEMENTS:
             return
         given = {name: value or "" for name, value in attrs}

@@ -27,7 +27,7 @@ _ORDERS = {1.0: 0, 2.0: 1, 3.0: 2, 1.5: 3}
 
 
 def atom_features(atom: Any) -> list[int]:
-    """Return the value of each of `ATOM_FEATURES` of ``atom``, one of RDKit's."""
+    """Return the value of each of `ATOM_FEATURES` of ``atom``, an RDKit atom."""
     symbol = atom.GetSymbol()
     rings = [size for size in (3, 4, 5, 6) if atom.IsInRingSize(size)]
     ring = rings[0] - 2 if rings else 5 if atom.IsInRing() else 0
@@ -44,7 +44,7 @@ def atom_features(atom: Any) -> list[int]:
 
 
 def graph_of(molecule: Any) -> dict[str, Tensor]:
-    """Return the tensors of one of RDKit's molecules: ``atoms`` (N, features), ``bonds`` and ``distances`` (N, N)."""
+    """Return the tensors of ``molecule``, an RDKit molecule: ``atoms`` (N, features), ``bonds`` and ``distances`` (N, N)."""
     from rdkit import Chem
 
     atoms = torch.tensor([atom_features(atom) for atom in molecule.GetAtoms()])

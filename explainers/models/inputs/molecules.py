@@ -122,8 +122,8 @@ def _from_rdkit(source: object) -> Molecule:
 
 
 def _from_block(text: str) -> Molecule:
-    """Read the molecule in ``text``, that of a .mol file, or the first one of an .sdf file, and return it. Raises ExplainerError if it
-    cannot be read.
+    """Read ``text``, the contents of a .mol file or of an .sdf file, and return its molecule, of an .sdf file the first. Raises
+    ExplainerError if it cannot be read.
     """
     from rdkit import Chem, rdBase
 

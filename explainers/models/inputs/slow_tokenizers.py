@@ -99,7 +99,7 @@ class OffsetTokenizer:
         return offsets, words, parts
 
     def _letters(self, piece: str) -> str:
-        """Return the text that ``piece``, one of the vocabulary, stands for."""
+        """Return the text that ``piece``, a piece of the vocabulary, stands for."""
         if piece == self.slow.unk_token:
             return ""
         if piece.startswith(_CONTINUES) and self._marks == "continues":

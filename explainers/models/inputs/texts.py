@@ -299,8 +299,8 @@ def special_ids(source: Any) -> frozenset[int]:
 
 
 def token_limit(tokenizer: Any, config: Any, module: torch.nn.Module) -> int | None:
-    """Return the largest number of tokens that ``module`` takes, None if unknown: the smaller of the limit of ``tokenizer`` and of the rows
-    of the position table that are reachable, whose number ``config`` declares.
+    """Return the largest number of tokens that ``module`` takes; None if unknown. It is the smaller of the limit of ``tokenizer`` and of
+    the number of rows of the position table that can be reached, as ``config`` declares it.
     """
     limits = []
     if tokenizer is not None and tokenizer.model_max_length < _UNLIMITED:

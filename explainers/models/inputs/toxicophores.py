@@ -29,7 +29,7 @@ def _patterns() -> list[tuple[str, Any]]:
 
 
 def toxicophores_of(mol: Any) -> tuple[Toxicophore, ...]:
-    """Return the toxic groups of ``mol``, one of RDKit's molecules, each with its name and atoms, in the order of `TOXICOPHORES`, each
-    place of a group once.
+    """Return the toxic groups of ``mol``, an RDKit molecule, each with its name and atoms, in the order of `TOXICOPHORES`, each place of a
+    group once.
     """
     return tuple(Toxicophore(name, tuple(match)) for name, pattern in _patterns() for match in mol.GetSubstructMatches(pattern))

@@ -166,7 +166,7 @@ class TextInput(Record):
 
     @property
     def kind(self) -> Annotated[Literal["text"], describe()]:
-        """The kind of input in JSON."""
+        """The name of this kind of input in JSON: "text"."""
         return "text"
 
     @property
@@ -306,7 +306,7 @@ class Prepared:
         return len(self.inputs)
 
     def rows(self, first: int, number: int) -> Prepared:
-        """Return ``number`` of the samples, from ``first`` on, as a batch; all of them as they are."""
+        """Return ``number`` of the samples, from index ``first`` on, as a batch; the batch itself if these are all."""
         if number >= len(self):
             return self
         part = slice(first, first + number)

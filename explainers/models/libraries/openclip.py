@@ -72,8 +72,8 @@ def _defaults() -> dict[str, Any]:
 
 
 def tokenizer(module: Any, passed: Any) -> Any:
-    """Return a tokenizer with character offsets whose ids are those of open_clip's, for the model ``module``: ``passed``, or the model's
-    own; None if the vocabularies differ.
+    """Return a tokenizer with character offsets and the ids of open_clip's tokenizer for the model ``module``: ``passed``, or the model's
+    own. None if the vocabularies differ.
     """
     if passed is None:
         passed = _own(module.context_length)
@@ -106,7 +106,7 @@ def _own(context_length: int) -> Any:
 
 
 def _cleaning(tokenizer: Any, inner: Any) -> Any:
-    """Return a copy of ``inner``, one of transformers' tokenizers, that cleans texts as open_clip's wrapper around it does, and keeps
+    """Return a copy of ``inner``, a transformers tokenizer, that cleans texts as open_clip's wrapper around it does, and keeps
     offsets.
     """
     from tokenizers import Regex, normalizers

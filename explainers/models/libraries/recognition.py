@@ -75,8 +75,8 @@ _SOUNDS, _SERIES = ("input_values", "input_features"), ("past_values", "past_tim
 
 
 def why_unread(module: nn.Module, library: Library) -> str | None:
-    """Return why ``module``, if it is one of transformers (``library``), cannot be explained because of what it reads (sounds, series of
-    numbers, or a picture and a text together), and what can be opened instead; None if it reads none of these.
+    """Return why ``module``, if it is a transformers model (by ``library``), cannot be explained because of what it reads (sounds, series
+    of numbers, or a picture and a text together), and what can be opened instead; None if it reads none of these.
     """
     if library != "transformers":
         return None
@@ -193,7 +193,9 @@ def channels_of(module: nn.Module) -> int:
 
 
 def image_size(module: nn.Module, library: Library) -> tuple[int, int] | None:
-    """Return the (height, width) of images that ``module``, which comes from ``library``, declares; None if it declares none."""
+    """Return the size (height, width) of images that ``module`` declares; None if it declares none. ``library`` is the library from which
+    the module comes.
+    """
     if library == "transformers" and isinstance(inner := getattr(module, "timm_model", None), nn.Module):
         return image_size(inner, "timm")
     if library == "transformers":
@@ -211,7 +213,7 @@ def image_size(module: nn.Module, library: Library) -> tuple[int, int] | None:
 
 
 def timm_config(module: nn.Module) -> dict[str, Any]:
-    """Return the data configuration of ``module``, one of timm: input_size, mean, std, interpolation, crop_pct, crop_mode."""
+    """Return the data configuration of ``module``, a timm model: input_size, mean, std, interpolation, crop_pct, crop_mode."""
     from timm.data.config import resolve_model_data_config
 
     return dict(resolve_model_data_config(module))

@@ -48,8 +48,8 @@ _HUB: tuple[tuple[str, int, int, str], ...] = (
 
 
 def digest_of_shapes(shapes: Shapes) -> str:
-    """Return a short hash of the names and shapes of tensors, without those that depend on the numbers of classes and channels or on the
-    size of pictures.
+    """Return a short hash of the names and shapes of tensors. Left out are tensors whose shape depends on the number of classes or
+    channels, or on the size of pictures.
     """
     digest = hashlib.sha256()
     for name in sorted(shapes):
@@ -74,7 +74,7 @@ class TimmRow(NamedTuple):
 
 @cache
 def _table() -> dict[str, list[TimmRow]]:
-    """Return timm's architectures by their fingerprint."""
+    """Return timm's architectures by the fingerprint of their weights, a digest of names and shapes."""
     rows: dict[str, tuple[str, int | None, bool]] = json.loads((files("explainers.models.opening") / TABLE).read_text("utf-8"))
     table: dict[str, list[TimmRow]] = {}
     for name, (key, side, has_weights) in rows.items():

@@ -302,8 +302,8 @@ def _refusal(path: Path, problem: Exception) -> str:
 
 
 def _strange_objects(path: Path, problem: Exception) -> list[str]:
-    """Return the names of the classes and functions in the file ``path`` that are neither tensors nor plain data; for a file that cannot be
-    searched, those that ``problem``, the error of reading it, names.
+    """Return the names of the classes and functions in the file ``path`` that are neither tensors nor plain data. If the file cannot be
+    searched, return the names in ``problem``, the error of reading it.
     """
     try:
         return sorted(torch.serialization.get_unsafe_globals_in_checkpoint(path))

@@ -29,8 +29,8 @@ def check_registers(model: Model) -> None:
 
 
 def last_linear_maps(model: Model, tensors: Mapping[str, Tensor]) -> list[nn.Linear]:
-    """Run ``model`` on ``tensors`` and return for each block the last linear layer that it calls and whose output has the block's width:
-    that of its MLP. Raises ExplainerError if a block has none.
+    """Run ``model`` on ``tensors`` and return the last linear layer of each block's MLP: the last one that the block calls and whose output
+    has the block's width. Raises ExplainerError if a block has none.
     """
     width = model.details["width"]
     last: list[nn.Linear | None] = [None] * len(model.blocks)

@@ -183,8 +183,8 @@ def _for_this_thread(hook: Callable[..., Any]) -> Any:
 
 
 def move_activations(values: Tensor, neurons: list[int], layout: Layout, how: Moving) -> Tensor:
-    """Return the activations ``values`` (B, S, F) with those of ``neurons`` moved to the added tokens after the prefix, in the way ``how``;
-    ``layout`` has none of these tokens yet.
+    """Return the activations ``values`` (B, S, F) with the activations of ``neurons`` moved to the tokens that were added after the prefix,
+    in the way ``how``. ``layout`` is the layout of the tokens before these were added.
 
     Numbers are only moved, multiplied by constants and added, so that their signal passes unchanged under every rule.
     """

@@ -53,7 +53,7 @@ def picture_prompt_removal(model: Model, tensors: Mapping[str, Tensor], content:
 
 def unattended_removal(model: Model, tensors: Mapping[str, Tensor], content: Tensor, tokens: int | None = None) -> TokenRemoval:
     """Return a :class:`TokenRemoval` that removes tokens, marked in ``content`` bool (S,), from the input ``tensors`` of ``model`` by
-    masking attention: no token attends to a removed one. ``tokens`` is that of :func:`atom_removal`.
+    masking attention: no token attends to a removed one. ``tokens`` is as in :func:`atom_removal`.
     """
 
     def remove(keep: Tensor) -> Tensor:

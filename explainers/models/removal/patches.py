@@ -176,8 +176,8 @@ def pick_tokens(model: Model, index: Tensor, prefix: int, count: int, after: int
 
 
 def _drops(whole: Tensor, backwards: Callable[[], Tensor], half: Callable[[], Tensor]) -> bool:
-    """Return whether patches may be removed from a model's input: its answer to the tokens in reverse order, which ``backwards()`` returns,
-    equals the logits ``whole``, and half of the tokens, in ``half()``, still give an answer.
+    """Return whether patches may be removed from a model's input: ``backwards()``, the logits for the tokens in reverse order, must equal
+    ``whole``, the logits for the tokens in order, and ``half()``, a pass over half of the tokens, must not fail.
     """
     try:
         after = backwards()

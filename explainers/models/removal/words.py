@@ -62,7 +62,7 @@ def usual_way_of_words(model: Model) -> How:
 def window_removal(model: Model, windows: Windows, how: How = "removed") -> TokenRemoval:
     """Return the removal of word pieces from a text in overlapping windows: a piece that is removed is removed from every window.
 
-    The logits are the means over the windows. If the model needs at least one word, empty windows are not counted. ``how`` is that of
+    The logits are the means over the windows. If the model needs at least one word, empty windows are not counted. ``how`` is as in
     :func:`word_removal`.
     """
     special = torch.tensor([token.special for token in windows.whole.tokens])

@@ -101,7 +101,7 @@ class _Call:
 
 
 class _Attending(TorchFunctionMode):
-    """A mode of torch that notes, in ``open_calls``, the calls of modules that are running, that a softmax or attention ran."""
+    """A torch mode that marks the running module calls, ``open_calls``, as calls with attention if a softmax or attention function runs."""
 
     def __init__(self, open_calls: Sequence[_Call]) -> None:
         super().__init__()
@@ -285,8 +285,8 @@ def _watch(module: nn.Module, containers: Mapping[str, Sequence[nn.Module]], run
 
 
 def _runs(calls: Sequence[_Call]) -> list[BlockCalls]:
-    """Group successive ``calls`` of one row of modules that keep one shape, and return the groups; a row whose input is the output of a
-    similar row, of the same shape, continues that row's group.
+    """Group successive ``calls`` of modules in the same list whose outputs keep one shape, and return the groups. If the input of a list is
+    the output of a similar list with the same shape, both form one group.
     """
     runs: list[BlockCalls] = []
     current: dict[str, BlockCalls | None] = {}
@@ -307,8 +307,8 @@ def _runs(calls: Sequence[_Call]) -> list[BlockCalls]:
 
 
 def _from_first(runs: list[BlockCalls]) -> list[BlockCalls]:
-    """Return those of ``runs``, groups of calls, that have the same number of patches as the first one whose tokens lie in a row; this
-    leaves out a convolutional trunk and later parts.
+    """Return the groups of calls in ``runs`` that have as many patches as the first group whose tokens lie in a row. This leaves out a
+    convolutional trunk and later parts.
     """
     first = next((run[0] for run in runs if run[0].tokens is not None and run[0].tokens.dim() == 3), None)
     return runs if first is None else [run for run in runs if _patches(run[0]) == _patches(first)]
@@ -364,8 +364,8 @@ def _choose_run(runs: list[BlockCalls], names: Mapping[int, str]) -> BlockCalls:
 
 
 def _class_blocks(calls: Sequence[_Call], last: _Call, shape: torch.Size) -> tuple[nn.Module, ...]:
-    """Return the modules among ``calls`` that are called after ``last``, the last block, that take one token more than its output has
-    (``shape``), and return either all these tokens or only that one.
+    """Return the modules among ``calls`` that are called after ``last``, the last block, with one token more than its output, of this
+    ``shape``, and that return either all these tokens or the added one alone.
     """
     batch, tokens, width = shape
     whole, others, token = ((batch, count, width) for count in (1 + tokens, tokens, 1))
@@ -378,8 +378,8 @@ def _class_blocks(calls: Sequence[_Call], last: _Call, shape: torch.Size) -> tup
 
 
 def _earlier(calls: Sequence[_Call], first: _Call) -> tuple[EarlierCall, ...]:
-    """Return those of ``calls`` before ``first`` that are of blocks in the same list or of the same class and take a row of more tokens
-    with the same width, followed by the call ``first``. Empty if there are no such calls.
+    """Return the calls of blocks before ``first`` that work on more tokens of the same width, followed by the call ``first``. A call counts
+    if its block is in the same list as that of ``first``, or of the same class. Empty if there are no such calls.
     """
     if first.tokens is None or first.tokens.dim() != 3 or first.block_kind is not None or not any(call is first for call in calls):
         return ()
@@ -407,8 +407,8 @@ def _patches(call: _Call) -> int:
 
 
 def _entry_of_spans(names: Mapping[str, nn.Module], first: _Call) -> nn.Module:
-    """Return the module that takes the embedded tokens x^1 where a loop adds the residual of the blocks: the module in ``names`` (by name)
-    that holds the list of blocks, of which ``first`` is the first call.
+    """Return the module that takes the embedded tokens x^1 in a model that adds the residual of its blocks in a loop. It is the module in
+    ``names`` (by name) that holds the list of blocks; ``first`` is the first call of a block.
     """
     return names[first.row.rpartition(".")[0]]
 

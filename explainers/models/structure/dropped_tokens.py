@@ -96,9 +96,12 @@ def _centres(rows: int, columns: int) -> Tensor:
 def _trace_tokens(
     module: nn.Module, run: Forward, tensors: Mapping[str, Tensor], source: EarlierCall, target: EarlierCall, places: Tensor, inside: bool
 ) -> Tensor | None:
-    """Find where in the picture of ``tensors`` the tokens of the call ``target`` come from, by changing the tokens of the call ``source``,
-    whose ``places`` (S, 2) are known: return their rows and columns (S, 2), NaN for a token of no patch. With ``inside`` the tokens that
-    ``target`` returns are traced, not those that it takes. None if none of them depends on those tokens.
+    """Find from where in the picture the tokens of a later block (the call ``target``) come, by changing those of an earlier one (the call
+    ``source``), whose ``places`` (S, 2) in the picture are known.
+
+    Returns the row and column of each token (S, 2), NaN for a token of no patch; None if the later tokens do not depend on the earlier
+    ones. ``inside`` traces the tokens that ``target`` returns; else those that it gets. ``run`` returns the logits of ``module`` for
+    ``tensors``.
     """
     known = torch.isfinite(places).all(-1)
     codes = torch.stack([torch.zeros_like(places[:, 0]), known.double(), *(1 + places).nan_to_num().unbind(-1)])

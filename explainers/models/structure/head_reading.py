@@ -97,10 +97,10 @@ def _read_tokens_of(gradients: Tensor) -> frozenset[int]:
 
 
 def _distinct_place(gradients: Tensor, heard: frozenset[int], least: Tensor, prefix: int | None, after: int) -> tuple[int | None, bool]:
-    """Return the index of the one token that the head reads in a way of its own, from the gradients (S, D) at equal tokens: one of
-    ``heard`` whose gradient differs by ``least`` or more from that of the patches, or of most words; and whether it is token 0. None if
-    there is none, or if there are several and none is token 0. ``prefix`` and ``after`` count the tokens before and after the patches;
-    ``prefix`` None means a text.
+    """Return the index of the token that the head reads differently from all others, and whether it is token 0. ``gradients`` (S, D) are
+    those at equal tokens; the token is one of ``heard`` whose gradient differs by ``least`` or more from that of the patches, or of most
+    words. None if there is none, or if there are several and none is token 0. ``prefix`` and ``after`` count the tokens before and after
+    the patches; ``prefix`` None means a text.
     """
     if prefix is None:
         alike = torch.cdist(gradients.float(), gradients.float(), p=torch.inf) <= least.float()

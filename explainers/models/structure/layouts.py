@@ -24,8 +24,9 @@ LayoutOf = Callable[[Mapping[str, Tensor]], Layout]
 
 
 def text_layout(module: nn.Module, structure: Structure, run: Forward, tensors: Mapping[str, Tensor], prefix: int | None) -> LayoutOf:
-    """Return a function that gives the layout of any batch of texts of ``module``, whose blocks are in ``structure`` and whose logits
-    ``run`` returns: one prefix token where the head reads the first, unless ``prefix`` says otherwise. ``tensors`` holds one text.
+    """Return a function from a batch of texts to the layout of its tokens. ``structure`` holds the blocks of ``module``, ``run`` returns
+    its logits. There is one prefix token if the head reads the first token, unless ``prefix`` names another number. ``tensors`` holds one
+    text.
     """
     read = read_tokens(module, structure, run, tensors, None)
     prefix = int(read.class_token == 0) if prefix is None else prefix
@@ -42,8 +43,8 @@ def image_layout(
     answers: Tensor | None = None,
     dense: bool = False,
 ) -> LayoutOf:
-    """Return a function that gives the layout of any batch of images of ``module``, whose blocks are in ``structure`` and whose logits
-    ``run`` returns: ``prefix`` tokens come first; if it is None, those that do not change with the image.
+    """Return a function from a batch of images to the layout of its tokens. ``structure`` holds the blocks of ``module``, ``run`` returns
+    its logits. ``prefix`` tokens come first; None: the first tokens that do not change with the image.
 
     ``tensors`` holds two different images, and ``answers`` the results of ``run`` for them, if known. ``dense``: the head reads the
     patches, so that no class token is looked for.
@@ -146,8 +147,8 @@ def _checked_places(
 
 def _known_layout(module: nn.Module, structure: Structure, run: Forward, tensors: Mapping[str, Tensor], prefix: int | None) -> LayoutOf:
     """Return the layout function of ``module``, for blocks (in ``structure``) whose kind knows where patches lie, perhaps of several sizes:
-    the grid is that of the smallest. All grids must cover the whole image. ``run`` returns its logits for ``tensors``; another ``prefix``
-    than the kind's is refused.
+    the grid is the one of the smallest patches. All grids must cover the whole image. ``run`` returns its logits for ``tensors``; another
+    ``prefix`` than the kind's is refused.
     """
     kind, pixels = structure.block_kind, tensors["pixel_values"]
     before = kind.before or 0
@@ -167,8 +168,8 @@ def _known_layout(module: nn.Module, structure: Structure, run: Forward, tensors
 
 
 def _other_tokens(read: ReadTokens, prefix: int) -> OtherTokens:
-    """Return which tokens the head reads next to the class token, from what :func:`read_tokens` found, for a model with so many ``prefix``
-    tokens.
+    """Return which tokens the head reads next to the class token, from what :func:`read_tokens` found, for a model with this number of
+    ``prefix`` tokens.
     """
     return OtherTokens.at(read.others, prefix, read.place, read.count)
 
@@ -189,8 +190,8 @@ def _unchanging(x: Tensor) -> tuple[int, int]:
 
 
 def _grid(module: nn.Module, patches: int, size: tuple[int, int]) -> tuple[int, int]:
-    """Return the grid (rows, columns) of so many ``patches`` of ``module`` in a picture of this ``size``: as the model declares them, else
-    square patches of the size it declares, or of one that fits.
+    """Return the grid (rows, columns) of this number of ``patches`` of ``module`` in a picture of this ``size``: as the model declares
+    them, else square patches of the size it declares, or of one that fits.
     """
     for part in module.modules():
         declared = getattr(part, "grid_size", None)

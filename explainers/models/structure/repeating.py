@@ -20,7 +20,7 @@ _DROPOUT = frozenset(["dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_d
 
 
 class _Draws(TorchFunctionMode):
-    """A torch function mode that notes those calls of a pass that draw random numbers."""
+    """A torch function mode that collects, in ``names``, the functions by which a pass draws random numbers."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -22,7 +22,7 @@ class Enough(Exception):
 
 
 class Entrance(Protocol):
-    """What tells where the embedded tokens enter the blocks of a model, and how they lie there."""
+    """The place where the embedded tokens enter the blocks of a model, and how they lie there."""
 
     @property
     def entry(self) -> nn.Module:
@@ -76,7 +76,7 @@ def covers_image(module: nn.Module, structure: Structure, run: Forward, pixels: 
 
 def sees_all_edges(module: nn.Module, structure: Structure, run: Forward, tensors: Mapping[str, Tensor], grid: tuple[int, int]) -> bool:
     """Return whether noise at each edge of the picture in ``tensors`` changes some of the embedded tokens x^1 of ``module``, whose blocks
-    are in ``structure`` and whose logits ``run`` returns; ``grid`` is that of its patches.
+    are in ``structure`` and whose logits ``run`` returns; ``grid`` (rows, columns) is the grid of its patches.
 
     At the lower and the right edge the noise is wider: where the picture is no whole number of patches, less than a patch may be cut off
     there, and a convolutional network whose residual branches start at zero reads only the first row and column of each patch.

@@ -25,7 +25,9 @@ WORD_TABLES = "word_tables"
 
 
 class _Lookups(TorchFunctionMode):
-    """A mode that notes the tables of vectors that are looked up, by id, where other texts look up other rows."""
+    """A torch function mode for one pass over several ``texts``. Its set ``tables`` collects Python's ``id`` of each embedding table from
+    which the pass reads other rows for one text than for another.
+    """
 
     def __init__(self, texts: int) -> None:
         super().__init__()
@@ -41,8 +43,9 @@ class _Lookups(TorchFunctionMode):
 
 
 def tables_of_words(module: nn.Module, structure: Entrance, run: Forward, tensors: Mapping[str, Tensor]) -> tuple[str, ...]:
-    """Return the names of the tables of parameters in which ``module`` looks its tokens up before its blocks (in ``structure``), without
-    those that it looks up by position or by type, which are the same for other tokens. ``tensors`` holds one text.
+    """Return the names of the parameters of ``module`` that are its embedding tables: those in which it looks up token ids before its
+    blocks (in ``structure``). Tables for positions and for types of tokens are left out, because the same rows are read for other tokens.
+    ``tensors`` holds one text.
     """
     ids = tensors["input_ids"]
     texts = torch.cat([ids, ids.roll(1, -1)])

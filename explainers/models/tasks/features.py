@@ -98,7 +98,7 @@ class Features(Task):
         return self._of_tokens(self.hidden_states(output))
 
     def _of_tokens(self, tokens: Tensor) -> Tensor:
-        """Return the class token of ``tokens`` (B, S, D), else their mean: (B, D)."""
+        """Return the features (B, D) of ``tokens`` (B, S, D): the class token if there is one, else the mean of all tokens."""
         return tokens[:, 0] if self._class_token else tokens.mean(1)
 
     def trial(self, output: Any) -> Tensor:

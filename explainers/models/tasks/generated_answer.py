@@ -75,8 +75,8 @@ class GeneratedAnswer(VocabularyTask):
 
     @staticmethod
     def _room(module: nn.Module, tokens: int) -> int:
-        """Return how many tokens ``module`` may still write after a prompt of so many ``tokens``: at most as its settings say, and as its
-        position embeddings allow.
+        """Return how many tokens ``module`` may still write after a prompt of this number of ``tokens``: at most as its settings say, and
+        as its position embeddings allow.
         """
         declared = getattr(getattr(module, "generation_config", None), "max_new_tokens", None) or MAX_NEW_TOKENS
         limit = getattr(text_config(module), "max_position_embeddings", None)

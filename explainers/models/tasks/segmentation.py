@@ -67,8 +67,8 @@ class ImageSegmentation(Task):
         return [*places, self._rectangle(WHOLE, "the whole picture", (0.0, 0.0, 1.0, 1.0), task_input)]
 
     def default_place(self, task_input: TaskInput, places: Sequence[Place]) -> Place:
-        """Return the place that is explained if none is named: of the ``places`` with an area the first, the largest, that is not
-        background, or if all are background the first.
+        """Return the place that is explained if none is named: the largest of ``places`` that is no background, or the first if all are
+        background.
         """
         areas = [place for place in places if place.area is not None]
         return next((place for place in areas if (place.says or "").casefold() not in _BACKGROUND), areas[0])

@@ -40,8 +40,8 @@ class SeveralHeads(Task):
 
     @classmethod
     def of(cls, module: nn.Module, library: Library, output: Any) -> Task | None:
-        """Return this task if ``output``, that of the module for one sample, holds several rows of logits by name, and none of them as its
-        logits, else None.
+        """Return this task if ``output``, what ``module`` returned for one sample, holds several rows of logits, each under a name or an
+        index, and no field ``logits``; else None.
         """
         has_logits = any(isinstance(getattr(output, name, None), Tensor) for name in ("logits", "logits_per_image"))
         if has_logits or isinstance(output, Tensor) or (library == "transformers" and isinstance(output, tuple)):

@@ -90,7 +90,7 @@ class Reading:
     other_tokens: OtherTokens | None = None
 
     def layout_from(self, layout: Layout) -> Layout:
-        """Return the ``layout`` of a model's tokens with those that the place is read from."""
+        """Return ``layout``, the layout of a model's tokens, with the tokens from which this place is read marked in it."""
         kept = layout.other_tokens if self.token is not None and self.token == layout.class_token else OtherTokens()
         return replace(layout, class_token=self.token, other_tokens=kept if self.other_tokens is None else self.other_tokens)
 
@@ -125,8 +125,8 @@ class Task(ABC):
     @classmethod
     @abstractmethod
     def of(cls, module: nn.Module, library: Library, output: Any) -> Task | None:
-        """Return the task of a ``module`` that gives this ``output`` for a trial batch; None if it is another one. ``library`` is that of
-        the module.
+        """Return the task of ``module``, which comes from ``library``, if the module's ``output`` for a trial batch shows that it has this
+        task; else None.
         """
 
     def raw_forward(self, forward: RawForward) -> RawForward:

@@ -78,7 +78,9 @@ class Probability(Target):
         return f"p({self._class.label(name_of)})"
 
     def to_json(self, name_of: NameOf) -> dict[str, Any]:
-        """Return the target as JSON: that of its class, with the label of this target; ``name_of`` gives the label of a class."""
+        """Return the description of the target's class as JSON, with the label of this target in it; ``name_of`` gives the label of a
+        class.
+        """
         of_class = self._class
         return {**of_class.to_json(name_of), "read": self.explains, "of": of_class.spelling(name_of)}
 

@@ -61,7 +61,7 @@ class ResolvedTarget:
         return replace(self, labels=self.labels[row], places={name: place[row] for name, place in self.places.items()})
 
     def asks_the_same_as(self, other: ResolvedTarget) -> bool:
-        """Return whether ``other`` explains the same number of every sample of the batch."""
+        """Return whether ``other`` explains the same number as this target, for every sample of the batch."""
         if (self.labels, type(self.target), len(self.places)) != (other.labels, type(other.target), len(other.places)):
             return False
         return all(torch.equal(mine, its) for mine, its in zip(self.indices, other.indices, strict=True))

@@ -136,7 +136,7 @@ class Target(ABC):
         return self.value(logits)
 
     def probability(self, logits: NamedLogits) -> Tensor | None:
-        """Return the probability (B,) of the class that the target is about, from ``logits``; None if there is none."""
+        """Return the probability (B,) of the class of this target, from ``logits`` (B, C); None if the target is not about one class."""
         return None
 
     def index(self, logits: NamedLogits) -> Tensor | None:

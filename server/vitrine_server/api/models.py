@@ -79,7 +79,7 @@ async def models(request: Request, services: Use, visitor: Who) -> Response:
 
 @router.post("/models", status_code=202, response_model=PendingModel)
 def load(wanted: ModelRequest, services: Use, visitor: Who) -> DocumentResponse:
-    """Load the model of this name in the background, and return its state and the address of its events. The name is one of the list,
+    """Load the model of this name in the background, and return its state and the URL path of its events. The name is one of the list,
     ``timm/<name>``, ``hf/<organisation>/<name>``, ``openclip/<model>/<pretrained>``.
     """
     entry = services.registry.ask(wanted.name.strip(), services.worker.load, visitor=visitor)

@@ -151,8 +151,8 @@ def report(name: Annotated[str, Query(max_length=1000)], services: Use, visitor:
 
 
 def _place(place: ModelPlace, request: Request, services: Services, visitor: Visitor) -> tuple[Path, list[str]]:
-    """Return the folder or file of the model that ``place`` names (an upload by its id, which is unpacked, or a path), and the names of
-    files that were left out. Raises Problem 422 unless the request has exactly one of upload and path.
+    """Return the folder or file of a model, and the names of files that were left out. ``place`` names the model: the id of an upload,
+    which is unpacked, or a path. Raises Problem 422 unless the request has exactly one of upload and path.
     """
     if (place.upload is None) == (place.path is None):
         raise Problem(422, "no-place", "Either an upload or a path is needed.", send='Send {"upload": id} or {"path": "..."}.')

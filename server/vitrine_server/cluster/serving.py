@@ -113,7 +113,7 @@ def application(settings: Settings, make_model_host: MakeModelHost = own_model_h
             return name
 
         async def ask_here(self, request: ReplicaRequest) -> AsyncIterator[tuple[str, Any]]:
-            """Yield the answers to ``request`` about the model to which the call is addressed, see :meth:`ModelReplica.ask`."""
+            """Yield the answers to ``request`` about the model for which this replica was chosen, see :meth:`ModelReplica.ask`."""
             name = serve.get_multiplexed_model_id()
             try:
                 await self.model(name)
@@ -222,8 +222,8 @@ def in_one_sentence(what: str, advice: str) -> Iterator[None]:
 
 
 def reason_of(error: Exception) -> str:
-    """Return the line of an error of Ray that says why: the last exception of a traceback that its message contains, else the first
-    line, without colours.
+    """Return the line of an error of Ray that states its cause, without colours: the last exception of the traceback in its message, else
+    the first line.
     """
     if isinstance(error, OSError) and error.strerror:
         return error.strerror.partition(" (while")[0]  # which socket.create_server adds

@@ -205,7 +205,9 @@ def picture_prompt(args: argparse.Namespace) -> Input:
 
 
 def crop_box(text: str) -> tuple[int, int, int, int]:
-    """Parse ``text``, the value of ``--crop``, "x0,y0,x1,y1", to four whole numbers. Raises ArgumentTypeError for another text."""
+    """Parse ``text``, the value of ``--crop``, "x0,y0,x1,y1", to four whole numbers. Raises ArgumentTypeError for a text of another
+    form.
+    """
     parts = text.split(",")
     if len(parts) != 4 or not all(part.strip().isdecimal() for part in parts):
         raise argparse.ArgumentTypeError(
@@ -216,7 +218,7 @@ def crop_box(text: str) -> tuple[int, int, int, int]:
 
 
 def grey_window(text: str) -> tuple[float, float]:
-    """Parse ``text``, the value of ``--window``, "level,width", to two numbers. Raises ArgumentTypeError for another text."""
+    """Parse ``text``, the value of ``--window``, "level,width", to two numbers. Raises ArgumentTypeError for a text of another form."""
     try:
         level, width = map(float, text.split(","))
     except ValueError:
@@ -368,7 +370,8 @@ def table(result: Explanation) -> str:
 
 def map_rows(maps: Sequence[Attribution], frames: int | None = None) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
     """Return the headings of the table of maps and one row for each map: its range, how far its sum misses the logit, the correlation
-    between two seeds for a random method, its time, and where its evidence lies (for a clip of so many ``frames``, also in which frame).
+    between two seeds for a random method, its time, and where its evidence lies (for a clip of this number of ``frames``, also in which
+    frame).
     """
     headings = ("method", "from", "to", "unexplained", "two seeds", "seconds", "where", "")
     where: Callable[[Attribution], str] = partial(strongest_patch, frames=frames) if maps[0].patches is not None else strongest_words

@@ -58,7 +58,9 @@ def _add_rest(parser: argparse.ArgumentParser, out: str) -> None:
 
 
 def _head(text: str) -> tuple[int, int]:
-    """Parse ``text``, ``BLOCK.HEAD``, both counted from 1, to (block, head) counted from 0. Raises ArgumentTypeError for another text."""
+    """Parse ``text``, ``BLOCK.HEAD``, both counted from 1, to (block, head) counted from 0. Raises ArgumentTypeError for a text of another
+    form.
+    """
     block, dot, head = text.partition(".")
     if not (dot and block.isdigit() and head.isdigit() and int(block) and int(head)):
         raise argparse.ArgumentTypeError(f"{text!r} is no head: write BLOCK.HEAD, such as 3.2")

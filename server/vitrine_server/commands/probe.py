@@ -38,7 +38,7 @@ def add(commands: Commands) -> None:
 
 
 def parse_group(text: str) -> tuple[str, list[str]]:
-    """Parse ``text``, ``NAME=WORD,WORD``, to (name, words). Raises ArgumentTypeError for another text."""
+    """Parse ``text``, ``NAME=WORD,WORD``, to (name, words). Raises ArgumentTypeError for a text of another form."""
     name, equals, words = text.partition("=")
     listed = [word.strip() for word in words.split(",") if word.strip()]
     if not (name.strip() and equals and listed):

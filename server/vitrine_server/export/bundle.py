@@ -36,8 +36,8 @@ def map_stems(document: Document) -> list[str]:
 
 
 def picture(document: Document, attribution: Mapping[str, Any], seen: bytes | None, size: int, pixels: NDArray[Any] | None = None) -> bytes:
-    """Render the map ``attribution`` of the explanation ``document``, or its scores by pixel (``pixels``), as the bytes of a PNG file of
-    ``size`` pixels a side; ``seen`` is the PNG file of the image as the model saw it.
+    """Render the map ``attribution`` of the explanation ``document`` and return the bytes of a PNG file whose longer side has ``size``
+    pixels. ``seen`` is the PNG file of the image as the model saw it. ``pixels``: draw the scores of pixels instead of those of patches.
     """
     base = None if seen is None else Image.open(io.BytesIO(seen), formats=("PNG",))
     buffer = io.BytesIO()

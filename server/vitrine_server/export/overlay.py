@@ -21,7 +21,8 @@ from explainers.rendering.overlays import render_overlay
 def overlay(
     document: Mapping[str, Any], entry: Mapping[str, Any], seen: Image.Image | None, size: int, pixels: NDArray[np.float32] | None = None
 ) -> Image.Image:
-    """Render ``entry``, a map of the stored explanation ``document``, or its scores by pixel (``pixels``), as a picture.
+    """Render ``entry``, a map of the stored explanation ``document``, and return a PIL image. ``pixels``: draw the scores of pixels instead
+    of those of patches.
 
     ``seen`` is the part of the image that the model saw; ``size`` is the longer side of an image, or the width of a text, in pixels.
     """

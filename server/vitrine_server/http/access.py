@@ -26,7 +26,7 @@ class Access:
         self._wrong = Rate(_WRONG_A_MINUTE)
 
     def check(self, token: str, address: str) -> None:
-        """Raise Problem 401 for a wrong token, and 429 for any token if too many wrong ones came from this address."""
+        """Raise Problem 401 if ``token`` is wrong, and 429, whatever the token, if too many wrong ones came from the IP ``address``."""
         if (seconds := self._wrong.seconds_full(address)) > 0:
             raise Problem(
                 429,
@@ -44,7 +44,7 @@ class Access:
         return self._signer.sign(_IN).decode()
 
     def is_login(self, value: str) -> bool:
-        """Return whether ``value`` is that of a valid login cookie."""
+        """Return whether ``value`` is the value of a valid login cookie."""
         return verify_text(self._signer, value) == _IN
 
 

@@ -94,8 +94,8 @@ class Gate:
         await self._app(scope, receive, answer)
 
     def _check_access(self, scope: Scope, headers: Headers, cookies: dict[str, str], path: str, address: str) -> None:
-        """Raise Problem 401 for a request to ``path`` from ``address`` without the token in its ``headers`` or ``cookies``, or without the
-        user that a proxy must name.
+        """Raise Problem 401 for a request to ``path`` from the IP ``address`` without the token in its ``headers`` or ``cookies``, or
+        without the user that a proxy must name.
         """
         if (self._access is None and not self._settings.user_header) or path in _OPEN or path.startswith("/static/"):
             return
@@ -113,7 +113,7 @@ class Gate:
     def _visitor(
         self, scope: Scope, headers: Headers, cookies: dict[str, str], address: str, gets_secret: bool
     ) -> tuple[Visitor, str | None]:
-        """Return the visitor of the request in ``scope``, from its ``headers``, its ``cookies`` or the client's ``address``, and a new
+        """Return the visitor of the request in ``scope``, from its ``headers``, its ``cookies`` or the client's IP ``address``, and a new
         secret if the request carried none and ``gets_secret``, else None.
         """
         if self._secrets is None:
@@ -140,7 +140,7 @@ class Gate:
         return Visitor(owner, site, site), secret  # who drops secrets does not get a turn with each
 
     def _check_rate(self, visitor: Visitor) -> None:
-        """Raise Problem 429 if the visitor or the address sends too many requests a minute."""
+        """Raise Problem 429 if the visitor, or the visitor's IP address, sends too many requests a minute."""
         seconds = self._visitor_rate.wait(visitor.turn) or self._address_rate.wait(visitor.address)
         if seconds:
             wait = math.ceil(seconds)

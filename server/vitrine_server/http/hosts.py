@@ -116,7 +116,9 @@ def is_loopback(name: str) -> bool:
 
 
 def note_peer(scope: Scope) -> None:
-    """Note the address at the other end of the connection in the scope, before a proxy's header about its client replaces it."""
+    """Record in ``scope`` the IP address at the other end of the connection, before the header in which a proxy names its client replaces
+    it.
+    """
     scope["vitrine.peer"] = (scope.get("client") or ("",))[0]
 
 

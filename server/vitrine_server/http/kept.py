@@ -30,8 +30,8 @@ _GZIP_LEVEL = 6  # of gzip: each is packed once and sent often
 
 @dataclass
 class _Kept:
-    """A cached answer with its size in bytes, the objects from which it was made (``of``) and the versions of files that it depends on. It
-    is valid as long as the objects are the same.
+    """A cached answer, its size in bytes, the objects from which it was made (``of``), and the versions of the files on which it depends.
+    It is valid as long as the objects are the same.
     """
 
     of: list[weakref.ref[object]]

@@ -14,7 +14,7 @@ from vitrine_server.http.problems import Problem, suggestion
 
 
 def refuse_unknown_parameters(request: Request) -> None:
-    """Raise Problem 422 if ``request`` has a query parameter that the API call lacks; the addresses of pages take any."""
+    """Raise Problem 422 if ``request`` has a query parameter that the API call lacks; URLs of pages may have any parameter."""
     route = request.scope.get("route")
     if not isinstance(route, APIRoute) or not route.path.startswith("/api/"):
         return

@@ -10,8 +10,8 @@ _MOST_KEYS = 10_000  # that are kept before those are forgotten that have their 
 
 
 class Rate:
-    """A rate limit of ``a_minute`` requests for each key: so many at once, then one more whenever that part of a minute has passed.
-    ``clock`` returns seconds.
+    """A rate limit of ``a_minute`` requests a minute for each key. That number may come at once; then one more is allowed whenever a minute
+    divided by ``a_minute`` has passed. ``clock`` returns seconds.
 
     It is the generic cell rate algorithm: one number a key, the time at which its whole allowance is available again.
     """

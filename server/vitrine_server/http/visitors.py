@@ -93,7 +93,7 @@ class VisitorSecrets:
         return owner, self._signer.sign(owner).decode()
 
     def read(self, secret: str) -> str | None:
-        """Return the id in ``secret``, one of a visitor; None if this server did not make it."""
+        """Return the id in ``secret``, the secret of a visitor; None if this server did not make it."""
         return verify_text(self._signer, secret)
 
 

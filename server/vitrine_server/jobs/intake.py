@@ -51,7 +51,7 @@ class QuestionInput:
 
 
 def input_asked(question: Question) -> QuestionInput:
-    """Return the part of ``question`` that is its input."""
+    """Return the fields of ``question`` that describe its input, such as the image and the text, without methods and options."""
     return QuestionInput(**{part.name: getattr(question, part.name) for part in fields(QuestionInput)})
 
 

@@ -140,7 +140,7 @@ ExplanationEvent = Annotated[
 
 
 class PendingExplanation(Schema):
-    """The id of an explanation that was accepted and is being computed, and the addresses of its document (``url``) and of its events."""
+    """The id of an explanation that was accepted and is being computed, and the URL paths of its document (``url``) and of its events."""
 
     id: str
     url: str
@@ -175,8 +175,8 @@ class ScoredWord(Schema):
 
 
 class ExplanationSummary(Schema):
-    """One explanation as a list of explanations shows it: id, state, title, model, targets, numbers of maps and methods, and the address of
-    a small picture or the first words.
+    """One explanation as a list of explanations shows it: id, state, title, model, targets, numbers of maps and methods, and the URL path
+    of a small picture, or the first words.
     """
 
     id: str

@@ -55,7 +55,7 @@ class ModelRequest(Schema):
 
 
 class PendingModel(Schema):
-    """The state of a model that is being loaded, and the address of the events to follow."""
+    """The state of a model that is being loaded, and the URL path of its events."""
 
     name: str
     state: ModelState

@@ -68,7 +68,7 @@ class OpeningQuestion(ModelPlace):
 
 
 class Opening(Schema):
-    """A model that is being opened: its name and state; ``events`` is the address of its progress."""
+    """A model that is being opened: its name and state; ``events`` is the URL path of the events of its progress."""
 
     name: str
     state: Literal["loading", "loaded"]

@@ -153,7 +153,7 @@ class Store:
         asker: Visitor = NOBODY,
     ) -> None:
         """Store a new explanation, ``document``, of ``owner`` with its ``images`` (files by name) and the uploaded file ``upload``; the
-        oldest ones over the limits are deleted. The turn and address of its ``asker`` are kept until it has ended.
+        oldest ones over the limits are deleted. The turn and the IP address of its ``asker`` are kept until it has ended.
         """
         with self._writing(alone=True) as db:
             number = int(db.execute(_NEWEST).scalar_one()) + 1
@@ -342,8 +342,8 @@ def open_store(settings: Settings, is_shared: bool = False) -> Store:
 
 
 def _forget(db: Connection, which: ReturningDelete[Any], values: Mapping[str, Any]) -> int:
-    """Delete over the connection ``db`` the explanations that the statement ``which`` selects with ``values``, with their files, and
-    uploads that no other explanation uses; return how many explanations were deleted.
+    """Delete explanations with their files, and uploads that no other explanation uses; return how many explanations were deleted.
+    ``which`` is the SQL statement that selects them with ``values``, ``db`` the connection.
     """
     uploads = db.execute(which, values).scalars().all()
     for digest in set(uploads) - {None}:
@@ -352,7 +352,9 @@ def _forget(db: Connection, which: ReturningDelete[Any], values: Mapping[str, An
 
 
 def visitor_of_row(row: Sequence[str]) -> Visitor:
-    """Return the visitor of an explanation, from its ``row`` of owner, turn and address; stores of before schema 6 have the owner only."""
+    """Return the visitor of a stored explanation, from its ``row``: owner, turn and IP address. Stores of before schema 6 have the owner
+    only.
+    """
     owner, turn, address = row
     return Visitor(owner, turn or owner, address)
 

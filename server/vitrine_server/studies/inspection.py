@@ -135,7 +135,7 @@ def contributions(subject: Subject, wanted: ContributionsRequest) -> dict[str, A
 
 
 class SimilarityRequest(Schema):
-    """The target whose cosine with the image to split into the contributions of blocks and heads."""
+    """The target whose cosine with the image is split into the contributions of blocks and heads."""
 
     target: str | None = TARGET
 

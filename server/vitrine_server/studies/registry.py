@@ -20,7 +20,7 @@ Run = TypeVar("Run", bound=Callable[..., dict[str, Any]])
 class StudyKind:
     """A kind of study: how it is asked over HTTP, what answers it, and what it costs.
 
-    path    the address of the call. With ``{id}`` it is about a stored explanation, and ``run`` gets its :class:`Subject`, then the
+    path    the URL path of the call. With ``{id}`` it is about a stored explanation, and ``run`` gets its :class:`Subject`, then the
             question; else it is about the model that the form names, and ``run`` gets the question, the model, a function that returns
             whether to stop, and one that is told how many inputs of how many the model has answered.
     run     returns the answer as JSON. It may raise ExplainerError (answered 422) and Problem. Its name and docstring describe the call.
@@ -68,7 +68,7 @@ def study(
     tag: str = "studies",
     route: type[BodyRoute] = BodyRoute,
 ) -> Callable[[Run], Run]:
-    """Return a decorator that declares a kind of study at the address ``path``: it is put on the function that runs the study. The other
+    """Return a decorator that declares a kind of study at the URL ``path``: it is put on the function that runs the study. The other
     arguments are fields of :class:`StudyKind`.
     """
 

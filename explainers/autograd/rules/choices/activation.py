@@ -58,8 +58,8 @@ class Derivative(ActivationChoice):
 
 
 class HeldRatio(ActivationChoice):
-    """Choice for activations that multiplies a signal by act(x)/x, held constant: LibraGrad (Mehri et al. 2025), and the identity rule of
-    AttnLRP (Achtibat et al. 2024).
+    """Choice for activations that multiplies a signal by the ratio act(x) / x and treats this ratio as a constant: LibraGrad (Mehri et al.
+    2025), and the identity rule of AttnLRP (Achtibat et al. 2024).
     """
 
     value = "gate"

@@ -53,8 +53,8 @@ class AttentionChoice(Choice):
         """
 
     def weights(self, signal: Tensor) -> Tensor | None:
-        """Return ``signal``, that at attention weights which another curve than softmax made, as the signal before the curve; None if no
-        signal passes.
+        """Return the signal before the curve that made the attention weights, if this curve is not softmax, from ``signal``, the signal at
+        the weights. None if no signal passes.
         """
         return None if self.weights_are_constant else signal
 

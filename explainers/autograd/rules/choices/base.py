@@ -55,5 +55,5 @@ class Choice(ABC):
         return RuleChoice(self.value, self.title, self.says, self.carries)
 
     def with_strength(self, strength: Strength) -> Self:
-        """Return the choice with those of the parameters in ``strength`` that it takes, if any."""
+        """Return the choice with the parameters in ``strength`` that it has; unchanged if it has none."""
         return self

@@ -83,14 +83,14 @@ class LinearChoice(Choice):
         return signal
 
     def normaliser(self, quotient: NormaliserOperand, signal: Tensor) -> Tensor:
-        """Return the part of ``signal``, that at the output ``quotient`` of linear attention, that is to be divided between dividend and
-        normaliser: here unchanged; some choices damp it first.
+        """Return the signal that is divided between dividend and normaliser of linear attention, from ``signal``, the signal at its output
+        ``quotient``: here unchanged; some choices damp it first.
         """
         return signal
 
     def norm(self, norm: Normalisation, signal: Tensor) -> Tensor:
-        """Count the bias of the normalisation ``norm`` as a bias term, and return ``signal``, that at its output, to which the choice for
-        normalisations is then applied; some choices change the signal first.
+        """Count the bias of the normalisation ``norm`` as a bias term, and return ``signal``, the signal at its output, to which the choice
+        for normalisations is then applied; some choices change the signal first.
         """
         if norm.bias is not None:
             norm.account(signal, norm.bias)
@@ -118,8 +118,8 @@ class Derivative(LinearChoice):
         return linear.pull(signal)
 
     def sum(self, total: Sum, signal: Tensor) -> tuple[Tensor, Tensor]:
-        """Return ``signal``, that at the sum ``total``, twice, for both summands; if one of them is a constant, it is counted as a bias
-        term.
+        """Return ``signal``, the signal at the sum ``total``, twice: once for each summand. If one of the summands is a constant, its
+        signal is counted as a bias term.
         """
         if not total.both:
             total.account(signal)
@@ -130,7 +130,9 @@ class Derivative(LinearChoice):
         return signal * factor
 
     def pool(self, pool: PoolOperand, signal: Tensor) -> Tensor:
-        """Return the signal at the numbers that ``pool`` joins: each gets ``signal``, that at the pooled result, times its weight there."""
+        """Return the signal at each number that ``pool`` joins: ``signal``, the signal at the pooled result, times the weight of the number
+        in it.
+        """
         return pool.backward(signal if pool.scale == 1 else signal * pool.scale)
 
     def factor_of_constant(self, constant: Tensor, signal: Tensor) -> Tensor:
@@ -185,7 +187,9 @@ class Epsilon(_WithStrength):
         return super().map(linear, gradients.damp(signal, y if bias is None else y + bias, self.strength.epsilon))
 
     def sum(self, total: Sum, signal: Tensor) -> tuple[Tensor, Tensor]:
-        """Return ``signal``, that at the sum ``total``, for both operands; if both are paths, it is damped by their sum first."""
+        """Return ``signal``, the signal at the sum ``total``, for both operands; if both are paths, the signal is damped by their sum
+        first.
+        """
         if not total.both:
             return super().sum(total, signal)
         signal = gradients.damp(signal, total.a + total.b, self.strength.epsilon_sum)
@@ -210,11 +214,11 @@ class Epsilon(_WithStrength):
         return gradients.damp(signal, product.output, self.strength.epsilon_sum / sum(product.paths))
 
     def normaliser(self, quotient: NormaliserOperand, signal: Tensor) -> Tensor:
-        """Return ``signal``, that at the output ``quotient`` of linear attention, damped by that output."""
+        """Return ``signal``, the signal at the output ``quotient`` of linear attention, damped by that output."""
         return gradients.damp(signal, quotient.a / quotient.b, self.strength.epsilon_sum / 2)
 
     def norm(self, norm: Normalisation, signal: Tensor) -> Tensor:
-        """Return ``signal``, that at the output of the normalisation ``norm``; that of LayerNorm is damped by its output."""
+        """Return ``signal``, the signal at the output of the normalisation ``norm``. For LayerNorm it is damped by that output."""
         if norm.mean is not None:
             signal = gradients.damp(signal, norm.output, self.strength.epsilon)
         return super().norm(norm, signal)
@@ -232,8 +236,8 @@ class _OfRelevance(LinearChoice):
     keeps_total: ClassVar[bool] = False
 
     def map(self, linear: LinearMapOperand, signal: Tensor) -> Tensor:
-        """Return the relevance at the input of the map ``linear``, from ``signal``, that of its output, divided by the z⁺ rule; at pixels
-        by the z^B rule.
+        """Return the relevance at the input of the map ``linear``, from ``signal``, the relevance of its output, divided by the z⁺ rule; at
+        pixels by the z^B rule.
         """
         forward, backward = linear.forward, linear.backward
         if linear.role() == "pixels":
@@ -269,8 +273,8 @@ class _OfRelevance(LinearChoice):
         return signal
 
     def pool(self, pool: PoolOperand, signal: Tensor) -> Tensor:
-        """Return the relevance at the numbers that ``pool`` joins, from ``signal``, that of its output, divided in proportion between those
-        that have the sign of the sum.
+        """Return the relevance at the numbers that ``pool`` joins, from ``signal``, the relevance of its output. The relevance is divided
+        in proportion between the numbers that have the sign of their sum.
         """
         return rounding.split_pool(pool.x, signal, pool.forward, pool.backward)
 

@@ -47,7 +47,9 @@ class Derivative(NormChoice):
     is_ordinary = True
 
     def normalise(self, norm: Normalisation, signal: Tensor) -> Tensor:
-        """Return ``signal``, that at the output of the normalisation ``norm``, times the transposed Jacobian."""
+        """Return ``signal``, the signal at the output of the normalisation ``norm``, times the transposed Jacobian: the signal at its
+        input.
+        """
         signal = norm.before_weight(signal)
         out, unit = norm.before_centring(signal), norm.unit
         return (out - unit * (signal * unit).mean(norm.over, keepdim=True)) * norm.inverse
@@ -117,7 +119,7 @@ class Unchanged(NormChoice):
         return signal
 
     def divide(self, quotient: Quotient, signal: Tensor) -> tuple[Tensor | None, Tensor | None]:
-        """Return ``signal``, that at ``quotient``, for its dividend, and None for its divisor."""
+        """Return a pair: ``signal``, the signal at ``quotient``, for its dividend, and None for its divisor."""
         return signal if quotient.paths[0] else None, None
 
 

@@ -100,13 +100,13 @@ class BlockKind(ABC):
 
     @abstractmethod
     def with_input_tokens(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], x: Tensor) -> tuple[Any, Any]:
-        """Return the arguments of a block with its tokens replaced by ``x`` (B, S, D), which may have another number of samples and
-        patches.
+        """Return the arguments ``args`` and ``kwargs`` of a block with the tokens among them replaced by ``x`` (B, S, D). ``x`` may have
+        another batch size and another number of patches than the tokens that it replaces.
         """
 
     @abstractmethod
     def output_tokens(self, output: Any) -> Tensor:
-        """Return the row of tokens (B, S, D) in ``output``, that of a block."""
+        """Return the tokens in ``output``, what a block returned, as one row (B, S, D)."""
 
     @abstractmethod
     def with_output_tokens(self, output: Any, x: Tensor) -> Any:

@@ -77,7 +77,7 @@ class OneStream(BlockKind):
         return with_tokens(args, kwargs, self._as_stream(x, tokens_in(args, kwargs).shape))
 
     def output_tokens(self, output: Any) -> Tensor:
-        """Return the row of tokens (B, S, D) in ``output``, that of a block."""
+        """Return the tokens in ``output``, what a block returned, as one row (B, S, D)."""
         return self.row_of(output if isinstance(output, Tensor) else output[0])
 
     def with_output_tokens(self, output: Any, x: Tensor) -> Any:

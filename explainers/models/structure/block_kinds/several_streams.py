@@ -44,14 +44,14 @@ class SeveralStreams(BlockKind):
         return self.join(self._streams((args, kwargs)))
 
     def with_input_tokens(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], x: Tensor) -> tuple[Any, Any]:
-        """Return the arguments of a block with its tokens replaced by ``x`` (B, S, D), which may have another number of samples and
-        patches.
+        """Return the arguments ``args`` and ``kwargs`` of a block with the tokens among them replaced by ``x`` (B, S, D). ``x`` may have
+        another batch size and another number of patches than the tokens that it replaces.
         """
         made: tuple[Any, Any] = _replace_tensors((args, kwargs), iter(self.split(x, self._streams((args, kwargs)))))
         return made
 
     def output_tokens(self, output: Any) -> Tensor:
-        """Return the row of tokens (B, S, D) in ``output``, that of a block."""
+        """Return the tokens in ``output``, what a block returned, as one row (B, S, D)."""
         return self.join(self._streams(output))
 
     def with_output_tokens(self, output: Any, x: Tensor) -> Any:

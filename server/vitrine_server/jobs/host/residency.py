@@ -111,7 +111,7 @@ class Residency:
             held.open_requests -= 1
 
     def drop(self, names: Iterable[str]) -> None:
-        """Drop the models called ``names``, as far as they are here."""
+        """Drop the models in ``names`` that are loaded here."""
         if gone := self._held.keys() & set(names):
             for name in gone:
                 del self._held[name]

@@ -71,7 +71,9 @@ class Costs:
             log.warning("%s cannot be written (%s): costs are measured again after the next start", self._path, error)
 
     def seconds(self, model: str, what: str, tokens: int) -> float | None:
-        """Return the estimated seconds of the study ``what`` of ``model`` for so many ``tokens``; None if it was never measured here."""
+        """Return the estimated seconds of the study ``what`` of ``model`` for this number of ``tokens``; None if it was never measured
+        here.
+        """
         with self._lock:
             row = self._table.get(model, {}).get(what)
         return None if row is None else _scale(row, tokens, 1)
@@ -92,8 +94,8 @@ class Costs:
         targets: int = 1,
         most_tokens: int | None = None,
     ) -> dict[str, float]:
-        """Estimate the seconds that ``model``, of so many ``blocks``, takes for each of ``specs``, computed in this order for so many
-        ``targets`` and ``tokens``; a spec without any basis is left out.
+        """Estimate the seconds that ``model``, of this number of ``blocks``, takes for each of ``specs``, computed in this order for this
+        number of ``targets`` and ``tokens``; a spec without any basis is left out.
 
         ``methods`` are the methods as JSON objects. The first spec of a propagation rule pays for its backward pass, the other specs of
         this rule use that pass again. A text of more than ``most_tokens`` is read in windows of so many: a method that needs a pass for
@@ -121,8 +123,8 @@ class Costs:
 
 
 def _scale(row: Sequence[float], tokens: int, power: int, most_tokens: int | None = None) -> float:
-    """Return the seconds of a measurement ``row`` (seconds, tokens) scaled to so many ``tokens``, read in windows of ``most_tokens``;
-    ``power`` is the exponent of the tokens within a window, and the number of windows counts linearly.
+    """Return the seconds of a measurement ``row`` (seconds, tokens) scaled to this number of ``tokens``, read in windows of
+    ``most_tokens``; ``power`` is the exponent of the tokens within a window, and the number of windows counts linearly.
     """
     seconds, measured = row
     if not tokens or not measured:
@@ -137,7 +139,7 @@ def _grows_with_tokens(method: Mapping[str, Any]) -> bool:
 
 def _passes(method: Mapping[str, Any], spec: Spec, tokens: int, blocks: int) -> float | None:
     """Return how many forward passes the method of a spec costs, computed from its declared ``passes``, such as "1 forward, 1 backward",
-    with the spec's options, so many ``tokens`` and ``blocks``; None if the text cannot be read.
+    with the spec's options, this number of ``tokens`` and ``blocks``; None if the text cannot be read.
     """
     numbers: dict[str, float] = {"tokens": tokens, "blocks": blocks, "layers": blocks}
     for option in method.get("options", ()):

@@ -47,8 +47,8 @@ class DeviceQueue:
     _used: dict[str, float] = field(default_factory=dict)  # ``turn`` of a visitor -> seconds of the device, counted from when they came
 
     def enter(self, job: Job, running: Iterable[Job]) -> None:
-        """Add ``job``, an explanation, to those that wait; ``running`` are those on the device. A visitor without another explanation
-        starts with the device time of the visitor who has used least.
+        """Append ``job``, an explanation, to the waiting explanations; ``running`` are the explanations on the device. A visitor who has no
+        other explanation waiting or running starts with the device time of the visitor who has used least.
         """
         here = {other.visitor.turn for other in (*self.jobs, *running)}
         if job.visitor.turn not in here:

@@ -212,7 +212,7 @@ class Runner(threading.Thread):
             self._at_start = (self._at_start if before else 0) + self._own_memory() - before
 
     def _own_memory(self) -> int:
-        """Return the resident memory of the host in bytes, without the weights that have left a GPU for it."""
+        """Return the resident memory of the host in bytes, without the weights that were moved there from a GPU."""
         return self.host.memory - sum(model.bytes for model in self.host.models.values() if model.place == "host")
 
     def _loaded(self, entry: ModelEntry) -> ModelFacts:
@@ -247,9 +247,11 @@ class Runner(threading.Thread):
     def _watch(
         self, limit_passed: Callable[[], Problem | None], is_unwanted: Callable[[], bool] = lambda: False, longest: float | None = None
     ) -> Watch:
-        """Make the watch of a request: a function from the seconds for which the host has been silent to the Problem for which it is to be
-        killed, or None. It returns one after ``longest`` seconds (None: as the settings say), and after ``GRACE`` seconds if
-        ``is_unwanted()`` is true or ``limit_passed()`` returns a Problem.
+        """Return the watch of a request: a function from the seconds for which the host has been silent to a Problem, if the host is to be
+        killed for it, or to None.
+
+        It returns a Problem after ``longest`` seconds (None: as the settings say), and after ``GRACE`` seconds if ``is_unwanted()`` is true
+        or ``limit_passed()`` returns a Problem.
         """
         most = self._settings.silence_seconds if longest is None else longest
 

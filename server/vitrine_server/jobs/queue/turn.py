@@ -112,8 +112,8 @@ class Turn:
         self._since = self._now()
 
     def _refuse_what_cannot_end(self, tokens: int) -> None:
-        """Raise Problem 413, before the first map, if a text of so many ``tokens`` is so long that a method, or all of them, would surely
-        exceed the time limit, judging by the times of other texts.
+        """Raise Problem 413, before the first map, if a text of this number of ``tokens`` is so long that a method, or all of them, would
+        surely exceed the time limit, judging by the times of other texts.
         """
         job, text = self._job, self._job.question.text
         known = {spec: job.costs[spec] for spec in self._costs.measured(facts_name(job), job.costs)}

@@ -65,7 +65,7 @@ def without_paths(problem: ExplainerError, *folders: Path | None) -> ExplainerEr
 
 @dataclass
 class DataCatalogue:
-    """The data sets on which models can be measured, by name: those that ship, those of the operator, and those that visitors sent. Any
+    """The data sets on which models can be measured, by name: the ones that ship, the operator's, and the ones that visitors sent. Any
     thread may call.
 
     folders    name -> folder of the data sets that the operator named
@@ -93,7 +93,9 @@ class DataCatalogue:
         self.folders = usable
 
     def listed(self) -> list[DataSource]:
-        """Return the sources of the data sets that ship, then those that the operator named; not those that visitors sent."""
+        """Return the sources of the data sets that ship, then of the data sets that the operator named. Data sets that visitors sent are
+        left out.
+        """
         from explainers.datasets import DATASETS
 
         inside = [DataSource(name, name, title=entry.title) for name, entry in DATASETS.items() if not entry.layout]

@@ -67,7 +67,9 @@ class Measurable:
     most: int
 
     def models(self, visitor: Visitor) -> list[MeasurableModel]:
-        """List each loaded model that ``visitor`` may see, with every data set, and the reason if it cannot be measured on one."""
+        """Return a record for each loaded model that ``visitor`` may see: its name and title, and all data sets, each with the reason why
+        the model cannot be measured on it, if there is one.
+        """
         return [
             MeasurableModel(entry.name, entry.title, self._datasets(entry.facts))
             for entry in self.registry.all(visitor)
