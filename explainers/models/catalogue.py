@@ -85,7 +85,7 @@ CATALOGUE: list[CatalogueEntry] = [
         revision="57c216476eefef5ab752ec549e440a49ae4ae5f3",
     ),
     _recommended(
-        _hub("hf/textattack/bert-base-uncased-SST-2", "text", "BERT-base SST-2", "Sentiment of sentences from movie reviews."),
+        _hub("hf/textattack/bert-base-uncased-SST-2", "text", "BERT-base", "BERT fine-tuned on sentences of film reviews (SST-2)."),
         megabytes=438,
         revision="95f0f6f859b35c8ff0863ae3cd4e2dbc702c0ae2",
         labels=("negative", "positive"),

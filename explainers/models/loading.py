@@ -171,7 +171,8 @@ def fetch(name: str, progress: DownloadProgress | None = None) -> None:
 
 def is_downloaded(name: str) -> bool:
     """Return whether the files of a hub model of the catalogue are in the local cache, so that it can be loaded without a network."""
-    return hub.find_cached(name.removeprefix("hf/"), pinned_revision(name)) is not None
+    repository = repository_of(name)
+    return repository is not None and hub.find_cached(repository, pinned_revision(name)) is not None
 
 
 def _known_labels(name: str) -> dict[str, list[str]]:
@@ -207,7 +208,9 @@ def repository_of(name: str) -> str | None:
         return None
     if name.startswith("hf/"):
         return name.removeprefix("hf/")
-    return str(_timm_config(name).hf_hub_id) if name.startswith("timm/") else None
+    if name.startswith("timm/"):
+        return name if catalogued(name) is not None else str(_timm_config(name).hf_hub_id)  # without importing timm, if that can be
+    return None
 
 
 def _timm_config(name: str) -> Any:

@@ -26,7 +26,7 @@ LARGE_BYTES = 10_000_000
 SPARE_BYTES = 100_000_000
 #: The files that hold the weights of a saved model, or name those that do: the first of them that is there counts.
 WEIGHTS = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json")
-_OFFLINE = "{} is not in the local cache and offline mode is on (HF_HUB_OFFLINE): unset it, or choose a model that is there"
+_OFFLINE = "{} is not on this machine, and offline mode is on (HF_HUB_OFFLINE): unset it, or choose a model that is there"
 _BROKE_OFF = "the download of {} broke off: {}; try again, what is there is kept"
 _SIDE_FILES = (".json", ".txt", ".model", ".jinja", "README.md")
 

@@ -46,9 +46,10 @@ class Worker(Scheduler):
         self.runners = [Runner(self, make_host(metrics.worker_ended), name) for name in names]
 
     def start(self) -> None:
-        """Start the runners."""
+        """Start the runners, and look which models of the hub are on the disk."""
         for runner in self.runners:
             runner.start()
+        threading.Thread(target=self._find_downloads, name="find downloads", daemon=True).start()
 
     @property
     def healthy(self) -> bool:
@@ -69,6 +70,11 @@ class Worker(Scheduler):
         else:
             threading.Thread(target=self._fetch, args=(entry,), name=f"fetch {entry.name}", daemon=True).start()
 
+    def _find_downloads(self) -> None:
+        for entry in self.registry.all():
+            if entry.origin == "hub":
+                entry.downloaded = entry.downloaded or self._source.is_downloaded(entry.name)
+
     def _fetch(self, entry: ModelEntry) -> None:
         def progress(text: str, fraction: float | None = None) -> None:
             self.registry.tell(entry, "progress", {"text": text} if fraction is None else {"text": text, "fraction": fraction})
@@ -78,6 +84,7 @@ class Worker(Scheduler):
         except Exception as error:
             self.load_failed(entry, load_problem(entry.name, error))
         else:
+            entry.downloaded = True
             self._load_from_disk(entry)
 
     def _load_from_disk(self, entry: ModelEntry) -> None:

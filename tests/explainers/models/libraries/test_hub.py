@@ -26,7 +26,7 @@ from explainers.errors import ExplainerError
 from explainers.models import catalogue
 from explainers.models.catalogue import CATALOGUE, CatalogueEntry
 from explainers.models.libraries import hub
-from explainers.models.loading import card, fetch, is_downloaded, load
+from explainers.models.loading import card, fetch, is_downloaded, load, repository_of
 from tests.explainers.support.saved_models import COMMIT, REGISTERED, cache_folder, save_transformers
 
 
@@ -272,3 +272,11 @@ def test_each_page_has_one_model_that_is_one_press_away_at_a_commit_of_known_siz
     for entry in recommended:
         assert re.fullmatch("[0-9a-f]{40}", entry.revision or "")
         assert (entry.megabytes or 0) > 100
+
+
+def test_a_timm_model_of_the_catalogue_lies_on_the_hub_under_its_own_name() -> None:
+    names = [entry.name for entry in CATALOGUE if entry.name.startswith("timm/")]
+    assert names
+    for name in names:
+        assert timm.get_pretrained_cfg(name.removeprefix("timm/")).hf_hub_id == name
+        assert repository_of(name) == name
