@@ -37,7 +37,8 @@ def card_html(text: str) -> str:
                 inner.attrs |= {"rel": "noreferrer", "target": "_blank"}
     html: str = reader.renderer.render(tokens, reader.options, {})
     html = _EMPTY_HEAD.sub(r"<td\1></td>", html)
-    return html.replace("<table>", '<div class="scroll"><table>').replace("</table>", "</table></div>")
+    html = html.replace("<pre>", '<pre tabindex="0">')  # what scrolls is reached by keyboard
+    return html.replace("<table>", '<div class="scroll" tabindex="0"><table>').replace("</table>", "</table></div>")
 
 
 def add_model_pages(app: FastAPI, templates: Environment, shared: Callable[[], Mapping[str, Any]]) -> None:

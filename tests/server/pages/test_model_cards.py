@@ -33,9 +33,9 @@ def test_a_card_loads_nothing_and_its_links_open_beside_the_page() -> None:
     assert "[c](other.md)" in html
 
 
-def test_a_wide_table_scrolls() -> None:
+def test_a_wide_table_scrolls_by_keyboard_too() -> None:
     html = card_html("| a | b |\n|---|---|\n| `c` | **d** |\n")
-    assert html.startswith('<div class="scroll"><table>')
+    assert html.startswith('<div class="scroll" tabindex="0"><table>')
     assert "<td><code>c</code></td>" in html
     assert html.rstrip().endswith("</table></div>")
 
