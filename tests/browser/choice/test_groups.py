@@ -109,10 +109,10 @@ def test_what_the_model_does_not_know_is_said_on_the_page_and_its_line_on_the_mo
     detail = abstention["detail"].partition(" (")[0]  # the numbers after it are shown on hover
     assert abstention["says"] == doubt
     answer = stage.page.locator("#answer").inner_text()
-    said = re.compile(rf"^“{answer}”, .*%\? {doubt.capitalize()}; .* {re.escape(detail)}")
+    said = re.compile(rf"^“{answer}”, [\d.]+.%\? {re.escape(detail)}")
     expect(stage.page.locator("#overview")).to_contain_text(said)
     shown = stage.page.locator("body").inner_text()
-    assert (shown.count(detail), shown.casefold().count(doubt)) == (1, 1)  # said once
+    assert shown.count(detail) == 1  # said once
     expect(stage.page.locator("#asking")).to_have_text("What made it say")  # the answer stays
     stage.open(f"/models/{MODEL}", maps=False)
     line = "Doubts its answer where the largest probability is below 0.99. On 40 made-up photos, 30 of them known."
