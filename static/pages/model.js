@@ -1,4 +1,4 @@
-// The page of a model: its facts, when it says that it does not know, and what its parts are worth; the server adds its card.
+// The page of a model: its facts, when it says that it does not know, and what its parts are worth.
 
 import "./frame.js";
 import { getJSON, modelPath } from "../core/api.js";

@@ -198,7 +198,7 @@ async function look(where, mine) {
   say("status", "Read. Check the fields, then press Open it.");
 }
 
-/** The fields that hold something that the server does not know; names of classes are sent only where they were changed. */
+/** The fields that hold something; names of classes are sent only where they were changed. */
 const filled = () =>
   Object.fromEntries(
     ["name", "architecture", "labels", "base", "tokenizer", "output"]

@@ -8,10 +8,8 @@ from playwright.sync_api import FloatRect, Page, expect
 
 from tests.browser.support.number_format import percent
 from tests.browser.support.visit import Visit
-from tests.server.conftest import png
 
 SIZES = {1440: 900, 390: 844}
-FIRST = ["input_x_gradient:attnlrp", "rollout"]
 
 
 def box_of(page: Page, where: str) -> FloatRect:
@@ -41,16 +39,6 @@ def test_the_first_map_is_whole_on_the_first_screen(desk: Visit, path: str, widt
             box = map_canvas.bounding_box()
             assert box is not None
             assert (box["y"], box["width"]) == (first["y"], first["width"])
-
-
-@pytest.mark.trained
-def test_on_a_phone_the_first_map_is_whole_where_one_class_is_set_against_another(phone: Visit) -> None:
-    """The question is then longest."""
-    document = phone.explained(png(1, (60, 60)), model="photos-vit", target="golden retriever", against="Sussex spaniel", methods=FIRST)
-    phone.page.set_viewport_size({"width": 390, "height": SIZES[390]})
-    page = phone.open(f"/image?id={document['id']}", folded=True)
-    first = box_of(page, ".plate .map-canvas")
-    assert first["y"] + first["height"] <= SIZES[390]
 
 
 @pytest.mark.trained
