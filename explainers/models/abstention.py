@@ -226,7 +226,8 @@ def _judge_words(evidence: Evidence, subject: str) -> Abstention | None:
     """Return an abstention for a prompt (in ``evidence``) in another language, or with a word that is no training word and that the
     tokenizer has to spell in pieces; None for one that can be read, and where the training words are not known.
 
-    Other untaught words ("towards") are read: the text encoder has a piece for each. The abstention's score is the number of such words.
+    Its text encoder may know such a word ("giraffe"), but no picture of the training was named by it. Other untaught words ("towards") are
+    read: the text encoder has a piece for each. The abstention's score is the number of such words.
     """
     if evidence.prompt is None or not evidence.prompt.untaught or not isinstance(evidence.text, TextInput):
         return None
@@ -239,8 +240,8 @@ def _judge_words(evidence: Evidence, subject: str) -> Abstention | None:
     spelt_out = [part for word in evidence.text.words if languages.is_spelt_out(word) for part in words_of(word.text) if part in untaught]
     if not spelt_out:
         return None
-    detail = f"The model was never taught the word “{spelt_out[0]}”, so its map of {subject} may mean nothing."
-    return Abstention("unreadable_words", ABSTENTION_KINDS["unreadable_words"], detail, len(spelt_out), 0)
+    detail = f"The model learned from no picture named “{spelt_out[0]}”, so its map of {subject} may mean nothing."
+    return Abstention("untaught", ABSTENTION_KINDS["untaught"], detail, len(spelt_out), 0)
 
 
 def _judge_characters(evidence: Evidence) -> Abstention | None:

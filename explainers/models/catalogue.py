@@ -17,6 +17,8 @@ class CatalogueEntry:
     photos       whether it is made for people's own photos
     recommended  for a model of the hub: whether it is a good one to download first
     megabytes    size of the download of its weights; None if unknown
+    revision     the commit of the hub's repository that is taken; None for the newest
+    labels       names of the classes, where the model's own files have none
     good_for     what it is useful for, in a phrase
     """
 
@@ -29,6 +31,8 @@ class CatalogueEntry:
     photos: bool = False
     recommended: bool = False
     megabytes: int | None = None
+    revision: str | None = None
+    labels: tuple[str, ...] = ()
     good_for: str = ""
 
 
@@ -36,12 +40,13 @@ def _embedded(name: str, kind: ModelKind, title: str, description: str, photos: 
     return CatalogueEntry(name, kind, title, description, True, "made for Vitrine", photos=photos, good_for=_GOOD_FOR[name])
 
 
-def _hub(
-    name: str, kind: ModelKind, title: str, description: str, recommended: bool = False, megabytes: int | None = None
-) -> CatalogueEntry:
+def _hub(name: str, kind: ModelKind, title: str, description: str) -> CatalogueEntry:
     source = "timm" if name.startswith("timm/") else "transformers"
-    known = CatalogueEntry(name, kind, title, description, False, source, recommended=recommended, megabytes=megabytes)
-    return replace(known, good_for=_GOOD_FOR[name])
+    return CatalogueEntry(name, kind, title, description, False, source, good_for=_GOOD_FOR[name])
+
+
+def _recommended(entry: CatalogueEntry, megabytes: int, revision: str, labels: tuple[str, ...] = ()) -> CatalogueEntry:
+    return replace(entry, recommended=True, megabytes=megabytes, revision=revision, labels=labels)
 
 
 #: What each model is useful for.
@@ -55,7 +60,8 @@ _GOOD_FOR = {
     "timm/deit3_base_patch16_224.fb_in1k": "how methods fare with LayerScale",
     "timm/eva02_small_patch14_336.mim_in22k_ft_in1k": "how methods fare with SwiGLU and rotary positions",
     "timm/beitv2_base_patch16_224.in1k_ft_in22k_in1k": "how methods fare where no classification token is read",
-    "hf/openai/clip-vit-base-patch32": "prompts, at the size of published results",
+    "hf/openai/clip-vit-base-patch16": "prompts, at the size of published results",
+    "hf/openai/clip-vit-base-patch32": "prompts, quicker: a quarter of the patches",
     "hf/google/siglip-base-patch16-224": "how methods fare where the head pools with attention",
     "hf/textattack/bert-base-uncased-SST-2": "sentences of reviews, at the size of published results",
     "hf/distilbert/distilbert-base-uncased-finetuned-sst-2-english": "sentences of reviews, quicker",
@@ -67,13 +73,22 @@ CATALOGUE: list[CatalogueEntry] = [
     _embedded("photos-vit", "image", "Photos ViT", "Names ImageNet's 1,000 classes in photos, 14 x 14 patches.", photos=True),
     _embedded("reviews-bert", "text", "Reviews BERT", "Says whether a movie review is positive or negative."),
     _embedded("molecules", "molecule", "Molecules", "Says whether a molecule is mutagenic, by the Ames test; not for safety decisions."),
-    _hub(
-        "timm/vit_base_patch16_224.augreg2_in21k_ft_in1k",
-        "image",
-        "ViT-B/16",
-        "The Vision Transformer, 1000 ImageNet classes.",
-        recommended=True,
+    # One for each page: one press away there.
+    _recommended(
+        _hub("timm/vit_base_patch16_224.augreg2_in21k_ft_in1k", "image", "ViT-B/16", "The Vision Transformer, 1000 ImageNet classes."),
         megabytes=346,
+        revision="063c6c38a5d8510b2e57df480445e94b231dad2c",
+    ),
+    _recommended(
+        _hub("hf/openai/clip-vit-base-patch16", "clip", "CLIP ViT-B/16", "Image and text, trained by OpenAI on 400 million pairs."),
+        megabytes=599,
+        revision="57c216476eefef5ab752ec549e440a49ae4ae5f3",
+    ),
+    _recommended(
+        _hub("hf/textattack/bert-base-uncased-SST-2", "text", "BERT-base", "BERT fine-tuned on sentences of film reviews (SST-2)."),
+        megabytes=438,
+        revision="95f0f6f859b35c8ff0863ae3cd4e2dbc702c0ae2",
+        labels=("negative", "positive"),
     ),
     _hub("timm/deit3_base_patch16_224.fb_in1k", "image", "DeiT III-B/16", "A ViT with LayerScale, 1000 ImageNet classes."),
     _hub("timm/eva02_small_patch14_336.mim_in22k_ft_in1k", "image", "EVA-02-S/14", "SwiGLU and rotary positions, 1000 ImageNet classes."),
@@ -83,18 +98,21 @@ CATALOGUE: list[CatalogueEntry] = [
         "BEiT v2-B/16",
         "Relative positions, mean pooling, 1000 ImageNet classes.",
     ),
-    _hub(
-        "hf/openai/clip-vit-base-patch32",
-        "clip",
-        "CLIP ViT-B/32",
-        "Image and text, trained by OpenAI on 400 million pairs.",
-        recommended=True,
-        megabytes=605,
-    ),
+    _hub("hf/openai/clip-vit-base-patch32", "clip", "CLIP ViT-B/32", "Image and text, trained by OpenAI on 400 million pairs."),
     _hub("hf/google/siglip-base-patch16-224", "clip", "SigLIP-B/16", "Image and text, attention pooling."),
-    _hub("hf/textattack/bert-base-uncased-SST-2", "text", "BERT-base SST-2", "Sentiment of sentences from movie reviews."),
     _hub("hf/distilbert/distilbert-base-uncased-finetuned-sst-2-english", "text", "DistilBERT SST-2", "Sentiment, half the size of BERT."),
 ]
+
+
+def catalogued(name: str) -> CatalogueEntry | None:
+    """Return the entry of the model called ``name``; None if it is not in the catalogue."""
+    return next((entry for entry in CATALOGUE if entry.name == name), None)
+
+
+def pinned_revision(name: str) -> str | None:
+    """Return the commit of the hub that is taken of the model ``name``; None for the newest."""
+    entry = catalogued(name)
+    return None if entry is None else entry.revision
 
 
 def embedded_names() -> list[str]:

@@ -16,7 +16,7 @@ from torch import nn
 import explainers.models.libraries.torchvision_ops  # noqa: F401  (before timm and transformers)
 from explainers.errors import ExplainerError
 from explainers.json_files import read_json_object
-from explainers.models.catalogue import CATALOGUE, embedded_names, embedded_path
+from explainers.models.catalogue import CATALOGUE, catalogued, embedded_names, embedded_path, pinned_revision
 from explainers.models.companion_files.calibration import CALIBRATION_FILE, UNCALIBRATED, Calibration, read_calibration
 from explainers.models.companion_files.fingerprints import FINGERPRINTS_FILE, read_fingerprints
 from explainers.models.companion_files.head_words import HEAD_WORDS_FILE, read_head_words
@@ -91,7 +91,8 @@ def load(
         return _wrapped(module, name=text, **{"tokenizer": own_tokenizer, **how})
     repository = repository_of(text)
     if repository is not None:
-        folder = hub.fetch(repository, progress)
+        folder = hub.fetch(repository, progress, pinned_revision(text))
+        how = {**_known_labels(text), **how}
         return _timm_from_hub(text, folder, how) if text.startswith("timm/") else _from_folder(folder, text, how)
     folder = Path(text).expanduser()
     if folder.is_dir():
@@ -165,7 +166,19 @@ def fetch(name: str, progress: DownloadProgress | None = None) -> None:
         return
     repository = repository_of(name)
     if repository is not None:
-        hub.fetch(repository, progress)
+        hub.fetch(repository, progress, pinned_revision(name))
+
+
+def is_downloaded(name: str) -> bool:
+    """Return whether the files of a hub model of the catalogue are in the local cache, so that it can be loaded without a network."""
+    repository = repository_of(name)
+    return repository is not None and hub.find_cached(repository, pinned_revision(name)) is not None
+
+
+def _known_labels(name: str) -> dict[str, list[str]]:
+    """Return the argument ``labels`` for a hub model whose files do not name its classes, where the catalogue does; else none."""
+    entry = catalogued(name)
+    return {"labels": list(entry.labels)} if entry is not None and entry.labels else {}
 
 
 def card(name: str) -> str | None:
@@ -176,7 +189,7 @@ def card(name: str) -> str | None:
     if name in embedded_names():
         folder: Path | None = embedded_path(name)
     else:
-        folder = Path(name).expanduser() if repository is None else hub.find_cached(repository)
+        folder = Path(name).expanduser() if repository is None else hub.find_cached(repository, pinned_revision(name))
     path = folder / "README.md" if folder is not None else None
     return path.read_text("utf-8") if path is not None and path.is_file() else None
 
@@ -195,7 +208,9 @@ def repository_of(name: str) -> str | None:
         return None
     if name.startswith("hf/"):
         return name.removeprefix("hf/")
-    return str(_timm_config(name).hf_hub_id) if name.startswith("timm/") else None
+    if name.startswith("timm/"):
+        return name if catalogued(name) is not None else str(_timm_config(name).hf_hub_id)  # without importing timm, if that can be
+    return None
 
 
 def _timm_config(name: str) -> Any:

@@ -67,8 +67,10 @@ export class ModelChoice {
       id: "get-model",
       on: { click: () => this.#fetch() },
     });
-    this.says = el("p", { class: "quiet", id: "get-says" });
-    this.offer = el("div", { id: "get", hidden: true }, this.get, this.says);
+    this.bar = el("progress", { "aria-label": "Downloading" });
+    this.says = el("span", { class: "quiet", id: "get-says", role: "status" });
+    this.progress = el("div", { id: "get-progress", hidden: true }, this.bar, this.says);
+    this.select.after(this.get, this.progress);
     this.select.addEventListener("change", () => {
       this.chosen = true;
       onChange(this.select.value);
@@ -85,7 +87,6 @@ export class ModelChoice {
     this.all = models;
     const known = models.filter((model) => model.kind === this.kind);
     this.models = may_load ? known : known.filter(({ state }) => state !== "available");
-    byId("more-asking").append(this.offer);
     return this.models;
   }
 
@@ -233,12 +234,14 @@ export class ModelChoice {
     );
     if (this.current) this.select.title = `${this.current.name}: ${facts(this.current)}`;
     const { recommended } = this;
-    this.offer.hidden = !recommended;
+    this.get.hidden = !recommended;
     if (recommended) {
-      const { title, name, description, megabytes } = recommended;
-      this.get.textContent = `Get ${title}`;
-      this.get.title = `Downloads ${name} from the hub.`;
-      this.says.textContent = `${description} ${megabytes ? `A download of ${megabytes}\u2009MB.` : "A download from the hub."}`;
+      const { title, name, description, megabytes, revision, downloaded } = recommended;
+      const size = megabytes && !downloaded ? ` · ${megabytes}\u2009MB` : "";
+      const source = `${name}${revision ? `, commit ${revision.slice(0, 7)}` : ""}`;
+      const once = downloaded ? "It is on this server already." : "It is downloaded once and stays on this server.";
+      this.get.textContent = `${downloaded ? "Load" : "Get"} ${title}${size}`;
+      this.get.title = `${description} ${once} (${source})`;
     }
   }
 
@@ -250,10 +253,12 @@ export class ModelChoice {
     const { name } = /** @type {Model} */ (this.recommended);
     const place = byId("results-problem");
     this.get.disabled = true;
+    this.#tell({ text: "asking the hub" });
+    this.progress.hidden = false;
     showProblem(place, null);
     try {
       await loadModel(name);
-      await this.#loaded(name);
+      await this.#loaded(name, (told) => this.#tell(told));
       await this.load();
       this.chosen = true;
       this.onChange(name);
@@ -266,7 +271,18 @@ export class ModelChoice {
       );
     } finally {
       this.get.disabled = false;
+      this.progress.hidden = true;
     }
+  }
+
+  /**
+   * Show how far the download is.
+   * @param {LoadProgress} told
+   */
+  #tell({ text, fraction }) {
+    this.says.textContent = text;
+    if (fraction === undefined) this.bar.removeAttribute("value");
+    else this.bar.value = fraction;
   }
 
   /**
@@ -282,16 +298,17 @@ export class ModelChoice {
       `${this.chosen ? "your choice" : what}: ${knows(labels, this.kind === "clip")}${purpose}`;
   }
 
-  /** @param {string} name */
-  #loaded(name) {
-    const why = byId("model-why");
-    why.textContent = `loading ${name}`;
+  /**
+   * Resolves once a model is loaded; `tell` hears how far that is.
+   * @param {string} name
+   * @param {(told: LoadProgress) => void} [tell]
+   */
+  #loaded(name, tell = ({ text }) => (byId("model-why").textContent = `loading ${name}: ${text}`)) {
     return new Promise((resolve, reject) => {
       const path = `/api/models/events?name=${encodeURIComponent(name)}`;
-      const progress = (/** @type {LoadProgress} */ { text }) => (why.textContent = `loading ${name}: ${text}`);
       follow(
         path,
-        { progress, loaded: resolve, failed: (data) => reject(new Problem(data.problem ?? data)) },
+        { progress: tell, loaded: resolve, failed: (data) => reject(new Problem(data.problem ?? data)) },
         ["loaded", "failed"],
         reject,
       );

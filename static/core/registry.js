@@ -96,17 +96,37 @@ const rankOrLast = ({ standing }) => standing?.rank ?? Infinity;
 const placeOf = ({ place }) => place ?? Infinity;
 
 /**
- * Choose the first plates: of each family the method that was measured best, the best of all in front; where there are
- * fewer families than places, the next best. `variants` in the fixed order; the control leads nothing.
- * @param {Variant[]} variants
+ * Keep the first method of each family.
+ * @param {Variant[]} ranked
  * @returns {Variant[]}
  */
-export function leaders(variants) {
-  const ranked = variants.filter(isMethod).sort((a, b) => rankOrLast(a) - rankOrLast(b) || placeOf(a) - placeOf(b));
+function firstOfFamilies(ranked) {
   const seen = new Set();
-  const first = ranked.filter(({ family }) => !seen.has(family) && seen.add(family)).slice(0, LEADERS);
-  const next = ranked.filter((variant) => !first.includes(variant)).slice(0, LEADERS - first.length);
-  return [...first, ...next];
+  return ranked.filter(({ family }) => !seen.has(family) && seen.add(family));
+}
+
+/**
+ * Put plates in the order of the page: of each family the method that was measured best, the best of all in front; then
+ * the others as they were. The first four of them lead; where there are fewer families, the next best lead too, and
+ * the control never does. Where it is asked why one answer `rather` than another, methods that show what speaks against
+ * come first.
+ * @param {Variant[]} variants in the fixed order
+ * @param {boolean} [rather]
+ * @returns {Variant[]}
+ */
+export function inOrder(variants, rather = false) {
+  const isLate = (/** @type {Variant} */ { signed }) => Number(rather && !signed);
+  const ranked = variants
+    .filter(isMethod)
+    .sort((a, b) => isLate(a) - isLate(b) || rankOrLast(a) - rankOrLast(b) || placeOf(a) - placeOf(b));
+  const best = firstOfFamilies(ranked.filter((variant) => !isLate(variant)));
+  const leading = best.slice(0, LEADERS);
+  leading.push(...ranked.filter((variant) => !leading.includes(variant)).slice(0, LEADERS - leading.length));
+  const rest = [...new Set([...best, ...variants.toSorted((a, b) => isLate(a) - isLate(b))])];
+  return [
+    ...leading.map((variant) => ({ ...variant, leads: true })),
+    ...rest.filter((variant) => !leading.includes(variant)),
+  ];
 }
 
 /** The methods of a model, by spec. */
@@ -205,14 +225,14 @@ export class Registry {
   }
 
   /**
-   * The variants of these specs in the order of the page: the leaders, then the others in the fixed order.
+   * The variants of these specs in the order of the page; see `inOrder`.
    * @param {string[]} specs
+   * @param {boolean} [rather]
    * @returns {Variant[]}
    */
-  plates(specs) {
+  plates(specs, rather = false) {
     const known = specs.map((spec) => this.plate(spec)).filter((variant) => variant !== null);
     known.sort((a, b) => placeOf(a) - placeOf(b) || specs.indexOf(a.spec) - specs.indexOf(b.spec));
-    const first = leaders(known);
-    return [...first, ...known.filter((variant) => !first.includes(variant))];
+    return inOrder(known, rather);
   }
 }

@@ -79,7 +79,8 @@
  * The description of a method on a plate: a method with a rule, and with options where the spec has any. One that the
  * list does not have is known by its map alone. `meaning` names the two ends of a sign, where not against and for.
  * @typedef {Partial<Method & MethodPair> & Pick<MethodPair, "spec" | "title" | "rule"> & Pick<Method, "signed"> &
- *   {readout: string, standing?: Standing | null, place?: number, ruleLine?: string, meaning?: string[]}} Variant
+ *   {readout: string, standing?: Standing | null, place?: number, ruleLine?: string, leads?: boolean,
+ *   meaning?: string[]}} Variant
  */
 
 /**

@@ -42,6 +42,7 @@ const [RECEIVED, READ, FOUND, OPENED, CHECKED] = STAGES.map((_, i) => i + 1);
  */
 let place = {};
 let namesFile = "names.txt";
+let namesRead = ""; // the names of classes that the files hold, one a line
 /** A counter of starts: a result that an earlier start still waits for is dropped. */
 let turn = 0;
 
@@ -181,9 +182,14 @@ async function look(where, mine) {
   byId("architecture-field").hidden = !isFile;
   byId("architecture").value = seen.architectures[0] ?? "";
   byId("architecture").required = seen.needs_architecture;
-  byId("architectures").replaceChildren(...seen.architectures.map((value) => el("option", { value })));
+  byId("architectures").replaceChildren(
+    ...[...seen.architectures, ...seen.suggestions].map((value) => el("option", { value })),
+  );
+  namesRead = seen.labels.join("\n");
+  byId("labels").value = namesRead;
+  byId("labels-note").hidden = !namesRead;
   byId("architecture-note").textContent = seen.needs_architecture
-    ? "Its weights match no known architecture. Name it: timm/<name>, hf/<organisation>/<name> or openclip/<model>."
+    ? "Its weights match no known architecture. Type its name: timm/<name>, hf/<organisation>/<name> or openclip/<model>."
     : seen.architectures.length > 1
       ? `Guessed from names and shapes. ${seen.architectures.slice(1, 4).join(", ")} have the same, but may prepare pictures differently.`
       : "Guessed from the names and shapes of the weights, or named in the file.";
@@ -192,12 +198,13 @@ async function look(where, mine) {
   say("status", "Read. Check the fields, then press Open it.");
 }
 
-/** The fields that hold something. */
+/** The fields that hold something; names of classes are sent only where they were changed. */
 const filled = () =>
   Object.fromEntries(
     ["name", "architecture", "labels", "base", "tokenizer", "output"]
       .map((id) => [id, byId(id).value.trim()])
-      .filter(([id, value]) => value && !(id === "architecture" && byId("architecture-field").hidden)),
+      .filter(([id, value]) => value && !(id === "architecture" && byId("architecture-field").hidden))
+      .filter(([id, value]) => id !== "labels" || value !== namesRead.trim()),
   );
 
 async function openIt() {
@@ -348,6 +355,7 @@ byId("labels-file").addEventListener("change", async (/** @type {any} */ event) 
   namesFile = file.name;
 });
 byId("labels").addEventListener("input", () => {
+  byId("labels-note").hidden = true;
   if (!byId("labels").value.trim()) namesFile = "names.txt";
 });
 byId("how").addEventListener("submit", (/** @type {any} */ event) => {

@@ -83,10 +83,12 @@ export class Matrix extends PlateSet {
    * Make a row for each of these, in this order; see PlateSet.
    * @param {Variant[]} variants
    * @param {boolean} [usual]
+   * @param {boolean} [rather]
    */
-  expect(variants, usual = false) {
+  expect(variants, usual = false, rather = false) {
     this.variants = variants;
     this.groups.isFoldable = usual;
+    this.groups.isContrast = rather;
     for (const plate of this.everyPlate) plate.state = plate.map ? "stale" : "waiting";
     this.lay();
   }

@@ -331,14 +331,17 @@ export class PlateSet {
 
   /**
    * Show these variants in this order. Plates that are already there keep their map, marked stale, until the new one
-   * arrives. Where they are the `usual` ones, nobody asked for each, and all but the best are folded.
+   * arrives. Where they are the `usual` ones, nobody asked for each, and all but the best are folded. `rather`: it is
+   * asked why one answer rather than another.
    * @param {Variant[]} variants
    * @param {boolean} [usual]
+   * @param {boolean} [rather]
    */
-  expect(variants, usual = false) {
+  expect(variants, usual = false, rather = false) {
     const before = this.plates;
     this.variants = variants;
     this.groups.isFoldable = usual;
+    this.groups.isContrast = rather;
     this.plates = new Map(variants.map((variant) => [variant.spec, this.#keep(before.get(variant.spec), variant)]));
     for (const plate of this.all) plate.state = plate.map ? "stale" : "waiting";
     const nodes = this.groups.nodes(variants, ({ spec }) => this.plates.get(spec).node);

@@ -2,7 +2,7 @@
 // baselines, and the control.
 
 import { el } from "../core/dom.js";
-import { countMethods, isMethod, leaders } from "../core/registry.js";
+import { countMethods, isMethod } from "../core/registry.js";
 import { withTerms } from "../help/terms.js";
 import { isRecommended, lead, recommendation } from "./recommendation.js";
 
@@ -22,8 +22,8 @@ function splitByRank(variants) {
   if (variants.length <= FEW) return { best: variants, more: [], classic: [], control: [] };
   const control = variants.filter((variant) => !isMethod(variant));
   const methods = variants.filter(isMethod);
-  const best = leaders(variants);
-  const rest = methods.filter((variant) => !best.includes(variant));
+  const best = variants.filter(({ leads }) => leads);
+  const rest = methods.filter(({ leads }) => !leads);
   return {
     best,
     more: rest.filter(({ classic }) => !classic),
@@ -48,6 +48,7 @@ export class PlateGroups {
   constructor(view) {
     this.view = view;
     this.isFoldable = false;
+    this.isContrast = false; // whether it is asked why one answer rather than another
     this.button = el("button", {
       type: "button",
       class: "act plain",
@@ -121,7 +122,7 @@ export class PlateGroups {
     nodes.forEach((node, i) => node.classList.toggle("recommended", i === 0 && isRecommended(variants[0])));
     if (isRecommended(variants[0]))
       (nodes[0].querySelector(".row-caption .standing") ?? nodes[0]).prepend(this.mark, " ");
-    const [first, why] = [lead(variants), recommendation(variants)];
+    const [first, why] = [lead(variants, this.isContrast), recommendation(variants)];
     this.lead.replaceChildren(...(first ? [el("b", {}, first.title), ` ${first.says} `, this.tested] : []));
     this.advice.hidden = !why;
     this.advice.firstElementChild?.replaceChildren(why?.title ?? "");

@@ -83,20 +83,36 @@ const filled = (says, value, random) =>
   says.replace("{value}", number(100 * value)).replace("{random}", random === null ? "–" : number(100 * random));
 
 /**
- * The heading above the first plates: {title, says} with the recommended method, and on how much what was measured of
- * it; null where none is recommended.
+ * The reason for the order of the first plates, in a sentence; empty where they are of one family.
+ * @param {Variant[]} methods the methods that come first, in their order
+ * @param {boolean} rather whether it is asked why one answer rather than another
+ * @returns {string}
+ */
+function orderLine(methods, rather) {
+  if (rather && methods[0].signed) return "Maps that show for and against come first.";
+  return new Set(methods.map(({ family }) => family)).size > 1
+    ? "Of each family of methods, the best comes first."
+    : "";
+}
+
+/**
+ * The heading above the first plates: {title, says} with the recommended method, on how much what was measured of it,
+ * and the reason for the order; of a model that was not measured, with whose order it has. Null where there is neither.
  * @param {Variant[]} first the plates that come first, in their order
+ * @param {boolean} [rather] whether it is asked why one answer rather than another
  * @returns {{title: string, says: string} | null}
  */
-export function lead(first) {
-  const [best] = first.filter(isMethod);
-  if (!best?.standing || !isRecommended(best)) return null;
-  const { metric, ties, of, value, random, inputs } = best.standing;
-  const others = ties > 1 ? ` ${count(ties - 1, "other method")} may be as good.` : ` It is the best of ${of} methods.`;
-  return {
-    title: `Look at ${best.title} first.`,
-    says: `On ${inputs}, ${filled(metric.says, value, random)}.${others}`,
-  };
+export function lead(first, rather = false) {
+  const methods = first.filter(isMethod);
+  const [best] = methods;
+  if (!best?.standing) return null;
+  const order = orderLine(methods, rather);
+  const { metric, ties, of, value, random, inputs, here, model } = best.standing;
+  if (!here) return { title: "Not measured with this model.", says: `The order is that of ${model}, on ${inputs}.` };
+  if (!isRecommended(best)) return rather && order ? { title: order, says: "" } : null;
+  const others = ties > 1 ? `${count(ties - 1, "other method")} may be as good.` : `It is the best of ${of} methods.`;
+  const measured = `On ${inputs}, ${filled(metric.says, value, random)}.`;
+  return { title: `Look at ${best.title} first.`, says: [measured, others, order].filter(Boolean).join(" ") };
 }
 
 /**

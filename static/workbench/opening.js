@@ -76,6 +76,7 @@ async function use(workbench, name, stored) {
   const modelInfo = await workbench.modelInfoOf(model.name, workbench.question.side, specs);
   workbench.question.model = model.name;
   workbench.adopt(modelInfo);
+  workbench.isContrast = Boolean(stored?.targets?.some(({ against }) => against));
   if (stored) workbench.suit(stored);
   workbench.expect(stored?.methods ?? workbench.question.methods);
 }

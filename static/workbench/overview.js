@@ -11,6 +11,7 @@ import { aloneOf, targetInWords } from "../core/targets.js";
 const SURE = 0.9;
 const LIKELY = 0.6;
 const QUOTED = 3; // words that are named
+const FIRST_SENTENCE = /^.*?\.(?= [A-Z]|$)/; // the figures after it are shown at the prompt
 
 /** @param {Target} target */
 const likelihood = ({ probability }) => probability ?? 0; // of softmax and sigmoid each target has one
@@ -30,11 +31,16 @@ function list(names, most) {
 }
 
 /**
- * Names of which none, or none for sure, is meant: with "or".
+ * Names of which none, or none for sure, is meant: with "or"; of more than `most` their number.
  * @param {string[]} names
+ * @param {number} most
  */
-const alternatives = (names) =>
-  names.length > 1 ? `${names.slice(0, -1).join(", ")} or ${names.at(-1)}` : names.join("");
+const alternatives = (names, most) =>
+  names.length > most
+    ? `${names.length} of these`
+    : names.length > 1
+      ? `${names.slice(0, -1).join(", ")} or ${names.at(-1)}`
+      : names.join("");
 
 /**
  * Return whether an abstention is a doubt next to the answer, and does not replace it.
@@ -50,13 +56,12 @@ const isDoubt = ({ kind }) => kind === "something_else";
 export const isWithheld = (abstention) => (abstention ? !isDoubt(abstention) : false);
 
 /**
- * Make an answer with its doubt; `next` is the text on the class that comes next.
+ * Make an answer with its doubt; what comes next stands in the list of answers.
  * @param {Abstention} doubt
  * @param {Target} target
- * @param {string} next
  */
-const doubtLine = (doubt, { label, probability }, next) =>
-  `${quoted(label)}, ${percent(probability ?? 0)}? ${doubt.says[0].toUpperCase()}${doubt.says.slice(1)}${next}. ${inWords(doubt)}`;
+const doubtLine = (doubt, { label, probability }) =>
+  `${quoted(label)}, ${percent(probability ?? 0)}? ${inWords(doubt)}`;
 
 /**
  * A text without the numbers in brackets at the ends of its sentences, which a page shows on hover.
@@ -107,30 +112,27 @@ export function answerLine({ top = [], targets, abstention, output }, details = 
       QUOTED,
     )}.`;
   const guess = `${quoted(first.label)}, ${percent(likelihood(first))}`;
-  const explained = aloneOf(targets[0]);
-  const other =
-    targets[0].against || explained !== first.label ? ` Explained here: ${quoted(targetInWords(targets[0]))}.` : "";
   const isEven = second && percent(likelihood(first)) === percent(likelihood(second));
   const next = isEven
     ? `; ${quoted(second.label)} is as likely`
     : second
       ? `; next comes ${quoted(second.label)} with ${percent(likelihood(second))}`
       : "";
-  if (abstention && isDoubt(abstention)) return `${doubtLine(abstention, first, next)}${other}`;
+  if (abstention && isDoubt(abstention)) return doubtLine(abstention, first);
   if (abstention)
-    return `The model says ${quoted(abstention.says)}. ${inWords(abstention)} Its nearest guess is ${guess}.${other}`;
+    return `The model says ${quoted(abstention.says)}. ${inWords(abstention)} Its nearest guess is ${guess}.`;
   if (output === "sigmoid") {
     const present = top
       .filter((target) => likelihood(target) >= 0.5)
       .map((target) => `${quoted(target.label)} (${percent(likelihood(target))})`);
     return present.length
-      ? `The model says yes to ${list(present, top.length)}.${other}`
-      : `The model says yes to none of its labels; nearest comes ${guess}.${other}`;
+      ? `The model says yes to ${list(present, QUOTED)}.`
+      : `The model says yes to none of its labels; nearest comes ${guess}.`;
   }
   if (likelihood(first) >= SURE)
-    return `The model says ${quoted(first.label)} and is sure of it: ${percent(likelihood(first))}.${other}`;
-  if (likelihood(first) >= LIKELY) return `The model says ${guess}${next}.${other}`;
-  return `The model is not sure: it says ${guess}${next}.${other}`;
+    return `The model says ${quoted(first.label)} and is sure of it: ${percent(likelihood(first))}.`;
+  if (likelihood(first) >= LIKELY) return `The model says ${guess}${next}.`;
+  return `The model is not sure: it says ${guess}${next}.`;
 }
 
 /**
@@ -174,20 +176,29 @@ function promptLine(targets, details) {
   /** @param {(kind: string) => boolean} holds */
   const judged = (holds) => targets.filter(({ abstention }) => abstention && holds(abstention.kind));
   /** @param {Target[]} some */
-  const named = (some) => alternatives(some.map((target) => quoted(targetInWords(target))));
+  const named = (some) =>
+    alternatives(
+      some.map((target) => quoted(targetInWords(target))),
+      [perhaps, unfound, others].every(({ length }) => length) ? 1 : QUOTED,
+    );
   const [unfound, perhaps] = ["not_in_picture", "perhaps_in_picture"].map((kind) => judged((other) => other === kind));
   const others = judged((kind) => !["not_in_picture", "perhaps_in_picture"].includes(kind));
   const [best] = [...found].sort((a, b) => likelihood(b) - likelihood(a));
   const names = found.map((target) => quoted(targetInWords(target)));
+  const doubts = [
+    perhaps.length && `It is not sure of ${named(perhaps)}.`,
+    unfound.length && `It did not find ${named(unfound)}.`,
+    others.length > 1 && `It cannot judge ${named(others)}.`,
+    others.length === 1 && others[0].abstention && inWords(others[0].abstention).match(FIRST_SENTENCE)?.[0],
+  ].filter(Boolean);
   return [
     found.length &&
       isFinding &&
       `It found ${found.length > QUOTED ? `${found.length} of these` : list(names, QUOTED)}.`,
     found.length > (isFinding ? 1 : 0) &&
+      doubts.length < 2 && // else it is too much to read; the shares stand at the prompts
       `${quoted(targetInWords(best))} fits the whole picture best: share ${percent(likelihood(best))}.`,
-    perhaps.length && `It is not sure of ${named(perhaps)}.`,
-    unfound.length && `It did not find ${named(unfound)}.`,
-    ...others.flatMap(({ abstention }) => (abstention ? [inWords(abstention)] : [])),
+    ...doubts,
   ]
     .filter(Boolean)
     .join(" ");

@@ -67,6 +67,7 @@ export class Workbench {
     this.samples = [];
     /** @type {string[]} */
     this.specs = []; // the methods on the page
+    this.isContrast = false; // whether it was asked why one answer rather than another
     this.side = address.side; // whose tokens get the scores
     this.otherIds = {}; // those in the address of explanations shown with this one
     /** @type {ScoreMap[]} */
@@ -282,7 +283,7 @@ export class Workbench {
     await this.page.examine?.(modelInfo, input);
     const inputFields = await input.fields();
     const { registry } = modelInfo;
-    const plates = registry.plates(methods.length ? methods : registry.usual);
+    const plates = registry.plates(methods.length ? methods : registry.usual, Boolean(targets.against));
     const fields = {
       model: question.model,
       ...inputFields,
@@ -329,11 +330,11 @@ export class Workbench {
    * @param {string[]} specs
    */
   expect(specs) {
-    const known = this.registry.plates(specs);
-    const shown = known.length ? known : this.registry.plates(this.registry.usual);
+    const known = this.registry.plates(specs, this.isContrast);
+    const shown = known.length ? known : this.registry.plates(this.registry.usual, this.isContrast);
     this.specs = shown.map(({ spec }) => spec);
     this.chooser.setChosen(this.specs);
-    this.plateSet.expect(shown, this.registry.isUsual(this.specs));
+    this.plateSet.expect(shown, this.registry.isUsual(this.specs), this.isContrast);
   }
 
   /** @param {Pick<Started, "targets" | "input" | "prompts">} info */
@@ -351,6 +352,7 @@ export class Workbench {
     this.pend(question !== this.question, question.input !== this.question.input);
     this.shown = question;
     if (this.modelInfo !== question.modelInfo) this.adopt(question.modelInfo);
+    this.isContrast = info.targets.some(({ against }) => against);
     this.suit(info); // what is there already stays on show, marked stale
     this.received = [];
     this.expect(info.expected);

@@ -94,9 +94,9 @@ def test_the_shipped_model_says_which_words_it_was_never_taught() -> None:
     kinds = [target.abstention.kind if target.abstention else None for target in told]
     for target, word in zip(told[:2], ("giraffe", "unicorn"), strict=True):  # no class, and in pieces for the tokenizer
         assert target.abstention is not None
-        assert f"never taught the word \N{LEFT DOUBLE QUOTATION MARK}{word}\N{RIGHT DOUBLE QUOTATION MARK}" in target.abstention.detail
-    assert kinds[2] != "unreadable_words"  # a synonym of a class
-    assert kinds[3:].count("unreadable_words") >= 30
+        assert f"no picture named \N{LEFT DOUBLE QUOTATION MARK}{word}\N{RIGHT DOUBLE QUOTATION MARK}" in target.abstention.detail
+    assert kinds[2] != "untaught"  # a synonym of a class
+    assert kinds[3:].count("untaught") >= 30
     colour = explainers.explain(model, photo, target=["a photo of something blue"], methods="random").target
     assert colour.abstention is not None
     assert colour.abstention.kind == "untaught"

@@ -153,5 +153,5 @@ def test_what_cannot_be_trained_is_refused(data: Path, cached: str, tmp_path: Pa
         train_reviews.train(arguments("--from", cached, "--data", tmp_path / "nowhere", "--out", tmp_path))
     with pytest.raises(ExplainerError, match="there is no encoder 'bert'; send hf/<organisation>/<name>"):
         train_reviews.pretrained_folder("bert")
-    with pytest.raises(ExplainerError, match="someone/other is not in the local cache and offline mode is on"):
+    with pytest.raises(ExplainerError, match="someone/other is not on this machine, and offline mode is on"):
         train_reviews.pretrained_folder("hf/someone/other")

@@ -82,6 +82,12 @@ def _table() -> dict[str, list[TimmRow]]:
     return table
 
 
+def known_architectures() -> list[str]:
+    """List the names for ``architecture=`` that are known: timm's Transformers that have weights, and those of transformers in `_HUB`."""
+    rows = (row for rows in _table().values() for row in rows)
+    return [*sorted(f"timm/{row.name}" for row in rows if row.has_weights), *(f"hf/{name}" for *_, name in _HUB)]
+
+
 def suggest_architectures(shapes: Shapes, *, installed: bool = False) -> list[str]:
     """List names for ``architecture=`` whose weights have these names and shapes, the likeliest first; empty if none fits. With
     ``installed`` only architectures of the installed timm, which is imported.

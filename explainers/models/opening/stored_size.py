@@ -12,7 +12,7 @@ import torch
 
 from explainers.errors import ExplainerError
 from explainers.json_files import read_json_object
-from explainers.models.catalogue import embedded_names, embedded_path
+from explainers.models.catalogue import embedded_names, embedded_path, pinned_revision
 from explainers.models.libraries import hub, openclip
 from explainers.models.loading import repository_of
 from explainers.models.opening.folders import content_of
@@ -57,7 +57,7 @@ def _weight_files(place: str | Path) -> list[Path]:
             return [content.file]
         return [] if content.folder is None else _of_folder(content.folder)  # an adapter has the size of what it is merged into
     repository = repository_of(name)
-    folder = None if repository is None else hub.find_cached(repository)
+    folder = None if repository is None else hub.find_cached(repository, pinned_revision(name))
     return [] if folder is None else _of_folder(folder)
 
 

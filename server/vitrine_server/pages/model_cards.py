@@ -1,12 +1,16 @@
-"""Model cards, which are Markdown, as HTML for the Models page."""
+"""The page of a model: its facts, when it says that it does not know, and its card, which is Markdown."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from fastapi import FastAPI
 from fastapi.responses import HTMLResponse
+from jinja2 import Environment
 from markdown_it import MarkdownIt
+from markupsafe import Markup
 
 from explainers.errors import ExplainerError
 from explainers.models.loading import card
@@ -14,7 +18,8 @@ from vitrine_server.http.visitors import Who
 from vitrine_server.services import Use
 
 _METADATA = re.compile(r"\A---\n.*?\n---\n", re.DOTALL)
-_HEADING_SHIFT = 3  # levels by which headings are lowered, so that the first fits under the name of its model
+_HEADING_SHIFT = 2  # levels by which headings are lowered, so that the first fits under the heading of the card
+_EMPTY_HEAD = re.compile(r"<th([^>]*)></th>")  # heads nothing: a cell of a table
 _WEB = re.compile(r"https?://")
 _NONE = "This model came without a card. The facts above are all that is known."
 
@@ -31,18 +36,23 @@ def card_html(text: str) -> str:
             if inner.type == "link_open":
                 inner.attrs |= {"rel": "noreferrer", "target": "_blank"}
     html: str = reader.renderer.render(tokens, reader.options, {})
-    return html.replace("<table>", '<div class="scroll"><table>').replace("</table>", "</table></div>")
+    html = _EMPTY_HEAD.sub(r"<td\1></td>", html)
+    html = html.replace("<pre>", '<pre tabindex="0">')  # what scrolls is reached by keyboard
+    return html.replace("<table>", '<div class="scroll" tabindex="0"><table>').replace("</table>", "</table></div>")
 
 
-def add_model_cards(app: FastAPI) -> None:
-    """Add ``/models/{name}/card`` to ``app``: the card of a model as HTML, a part of a page."""
+def add_model_pages(app: FastAPI, templates: Environment, shared: Callable[[], Mapping[str, Any]]) -> None:
+    """Add the page ``/models/{name}`` of every model to ``app``."""
+    template = templates.get_template("model.html")
 
     def page(name: str, services: Use, visitor: Who) -> HTMLResponse:
-        services.registry.find(name, visitor)  # raises Problem for one that is not there
+        entry = services.registry.find(name, visitor)  # raises Problem for one that is not there
         try:
             text = card(name)
         except ExplainerError:  # a name that the hub cannot have: it has no card either
             text = None
-        return HTMLResponse(card_html(_NONE if text is None else text))
+        html = Markup(card_html(_NONE if text is None else text))  # nosec B704  # markup in the text is shown as text
+        title = entry.title or entry.name
+        return HTMLResponse(template.render(shared(), path="/models", title=title, name=entry.name, model_card=html))
 
-    app.add_api_route("/models/{name:path}/card", page, methods=["GET"], include_in_schema=False, response_class=HTMLResponse)
+    app.add_api_route("/models/{name:path}", page, methods=["GET"], include_in_schema=False, response_class=HTMLResponse)

@@ -19,7 +19,7 @@ from vitrine_server.pages.embed import add_embedding
 from vitrine_server.pages.first_answers import first_answers
 from vitrine_server.pages.login import LOGIN_PROBLEMS, add_login, next_page
 from vitrine_server.pages.method_pages import add_method_pages
-from vitrine_server.pages.model_cards import add_model_cards
+from vitrine_server.pages.model_cards import add_model_pages
 from vitrine_server.pages.static import StaticFolder
 from vitrine_server.samples import SampleInput
 from vitrine_server.settings import Settings
@@ -102,7 +102,7 @@ def add_pages(app: FastAPI, settings: Settings) -> None:
     for path, (template, title, entry) in SECOND_PAGES.items():
         add(path, template, title, entry)
     add_method_pages(app, templates, shared)
-    add_model_cards(app)
+    add_model_pages(app, templates, shared)
     add_embedding(app, templates, shared)
     add_login(app)
 

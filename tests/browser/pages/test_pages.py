@@ -95,33 +95,56 @@ def test_on_a_phone_the_gallery_is_no_longer_than_a_few_screens(phone: Visit) ->
     assert phone.page.evaluate("() => document.documentElement.scrollHeight") < 4500
 
 
-@pytest.mark.trained  # tiny models have no calibration
-def test_the_models_and_their_cards(desk: Visit) -> None:
-    desk.open("/models", maps=False)
+MOST_LINES = 5  # of text that a card of a model has, besides its names and its buttons
+# How many lines the text of each card takes: its paragraphs without the names and the state.
+LINES = """(cards) => cards.map((card) => [...card.querySelectorAll("p:not(.name, .kind, .size)")].reduce((sum, node) => {
+  return sum + Math.round(node.getBoundingClientRect().height / parseFloat(getComputedStyle(node).lineHeight));
+}, 0))"""
+
+
+@pytest.mark.trained
+def test_the_models_are_inside_or_one_press_away_or_ones_own(desk: Visit) -> None:
+    page = desk.open("/models", maps=False)
     models = desk.get("/api/models")["models"]
-    expect(desk.page.locator(".card")).to_have_count(len(models))
+    expect(page.locator(".card")).to_have_count(len(models))
+    expect(page.locator("main h2")).to_have_text(["Inside", "One press away", "Yours"])
     for model in models:
-        card = desk.page.locator(f'.card[data-name="{model["name"]}"]')
+        card = page.locator(f'#{model["origin"]} .card[data-name="{model["name"]}"]')
         expect(card).to_contain_text(model["description"])
         expect(card.get_by_role("link", name="Open")).to_have_count(1 if model["state"] == "loaded" else 0)
         expect(card.locator(".good-for")).to_have_text(f"Good for {model['good_for']}.")
         expect(card.locator(".size")).to_contain_text(
             "parameters" if model["details"] else "download" if model["megabytes"] else "after loading"
         )
-        assert card.locator("details[open]").count() == 0  # numbers and doubts are folded
-    tops = desk.page.locator(".card").evaluate_all("(all) => all.map((card) => card.getBoundingClientRect()).map((b) => [b.top, b.height])")
+        if model["recommended"]:
+            expect(card.locator(".name")).to_contain_text(f"@ {model['revision'][:7]}")
+            expect(card.get_by_role("button", name=f"Get · {model['megabytes']}")).to_be_visible()
+    assert max(page.locator(".card").evaluate_all(LINES)) <= MOST_LINES
+    expect(page.locator(".card details")).to_have_count(0)
+    tops = page.locator(".card").evaluate_all("(all) => all.map((card) => card.getBoundingClientRect()).map((b) => [b.top, b.height])")
     assert len({tuple(place) for place in tops[:3]}) == 1  # of a row, all alike
-    expect(desk.page.locator(".load")).to_contain_text("For your own weights, folder, run or adapter: your model")
-    assert desk.page.locator(".card .line").count() >= 4
-    for name in ("scenes-vit", "photos-vit", "clip", "reviews-bert"):
-        for line in desk.page.locator(f'.card[data-name="{name}"] .line').all_text_contents():
+    page.get_by_role("link", name="open your model").click()
+    expect(page.locator("h1")).to_have_text("Your model")
+
+
+@pytest.mark.trained  # tiny models have no calibration
+def test_what_is_long_about_a_model_has_a_page_of_its_own(desk: Visit) -> None:
+    page = desk.page
+    for name in ("photos-vit", "clip", "reviews-bert", "scenes-vit"):
+        desk.open("/models", maps=False).locator(f'.card[data-name="{name}"]').get_by_role("link", name="About it").click()
+        expect(page.locator("main .name")).to_have_text(name)
+        desk.settled()
+        texts = page.locator(".line").all_text_contents()
+        assert texts
+        for line in texts:
             assert re.search(r"where the [a-z ()]+ is (below|above) -?[\d.]+", line), line  # what is measured, in words
-    card = desk.page.locator(".card[data-name=scenes-vit]")
-    card.get_by_text("Model card").click()
     detail = desk.get(model_path("scenes-vit"))
-    expect(card.locator(".prose :is(h4, h5, h6)")).to_have_text(re.findall(r"^#+ (.*)$", detail["card"], re.MULTILINE))
-    expect(card.locator(".facts div").filter(has_text="classes").locator("dd")).to_have_text(str(len(detail["labels"])))
-    card.get_by_role("link", name="Open").click()
+    expect(page.locator(".prose :is(h3, h4, h5, h6)")).to_have_text(re.findall(r"^#+ (.*)$", detail["card"], re.MULTILINE))
+    expect(page.locator(".facts div").filter(has_text="classes").locator("dd")).to_have_text(str(len(detail["labels"])))
+    no_violation(page)
+    page.set_viewport_size({"width": 390, "height": 844})
+    assert page.evaluate("() => document.documentElement.scrollWidth") == 390
+    page.get_by_role("link", name="Open").click()
     desk.maps()
     assert desk.document()["model"] == "scenes-vit"
 
@@ -145,8 +168,17 @@ def test_loading_shows_its_progress_and_why_it_failed(desk: Visit) -> None:
     ]
     body = "".join(f"event: {event}\ndata: {data}\n\n" for event, data in story)
     loading = desk.get("/api/models")
-    entry = {"name": name, "kind": None, "title": "T", "description": "D", "embedded": False, "default": False, "details": {}}
-    loading["models"].append({**entry, "state": "loading"})
+    entry = {
+        "name": name,
+        "kind": None,
+        "title": "T",
+        "description": "D",
+        "embedded": False,
+        "origin": "yours",
+        "default": False,
+        "details": {},
+    }
+    loading["models"].append({**entry, "origin": "yours", "state": "loading"})
 
     def tell(route: Route) -> None:
         loading["models"][-1]["state"] = "failed"
@@ -155,7 +187,7 @@ def test_loading_shows_its_progress_and_why_it_failed(desk: Visit) -> None:
     desk.page.route("**/api/models", lambda route: route.fulfill(json=loading))
     desk.page.route("**/api/models/events*", tell)
     desk.open("/models", maps=False)
-    alert = desk.page.locator("#loading [role=alert]")
+    alert = desk.page.locator(f'.card[data-name="{name}"] [role=alert]')
     expect(alert).to_contain_text("The hub cannot be reached. Send an embedded model.")
     expect(desk.page.locator("#status")).to_have_text(f"{name} could not be loaded")
     expect(desk.page.locator(f'.card[data-name="{name}"]')).to_have_attribute("data-state", "failed")

@@ -49,6 +49,25 @@ def test_from_a_file_to_a_true_map(desk: Visit) -> None:
     assert explanation["model"].startswith("own/fish")
 
 
+def test_names_of_classes_in_the_file_are_not_asked_for_again(desk: Visit) -> None:
+    page = desk.open("/your-model", maps=False)
+    data = io.BytesIO()
+    torch.save({"model": vit().state_dict(), "classes": list(CLASSES)}, data)
+    look(page, "named.pth", data.getvalue())
+    names = page.get_by_label("Names of its classes, one a line")
+    expect(names).to_have_value("\n".join(CLASSES))
+    expect(page.locator("#labels-note")).to_have_text("Read from the files. Change them if they are wrong.")
+    assert page.locator("#architectures option[value='timm/vit_base_patch16_224']").count() == 1  # suggestions for a field of free text
+    sent: list[dict[str, str]] = []
+    page.on("request", lambda request: sent.append(request.post_data_json) if request.url.endswith("/api/opening/open") else None)
+    open_it(page)
+    expect(page.locator("#report")).to_contain_text("ant, bee, cat, dog, eel")
+    assert "labels" not in sent[0]  # the server has them from the file
+    look(page, "fish.safetensors", weights())
+    expect(names).to_have_value("")
+    expect(page.locator("#labels-note")).to_be_hidden()
+
+
 def test_the_page_says_how_far_it_is(desk: Visit) -> None:
     page = desk.open("/your-model", maps=False)
     stages = page.locator("#stages li")

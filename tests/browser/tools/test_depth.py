@@ -27,11 +27,11 @@ def pictures(count: int) -> list[Any]:
 
 
 def opened(view: Visit, model: str) -> Locator:
-    """The fold on the card of a model."""
-    card = view.open("/models", maps=False).locator(f'.card[data-name="{model}"]')
-    card.get_by_text(TITLE).click()
-    expect(card.locator(".depth form")).to_be_visible()
-    return card.locator(".depth")
+    """The fold on the page of a model."""
+    page = view.open(f"/models/{model}", maps=False)
+    page.get_by_text(TITLE).click()
+    expect(page.locator(".depth form")).to_be_visible()
+    return page.locator(".depth")
 
 
 @pytest.mark.parametrize("device", ["desk", "phone"])

@@ -145,7 +145,7 @@ def test_a_prompt_that_was_not_found_or_cannot_be_read_wins_nothing_and_its_maps
     page = desk.open(f"/prompt?sample=photo-cat-coffee-prompts&grid=patches&methods={SIGNED}&{asked}")
     document = desk.document()
     kinds = [(target.get("abstention") or {}).get("kind") for target in document["targets"]]
-    assert kinds == [None, "not_in_picture", "unreadable_words", "unreadable_language", "perhaps_in_picture"]
+    assert kinds == [None, "not_in_picture", "untaught", "unreadable_language", "perhaps_in_picture"]
     scores = lists(document, SIGNED)[0]
     share = float((scores > max(0.0, 0.05 * scores.max())).mean())
     expect(page.locator(".legend li").first).to_have_text(f"Aa cat{percent(share)}")
@@ -154,7 +154,9 @@ def test_a_prompt_that_was_not_found_or_cannot_be_read_wins_nothing_and_its_maps
     regions = desk.get(f"/api/explanations/{document['id']}/regions?method={SIGNED}")
     assert [label["patches"] for label in regions["labels"]] == [round(share * scores.size), 0, 0, 0, 0]
     overview = page.locator("#overview")
-    expect(overview).to_contain_text("It found “a cat”. It is not sure of “a dog”. It did not find “a fridge”. The model was never taught")
+    expect(overview).to_contain_text(
+        "It found “a cat”. It is not sure of “a dog”. It did not find “a fridge”. The model learned from no picture named"
+    )
     expect(overview).to_contain_text("“eine Katze” is not English")
     pale = page.locator(".line:not(.head) .plate:not(.difference)").evaluate_all(
         "(plates) => plates.map((plate) => Number(getComputedStyle(plate.querySelector('canvas')).opacity))"

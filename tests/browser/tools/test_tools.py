@@ -11,6 +11,7 @@ import pytest
 from numpy.typing import NDArray
 from playwright.sync_api import Locator, Route, expect
 
+from tests.browser.support.accessibility import no_violation
 from tests.browser.support.number_format import MINUS, percent, shown_score
 from tests.browser.support.serving import HTTP
 from tests.browser.support.visit import Visit
@@ -268,3 +269,16 @@ def test_patches_taken_out_or_painted_grey_and_what_the_other_way_gives(desk: Vi
     tool.get_by_role("button", name="Bring all back").click()
     check_answer(desk, tool, set())
     expect(other).to_have_text("\u00a0")
+
+
+@pytest.mark.parametrize("path", ["/image", "/prompt", "/text"])
+def test_no_open_drawer_has_a_violation_that_axe_finds(desk: Visit, path: str) -> None:
+    page = desk.open(path, folded=True)
+    drawers = page.locator("#drawers > details:visible")
+    assert drawers.count() >= 5
+    for drawer in drawers.all():
+        drawer.locator("summary").first.click()
+        expect(drawer).to_have_attribute("open", "")
+        desk.settled()
+        no_violation(page)
+        drawer.locator("summary").first.click()

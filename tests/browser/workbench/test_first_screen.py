@@ -42,6 +42,7 @@ def test_the_best_measured_of_each_family_come_first_and_the_classics_last_and_n
     usual = {variant["spec"] for variant in listed["variants"] if variant["default"]}
     assert len({family[spec] for spec in specs}) == 4
     assert [ranks[spec] for spec in specs] == sorted(ranks[spec] for spec in specs)
+    expect(page.locator(".advice.lead")).to_contain_text("Of each family of methods, the best comes first.")
     for spec in specs:  # of all that were measured, not only of those on the page
         assert ranks[spec] == min(rank for other, rank in ranks.items() if family[other] == family[spec])
     for spec in specs:
@@ -86,6 +87,20 @@ def test_the_best_measured_of_each_family_come_first_and_the_classics_last_and_n
     assert desk.query["numbers"] == ["shown"]
     button.click()
     expect(page.locator(".plate .facts:visible")).to_have_count(0)
+
+
+def test_of_one_class_rather_than_another_the_maps_that_show_for_and_against_come_first_and_the_page_says_so(desk: Visit) -> None:
+    """A map of strength alone cannot show what speaks for the other class."""
+    first, second = (answer["label"] for answer in desk.explained(model="reviews-bert", text="a lovely film")["top"][:2])
+    document = desk.explained(model="reviews-bert", text="a lovely film", target=first, against=second)
+    signed = {each["method"]: each["signed"] for each in document["maps"]}
+    page = desk.open(f"/text?id={document['id']}", folded=True)
+    order = page.locator(".plate").evaluate_all("(nodes) => nodes.map((node) => node.dataset.spec)")
+    leading = [signed[spec] for spec in order[:4]]
+    assert leading == sorted(leading, reverse=True)
+    assert leading.count(True) == min(4, sum(signed.values()))
+    assert False in signed.values()
+    expect(page.locator(".advice.lead")).to_contain_text("Maps that show for and against come first.")
 
 
 @pytest.mark.parametrize("path", ["/image", "/prompt"])

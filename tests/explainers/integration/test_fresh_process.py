@@ -66,4 +66,4 @@ def test_slow_packages_wait_and_models_need_neither_torchvision_nor_a_network(tm
     assert shown["absent"] == []
     assert shown["logits"] == [1, 2]
     assert shown["labels"] == ["bad", "middling", "good"]
-    assert "someone/other is not in the local cache and offline mode is on (HF_HUB_OFFLINE)" in shown["problem"]
+    assert "someone/other is not on this machine, and offline mode is on (HF_HUB_OFFLINE)" in shown["problem"]

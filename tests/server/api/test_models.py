@@ -6,6 +6,7 @@ import base64
 import io
 import json
 import re
+import threading
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -66,6 +67,23 @@ def test_a_hub_model_is_fetched_and_loaded(site: Site, name: str) -> None:
     assert site.ask(png(), model=name, wait=True).json()["model"] == name
     assert load(site, name)[-1] == "loaded"
     assert site.models.calls.count(f"load {name}") == 1
+
+
+def test_a_model_is_inside_or_of_the_hub_or_ones_own_and_says_whether_it_is_on_the_disk(sites: Sites) -> None:
+    with sites(GatedModels(downloaded={"timm/other"})) as site:
+        for thread in threading.enumerate():
+            if thread.name == "find downloads":
+                thread.join()
+        load(site, "hf/some/where")
+        listed = {one["name"]: (one["origin"], one["downloaded"]) for one in site.get("/api/models")["models"]}
+        assert listed == {
+            **dict.fromkeys(EMBEDDED, ("inside", True)),
+            "timm/listed": ("hub", False),
+            "timm/other": ("hub", True),
+            "hf/some/where": ("yours", True),
+        }
+        load(site, "timm/listed")
+        assert model(site, "timm/listed")["downloaded"]
 
 
 def test_progress_is_told(site: Site) -> None:

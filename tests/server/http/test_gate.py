@@ -200,7 +200,7 @@ def test_models_are_their_visitors(sites: Sites, refused: Check) -> None:
         calls = [
             site.ask(png(), model=name),
             site.client.get(f"/api/models/{name}"),
-            site.client.get(f"/models/{name}/card"),
+            site.client.get(f"/models/{name}"),
             site.client.get("/api/methods", params={"model": name}),
             site.client.get("/api/models/events", params={"name": name}),
             site.client.get("/api/opening/report", params={"name": name}),

@@ -114,6 +114,7 @@ class GatedModels:
     scores: dict[str, float] = field(default_factory=dict)  # of every token, in place of those of a step
     catalogue: list[CatalogueEntry] = field(default_factory=lambda: CATALOGUE)
     makes: Mapping[str, Callable[[], explainers.Model]] = field(default_factory=lambda: MAKES)
+    downloaded: set[str] = field(default_factory=set)  # names of the hub's models whose files are on the disk at the start
 
     def gate(self, key: str) -> Gate:
         return self.gates.setdefault(key, Gate())
@@ -155,7 +156,7 @@ class GatedModels:
         return bytes_of_weights(self.makes.get(str(place), image_model)().module)
 
     def source(self) -> ModelSource:
-        return ModelSource(self.catalogue, self.load, self.fetch, self.bytes_of)
+        return ModelSource(self.catalogue, self.load, self.fetch, self.bytes_of, self.downloaded.__contains__)
 
     @contextmanager
     def in_registry(self) -> Iterator[GatedModels]:

@@ -6,18 +6,37 @@ from typing import Any
 
 from tests.support.node import compute
 
-LEADERS = "async (given) => (await script('core/registry.js')).leaders(given).map(({ spec }) => spec)"
+IN_ORDER = """async ([given, rather]) => (await script('core/registry.js')).inOrder(given, rather)
+  .map(({ spec, leads }) => (leads ? spec.toUpperCase() : spec))"""
 
 
-def variant(rank: int | None, family: str = "gradients") -> dict[str, Any]:
+def variant(rank: int | None, family: str = "gradients", signed: bool = True) -> dict[str, Any]:
     standing = None if rank is None else {"rank": rank}
-    return {"spec": f"{family}{rank}", "family": family, "standing": standing}
+    return {"spec": f"{family}{rank}", "family": family, "standing": standing, "signed": signed}
+
+
+def placed(*variants: dict[str, Any]) -> list[dict[str, Any]]:
+    return [each | {"place": place} for place, each in enumerate(variants)]
 
 
 def test_the_first_four_are_one_a_family_the_best_of_all_in_front() -> None:
-    plates = [variant(3), variant(1), variant(9, "attention"), variant(2), variant(7, "relevance"), variant(None, "control")]
-    plates = [each | {"place": place} for place, each in enumerate(plates)]
-    assert compute(LEADERS, plates) == ["gradients1", "relevance7", "attention9", "gradients2"]
+    plates = placed(variant(3), variant(1), variant(9, "attention"), variant(2), variant(7, "relevance"), variant(None, "control"))
+    first = ["GRADIENTS1", "RELEVANCE7", "ATTENTION9", "GRADIENTS2"]
+    assert compute(IN_ORDER, [plates, False]) == [*first, "gradients3", "controlNone"]
+
+
+def test_the_best_of_further_families_come_before_the_second_of_any() -> None:
+    plates = placed(variant(2), variant(1), *(variant(rank, f"family{rank}_") for rank in (5, 6, 7, 8)))
+    first = ["GRADIENTS1", "FAMILY5_5", "FAMILY6_6", "FAMILY7_7"]
+    assert compute(IN_ORDER, [plates, False]) == [*first, "family8_8", "gradients2"]
+
+
+def test_of_one_answer_rather_than_another_no_map_without_a_sign_comes_before_one_with_it() -> None:
+    blind = [variant(1, "attention", signed=False), variant(2, "relevance", signed=False)]
+    plates = placed(*blind, variant(4), variant(3), variant(5, "paths"), variant(None, "control", signed=False))
+    assert compute(IN_ORDER, [plates, True]) == ["GRADIENTS3", "PATHS5", "GRADIENTS4", "ATTENTION1", "relevance2", "controlNone"]
+    assert compute(IN_ORDER, [plates, False])[:2] == ["ATTENTION1", "RELEVANCE2"]
+    assert compute(IN_ORDER, [placed(*blind), True]) == ["ATTENTION1", "RELEVANCE2"]  # none has a sign
 
 
 def test_what_a_rule_changes_is_told_apart_from_what_a_method_shows() -> None:

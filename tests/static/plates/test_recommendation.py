@@ -51,17 +51,32 @@ def test_the_recommendation_says_on_what_by_how_much_and_what_the_map_cannot_say
     assert later.startswith("5 of 30 methods tie for first; this one is among them.")
 
 
+def over(first: list[dict[str, Any]], rather: bool = False) -> Any:
+    return compute("async ([first, rather]) => (await script('plates/recommendation.js')).lead(first, rather)", [first, rather])
+
+
 def test_over_the_plates_stands_which_to_look_at_first_and_what_was_measured_of_it() -> None:
-    over = "async (first) => (await script('plates/recommendation.js')).lead(first)"
-    said = compute(over, [variant(1, standing={"inputs": "60 pictures"}), variant(5)])
-    assert said == {
+    assert over([variant(1, standing={"inputs": "60 pictures"}), variant(5)]) == {
         "title": "Look at A first.",
         "says": "On 60 pictures, it changes 56.6 of it, random 3.00. It is the best of 30 methods.",
     }
-    tied = compute(over, [variant(1, standing={"inputs": "60 pictures", "ties": 5})])["says"]
+    tied = over([variant(1, standing={"inputs": "60 pictures", "ties": 5})])["says"]
     assert tied == "On 60 pictures, it changes 56.6 of it, random 3.00. 4 other methods may be as good."
-    for none in ([variant(None)], [variant(7)], [variant(1, standing={"here": False})]):
-        assert compute(over, none) is None
+    for none in ([variant(None)], [variant(7)]):
+        assert over(none) is None
+
+
+def test_over_the_plates_stands_why_they_are_in_this_order() -> None:
+    best = variant(1, standing={"inputs": "60 pictures"})
+    assert over([best, variant(5, "attention")])["says"].endswith("30 methods. Of each family of methods, the best comes first.")
+    assert over([best, variant(5)], rather=True)["says"].endswith("30 methods. Maps that show for and against come first.")
+    assert over([variant(7), variant(5)], rather=True) == {"title": "Maps that show for and against come first.", "says": ""}
+    blind = variant(1, signed=False, standing={"inputs": "60 pictures"})
+    assert "for and against" not in over([blind, variant(5)], rather=True)["says"]
+    assert over([variant(1, standing={"here": False, "inputs": "60 pictures"})]) == {
+        "title": "Not measured with this model.",
+        "says": "The order is that of photos-vit, on 60 pictures.",
+    }
 
 
 def test_a_line_says_what_a_method_was_measured_to_be() -> None:

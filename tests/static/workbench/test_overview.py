@@ -45,15 +45,13 @@ def test_what_the_model_cannot_know_is_said_in_the_answer() -> None:
         "says": ABSTENTION_KINDS["something_else"],
         "detail": "It is close to 40% (the score is 0.4).",
     }
-    assert say(info(("cat", 0.95), ("dog", 0.02), abstention=doubt)) == (
-        "“cat”, 95.0\u2009%? It may be something that the model does not know; next comes “dog” with 2.0\u2009%. It is close to 40\u2009%."
-    )
+    assert say(info(("cat", 0.95), ("dog", 0.02), abstention=doubt)) == ("“cat”, 95.0\u2009%? It is close to 40\u2009%.")
     assert compute(ASKING, [info(("cat", 0.95), abstention=doubt), False]) == "What made it say"  # its answer stays
     assert compute(ASKING, [info(("cat", 0.9)), False]) == "What made it say"
     for more in ({}, {"abstention": UNKNOWN}, {"abstention": doubt}):
         assert compute(ASKING, [info(("cat", 0.9), ("dog", 0.1), explained="dog", **more), False]) == "What speaks for"
     unsure = say(info(("cat", 0.41), ("dog", 0.3), explained="dog"))
-    assert unsure == "The model is not sure: it says “cat”, 41.0\u2009%; next comes “dog” with 30.0\u2009%. Explained here: “dog”."
+    assert unsure == "The model is not sure: it says “cat”, 41.0\u2009%; next comes “dog” with 30.0\u2009%."
     absent = {**UNKNOWN, "kind": "not_in_picture", "says": "not found in this picture"}
     prompts = [
         {"label": "a dog", "prompt": "a dog", "probability": 0.9},
@@ -71,11 +69,11 @@ def test_what_the_model_cannot_know_is_said_in_the_answer() -> None:
     perhaps = {**UNKNOWN, "kind": "perhaps_in_picture", "says": "perhaps in this picture"}
     prompts[0]["abstention"] = perhaps  # its share is 90 %, for the other prompt fits even less
     assert say({"targets": prompts}) == "It is not sure of “a dog”. It did not find “a car”."
-    detail = "The model was never taught the word “wug”, so its map of “a wug” may mean nothing."
+    detail = "The model learned from no picture named “wug”, so its map of “a wug” may mean nothing."
     unread = {
         "label": "a wug",
         "prompt": "a wug",
-        "abstention": {"kind": "unreadable_words", "says": "words I don't read", "detail": detail},
+        "abstention": {"kind": "untaught", "says": "nothing that the model was taught to see", "detail": detail},
     }
     assert (
         say({"targets": [{**prompts[1], "label": label, "prompt": label} for label in ("a", "b", "c")]})
@@ -88,3 +86,33 @@ def test_of_prompts_that_are_not_there_nothing_was_found() -> None:
     present, absent = {"label": "a dog"}, {"label": "a car", "abstention": {"says": "not found in this picture"}}
     asked = compute_all(ASKING, [[{"targets": [present, absent]}, True], [{"targets": [present]}, True]])
     assert asked == ["Where it looked for", "Where it found"]
+
+
+def test_no_answer_takes_more_than_forty_words_nor_a_sentence_of_it_more_than_twenty() -> None:
+    """Of names of two words, as most of ImageNet's are; prompts have three."""
+
+    def prompt(kind: str | None, number: int) -> dict[str, Any]:
+        label = f"a photo {number}"
+        found = {
+            "kind": kind,
+            "says": "",
+            "detail": f"“{label}” asks for a colour; this model cannot tell whether one is in a picture. On 90.",
+        }
+        return {"label": label, "prompt": label, "probability": 0.1, "abstention": kind and found}
+
+    kinds = (None, "perhaps_in_picture", "not_in_picture", "untaught")
+    doubt = {"kind": "something_else", "says": "", "detail": "It may be none of the 1,000 things that the model knows, or several of them."}
+    names = [(f"golden retriever{number}", 0.9) for number in range(12)]
+    answers = [
+        *({"targets": [prompt(kind, number) for kind in kinds for number in range(count)]} for count in (1, 2, 3, 9)),
+        *({"targets": [prompt(kind, 0), prompt(None, 1), prompt(None, 2)]} for kind in kinds),
+        info(("golden retriever", 0.3), ("Sussex spaniel", 0.2), explained="golden retriever rather than Sussex spaniel"),
+        info(*names, output="sigmoid"),
+        info(*names, abstention=doubt),
+        info(*names, abstention={**UNKNOWN, "detail": "The model sees no opinion in this text (it is 0.1)."}),
+    ]
+    finding = {"calibration": {"lines": [{"kind": "not_in_picture"}]}}
+    say_of_each = "async ([info, known]) => (await script('workbench/overview.js')).answerLine(info, known)"
+    for said in compute_all(say_of_each, [[answer, finding] for answer in answers]):
+        assert 0 < len(said.split()) <= 40, said
+        assert max(len(sentence.split()) for sentence in said.split(". ")) <= 20, said

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from explainers.json_records import Record, describe, optional
 from explainers.models.companion_files.calibration import Calibration
@@ -21,6 +21,8 @@ from vitrine_server.schemas.base import ProblemDocument
 from vitrine_server.schemas.models import ModelDetails, ModelState
 from vitrine_server.settings import environment_name
 
+#: Where a model is from: it ships with Vitrine, the list names it, or somebody loaded it by name or brought it.
+Origin = Literal["inside", "hub", "yours"]
 _HUB_NAME = re.compile(r"timm/[\w.-]+|hf/[\w.-]+/[\w.-]+|openclip/[\w.-]+/[\w.-]+")
 _MOST_FAILED = 20
 _MOST_LOADING = 4  # models of the hub that load at once
@@ -38,11 +40,16 @@ class ListedModel(Record, name="Model"):
     title: str
     description: str
     embedded: bool
+    origin: Annotated[
+        Origin, describe("Whether it ships with Vitrine, is of the hub and in the list, or was loaded by name or brought.", kind=Origin)
+    ]
     state: ModelState
     default: bool
     photos: Annotated[bool, describe("Whether it is made for photos that people bring.")]
     recommended: bool
     megabytes: Annotated[int | None, describe("Of its download.")]
+    revision: Annotated[str | None, describe("The commit of the hub that is taken; null for the newest.")]
+    downloaded: Annotated[bool, describe("Whether its files are on the server already.")]
     good_for: str
     details: Annotated[dict[str, Any], describe(kind=ModelDetails)]
     problem: Annotated[dict[str, Any] | None, optional("Why it could not be loaded.", kind=ProblemDocument)]
@@ -67,6 +74,8 @@ class ModelEntry:
     photos: bool = False  # made for the photos that people bring
     recommended: bool = False  # of the hub: one to get first
     megabytes: int | None = None  # of its download, where it is known
+    revision: str | None = None  # the commit of the hub that is taken, where that is not the newest
+    downloaded: bool = False  # its files are in the cache of the hub
     good_for: str = ""  # what one takes it for
     listed: bool = True  # in the catalogue
     open_options: Mapping[str, Any] = field(default_factory=dict)  # how it is opened: arguments of explainers.open
@@ -89,6 +98,11 @@ class ModelEntry:
         """True if loading ended with ``problem``: it failed, or an optional package is not installed."""
         return self.state in ("failed", "not-installed")
 
+    @property
+    def origin(self) -> Origin:
+        """Where the model is from."""
+        return "inside" if self.embedded else "hub" if self.listed else "yours"
+
     def is_for(self, visitor: Visitor) -> bool:
         """Return whether a visitor may see this model: it has no owner, or the visitor is the owner."""
         return self.owner == "" or visitor.owns(self.owner)
@@ -101,11 +115,14 @@ class ModelEntry:
             title=self.title,
             description=self.description,
             embedded=self.embedded,
+            origin=self.origin,
             state=self.state,
             default=self.default,
             photos=self.photos,
             recommended=self.recommended,
             megabytes=self.megabytes,
+            revision=self.revision,
+            downloaded=self.downloaded or self.embedded or self.place is not None,
             good_for=self.good_for,
             details=self.facts.details if self.facts else {},
             problem=self.problem.to_json() if self.problem else None,
@@ -133,7 +150,7 @@ class ModelRegistry:
             first = listed.embedded and not any(entry.kind == listed.kind for entry in self._entries.values())
             entry = ModelEntry(listed.name, listed.kind, listed.title, listed.description, listed.embedded, default=first)
             entry.photos, entry.recommended, entry.megabytes = listed.photos, listed.recommended, listed.megabytes
-            entry.good_for = listed.good_for
+            entry.good_for, entry.revision = listed.good_for, listed.revision
             self._entries[listed.name] = entry
 
     def find(self, name: str, visitor: Visitor = ALONE) -> ModelEntry:

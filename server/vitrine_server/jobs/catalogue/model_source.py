@@ -12,7 +12,7 @@ import torch
 import explainers
 from explainers.models.catalogue import CATALOGUE, CatalogueEntry, embedded_names
 from explainers.models.libraries.hub import DownloadProgress
-from explainers.models.loading import DTYPES_BY_NAME, fetch
+from explainers.models.loading import DTYPES_BY_NAME, fetch, is_downloaded
 from explainers.models.opening.stored_size import bytes_when_loaded
 from explainers.models.threads import Threads
 from explainers.self_check.opening import check_model
@@ -75,9 +75,11 @@ class ModelSource:
     load       called with a name or path, a device (None: the library chooses) and arguments of ``explainers.open``; returns the model
     bytes_of   returns the bytes that the weights of a model on this machine will take, without reading them
     fetch      downloads the files of a hub model into the local cache; needs no device, so it may run while the worker works
+    is_downloaded  returns whether the files of a hub model of the catalogue are in the local cache
     """
 
     catalogue: Sequence[CatalogueEntry] = tuple(CATALOGUE)
     load: Callable[..., Any] = load_model
     fetch: Callable[[str, DownloadProgress], None] = fetch
     bytes_of: BytesOf = bytes_when_loaded
+    is_downloaded: Callable[[str], bool] = is_downloaded

@@ -45,9 +45,10 @@ class Worker(Scheduler):
         self.runners = [Runner(self, host, f"worker {number}" if number > 1 else "worker") for number, host in enumerate(hosts, 1)]
 
     def start(self) -> None:
-        """Start the runners."""
+        """Start the runners, and look which models of the hub are on the disk."""
         for runner in self.runners:
             runner.start()
+        threading.Thread(target=self._find_downloads, name="find downloads", daemon=True).start()
 
     @property
     def healthy(self) -> bool:
@@ -68,6 +69,11 @@ class Worker(Scheduler):
         else:
             threading.Thread(target=self._fetch, args=(entry,), name=f"fetch {entry.name}", daemon=True).start()
 
+    def _find_downloads(self) -> None:
+        for entry in self.registry.all():
+            if entry.origin == "hub":
+                entry.downloaded = entry.downloaded or self._source.is_downloaded(entry.name)
+
     def _fetch(self, entry: ModelEntry) -> None:
         def progress(text: str, fraction: float | None = None) -> None:
             self.registry.tell(entry, "progress", {"text": text} if fraction is None else {"text": text, "fraction": fraction})
@@ -77,6 +83,7 @@ class Worker(Scheduler):
         except Exception as error:
             self.load_failed(entry, load_problem(entry.name, error))
         else:
+            entry.downloaded = True
             self._load_from_disk(entry)
 
     def _load_from_disk(self, entry: ModelEntry) -> None:

@@ -165,7 +165,7 @@ def test_no_network_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     from huggingface_hub import constants
 
     monkeypatch.setattr(constants, "is_offline_mode", lambda: True)
-    with pytest.raises(ExplainerError, match="not in the local cache and offline mode is on"):
+    with pytest.raises(ExplainerError, match="not on this machine, and offline mode is on"):
         explainers.load("openclip/ViT-B-32/laion2b_s34b_b79k")
 
 

@@ -15,7 +15,7 @@ def registry_of(*names: str) -> ModelRegistry:
     """Return a registry of models that are loaded."""
     listed = [
         SimpleNamespace(name=name, kind="image", title=name, description="", embedded=True, photos=False, recommended=False,
-                        megabytes=None, good_for="")
+                        megabytes=None, revision=None, good_for="")
         for name in names
     ]  # fmt: skip
     registry = ModelRegistry(listed)
