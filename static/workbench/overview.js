@@ -11,6 +11,7 @@ import { aloneOf, targetInWords } from "../core/targets.js";
 const SURE = 0.9;
 const LIKELY = 0.6;
 const QUOTED = 3; // words that are named
+const MOST_NAMED = 5; // prompts that are not found for sure; of more, their numbers
 const FIRST_SENTENCE = /^.*?\.(?= [A-Z]|$)/; // the figures after it are shown at the prompt
 
 /** @param {Target} target */
@@ -179,7 +180,7 @@ function promptLine(targets, details) {
   const named = (some) =>
     alternatives(
       some.map((target) => quoted(targetInWords(target))),
-      [perhaps, unfound, others].every(({ length }) => length) ? 1 : QUOTED,
+      perhaps.length + unfound.length + others.length > MOST_NAMED ? 1 : QUOTED,
     );
   const [unfound, perhaps] = ["not_in_picture", "perhaps_in_picture"].map((kind) => judged((other) => other === kind));
   const others = judged((kind) => !["not_in_picture", "perhaps_in_picture"].includes(kind));

@@ -155,9 +155,8 @@ def test_a_prompt_that_was_not_found_or_cannot_be_read_wins_nothing_and_its_maps
     assert [label["patches"] for label in regions["labels"]] == [round(share * scores.size), 0, 0, 0, 0]
     overview = page.locator("#overview")
     expect(overview).to_contain_text(
-        "It found “a cat”. It is not sure of “a dog”. It did not find “a fridge”. The model learned from no picture named"
+        "It found “a cat”. It is not sure of “a dog”. It did not find “a fridge”. It cannot judge “qwertz asdf” or “eine Katze”."
     )
-    expect(overview).to_contain_text("“eine Katze” is not English")
     pale = page.locator(".line:not(.head) .plate:not(.difference)").evaluate_all(
         "(plates) => plates.map((plate) => Number(getComputedStyle(plate.querySelector('canvas')).opacity))"
     )
