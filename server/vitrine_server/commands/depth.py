@@ -14,6 +14,8 @@ from vitrine_server.commands.model import add_open_options, open_model
 from vitrine_server.commands.progress import Passes
 from vitrine_server.commands.summarise import pictures_in
 
+#: For each kind of model whose inputs are lines of a file, what to give it.
+LINES = {"text": "reads text: give .txt files of a text a line", "molecule": "reads molecules: give .txt files of a SMILES a line"}
 WARM_UP_SHARE = 0.01  # of the passes, after which the time that the rest takes is said
 
 
@@ -28,7 +30,9 @@ def add(commands: Commands) -> None:
         "  vitrine depth clip photos/ --prompt 'a cat' --prompt 'a dog'",
     )
     parser.add_argument("model", metavar="MODEL", help="see 'vitrine models'; also a folder, or a file of weights")
-    parser.add_argument("inputs", metavar="INPUTS", nargs="+", type=Path, help="pictures, folders of them, or .txt files of a text a line")
+    parser.add_argument(
+        "inputs", metavar="INPUTS", nargs="+", type=Path, help="pictures, folders of them, or .txt files of a text or SMILES a line"
+    )
     parser.add_argument("--prompt", metavar="TEXT", action="append", help="of a CLIP model, what pictures are compared with; two or more")
     parser.add_argument("--limit", type=int, default=64, help="most inputs, taken evenly (default %(default)s)")
     parser.add_argument("--out", metavar="FILE", type=Path, help="write the numbers: a file ending in .json")
@@ -45,8 +49,8 @@ def run(args: argparse.Namespace) -> None:
     import explainers
 
     model = open_model(args, args.model, args.device)
-    if (model.kind == "text") != isinstance(inputs[0], str):
-        raise CommandError(f"{model.name} {'reads text: give .txt files' if model.kind == 'text' else 'looks at images: give image files'}")
+    if (model.kind in LINES) != isinstance(inputs[0], str):
+        raise CommandError(f"{model.name} {LINES.get(model.kind, 'looks at images: give image files')}")
     with Passes(model.name) as bar:
         measured = explainers.depth(model, inputs, prompts=args.prompt, limit=args.limit, progress=_Announced(bar))
     print_and_save(args, measured)

@@ -48,12 +48,22 @@ def test_texts_give_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert document["inputs"] == 10
 
 
+def test_molecules_are_lines_of_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "molecules.txt"
+    file.write_text("\n".join(["CCO", "c1ccccc1", "CC(=O)O", "CCN", "C1CCCCC1", "CCCl", "CC#N", "COC"]), "utf-8")
+    assert main(["depth", "molecules", str(file), "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["inputs"] == 8
+    assert "atom" in document["reading"]["says"]
+
+
 @pytest.mark.parametrize(
     ("model", "inputs", "says"),
     [
         ("scenes-vit", ["0.png"], "at least 8 inputs"),
         ("scenes-vit", ["texts.txt"], "looks at images"),
         ("reviews-bert", ["0.png"], "reads text"),
+        ("molecules", ["0.png"], "reads molecules"),
         ("reviews-bert", ["0.png", "texts.txt"], "not both"),
         ("reviews-bert", ["missing.txt"], "there is no file"),
         ("clip", ["."], "at least two"),
