@@ -18,16 +18,16 @@ from vitrine_server.metric_lines import metric_line
 from vitrine_server.run_reports import CONTROL, RunReport, read_run_reports
 
 #: The metrics by which methods are ranked: the first one that a run has. Both compare with the result of a random map.
-RANKED_BY = ("srg", "own_object")
+RANKED_BY = ("srg", "ap")
 #: The result of a method by each ranking metric, in plain words: ``{value}`` is its value in per cent, ``{random}`` that of a random map.
 SAYS = {
     "srg": "the answer broke when what it marks was hidden, and held when the rest was",
     "own_object": "it marked the one of two things that the prompt names in {value}\u2009% of cases (chance: {random}\u2009%)",
-    "ap": "the strongest parts of its map lie on the thing",
+    "ap": "its strongest parts lie on the thing that the prompt names: average precision {value}\u2009% (a random map: {random}\u2009%)",
 }
-#: For a ranking metric, a second one by which a method must also tie with the best, where the run has it: of two objects, a map that is
-#: strongest elsewhere may still mark the right one a little more.
-NOR_BY = {"own_object": "ap"}
+#: For a ranking metric, a second one by which a method must also tie with the best, where the run has it: a map may lie on the thing that
+#: a prompt names because that is the most striking of the picture, whatever is asked.
+NOR_BY = {"ap": "own_object"}
 #: For each kind of input, the embedded model whose ranks are used for a model that was not measured.
 REFERENCE_MODELS = {"image": "photos-vit", "clip": "clip", "text": "reviews-bert", "molecule": "molecules"}
 #: For each kind of data set, the plural noun for its inputs.
