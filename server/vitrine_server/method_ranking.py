@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Annotated, Any
 
+import explainers
 from explainers.evaluation.marks import best_methods
 from explainers.evaluation.statistics import rank_methods
 from explainers.json_records import Record, describe
-from explainers.methods.presets import MOST_IN_A_PRESET
+from explainers.methods.presets import MOST_IN_A_PRESET, PRESETS
 from explainers.methods.registry import METHODS, is_control
 from explainers.methods.specs import Spec
 from explainers.methods.variants import Variant
@@ -216,6 +218,34 @@ def default_specs(ranking: MethodRanking | None, variants: Iterable[Variant]) ->
     chosen = list(dict.fromkeys([*best.values(), *methods]))[:MOST_IN_A_PRESET]
     shown = {*chosen, *(spec for spec in declared if is_control(spec))}
     return [spec for spec in able if spec in shown]
+
+
+#: The presets that hold the methods of the three papers that Vitrine implements and those that they compare with.
+PAPER_PRESETS = ("chefer", "libragrad", "lrp-family")
+
+
+@cache
+def asides() -> dict[str, str]:
+    """Return, by name, why a method is listed behind the others: it was measured and is among the best on no model. Methods of the three
+    papers are never listed behind.
+    """
+    papers = {
+        variant.method_name
+        for preset in PRESETS
+        if preset.name in PAPER_PRESETS
+        for variant in explainers.variants()
+        if preset.has(variant)
+    }
+    measured, best = Counter[str](), set[str]()
+    for ranking in method_rankings().values():
+        places = ranking.standing().ranks
+        measured.update({Spec.parse(spec).method for spec in places})
+        best |= {Spec.parse(spec).method for spec, place in places.items() if place.tied}
+    return {
+        name: f"Measured on {count} model{'s' if count > 1 else ''}, and among the best on none."
+        for name, count in measured.items()
+        if name not in best | papers
+    }
 
 
 def ranking_for(kind: str, model: str | None = None) -> MethodRanking | None:

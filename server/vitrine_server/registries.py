@@ -16,7 +16,7 @@ from explainers.methods.presets import PRESETS, PresetOfVariants
 from explainers.methods.specs import Option
 from explainers.methods.variants import MethodCounts, count_methods
 from explainers.records.result import OptionValue
-from vitrine_server.method_ranking import Standing, default_specs, ranking_for
+from vitrine_server.method_ranking import Standing, asides, default_specs, ranking_for
 
 
 @dataclass(frozen=True)
@@ -84,6 +84,7 @@ class Methods(Record):
     families: Sequence[MethodFamily]
     presets: Sequence[PresetOfVariants]
     standing: Standing | None
+    asides: Annotated[Mapping[str, str], describe("Why a method is listed behind the others, by its name.")]
     specs: Annotated[Sequence[SpecParts] | None, optional("The parts of the specs that were asked about.", keep_empty=True)]
 
 
@@ -172,6 +173,7 @@ def _listing(
         families=list(METHOD_FAMILIES.values()),
         presets=presets(listed),
         standing=None if ranking is None else ranking.standing(model),
+        asides=asides(),
         specs=specs,
     )
 

@@ -18,7 +18,7 @@ const rankOf = ({ standing }) => standing?.rank ?? Infinity;
 /** The choice of methods. */
 export class MethodPicker {
   #ticked = new Set();
-  /** @type {{pair: Listed, node: HTMLElement, box: HTMLInputElement, isShort: boolean}[]} */
+  /** @type {{pair: Listed, node: HTMLElement, box: HTMLInputElement, aside: string | undefined, isShort: boolean}[]} */
   #items = []; // of every method that can run
   /** @type {Listed[]} */
   #unable = []; // under no rule
@@ -42,6 +42,9 @@ export class MethodPicker {
     });
     this.matchCount = el("span", { class: "quiet", role: "status" });
     this.families = el("div", { class: "families" });
+    this.moreTitle = el("summary");
+    this.moreList = el("ul", { class: "family" });
+    this.more = el("details", { class: "unable", data: { group: "more" } }, this.moreTitle, this.moreList);
     this.unableTitle = el("summary");
     this.unableList = el("ul");
     this.unable = el("details", { class: "unable" }, this.unableTitle, this.unableList);
@@ -72,6 +75,7 @@ export class MethodPicker {
         this.presets,
         find,
         this.families,
+        this.more,
         this.unable,
         this.experts,
         finish,
@@ -97,6 +101,7 @@ export class MethodPicker {
     this.#items = pairs.filter(({ reason }) => !reason).map((pair) => this.#item(pair, pairs));
     const families = registry.families.toSorted((a, b) => this.#bestOf(a.name) - this.#bestOf(b.name) || 0);
     this.families.replaceChildren(...families.flatMap((family) => this.#family(family) ?? []));
+    this.moreList.replaceChildren(...this.#items.filter(({ aside }) => aside).map(({ node }) => node));
     this.#unable = pairs.filter(
       (pair) => pair.reason && !this.#items.some((item) => item.pair.readout === pair.readout),
     );
@@ -160,13 +165,14 @@ export class MethodPicker {
     const rank = pair.standing
       ? el("span", { class: "num", title: `rank by “${pair.standing.metric.title}”` }, pair.standing.rank)
       : null;
-    const by = [byLine(pair).trim(), pair.slow && "slow"].filter(Boolean).join(" · ");
+    const aside = this.registry.asides[pair.readout];
+    const by = [byLine(pair).trim(), pair.slow && "slow", aside].filter(Boolean).join(" · ");
     const node = el(
       "li",
       {},
       el("label", { title: pair.line }, box, el("span", { class: "title" }, pair.title), rank, el("small", {}, by)),
     );
-    return { pair, box, node, isShort: pair === first || !pair.names_rule };
+    return { pair, box, node, aside, isShort: pair === first || !pair.names_rule };
   }
 
   /**
@@ -201,7 +207,7 @@ export class MethodPicker {
 
   /** @param {{name: string, title: string, line: string}} item */
   #family({ name, title, line }) {
-    const items = this.#items.filter(({ pair }) => pair.family === name);
+    const items = this.#items.filter(({ pair, aside }) => pair.family === name && !aside);
     if (!items.length) return null;
     return el(
       "fieldset",
@@ -234,6 +240,10 @@ export class MethodPicker {
     }
     for (const family of this.families.querySelectorAll("fieldset"))
       family.hidden = [...family.querySelectorAll("li")].every((node) => node.hidden);
+    const behind = this.#items.filter(({ aside, node }) => aside && !node.hidden);
+    this.more.hidden = !behind.length;
+    this.more.open = words.length > 0 || behind.some(({ pair }) => this.#ticked.has(pair.spec));
+    this.moreTitle.textContent = `${count(behind.length, "more method")}: measured, and never among the best`;
     const unable = this.#showUnable(isMatch, words.length > 0);
     this.matchCount.textContent = words.length
       ? matches || unable

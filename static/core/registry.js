@@ -135,11 +135,12 @@ export class Registry {
    * `listed` is the answer of GET /api/methods.
    * @param {Partial<Methods>} [options]
    */
-  constructor({ methods = [], variants = [], families = [], presets = [], standing = null, rules = [] } = {}) {
+  constructor({ methods = [], variants = [], families = [], presets = [], standing = null, asides = {}, rules = [] } = {}) {
     this.methods = methods;
     this.families = families;
     this.presets = presets;
     this.standing = standing;
+    this.asides = asides;
     this.rules = rules;
     learnRules(rules);
     this.usual = variants.filter((variant) => variant.default && !variant.reason).map((variant) => variant.spec);

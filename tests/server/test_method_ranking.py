@@ -12,7 +12,7 @@ import explainers
 from explainers.methods.presets import MOST_IN_A_PRESET
 from explainers.methods.registry import is_control
 from explainers.methods.specs import Spec
-from vitrine_server.method_ranking import RANKED_BY, SAYS, MethodRanking, default_specs, method_rankings, ranking_for
+from vitrine_server.method_ranking import RANKED_BY, SAYS, MethodRanking, asides, default_specs, method_rankings, ranking_for
 from vitrine_server.metric_lines import LINES
 from vitrine_server.run_reports import CONTROL, RunReport, figures_of, read_run_reports
 
@@ -117,18 +117,20 @@ def test_prompts_are_ranked_on_photos() -> None:
     ranking = ranking_for("clip", "clip")
     assert ranking is not None
     document = ranking.standing().to_json()
-    assert (document["run"], document["metric"]["name"]) == ("clip-on-coco-pairs", "own_object")
+    assert (document["run"], document["metric"]["name"]) == ("clip-on-coco-pairs", "ap")
     assert document["measured"] == "50 pictures of COCO 2017, photos of two things, train2017"
-    assert (document["random"], document["ranks"]["gradcam_attention"]["value"]) == (0.5, pytest.approx(0.453, abs=0.001))
+    assert (document["random"], document["ranks"]["gradcam_attention"]["value"]) == (
+        pytest.approx(0.227, abs=0.001),
+        pytest.approx(0.252, abs=0.001),
+    )
     tied = [spec for spec, figures in document["ranks"].items() if figures["tied"]]
     assert list(document["ranks"])[: len(tied)] == tied  # none of the others comes before one of these
     values = [document["ranks"][spec]["value"] for spec in tied]
     assert values == sorted(values, reverse=True)
-    assert (document["second"]["name"], tied[0], len(tied)) == ("ap", "xgradcam_plus", 21)
-    # more often right than some of the best, and worse than others by the second metric
-    assert document["ranks"]["hirescam"]["value"] > values[1] - 0.02
-    assert "hirescam" not in tied
-    assert document["ranks"][tied[0]]["second_value"] > 1.5 * document["random_second"]
+    assert (document["second"]["name"], tied[0], len(tied)) == ("own_object", "xgradcam_plus:libra", 21)
+    # the map of a method that looks at no prompt lies on the most striking thing, and is the same for both prompts
+    assert document["ranks"]["lrp"]["value"] > values[2]
+    assert (document["ranks"]["lrp"]["tied"], document["ranks"]["lrp"]["second_value"]) == (False, 0.5)
     assert not ranking.run.shows_inputs  # the photos may not be passed on
     titles = {method["spec"]: method["title"] for method in ranking.run.report["methods"]}
     assert len(set(titles.values())) == len(titles)  # one with options is told from the plain one
@@ -146,3 +148,14 @@ def test_the_recommended_map_of_a_prompt_does_not_depend_on_the_others() -> None
 def test_another_model_gets_the_ranks_of_the_embedded_one_of_its_kind() -> None:
     for kind, model in (("image", "photos-vit"), ("text", "reviews-bert"), ("clip", "clip")):
         assert ranking_for(kind, "someone/else") is ranking_for(kind) is method_rankings()[model]
+
+
+def test_methods_that_are_best_nowhere_stand_behind_unless_a_paper_has_them() -> None:
+    best = {
+        spec.split("?")[0].split(":")[0] for one in method_rankings().values() for spec, place in one.standing().ranks.items() if place.tied
+    }
+    reasons = asides()
+    assert not best & set(reasons)
+    assert "rollout" not in best | set(reasons)  # a baseline of Chefer et al.
+    assert reasons["saliency"] == "Measured on 6 models, and among the best on none."
+    assert "integrated_gradients" not in reasons  # not measured
