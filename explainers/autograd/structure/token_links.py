@@ -134,8 +134,10 @@ def come_from_elsewhere(nodes: Nodes, links: Sequence[TokenLinks], pull: Pull) -
 
 
 def _with_signal(signal: Tensor | None, whole: Tensor) -> Tensor:
-    """Return the rows, as ``whole`` (B, S) has them, at which a signal (B, S, D) or (B, H, S, d) arrived; all if none did anywhere."""
-    if signal is None:
+    """Return the rows, as ``whole`` (B, S) has them, at which a signal (B, S, D) or (B, H, S, d) arrived; all if none did anywhere, or if
+    it has no axis for the samples.
+    """
+    if signal is None or signal.dim() < 3:
         return whole
     rows = (signal != 0).any(-1)
     rows = rows if rows.dim() == 2 else rows.any(1)

@@ -185,7 +185,7 @@ def test_the_way_back_shows_what_is_lost_and_what_is_kept(desk: Visit) -> None:
     pulse = page.locator(".way .pulse").first
     assert pulse.evaluate("(node) => getComputedStyle(node).animationName") == "way-back"
     page.locator("#way-rules").get_by_role("button", name="Libra").click()
-    expect(norm).to_contain_text("norm, constant scale: 0.406 → 0.405, kept whole")
+    expect(norm).to_contain_text("norm, constant scale: 0.406 → 0.405 logits, kept whole")
     expect(page.locator(".way rect + text")).to_have_count(4)
     page.emulate_media(reduced_motion="reduce")
     assert pulse.evaluate("(node) => getComputedStyle(node).animationName") == "none"
