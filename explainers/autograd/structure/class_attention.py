@@ -105,7 +105,9 @@ def _stream_after(nodes: Nodes, block: Block, attention: Attention) -> Tensor | 
             continue
         if len(node.paths) == 1:
             constant: Tensor = constant_of(node)
-            if constant.shape != token.shape or not torch.equal(constant, token.detach()):
+            if torch.broadcast_shapes(constant.shape, token.shape) != token.shape:
+                continue
+            if not torch.equal(constant.expand_as(token), token.detach()):  # kept once where it is the same for all samples
                 continue
         return node.output
     return None

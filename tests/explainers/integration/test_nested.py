@@ -63,12 +63,17 @@ def attention(hand: ByHand, part: nn.Module, x: Tensor) -> Tensor:
 
 def logits_of(hand: ByHand, net: TNT, inner: Tensor, outer: Tensor) -> Tensor:
     add = hand.operators.add
+
+    def add_inner(first: Tensor, second: Tensor) -> Tensor:
+        """The sum of two inner streams, whose relevance is shared out within each picture, not within each patch."""
+        return add(*(each.unflatten(0, (len(outer), PATCHES)) for each in (first, second))).flatten(0, 1)
+
     for block in net.blocks:
         inner, outer = inner * 1, outer * 1  # nodes of their own
         hand.streams.append((inner, outer))
-        inner = add(inner, attention(hand, block.attn_in, hand.norm(block.norm_in, inner)))
+        inner = add_inner(inner, attention(hand, block.attn_in, hand.norm(block.norm_in, inner)))
         hand.maps.pop()  # those between patches are kept
-        inner = add(inner, hand.mlp(block.mlp_in, hand.norm(block.norm_mlp_in, inner)))
+        inner = add_inner(inner, hand.mlp(block.mlp_in, hand.norm(block.norm_mlp_in, inner)))
         if block.norm2_proj is None:
             said = hand.linear(block.proj, hand.norm(block.norm1_proj, inner).reshape(len(outer), PATCHES, -1))
         else:
