@@ -27,7 +27,7 @@ def test_models_are_the_catalogue(capsys: pytest.CaptureFixture[str]) -> None:
     lines = [line for one in listed for line in one.get("calibration", {"lines": []})["lines"]]
     assert [line["measured"] for line in lines] == [line.measured for entry in CATALOGUE for line in calibration_of(entry.name).thresholds]
     assert all(line["measured"] in printed and f"“{line['says']}”" in printed for line in lines)
-    assert {one["kind"] for one in listed if one["recommended"]} == {"image", "clip"}
+    assert {one["kind"] for one in listed if one["recommended"]} == {"image", "clip", "text"}
 
 
 def test_methods_are_the_registry(capsys: pytest.CaptureFixture[str]) -> None:

@@ -108,6 +108,11 @@ def test_weights_are_loaded_in_the_type_of_the_settings(name: str, dtype: str, e
     assert asked == [expected or torch.float32, expected]
 
 
+def own_image_model() -> explainers.Model:
+    """A model whose module no other test sees, as hooks stay on it."""
+    return image_model.__wrapped__()
+
+
 class WarmUp:
     """Warms up no model, and fails as often as the test says."""
 
@@ -149,7 +154,7 @@ def test_a_model_that_has_no_memory_for_its_first_pass_is_not_loaded() -> None:
 
 
 def test_a_first_pass_is_recorded_and_a_cpu_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    model, passes = image_model(), list[bool]()
+    model, passes = own_image_model(), list[bool]()
     model.module.register_forward_pre_hook(lambda *_: passes.append(torch.is_grad_enabled()))
     warm_up(model)
     assert passes == []
@@ -164,7 +169,7 @@ def test_a_first_pass_is_recorded_and_a_cpu_has_none(monkeypatch: pytest.MonkeyP
 
 
 def test_what_a_model_cannot_do_does_not_keep_it_from_being_loaded_and_a_shortage_does() -> None:
-    model, errors = image_model(), [RuntimeError("the model's own words"), torch.OutOfMemoryError("CUDA out of memory")]
+    model, errors = own_image_model(), [RuntimeError("the model's own words"), torch.OutOfMemoryError("CUDA out of memory")]
 
     def fail(*_: Any) -> None:
         raise errors[0]
