@@ -133,8 +133,9 @@ class GatedModels:
             if self.errors.get(name):
                 raise self.errors[name].pop(0)
 
-    def load(self, name: str, device: str | None = None, /, **ways: Any) -> explainers.Model:
+    def load(self, place: str | Path, device: str | None = None, /, **ways: Any) -> explainers.Model:
         assert threading.current_thread().name == "models"
+        name = str(place)
         self.reach(f"load {name}")
         model = replace(self.makes.get(name, image_model)(), name=name)
         explainers.variants(model)  # the pass that finds out what it can be asked is made once for all, and is none of this one's
