@@ -98,6 +98,12 @@ SHORTCOMINGS = (
         "(GlobEnc, ALTI, DecompX) is refused where samples do not come first, or where experts get some tokens alone.",
     ),
     (
+        "sums of tensors whose samples lie along another axis than the first, or are flattened",
+        "The relevance of a sum is shared within each sample (deep Taylor, Transformer Attribution): two gradients tell which numbers "
+        "belong to which. Where they do not, several inputs at once are refused, as they are where a linear layer embeds the patches of "
+        "several pictures in rows; one input at a time runs.",
+    ),
+    (
         "tokens that change places between blocks or in them",
         "What reads later blocks than the first is refused, and what reads the tokens that enter it runs. Tokens that layers other "
         "than attention mix in a block are taken to keep their places.",

@@ -135,7 +135,15 @@ export class Registry {
    * `listed` is the answer of GET /api/methods.
    * @param {Partial<Methods>} [options]
    */
-  constructor({ methods = [], variants = [], families = [], presets = [], standing = null, asides = {}, rules = [] } = {}) {
+  constructor({
+    methods = [],
+    variants = [],
+    families = [],
+    presets = [],
+    standing = null,
+    asides = {},
+    rules = [],
+  } = {}) {
     this.methods = methods;
     this.families = families;
     this.presets = presets;

@@ -96,9 +96,9 @@ def are_flat(nodes: Nodes, pull: PullAgain) -> bool:
     assumed = flat_rows(nodes)
     if not assumed:
         return False
-    found = find_bias_rows(nodes, pull)
+    known = find_bias_rows(nodes, pull)
     return all(
-        position in found and not found[position].last_axis and torch.equal(found[position].tokens, rows.tokens)
+        position in known and not known[position].last_axis and torch.equal(known[position].tokens, rows.tokens)
         for position, rows in assumed.items()
     )
 

@@ -104,13 +104,13 @@ def extents_of(
     if gradient is None:
         return None
     influence = gradient.double().square().sum(1).cpu()
-    found = [_edges(influence.sum(3 - axis)) for axis in (1, 2)]
-    if found[0] is None or found[1] is None:
+    edges = [_edges(influence.sum(3 - axis)) for axis in (1, 2)]
+    if edges[0] is None or edges[1] is None:
         return None
     sides = pixels.shape[-2:]
     return (
-        Extents(tuple(row for row, _ in probes), *found[0], rows, sides[0]),
-        Extents(tuple(column for _, column in probes), *found[1], columns, sides[1]),
+        Extents(tuple(row for row, _ in probes), *edges[0], rows, sides[0]),
+        Extents(tuple(column for _, column in probes), *edges[1], columns, sides[1]),
     )
 
 
