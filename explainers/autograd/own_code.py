@@ -82,6 +82,8 @@ class _Nodes(Nodes):
 
     def add(self, node: Node, tensor: Tensor) -> Node:
         """Note the node as the one that made ``tensor``, and return it."""
+        if node.operator is not Move:
+            self.stacked = None
         by_tensor, key = self._by_tensor, id(tensor)
 
         def forget(dead: ref[Tensor]) -> None:
