@@ -92,8 +92,8 @@ def encoder_folder(folder: Path | None) -> Path:
 
 
 def frequencies_of(reviews: Mapping[str, Sequence[Review]], tokenizer: Tokenizer) -> Counter[str]:
-    """Return how often each word, as ``tokenizer`` splits texts, occurs in a million words of ``reviews``, by source; every source has the
-    same weight, however long it is.
+    """Return how often each word, as ``tokenizer`` splits texts, occurs in a million words of each source of ``reviews`` (name of a source:
+    its reviews), summed over the sources: every source has the same weight, however long it is.
     """
     total: Counter[str] = Counter()
     for source in reviews.values():

@@ -73,7 +73,7 @@ def render_batch(rng: np.random.Generator, size: int = BATCH) -> Batch:
 
 
 def batches(seed: int, first: int) -> Iterator[Batch]:
-    """Yield the batches ``first``, ``first + 1``, ... of the endless sequence that ``seed`` names."""
+    """Yield the batches ``first``, ``first + 1``, ... of the endless sequence of freshly rendered scenes that ``seed`` names."""
     return endless(render_batch, [seed], first)
 
 

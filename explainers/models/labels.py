@@ -69,7 +69,7 @@ def imagenet_classes(labels: Sequence[str]) -> list[ClassEntry]:
 
 @cache
 def imagenet_entries() -> list[ClassEntry]:
-    """Return the common names of ImageNet's 1,000 classes, in their order, each with its synset."""
+    """Return the entry of each of ImageNet's 1,000 classes, in the order of the logits: label, groups, synonyms and WordNet id."""
     return read_classes(Path(str(files("explainers.embedded"))) / "labels" / "imagenet.json", IMAGENET)
 
 

@@ -20,7 +20,9 @@ def synsets(data: Path) -> list[str]:
 
 
 def main() -> None:
-    """Write ``detection.json``: for each synset of the photos the indices of the ImageNet classes that it covers."""
+    """Write ``detection.json``: for each synset of the photos in the folder ``--data`` the indices of the ImageNet classes that it covers,
+    by the nouns of WordNet in the file ``--wordnet``.
+    """
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, required=True, help=f"folder that holds {FOLDER}/")
     parser.add_argument("--wordnet", type=Path, default=WORDNET, help="WordNet 3.0's data.noun")

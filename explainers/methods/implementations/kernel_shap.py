@@ -29,7 +29,7 @@ Coalitions = tuple[Tensor, Tensor, Tensor]
 
 
 def slic_segments(pixels: Tensor, grid: tuple[int, int], most: int) -> Tensor:
-    """Return the segment of each patch of a ``grid`` (rows, columns), as numbers (rows * columns,) from 0, at most ``most`` different ones:
+    """Return the segment of each patch of a ``grid`` (rows, columns), as integers (rows * columns,) from 0, at most ``most`` distinct ones:
     the superpixel (by SLIC of scikit-image) that contains most of its pixels.
 
     ``pixels`` (C, height, width) as the model takes them, scaled from 0 to 1. Raises ExplainerError without scikit-image.

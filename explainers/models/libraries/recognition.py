@@ -162,7 +162,7 @@ def text_length(module: nn.Module) -> int | None:
 
 
 def vocabulary_of(module: nn.Module) -> int | None:
-    """Return the number of token ids that the module can look up: as it declares, else the size of its largest table; None without one."""
+    """Return the number of token ids that the module can look up: as declared, else the size of its largest table; None if it has none."""
     own_table, table = getattr(module, "get_input_embeddings", None), None
     with suppress(NotImplementedError):  # transformers' way to say that a model looks up no words (CANINE)
         table = own_table() if callable(own_table) else None
@@ -172,13 +172,13 @@ def vocabulary_of(module: nn.Module) -> int | None:
 
 
 def vision_config(module: nn.Module) -> Any:
-    """Return the configuration of a module's image tower, or of the module itself; None without one."""
+    """Return the configuration of a module's image tower, or of the module itself; None if neither has one."""
     config = getattr(module, "config", None)
     return getattr(config, "vision_config", None) or config
 
 
 def text_config(module: nn.Module) -> Any:
-    """Return the configuration of a module's text tower, or of the module itself; None without one."""
+    """Return the configuration of a module's text tower, or of the module itself; None if neither has one."""
     config = getattr(module, "config", None)
     return getattr(config, "text_config", None) or config
 

@@ -156,8 +156,8 @@ def _several(names: Any) -> tuple[str, ...]:
 
 
 def _convert(architecture: str, tensors: dict[str, Tensor], module: nn.Module) -> dict[str, Tensor]:
-    """Convert ``tensors`` from the format of a paper's authors to that of timm's ``architecture``, with timm's own conversion; unchanged if
-    timm has none or it fails.
+    """Convert ``tensors`` from the format of a paper's authors to that of timm's ``architecture``, with timm's own conversion, which reads
+    the shapes of ``module``, a model of that architecture; unchanged if timm has none or it fails.
     """
     from timm.models import model_entrypoint
 

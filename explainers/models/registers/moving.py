@@ -100,7 +100,7 @@ def view_of(model: Model, outlier_tokens: OutlierTokens) -> Model:
 
 
 def with_registers(model: Model, neurons: tuple[tuple[int, int], ...], how: Moving) -> Model:
-    """Return ``model`` with added tokens, to which the activations of ``neurons`` (block, neuron) are moved in the way ``how``. Without
+    """Return ``model`` with added tokens, to which the activations of ``neurons`` (block, neuron) are moved as ``how`` says. Without
     neurons only the tokens are added.
     """
     check_registers(model)

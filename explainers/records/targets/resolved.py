@@ -177,8 +177,8 @@ def refuse_repeated(targets: Sequence[Target], chosen: Sequence[ResolvedTarget])
 
 
 def prompts_of(targets: Sequence[Target], alone: bool = False) -> list[str]:
-    """Return all prompts that the targets of a CLIP model name, each once, in order. Raises ExplainerError if there is none, and with
-    ``alone`` also for a target of several prompts.
+    """Return all prompts that the targets of a CLIP model name, each once, in order. Raises ExplainerError for a target that names
+    anything but a text, and with ``alone`` for any that is not a single prompt.
     """
     named: list[str] = []
     for target in targets:

@@ -136,8 +136,8 @@ async def _read(request: Request, limit: Limit) -> bytes:
 
 
 def _count_bytes(request: Request, most: int, refuse: Callable[[], Exception]) -> Callable[[], Awaitable[Message]]:
-    """Return a function that receives the next part of the request's body; it raises the error that ``refuse()`` returns once more than
-    ``most`` bytes have arrived.
+    """Return an async function without arguments that gives the next part of the body of ``request`` as an ASGI message; it raises the
+    error that ``refuse()`` returns once more than ``most`` bytes have arrived.
     """
     stream = request.stream()
     count = 0

@@ -50,7 +50,7 @@ class DepthForm(Schema):
 @dataclass(frozen=True)
 class DepthQuestion:
     """The inputs on which to measure a model's depth: the bytes of pictures, or texts; for a CLIP model the prompts too; at most ``limit``
-    are measured.
+    are measured. ``settings`` are those of the server, with its limits on pictures.
     """
 
     images: tuple[bytes, ...]
