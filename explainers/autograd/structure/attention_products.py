@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from explainers.autograd.nodes import Block, Move, Node, Nodes, Role, Start, ancestors
-from explainers.autograd.operators import Add, LinearAttention, LinearMap, MatMul, Scale, Softmax
+from explainers.autograd.operators import Add, LinearAttention, LinearMap, MatMul, Mul, Scale, Softmax
 from explainers.autograd.structure.attention import scores_of
 from explainers.models import matrix_products
 
@@ -129,7 +129,31 @@ def sum_after_attention(nodes: Nodes, block: Block, sums: Sequence[Node]) -> int
 
     behind = [i for i, node in enumerate(sums) if attention and attention <= {id(each) for each in ancestors([node], [block.start])}]
     straight = [i for i in behind if _comes_straight(sums[i], block)]
-    return next(iter(straight or behind), 0)
+    chosen = next(iter(straight or behind), 0)
+    for i in straight[1:]:
+        if _completes(sums[i], sums[chosen], block):
+            chosen = i
+    return chosen
+
+
+def _completes(later: Node, earlier: Node, block: Block) -> bool:
+    """Return whether the sum ``later`` adds the tokens of ``block`` themselves, perhaps scaled, to the sum ``earlier``, perhaps scaled or
+    gated: as x + a (h - x) does, in which h - x is no residual stream.
+    """
+
+    def scaled(node: Node) -> Node:
+        while node is not block.start and node is not earlier and node.operator in (Move, Scale) and len(node.paths) == 1:
+            (node,) = node.paths
+        return node
+
+    def is_earlier(node: Node) -> bool:
+        given = scaled(node)
+        return given is earlier or (given.operator is Mul and any(scaled(path) is earlier for path in given.paths))
+
+    if len(later.paths) != 2:
+        return False
+    first, second = later.paths
+    return any(scaled(kept) is block.start and is_earlier(given) for kept, given in ((first, second), (second, first)))
 
 
 def adds_attention_elsewhere(nodes: Nodes, block: Block, known_sum: Node) -> bool:
@@ -146,7 +170,7 @@ def adds_attention_elsewhere(nodes: Nodes, block: Block, known_sum: Node) -> boo
 
     return any(
         attends(given) and not attends(kept) and _comes_straight(kept, block)
-        for first, second in (node.paths for node in sums)
+        for first, second in (node.paths for node in sums if not _completes(known_sum, node, block))
         for given, kept in ((first, second), (second, first))
     )
 

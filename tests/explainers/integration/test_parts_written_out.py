@@ -236,6 +236,23 @@ def test_a_residual_sum_in_other_words_is_a_sum(total: Sum) -> None:
     assert_same_maps(lambda: WrittenOut(total=total), tuple(spec for spec in SPECS if "absdot" not in spec))
 
 
+def by_data(x: Tensor) -> Tensor:
+    return x.mean(-1, keepdim=True).sigmoid()
+
+
+GATES: dict[str, Callable[[Tensor], Tensor]] = {"number": lambda x: torch.tensor(0.3, dtype=x.dtype), "gate": by_data}
+
+
+@pytest.mark.parametrize("gate", GATES.values(), ids=GATES)
+def test_the_stream_after_attention_is_the_whole_sum_where_a_difference_is_added(gate: Callable[[Tensor], Tensor]) -> None:
+    """x + g (h - x), as in nGPT and gated residuals, has the maps of (1 - g) x + g h."""
+    specs = ("token_tm", "globenc", "alti")
+    added = scores(of_two(lambda: WrittenOut(total=lambda m, x, y: x + gate(x) * (m(y) - x))), pixels(2), 1, *specs)
+    shares = scores(of_two(lambda: WrittenOut(total=lambda m, x, y: (1 - gate(x)) * x + gate(x) * m(y))), pixels(2), 1, *specs)
+    for spec, one, other in zip(specs, added, shares, strict=True):
+        assert float((one - other).abs().max() / other.abs().max()) < 1e-6, spec
+
+
 Norm = Callable[[nn.LayerNorm, Tensor], Tensor]
 
 
