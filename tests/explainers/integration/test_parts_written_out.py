@@ -10,6 +10,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import explainers
+
+# isort: split
+import timm
+
 from explainers.errors import ExplainerError
 from tests.explainers.support.attention_forms import (
     HEADS,
@@ -300,3 +304,28 @@ def test_a_layer_norm_written_out_has_the_maps_of_the_module(norm: Norm, is_post
     found, expected = (scores(of_two(lambda n=n: WithNorm(n, is_post_norm)), pixels(2), 1, *specs) for n in (norm, None))  # type: ignore[misc]
     off = {spec: float((one - other).abs().max() / other.abs().max()) for spec, one, other in zip(specs, found, expected, strict=True)}
     assert {spec: error for spec, error in off.items() if error > 1e-6} == {}
+
+
+class Pooled(nn.Module):
+    """A Vit of sixteen tokens, as many as their width, whose head reads their mean, with an axis for the tokens or without."""
+
+    def __init__(self, keeps_axis: bool) -> None:
+        super().__init__()
+        shape = {"img_size": 32, "patch_size": 8, "embed_dim": 16, "depth": 2, "num_heads": 2, "num_classes": 3}
+        self.vit = timm.create_model("vit_tiny_patch16_224", class_token=False, global_pool="avg", **shape)
+        self.keeps_axis = keeps_axis
+
+    def forward(self, x: Tensor) -> Tensor:
+        mean = self.vit.forward_features(x).mean(1, keepdim=self.keeps_axis)
+        out: Tensor = self.vit.head(self.vit.fc_norm(mean))
+        return out[:, 0] if self.keeps_axis else out
+
+
+def test_a_head_that_keeps_an_axis_for_its_mean_has_no_bias_of_tokens() -> None:
+    x, specs = torch.randn(2, 3, 32, 32, dtype=torch.float64), ["fullgrad", "fullgrad_plus", "fullgrad_plus:libra"]
+    maps = []
+    for keeps_axis in (True, False):
+        model = explainers.wrap(built(lambda: Pooled(keeps_axis)), kind="image", preprocess=PREPROCESS)  # noqa: B023
+        results = explainers.explain(model, {"pixel_values": x}, 1, specs)
+        maps.append(torch.stack([result[spec].scores for result in results for spec in specs]))
+    torch.testing.assert_close(maps[0], maps[1], rtol=1e-6, atol=1e-9)

@@ -197,8 +197,9 @@ class BlockKind(ABC):
         patches = tokens - sum(around)
         if term.dim() == 3 and any(around) and grid is not None and term.shape[1] == grid[0] * grid[1] == patches:  # patches alone
             return pad(term.sum(2), around)
-        # (B, C) has no tokens, even where there happen to be as many classes or channels as tokens
-        places = (1, term.dim() - 2, term.dim() - 1) if term.dim() > 2 else ()
+        # (B, C), (B, 1, C) and (B, C, 1, 1) have no tokens, even where there happen to be as many classes or channels as tokens
+        is_pooled = term.shape[1] == 1 if term.dim() == 3 else term.dim() > 3 and term.shape[1:].numel() == term.shape[1]
+        places = () if term.dim() < 3 or (is_pooled and tokens > 1) else (1, term.dim() - 2, term.dim() - 1)
         axis = next((a for a in places if term.shape[a] == tokens), None)
         if term.dim() == 4 and grid is not None and grid[0] * grid[1] == patches:
             for down in (2, 1):
