@@ -15,7 +15,7 @@ from playwright.sync_api import expect
 from tests.browser.support.number_format import colour_ends, percent, shown_score
 from tests.browser.support.visit import Visit
 
-SIGNED, UNSIGNED = "fullgrad_plus:libra", "generic_attention"
+SIGNED, UNSIGNED = "xgradcam_plus:libra", "generic_attention"
 FEW = f"methods=raw_attention&methods={SIGNED}&methods={UNSIGNED}"
 PROMPTS = ["a photo of a strawberry", "a photo of a banana", "a photo of an apple"]
 ASKED = "&".join(f"prompt={prompt}" for prompt in PROMPTS)
