@@ -44,7 +44,7 @@ export class MethodPicker {
     this.families = el("div", { class: "families" });
     this.moreTitle = el("summary");
     this.moreList = el("ul", { class: "family" });
-    this.more = el("details", { class: "unable", data: { group: "more" } }, this.moreTitle, this.moreList);
+    this.more = el("details", { class: "unable", data: { group: "behind" } }, this.moreTitle, this.moreList);
     this.unableTitle = el("summary");
     this.unableList = el("ul");
     this.unable = el("details", { class: "unable" }, this.unableTitle, this.unableList);

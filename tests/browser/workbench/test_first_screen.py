@@ -163,7 +163,7 @@ def test_sets_families_and_search_choose_methods(phone: Visit) -> None:
         shown = family.locator("input").evaluate_all("(nodes) => nodes.map((node) => node.dataset.spec)")
         placed = [ranks.get(spec, float("inf")) for spec in shown]
         assert placed == sorted(placed)
-    behind = page.locator('[data-group="more"]')  # measured, and never among the best
+    behind = page.locator('[data-group="behind"]')  # measured, and never among the best
     expect(behind.locator("summary")).to_contain_text("more method")
     readouts = behind.locator("input").evaluate_all("(nodes) => nodes.map((node) => node.dataset.spec.split(':')[0])")
     assert set(readouts) == set(listed["asides"]) & {method["name"] for method in able}
