@@ -130,6 +130,7 @@ class Nodes:
     stacked       a few tensors that were just stacked: the result, its new axis and the tensors, as long as nothing but moves ran since
     unbiased_sum  the result and the operands of the last sum of two paths, one of which a linear map without a bias gave, as long as
                   nothing but moves ran since: a constant that is added now is that map's bias
+    means         by the position of a sum, the index of its operand that is the mean of a normalisation written out
     """
 
     ran: list[Node] = field(default_factory=list)
@@ -141,6 +142,7 @@ class Nodes:
     has_moved: bool = False
     unbiased_sum: tuple[Tensor, Tensor, Tensor] | None = None
     stacked: tuple[Tensor, int, tuple[Tensor, ...]] | None = None
+    means: dict[int, int] = field(default_factory=dict)
     _by_tensor: dict[int, tuple[ref[Tensor], Node]] = field(default_factory=dict)
 
     @property

@@ -113,7 +113,6 @@ class Recording:
         self.nodes = Nodes()
         self.backward_pass = BackwardPass(Rule())
         self.rounding: Mapping[int, float] = {}  # by position, the rounding that a value has gathered, where it was measured
-        self._means: dict[int, int] = {}
         self._cache: dict[tuple[Rule, int | bytes], Signals] = {}
         self._starts: dict[tuple[int, Rule], tuple[BatchTarget, Tensor]] = {}  # with the targets, whose ids are theirs as long as they live
         self._forward: ForwardPass | None = ForwardPass(
@@ -501,11 +500,11 @@ class Recording:
 
     def note_mean(self, node: Node, operand: int) -> None:
         """Note that a ``node``, a sum, takes off the mean of a normalisation that is written out: its operand with this index."""
-        self._means[node.position] = operand
+        self.nodes.means[node.position] = operand
 
     def mean_operand(self, position: int) -> int | None:
         """Return the index of the operand of the sum at ``position`` that is the mean of a normalisation written out; None if none is."""
-        return self._means.get(position)
+        return self.nodes.means.get(position)
 
     def sample_axis(self, position: int, shape: Size) -> SampleAxis | None:
         """Return where the samples lie in a tensor of this ``shape``, of the sum or the linear map at ``position``; None if along its first

@@ -121,7 +121,7 @@ def test_a_list_begins_with_what_is_explained_and_says_what_ran() -> None:
 
 
 def test_a_recording_has_few_fields() -> None:
-    assert len(vars(Recording(wrapped("vit"), inputs("vit", 1)))) <= 16
+    assert len(vars(Recording(wrapped("vit"), inputs("vit", 1)))) <= 15
 
 
 def test_a_backward_pass_goes_no_further_than_what_is_asked_for() -> None:
