@@ -12,6 +12,22 @@ from explainers.autograd.recorder import Operator, Propagator, Recorder, saved_o
 from explainers.autograd.rules import operands
 
 
+def _share(ctx: Any, g: Tensor | None, kind: str) -> tuple[Tensor | None, Tensor | None, None]:
+    """Return what the two operands of the product kept in ``ctx`` get of the signal ``g`` at its output, and None for the recorder: as the
+    rule shares operators of that ``kind``.
+    """
+    if g is None:
+        return None, None, None
+    rule = ctx.rec.rule
+    product = operands.MatrixProduct(saved_of(ctx), tuple(ctx.needs_input_grad[:2]), lambda: ctx.rec.accumulated_rounding(ctx.position))
+    g_a, g_b = rule.choice(kind).matmul(product, rule.choice("linear").matmul(product, g))
+    return (
+        unbroadcast(g_a, ctx.shapes[0]) if ctx.needs_input_grad[0] else None,
+        unbroadcast(g_b, ctx.shapes[1]) if ctx.needs_input_grad[1] else None,
+        None,
+    )
+
+
 class MatMul(Operator):
     """The matrix product a @ b of two paths: of queries with keys, or of attention weights with values. Batch dimensions must agree."""
 
@@ -31,17 +47,7 @@ class MatMul(Operator):
 
     @staticmethod
     def backward(ctx: Any, *signals: Tensor | None) -> Any:
-        (g,) = signals
-        if g is None:
-            return None, None, None
-        rule = ctx.rec.rule
-        product = operands.MatrixProduct(saved_of(ctx), tuple(ctx.needs_input_grad[:2]), lambda: ctx.rec.accumulated_rounding(ctx.position))
-        g_a, g_b = rule.choice("attention").matmul(product, rule.choice("linear").matmul(product, g))
-        return (
-            unbroadcast(g_a, ctx.shapes[0]) if ctx.needs_input_grad[0] else None,
-            unbroadcast(g_b, ctx.shapes[1]) if ctx.needs_input_grad[1] else None,
-            None,
-        )
+        return _share(ctx, signals[0], "attention")
 
     @staticmethod
     def propagate(rec: Propagator, a: Tensor, b: Tensor) -> Tensor:
@@ -64,13 +70,7 @@ class DynamicConvolution(DynamicLinear):
 
     @staticmethod
     def backward(ctx: Any, *signals: Tensor | None) -> Any:
-        (g,) = signals
-        if g is None:
-            return None, None, None
-        rule = ctx.rec.rule
-        product = operands.MatrixProduct(saved_of(ctx), tuple(ctx.needs_input_grad[:2]), lambda: ctx.rec.accumulated_rounding(ctx.position))
-        g_a, g_b = rule.choice("product").matmul(product, rule.choice("linear").matmul(product, g))
-        return unbroadcast(g_a, ctx.shapes[0]), unbroadcast(g_b, ctx.shapes[1]), None
+        return _share(ctx, signals[0], "product")
 
 
 class Softmax(Operator):
