@@ -10,13 +10,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tqdm import tqdm
-
 from vitrine_server.commands import CommandError, Commands, Listed, count_of
 from vitrine_server.commands.evaluate import unread_in_words
 from vitrine_server.commands.files import check_out_folder
 from vitrine_server.commands.listing import text_table
-from vitrine_server.commands.model import add_model, open_model, open_options_of
+from vitrine_server.commands.model import add_model, check_engine, open_model
+from vitrine_server.commands.progress import InputsBar
 
 if TYPE_CHECKING:
     from explainers.collection.records import CollectedRow
@@ -80,8 +79,7 @@ def run(args: argparse.Namespace) -> None:
         raise CommandError(f"say {' and '.join(lacking)}")
     if args.engine != "ray" and (args.workers is not None or args.ray_address is not None):
         raise CommandError("--workers and --ray-address go with --engine ray")
-    if args.engine != "local" and (given := open_options_of(args)):
-        raise CommandError(f"--engine {args.engine} opens the model by its name alone: save it as a folder, without --{', --'.join(given)}")
+    check_engine(args)
     check_out_folder(args.out)
     from explainers.collection.collect import collect
     from explainers.collection.sources import Sources
@@ -91,15 +89,7 @@ def run(args: argparse.Namespace) -> None:
     data = sources.open()
     if data.unread:
         print(unread_in_words(data.unread), file=sys.stderr)
-    with tqdm(desc=f"{model.name} on {data.name}", unit="input", leave=False, disable=None) as bar:
-
-        def progress(done: int, total: int) -> None:
-            if not bar.disable and bar.total is None:
-                bar.reset(total)
-                bar.initial = done
-            bar.n = done
-            bar.refresh()
-
+    with InputsBar(f"{model.name} on {data.name}") as bar:
         collection = collect(
             model,
             data,
@@ -113,7 +103,7 @@ def run(args: argparse.Namespace) -> None:
             batch=args.batch,
             skip_broken=args.skip_broken,
             engine=_engine(args, sources),
-            progress=progress,
+            progress=bar,
         )
     assert collection is not None
     summary = summed_up(collection)

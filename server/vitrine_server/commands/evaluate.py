@@ -11,12 +11,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tqdm import tqdm
-
 from vitrine_server.commands import CommandError, Commands, Listed
 from vitrine_server.commands.experiment import Experiment
 from vitrine_server.commands.listing import text_table
-from vitrine_server.commands.model import add_model, open_model, open_options_of
+from vitrine_server.commands.model import add_model, check_engine, open_model
+from vitrine_server.commands.progress import InputsBar
 
 if TYPE_CHECKING:
     from explainers.evaluation.run_engines import RunEngine
@@ -157,8 +156,7 @@ def run(args: argparse.Namespace) -> None:
     data = open_dataset(args.dataset, args.data, args.split)
     if data.unread:
         print(unread_in_words(data.unread), file=sys.stderr)
-    if args.engine != "local" and (given := open_options_of(args)):
-        raise CommandError(f"--engine {args.engine} opens the model by its name alone: save it as a folder, without --{', --'.join(given)}")
+    check_engine(args)
     model = open_model(args, args.model, args.device if args.engine == "local" else "cpu")  # elsewhere workers have the device
     plan = make_plan(
         model,
@@ -178,16 +176,8 @@ def run(args: argparse.Namespace) -> None:
     )
     fresh = not (args.out / "run.json").is_file()
     started = time.monotonic()
-    with tqdm(desc=f"{plan.model} on {plan.dataset}", unit="input", leave=False, disable=None) as bar:
-
-        def progress(done: int, total: int) -> None:
-            if not bar.disable and bar.total is None:
-                bar.reset(total)
-                bar.initial = done
-            bar.n = done
-            bar.refresh()
-
-        finished = measure(model, data, plan, args.out, engine=engine, progress=progress, skip_broken=args.skip_broken)
+    with InputsBar(f"{plan.model} on {plan.dataset}") as bar:
+        finished = measure(model, data, plan, args.out, engine=engine, progress=bar, skip_broken=args.skip_broken)
     assert finished is not None
     seconds = time.monotonic() - started if fresh else None
     report = write_reports(

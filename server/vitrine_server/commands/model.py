@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
+from vitrine_server.commands import CommandError
 from vitrine_server.commands.progress import Loading
 
 if TYPE_CHECKING:
@@ -47,6 +48,14 @@ def open_options_of(args: argparse.Namespace) -> dict[str, Any]:
 
         given["dtype"] = DTYPES_BY_NAME[dtype]
     return given
+
+
+def check_engine(args: argparse.Namespace) -> None:
+    """Raise CommandError if ``args`` name an engine of other machines together with options that open a model in another way than by its
+    name.
+    """
+    if args.engine != "local" and (given := open_options_of(args)):
+        raise CommandError(f"--engine {args.engine} opens the model by its name alone: save it as a folder, without --{', --'.join(given)}")
 
 
 def open_model(args: argparse.Namespace, name: str | list[str], device: str | None = None, check: str | None = None, **how: Any) -> Model:

@@ -51,6 +51,23 @@ class Passes(Bar):
         self.bar.refresh()
 
 
+class InputsBar(Bar):
+    """The progress bar of a run over many inputs, under the text ``description``; call it with the numbers done and in total. The time left
+    is that of the inputs which this run still has to do, without those that an earlier one did.
+    """
+
+    def __init__(self, description: str) -> None:
+        self.bar = tqdm(desc=description, unit="input", leave=False, disable=None)
+
+    def __call__(self, done: int, total: int) -> None:
+        """Show that ``done`` of ``total`` inputs are done."""
+        if not self.bar.disable and self.bar.total is None:
+            self.bar.reset(total)
+            self.bar.initial = done
+        self.bar.n = done
+        self.bar.refresh()
+
+
 class MapsBar(Bar):
     """The progress bar of ``explain``, an observer that advances by one step for each map."""
 
