@@ -13,11 +13,10 @@ from explainers.collection.running import CollectionEngine, Parts, data_digest, 
 from explainers.collection.sources import Sources
 from explainers.errors import ExplainerError
 from explainers.evaluation import distributed
-from explainers.evaluation.distributed import check_model, check_versions, connect, count_workers, receive_parts
+from explainers.evaluation.distributed import check_model, check_versions, connect, count_workers, ray_for, receive_parts
 from explainers.models.loading import load
 from explainers.models.removal.ways import How
 from explainers.pipeline.explain import versions
-from explainers.ray_library import load_ray
 from explainers.records.session import Cancelled
 
 
@@ -30,9 +29,7 @@ def ray_engine(
     that engine. Raises ExplainerError without Ray, and in the collection for a cluster that cannot be reached, and for a worker whose
     model, data or versions are not those of the collection.
     """
-    ray = load_ray("ray.data", need="The engine ray needs Ray", extras="evaluate,ray")
-    if workers is not None and workers < 1:
-        raise ExplainerError("There must be at least 1 worker.")
+    ray = ray_for(workers)
     name = distributed.Sources.with_absolute_paths(model, "").model
 
     def engine(setup: CollectionSetup, parts: Parts) -> Generator[tuple[int, list[TravellingRow]]]:

@@ -82,9 +82,7 @@ def ray_engine(sources: Sources, *, workers: int | None = None, address: str | N
     Ray, and in the run for a cluster that cannot be reached or has no room, and for a worker that cannot open the model or the data set, or
     whose weights, calibration, inputs or versions are not those of the run.
     """
-    ray = load_ray("ray.data", need="The engine ray needs Ray", extras="evaluate,ray")
-    if workers is not None and workers < 1:
-        raise ExplainerError("There must be at least 1 worker.")
+    ray = ray_for(workers)
 
     def engine(setup: EvaluationSetup, parts: Parts, tell: TellInputs, size: Size) -> Generator[tuple[int, list[EvaluationRow]]]:
         tell(0)
@@ -115,6 +113,16 @@ def ray_engine(sources: Sources, *, workers: int | None = None, address: str | N
                     raise Cancelled
 
     return engine
+
+
+def ray_for(workers: int | None) -> Any:
+    """Return the module ``ray``, for an engine with at most so many ``workers`` (None: any number). Raises ExplainerError without Ray, and
+    for fewer than 1.
+    """
+    ray = load_ray("ray.data", need="The engine ray needs Ray", extras="evaluate,ray")
+    if workers is not None and workers < 1:
+        raise ExplainerError("There must be at least 1 worker.")
+    return ray
 
 
 @contextmanager
