@@ -58,9 +58,9 @@ def choose_patches(rng: np.random.Generator, number: int, grid: int) -> tuple[Te
 
 
 def target(batch: Seen, kept: Tensor | None, window: bool, readout: Tensor) -> Tensor:
-    """Return the logits (B, classes) that the student is to learn: the teacher's. If it sees only a rectangle of patches (``window``), they
-    are corrected by the difference between the teacher's local features there and in the whole picture, which ``readout`` turns into
-    logits.
+    """Return the logits (B, classes) that the student is to learn: the teacher's, from ``batch``. If the student sees only the patches
+    ``kept`` (B, n) and these form a rectangle (``window``), they are corrected by the difference between the teacher's local features there
+    and in the whole picture, which ``readout`` (classes, directions) turns into logits.
     """
     logits = batch.logits.float()
     if kept is None or not window:
@@ -71,8 +71,8 @@ def target(batch: Seen, kept: Tensor | None, window: bool, readout: Tensor) -> T
 
 
 def divergence(logits: Tensor, wanted: Tensor) -> Tensor:
-    """Return the Kullback-Leibler divergence of the probabilities of ``logits`` (B, classes) from those of ``wanted``, both softened by a
-    temperature, and multiplied by its square so that the gradient keeps its size.
+    """Return the Kullback-Leibler divergence, a scalar tensor, of the probabilities of ``logits`` (B, classes) from those of ``wanted`` (B,
+    classes), both softened by a temperature, multiplied by its square so that the gradient keeps its size.
     """
     soft = (wanted / TEMPERATURE).log_softmax(1)
     return TEMPERATURE**2 * F.kl_div((logits.float() / TEMPERATURE).log_softmax(1), soft, log_target=True, reduction="batchmean")
@@ -116,9 +116,10 @@ def merge_classes(logits: Tensor, chosen: Tensor) -> Tensor:
 
 
 def shares_of_kept(kinds: Tensor, patches: Tensor, kept: Tensor) -> Tensor:
-    """Return what share of each scene every kind has, (B, kinds), when only the patches ``kept`` (B, n) are seen.
+    """Return the share that each kind has in each scene, (B, kinds), when only the patches ``kept`` (B, n), given by index, are seen.
 
-    Kinds whose object is mostly hidden are left out. ``patches`` (B, N) holds the kind that each patch shows.
+    Kinds whose object is mostly hidden are left out. ``kinds`` (B, kinds) is above 0 for those in the whole scene, ``patches`` (B, N) holds
+    the kind that each patch shows.
     """
     every = F.one_hot(patches, len(KINDS) + 1)[..., :-1].sum(1)
     kept_counts = F.one_hot(patches.gather(1, kept), len(KINDS) + 1)[..., :-1].sum(1)
@@ -127,7 +128,9 @@ def shares_of_kept(kinds: Tensor, patches: Tensor, kept: Tensor) -> Tensor:
 
 
 def soft_loss(logits: Tensor, targets: Tensor) -> Tensor:
-    """Return smoothed cross-entropy with targets (B, K) whose rows may sum to less than 1: the missing part of a row does not count."""
+    """Return the smoothed cross-entropy, a scalar tensor, of ``logits`` (B, K) with ``targets`` (B, K) whose rows may sum to less than 1:
+    the missing part of a row does not count.
+    """
     total = targets.sum(1, keepdim=True)
     smooth = targets * (1 - SMOOTHING) + total * SMOOTHING / targets.shape[1]
     return -(smooth * logits.float().log_softmax(1)).sum() / total.sum().clamp(min=1)
@@ -146,8 +149,9 @@ class Step(NamedTuple):
 
 
 def steps(feature_parts: Sequence[Part], move: Mover, seed: int, first: int, counts: tuple[int, int] | None = None) -> Iterator[Step]:
-    """Yield training steps without end, from number ``first`` on: ``counts`` photos, with features moved towards classes that few photos
-    show, and scenes.
+    """Yield training steps without end, from number ``first`` on, each drawn from ``feature_parts`` by ``seed`` and its number. ``counts``
+    are the numbers of photos and of scenes in a step (None: PHOTOS and SCENES); ``move`` moves the photos' features towards classes that
+    few photos show.
     """
     photo_count, scene_count = counts or (PHOTOS, SCENES)
     every_photo, every_scene = ([batch for part in feature_parts for batch in part[side]] for side in range(2))
@@ -167,7 +171,10 @@ def steps(feature_parts: Sequence[Part], move: Mover, seed: int, first: int, cou
 
 
 class Losses:
-    """The losses of ``clip``'s image side: distances of pictures and patches from the prompts that are true of them."""
+    """The losses of ``clip``'s image side, each a scalar tensor with gradients: distances of pictures and patches from the prompts that are
+    true of them. ``side`` is the image side that is trained, ``texts`` the text side, and ``scenes_weight`` the weight of the loss of whole
+    scenes. ``readout`` (classes, directions) and ``bias`` (classes,) turn the teacher's local features into logits.
+    """
 
     def __init__(self, side: ImageSide, texts: Texts, readout: Tensor, bias: Tensor, scenes_weight: float = 1.0) -> None:
         self.side, self.texts, self.scenes_weight = side, texts, scenes_weight
@@ -175,8 +182,8 @@ class Losses:
         self.names = texts.names()[: len(classes())]
 
     def photos(self, embeddings: Tensor, wanted: Tensor, rng: np.random.Generator) -> tuple[Tensor, float]:
-        """Return the loss of photos by their ``embeddings`` (B, SHARED) and the teacher's logits ``wanted`` (B, classes), and how often
-        both agree on the likeliest word.
+        """Return the loss of photos by their ``embeddings`` (B, SHARED) and the teacher's logits ``wanted`` (B, classes), and the share of
+        the photos, from 0 to 1, for which both agree on the likeliest word. ``rng`` draws a name of each class and its wording.
         """
         places, chosen = np.unique(choose_names(rng), return_inverse=True)
         logits = self.side.temperature() * embeddings @ pick_wordings(self.texts.photos[torch.from_numpy(places)], rng).T
@@ -192,19 +199,25 @@ class Losses:
         return divergence(logits.flatten(0, 1), wanted.flatten(0, 1))
 
     def scenes(self, embeddings: Tensor, kinds: Tensor, rng: np.random.Generator) -> Tensor:
-        """Return the loss of scenes by their ``embeddings`` (B, SHARED) and the shares of the kinds in them, ``kinds`` (B, kinds)."""
+        """Return the loss of scenes by their ``embeddings`` (B, SHARED) and the shares of the kinds in them, ``kinds`` (B, kinds). ``rng``
+        draws a wording of each kind.
+        """
         return soft_loss(self.side.temperature() * embeddings @ pick_wordings(self.texts.kinds, rng).T, kinds)
 
     def scene_patches(self, patches: Tensor, shown: Tensor, rng: np.random.Generator) -> Tensor:
-        """Return the loss of patches (B, n, SHARED) of scenes against the kinds that they show, ``shown`` (B, n).
+        """Return the loss of patches (B, n, SHARED) of scenes against the kinds that they show, ``shown`` (B, n), integers. ``rng`` draws a
+        wording of each kind.
 
-        Patches of the background count for nothing.
+        Patches of the background, with the number after the last kind, count for nothing.
         """
         logits, of_object = self.side.temperature() * patches @ pick_wordings(self.texts.kinds, rng).T, shown < len(KINDS)
         return F.cross_entropy(logits[of_object], shown[of_object]) if of_object.any() else logits.sum() * 0
 
     def __call__(self, step: Step, rng: np.random.Generator) -> tuple[Tensor, float]:
-        """Return the summed loss of a whole step, and how often the likeliest word of a photo is the teacher's."""
+        """Return the loss of a whole training step, a scalar tensor with gradients, and the share of its photos, from 0 to 1, for which the
+        likeliest word is the teacher's. The loss is the weighted sum of the losses of photos, of their patches, of scenes and of their
+        patches. ``step`` holds the photos, the scenes and the kept patches; ``rng`` draws names and wordings.
+        """
         number = len(step.photos.tokens)
         tokens = torch.cat([step.photos.tokens, step.scenes.seen.tokens]).float()
         with autocast():

@@ -77,10 +77,11 @@ class Lesson(NamedTuple):
 
 
 def new_texts(encoder: Path, vocabulary: int, projection: Tensor | None = None) -> Texts:
-    """Build the text side before it learns, from a pretrained sentence encoder that is pruned to ``vocabulary`` word pieces.
+    """Build the text side before it learns, from the pretrained sentence encoder in the folder ``encoder``, which is pruned to
+    ``vocabulary`` word pieces; return it as :class:`Texts`.
 
-    It is always the same but for rounding, which may flip the sign of a direction of its ``projection``. The projection of a finished clip
-    is given where an image side is to stay in its space.
+    It is always the same but for rounding, which may flip the sign of a direction of its projection. ``projection`` (SHARED, width) is that
+    of a finished clip if an image side is to stay in its space; None finds a new one.
     """
     tower, tokenizer = new_tower(encoder, sorted({*KINDS, *words().names}), vocabulary)
     banks = _read_banks(tower, tokenizer)
@@ -90,7 +91,9 @@ def new_texts(encoder: Path, vocabulary: int, projection: Tensor | None = None) 
 
 
 def load_texts(folder: Path) -> Texts:
-    """Return the text side of the finished clip in ``folder``."""
+    """Load the text side of the finished clip in ``folder``, as transformers saved it, in float32 and eval mode on the CPU. Return it as
+    :class:`Texts`: its tower, tokenizer and projection, and the embeddings of all training prompts, which are computed here.
+    """
     clip = VisionTextDualEncoderModel.from_pretrained(folder, dtype=torch.float32, local_files_only=True)
     tokenizer = PreTrainedTokenizerFast.from_pretrained(folder, local_files_only=True)
     tower, projection = clip.text_model.eval(), clip.text_projection.weight.detach()

@@ -69,7 +69,8 @@ def load(
     labels, output, head  those of :func:`explainers.wrap`, if the files do not have them or have wrong ones
     preprocess, tokenizer  those of :func:`explainers.wrap`, or the name of a folder or of the hub from which to take one, if the model's
                            own folder has none
-    structure  kind, blocks, entry and prefix of :func:`explainers.wrap`
+    structure  further arguments by name, passed on to :func:`explainers.wrap`: ``kind``, ``blocks``, ``entry`` and ``prefix``, if they
+               are not found out rightly
     progress  called with a text and the finished fraction (None: unknown) while files are downloaded
     dtype     torch.float32, or torch.bfloat16 or torch.float16 for half of the memory: maps then have two or three digits
               (docs/precision.md)
@@ -157,7 +158,8 @@ def _describe_unknown_name(name: str) -> str:
 
 
 def fetch(name: str, progress: DownloadProgress | None = None) -> None:
-    """Bring the files of a hub model ("timm/<name>", "hf/<organisation>/<name>") into the local cache; other names need nothing.
+    """Bring the files of a hub model ("timm/<name>", "hf/<organisation>/<name>", "openclip/<model>/<pretrained>") into the local cache;
+    other names need nothing. ``progress`` is called as by ``load``.
 
     Raises ExplainerError as ``load`` does.
     """

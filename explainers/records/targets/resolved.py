@@ -56,7 +56,7 @@ class ResolvedTarget:
         return replace(self, labels=labels, places={name: place.repeat_interleave(times, 0) for name, place in self.places.items()})
 
     def only(self, sample: int) -> ResolvedTarget:
-        """Return the target of input number ``sample`` of the batch alone."""
+        """Return the target for input number ``sample``, from 0, of the batch alone: a target of a batch of one."""
         row = slice(sample, sample + 1)
         return replace(self, labels=self.labels[row], places={name: place[row] for name, place in self.places.items()})
 
@@ -121,8 +121,8 @@ def _name_of(classes: Classes, places: Mapping[Any, Tensor], sample: int, *, spe
 
 
 def expand_targets(targets: Sequence[Target], classes: Classes, logits: Tensor) -> list[Target]:
-    """Replace each target that stands for several classes by targets for these classes, given the logits (B, C) of a batch; return all
-    targets.
+    """Return ``targets`` in order, with each one that stands for several classes, such as ``over:0.5``, replaced by a target for each of
+    these classes. Which classes these are follows from the ``classes`` of the model and its logits (B, C) for a batch.
     """
     return [each for target in targets for each in target.expand(NamedLogits(logits, {}, classes))]
 
@@ -151,7 +151,9 @@ def _place(name: Any, classes: Classes, logits: Tensor) -> Tensor:
 
 
 def resolved_class(labels: Sequence[str], index: Tensor) -> ResolvedTarget:
-    """Return the target of one class for each sample, from its index (B,) and its label."""
+    """Return the target that explains for each sample of a batch the logit of one class: ``index`` (B,) holds the indices of the classes,
+    ``labels`` the text that is shown for each sample, in the same order.
+    """
     return ResolvedTarget(OneClass(), tuple(labels), {None: index[:, None]})
 
 
@@ -166,7 +168,9 @@ def check_names(target: TargetLike, classes: Classes) -> int | Target:
 
 
 def refuse_repeated(targets: Sequence[Target], chosen: Sequence[ResolvedTarget]) -> None:
-    """Raise ExplainerError if two of ``chosen``, named targets, are the same, because their maps could not be distinguished."""
+    """Raise ExplainerError if two of ``targets`` explain the same number, because their maps could not be distinguished. ``chosen`` are the
+    same targets, in the same order, resolved for a batch; a target whose top class was not named beforehand is ignored.
+    """
     known: list[ResolvedTarget] = []
     for target, resolved in zip(targets, chosen, strict=True):
         if any(name is None or isinstance(name, TopClass) for name in target.names()):
