@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from torch import Tensor
 
 from explainers.autograd.nodes import Move, Node, Role
@@ -11,7 +9,7 @@ from explainers.autograd.operators import MatMul, Scale
 from explainers.autograd.operators.arithmetic import constant_of
 
 
-def number_of(node: Node) -> Any:
+def number_of(node: Node) -> float | Tensor | None:
     """Return the number by which a node multiplies its input, if it is a product with one number that is not zero; else None."""
     if node.operator is not Scale:
         return None
