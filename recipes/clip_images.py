@@ -137,8 +137,12 @@ def soft_loss(logits: Tensor, targets: Tensor) -> Tensor:
 
 
 class Step(NamedTuple):
-    """The inputs of one training step: photos and scenes as features of the trunk, the kept patches, and those that the patch losses
-    read.
+    """The inputs of one training step.
+
+    photos       pictures as features of the trunk; ``scenes`` are rendered ones
+    kept         (photos + scenes, n): indices of the patches that the model reads
+    loss_places  (photos + scenes, PLACES): indices into ``kept`` of the patches that the patch losses read
+    window       whether the kept patches form a rectangle
     """
 
     photos: Seen

@@ -59,7 +59,14 @@ def _segformer() -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class TaskCase:
-    """A model with an input and the places of its output that are asked about; None: it has no places."""
+    """A model of one task with an input, to be explained at several places of its output.
+
+    name         name of the architecture in the table
+    make         makes the model, with random weights
+    model_input  what the model is given
+    places       the places of its output that are asked about; (None,) for a model without places
+    tokenizer    function from the size of a vocabulary to a tokenizer
+    """
 
     name: str
     make: Callable[[], nn.Module | Model]

@@ -14,8 +14,13 @@ from explainers.models.structure.word_places import WORD_TABLES, tables_of_words
 
 
 def details_of(model: Model, readers: InputReaders, library: lib.Library, width: int) -> dict[str, Any]:
-    """Return the facts about ``model`` (such as its blocks, heads, grid and classes) as JSON, None for a fact that does not apply;
-    ``readers`` prepare its inputs, ``library`` is the library of its module, and ``width`` is the width of its tokens.
+    """Return facts about ``model`` for JSON, by name. ``readers`` prepare its inputs, ``library`` is the library of its module, and
+    ``width`` is the width of its tokens.
+
+    Always there, None where they do not apply, are sizes (``blocks``, ``heads``, ``width``, ``classes``, ``parameters``), the input
+    (``grid``: rows and columns of patches, ``input``: height and width in pixels, ``channels``, ``frames``, ``max_tokens``), ids of special
+    tokens, ``class_token``, ``library`` and ``source``, the model's name. Only models that have them get the facts of a task, the names of
+    word tables and the two constants of a similarity.
     """
     module, words, task = model.module, readers.words, model.task
     layout = model.layout_of(readers.first)

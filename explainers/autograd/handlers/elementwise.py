@@ -132,7 +132,11 @@ def _glu(rec: Recorder, func: TorchFunction, input: Tensor, dim: int = -1) -> Te
 
 @handles(torch.add, Tensor.add, Tensor.__add__, Tensor.__radd__)
 def add(rec: Recorder, func: TorchFunction, input: Any, other: Any, *, alpha: float = 1) -> Tensor:
-    """Compute the sum ``input`` + alpha ``other``, record it and return it; either operand may be a constant."""
+    """Compute ``input`` + alpha ``other``, two tensors or numbers, and return the sum; ``func`` is the called function, which is not used.
+
+    ``rec`` records the sum if either operand depends on the explained input; one that does not is a constant. A product with an alpha other
+    than 1 is recorded by itself.
+    """
     if alpha != 1:
         other = mul(rec, torch.mul, other, alpha)
     if not (rec.active(input) or rec.active(other)):

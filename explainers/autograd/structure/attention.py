@@ -45,7 +45,7 @@ class Attention:
 
     @property
     def context(self) -> Tensor | None:
-        """The output of the attention (B, H, queries, d), before its projection."""
+        """The output of the attention (B, H, queries, d), before its projection; None if it has no product of weights and values."""
         return None if self.product is None else _kept(self.product)
 
     def parts(self) -> AttentionParts | None:

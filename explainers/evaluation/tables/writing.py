@@ -27,8 +27,14 @@ _ARROWS = {"higher": "↑", "lower": "↓", None: ""}
 
 @dataclass(frozen=True)
 class PrintedCell:
-    """A cell as people read it: the value, its spread, its number of inputs if others have more, the number of its note, and whether it is
-    the best or tied with it.
+    """A cell as people read it, each part as text that is ready to print; empty for a missing part.
+
+    value     the figure
+    spread    the ends of its interval
+    count     number of inputs, if other cells of the table have more
+    note      number of its footnote; None if it has none
+    is_best   whether it is the best of its column, printed bold
+    has_star  whether it cannot be told from the best, and is not the best itself
     """
 
     value: str

@@ -231,7 +231,12 @@ class Drawing(Record):
 
 @dataclass(frozen=True)
 class MoleculePart(Record):
-    """What belongs to a molecule besides its SMILES: its bonds, its toxicophores and its drawing."""
+    """What belongs to a molecule besides its SMILES: its bonds, its toxicophores and its drawing.
+
+    bonds         each with the indices of its two atoms among the words, and its order (1.5: aromatic)
+    toxicophores  the groups of atoms in it that are known to make molecules mutagenic, each with its name and indices of atoms
+    drawing       an SVG with its size and the place of each atom; None if the molecule was not drawn
+    """
 
     bonds: tuple[Bond, ...]
     toxicophores: tuple[Toxicophore, ...]

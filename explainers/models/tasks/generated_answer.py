@@ -51,8 +51,10 @@ class GeneratedAnswer(VocabularyTask):
         """Return from the module's output the logits (B, V) of the token that would come next."""
         return self.logits(output)[:, -1]
 
-    def sample(self, text: str) -> Any:
-        """Return the text without its last word, because some models write nothing after a complete sentence."""
+    def sample(self, text: str) -> str:
+        """Return the sentence ``text`` without its last word, with which a model is checked when it is opened; after a complete sentence
+        some models write nothing.
+        """
         return text.rsplit(" ", 1)[0]
 
     def complete(self, prepared: Prepared, module: nn.Module) -> Prepared:

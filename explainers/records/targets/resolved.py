@@ -21,9 +21,11 @@ _UNNAMED = Classes(())
 
 @dataclass(frozen=True)
 class ResolvedTarget:
-    """A target resolved for one batch: a label for each sample, and the places of the classes that it names.
+    """A target resolved for one batch.
 
-    places   for each name that the target gives, the indices (B, M) of its classes
+    target   the target; its names are class labels, indices or groups
+    labels   for each of the B samples the label of what is explained
+    places   name that the target gives -> the indices (B, M) of its classes among the logits
     classes  the model's classes, and what their logits mean
     """
 
@@ -158,8 +160,8 @@ def resolved_class(labels: Sequence[str], index: Tensor) -> ResolvedTarget:
 
 
 def check_names(target: TargetLike, classes: Classes) -> int | Target:
-    """Check that the names in ``target`` are among ``classes``, and return the target; a single class is returned as its index. Raises
-    ExplainerError for a class or a group that the model does not have.
+    """Check that ``classes`` has every class and group that ``target`` names. Return the index of the class if the target is a single
+    class, else the target itself as a :class:`Target`. Raises ExplainerError for a class or a group that the model does not have.
     """
     kind = as_target(target)
     logits = torch.zeros(1, len(classes.labels))

@@ -59,7 +59,9 @@ class Residency:
         return self._budget(indexed(device))
 
     def _budget(self, device: torch.device, newest: str = "") -> DeviceBudget | None:
-        """Return how the memory of a device is shared out; with a name, as if the model called ``newest`` were on it."""
+        """Return how the memory of ``device`` is shared out, as if the model called ``newest``, if any, were on it too; None if the size of
+        its memory is not known.
+        """
         if (memory := self._memory(device)) is None:
             return None
         there = {name for name, held in self._held.items() if self._is_on(held, device)}

@@ -37,6 +37,9 @@ class DeviceQueue:
 
     is_ready  returns whether a model is loaded, or has failed to load
     is_quick  returns whether the next map of an explanation is estimated to be quick
+    loads     models that wait to be loaded
+    studies   studies that wait, such as deletion tests
+    jobs      explanations that wait or have maps to be made
     """
 
     is_ready: Callable[[ModelEntry], bool]

@@ -51,7 +51,9 @@ class DataSource:
 
 
 def source_from_json(document: Mapping[str, Any]) -> DataSource:
-    """Return the data source that ``document`` describes, the dict of :meth:`DataSource.to_json`; it has no title."""
+    """Return the data source of ``document``, the dict of :meth:`DataSource.to_json`. Title and ``is_sent`` are not in it and get their
+    defaults.
+    """
     folder = document["folder"]
     return DataSource(document["name"], document["dataset"], None if folder is None else Path(folder))
 

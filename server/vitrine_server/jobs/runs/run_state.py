@@ -44,13 +44,21 @@ class RunState:
     """A run: its request, its progress and its record on the disk. ``feed`` has the events ``progress`` and, at its end, ``ended``, each
     with :meth:`to_json`.
 
-    title    the title of its data set
-    visitor  its owner, and with whom they share turns
-    place    the path of its record
-    study    the study that is queued or running; None if there is none
-    ended    how it ended last; None while it waits or runs
-    problem  why it failed, as JSON
-    spent    seconds for which it was measured since the server started; ``measured``: the inputs measured in that time
+    id                its name in requests
+    request           what is measured
+    title             the title of its data set
+    visitor           its owner, and with whom they share turns
+    created           when it was begun, ISO 8601
+    place             the path of its record
+    done, total       numbers of inputs that are measured, and of all
+    ended             how it ended last; None while it waits or runs
+    problem           why it failed, as JSON
+    study             the study that is queued or running; None if there is none
+    spent             seconds for which it was measured since the server started; ``measured``: the inputs measured in that time
+    turn_began        when the first input of this turn was begun, None before; ``turn_from``: the inputs done then
+    is_stopped        whether somebody has asked for its end; ``is_unwanted``: whether it is removed then
+    expected_seconds  estimate for the whole run, before anything was measured; None if unknown
+    saved             when its record was written last, in seconds of the monotonic clock
     """
 
     id: str

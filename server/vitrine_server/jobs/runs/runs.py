@@ -69,6 +69,8 @@ class RunController:
     """The runs of a server: begins, follows, stops and removes them. Any thread may call.
 
     measurable   the models and data sets that can be measured
+    worker       runs studies on the models
+    home         the folder of the runs' files
     forget_data  called with the name of a data set that a visitor sent, once no run needs it
     """
 
