@@ -129,6 +129,11 @@ SHORTCOMINGS = (
         "bring patches together, a few of them out of order may be missed, and nothing is seen after many layers of random weights.",
     ),
     (
+        "blocks that take channels before tokens, (batch, width, tokens)",
+        "Refused when the model is opened, whatever the number of channels: the same noise shows which axis is of places. Blocks that "
+        "transpose the last two axes first and last run.",
+    ),
+    (
         "position biases of attention (Swin, BEiT, DeBERTa)",
         "They stand on the scores, and are additive terms of no token: FullGrad does not count them. Under Libra they have no "
         "signal, and its account is whole without them.",
