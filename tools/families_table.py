@@ -95,7 +95,13 @@ SHORTCOMINGS = (
     (
         "inner rows that are flattened, lie before the samples, are sorted or go to experts (GPT-2, fairseq's layers)",
         "FullGrad's bias terms stand at the token that each row is of, which is found in every pass. What propagates single tokens "
-        "(GlobEnc, ALTI, DecompX) is refused where samples do not come first, or where experts get some tokens alone.",
+        "(GlobEnc, ALTI, DecompX) is refused where samples do not come first, or where experts get some tokens alone. The biases of hidden "
+        "units of an MLP over tokens are of no token, however many units it has.",
+    ),
+    (
+        "tokens that join before a later block of the same list",
+        "The blocks are the longest row of them with one number of tokens. A note says how many of the list run before them and after "
+        "them; FullGrad's biases after them stand at the patches where they act. `blocks=` reads the others.",
     ),
     (
         "sums of tensors whose samples lie along another axis than the first, or are flattened",
