@@ -95,7 +95,13 @@ SHORTCOMINGS = (
     (
         "inner rows that are flattened, lie before the samples, are sorted or go to experts (GPT-2, fairseq's layers)",
         "FullGrad's bias terms stand at the token that each row is of, which is found in every pass. What propagates single tokens "
-        "(GlobEnc, ALTI, DecompX) is refused where samples do not come first, or where experts get some tokens alone.",
+        "(GlobEnc, ALTI, DecompX) is refused where samples do not come first, or where experts get some tokens alone. The biases of hidden "
+        "units of an MLP over tokens are of no token, however many units it has.",
+    ),
+    (
+        "tokens that join before a later block of the same list",
+        "The blocks are the longest row of them with one number of tokens. A note says how many of the list run before them and after "
+        "them; FullGrad's biases after them stand at the patches where they act. `blocks=` reads the others.",
     ),
     (
         "sums of tensors whose samples lie along another axis than the first, or are flattened",
@@ -127,6 +133,11 @@ SHORTCOMINGS = (
         "tokens out of the order of the picture or the text",
         "Refused when the model is opened, by noise laid over the picture and words changed one by one. Where layers before the blocks "
         "bring patches together, a few of them out of order may be missed, and nothing is seen after many layers of random weights.",
+    ),
+    (
+        "blocks that take channels before tokens, (batch, width, tokens)",
+        "Refused when the model is opened, whatever the number of channels: the same noise shows which axis is of places. Blocks that "
+        "transpose the last two axes first and last run.",
     ),
     (
         "position biases of attention (Swin, BEiT, DeBERTa)",

@@ -12,6 +12,9 @@ from explainers.models.libraries import recognition as lib
 from explainers.models.model import Model
 from explainers.models.structure.word_places import WORD_TABLES, tables_of_words
 
+#: The name of the fact how many blocks of the list run before the explained ones and how many after them; absent if none do.
+BLOCKS_LEFT_OUT = "blocks_left_out"
+
 
 def details_of(model: Model, readers: InputReaders, library: lib.Library, width: int) -> dict[str, Any]:
     """Return facts about ``model`` for JSON, by name. ``readers`` prepare its inputs, ``library`` is the library of its module, and

@@ -39,8 +39,16 @@ from explainers.autograd.structure.attention_products import (
     products_of,
     sum_after_attention,
 )
-from explainers.autograd.structure.bias_rows import BiasRows, PullAgain, are_flat, find_bias_rows, flat_rows
-from explainers.autograd.structure.biases import has_rows_elsewhere
+from explainers.autograd.structure.bias_rows import (
+    BiasPlaces,
+    BiasRows,
+    PullAgain,
+    are_flat,
+    find_bias_rows,
+    flat_rows,
+    rows_before_tokens,
+)
+from explainers.autograd.structure.biases import biases_elsewhere
 from explainers.autograd.structure.class_attention import ClassAttention, class_attention, class_attentions
 from explainers.autograd.structure.token_links import TokenLinks, come_from_elsewhere, links_in, reached_from
 from explainers.errors import ExplainerError
@@ -116,7 +124,8 @@ class ModelStructure:
         inner_order = not plan.keeps_order or keeps_inner_order(self._nodes, self._pull)
         outside = attention_outside(self._nodes, read, self._users)
         places = not are_of_no_place(self._nodes)
-        elsewhere = not inner_order or (self._has_row and has_rows_elsewhere(self._nodes, self._layout, self._block_kind, self._pull))
+        found = biases_elsewhere(self._nodes, self._layout, self._block_kind, self._pull) if self._has_row else (False, frozenset[int]())
+        elsewhere = not inner_order or found[0]
         links = self._links(plan) if plan.keeps_order else []
         return replace(
             plan,
@@ -126,6 +135,8 @@ class ModelStructure:
             has_places=places,
             has_rows_elsewhere=elsewhere,
             has_flat_rows=elsewhere and inner_order and are_flat(self._nodes, self._pull),
+            biases_of_no_token=found[1],
+            rows_before=rows_before_tokens(self._nodes, self._pull),
             cuts_tokens=any(each.is_cut_inside or each.is_cut_behind for each in links),
             replaces_inside=any(each.is_replaced_inside for each in links),
             no_product=self._why_no_product(plan, links),
@@ -142,6 +153,13 @@ class ModelStructure:
             return {}
         flat = flat_rows(self._nodes) if self.plan.has_flat_rows else None
         return find_bias_rows(self._nodes, self._pull) if flat is None else flat
+
+    @cached_property
+    def bias_places(self) -> BiasPlaces:
+        """The tokens of the biases in the blocks and after them, where their axes do not tell them."""
+        if self.plan is None:
+            return BiasPlaces()
+        return BiasPlaces(self.bias_rows, self.plan.biases_of_no_token, self.plan.rows_before)
 
     @cached_property
     def _maps(self) -> list[list[AttentionMap] | None]:

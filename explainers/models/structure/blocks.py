@@ -49,6 +49,8 @@ class Structure:
     class_blocks  modules after the blocks in which a class token may join the tokens, in the order they run
     earlier  the calls of blocks of the same kind that run before ``blocks`` and take more tokens of the same width, in order, followed by
              the call of the first of ``blocks``; empty if there are no such calls
+    left_out  how many calls of other modules in the list of the blocks run before them, and how many after them, as where a token joins
+             between two of them
     """
 
     blocks: tuple[nn.Module, ...]
@@ -59,6 +61,7 @@ class Structure:
     grid: tuple[int, int] | None
     class_blocks: tuple[nn.Module, ...] = ()
     earlier: tuple[EarlierCall, ...] = ()
+    left_out: tuple[int, int] = (0, 0)
 
 
 @dataclass
@@ -86,6 +89,11 @@ class _Call:
     def is_of_transformer(self) -> bool:
         """True if the module attends, or if it takes tokens in a row or in several streams; else it takes a map."""
         return self.attends or self.block_kind is not None or (self.tokens is not None and self.tokens.dim() == 3)
+
+    @property
+    def is_of_row(self) -> bool:
+        """True if the module takes tokens in one row."""
+        return self.block_kind is None and self.tokens is not None and self.tokens.dim() == 3
 
     @property
     def kind(self) -> BlockKind:
@@ -204,6 +212,7 @@ def find(
         grid=kind.map_of((first.tokens,), {}),
         class_blocks=_class_blocks(calls, chosen[-1], row.shape),
         earlier=_earlier(calls, first),
+        left_out=_left_out(calls, chosen),
     )
 
 
@@ -391,6 +400,19 @@ def _earlier(calls: Sequence[_Call], first: _Call) -> tuple[EarlierCall, ...]:
             seen.add(id(call.tokens))
             with_more.append(call)
     return tuple(_number_call(calls, call) for call in [*with_more, first]) if with_more else ()
+
+
+def _left_out(calls: Sequence[_Call], chosen: BlockCalls) -> tuple[int, int]:
+    """Return how many ``calls`` of the list of the ``chosen`` blocks run before these, and how many after them; none if their tokens lie in
+    maps, whose stages have other sizes.
+    """
+    if not chosen[0].is_of_row:
+        return 0, 0
+    order = {id(call): place for place, call in enumerate(calls) if call.row == chosen[0].row}
+    first, last = order.get(id(chosen[0])), order.get(id(chosen[-1]))
+    if first is None or last is None:
+        return 0, 0
+    return sum(place < first for place in order.values()), sum(place > last for place in order.values())
 
 
 def _number_call(calls: Sequence[_Call], call: _Call) -> EarlierCall:

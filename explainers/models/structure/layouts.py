@@ -17,7 +17,7 @@ from explainers.models.structure.blocks import Structure
 from explainers.models.structure.dropped_tokens import are_in_place
 from explainers.models.structure.head_reading import ReadTokens, read_tokens
 from explainers.models.structure.patch_extents import covered_pixels
-from explainers.models.structure.patch_places import order_of
+from explainers.models.structure.patch_places import are_channels, order_of
 from explainers.models.structure.watching import covers_image, embed, has_bypass, sees_all_edges
 
 LayoutOf = Callable[[Mapping[str, Tensor]], Layout]
@@ -75,7 +75,12 @@ def image_layout(
             "not known; pass blocks= (modules that take tokens in the order of the image)"
         )
     if not 1 / 3 < (height * columns) / (width * rows or 1) < 3:  # no map, or one of groups of tokens: no patch is so long
-        rows, columns = _grid(module, structure.tokens - prefix - after, (height, width))
+        try:
+            rows, columns = _grid(module, structure.tokens - prefix - after, (height, width))
+        except ExplainerError:
+            if clip_shape(module) is None and are_channels(module, structure, run, tensors):
+                raise ExplainerError(_CHANNELS_FIRST) from None
+            raise
     if clip_shape(module) is not None and not covers_image(
         module, structure, run, tensors["pixel_values"][:1], slice(prefix, structure.tokens - after), (rows, columns)
     ):
@@ -126,6 +131,8 @@ def _checked_places(
             "of the picture: pass blocks= (the modules before that, if all blocks are to take every patch) or let no token be dropped"
         )
     order = order_of(module, structure, run, tensors, place, grid)
+    if order == "channels":
+        raise ExplainerError(_CHANNELS_FIRST)
     if order == "out of order":
         raise ExplainerError(
             "the tokens of this model do not lie row by row in the order of the picture, so that a map would be drawn at other places "
@@ -143,6 +150,12 @@ def _checked_places(
             "would be drawn at other places than it is of: have preprocess= do that instead"
         )
     return covered
+
+
+_CHANNELS_FIRST = (
+    "the blocks take channels before tokens, (batch, width, tokens): each row of what they take is of the whole picture, and each column "
+    "of one place. Let them take (batch, tokens, width), as where their forward begins and ends with a transpose of the last two axes"
+)
 
 
 def _known_layout(module: nn.Module, structure: Structure, run: Forward, tensors: Mapping[str, Tensor], prefix: int | None) -> LayoutOf:
