@@ -36,6 +36,7 @@ from explainers.autograd.structure.attention_products import (
     Unreadable,
     adds_attention_elsewhere,
     are_of_no_place,
+    positions_of_attention,
     products_of,
     sum_after_attention,
 )
@@ -321,6 +322,11 @@ class ModelStructure:
     def rotary(self) -> bool:
         """Return whether attention in the blocks rotates queries and keys by position."""
         return self._projections[1]
+
+    @cached_property
+    def products_of_attention(self) -> frozenset[int]:
+        """The positions of the matrix products of two paths that make attention weights or multiply values by them."""
+        return positions_of_attention(self._nodes)
 
     @cached_property
     def normalised(self) -> frozenset[int]:

@@ -110,8 +110,8 @@ def multi_head(x: Tensor) -> Tensor:
 
 
 def multi_head_twin(t: Twin, x: Tensor) -> Tensor:
-    q, k, v = (t.add(t.matmul(x, w.mT), b) for w, b in zip(in_weights(x).chunk(3), x[0, :3], strict=True))
-    return t.add(t.matmul(t.attend(q, k, v), x[0].repeat(2, 1)[:D].mT), x[0, 3])
+    q, k, v = (t.add(t.by_data(x, w.mT), b) for w, b in zip(in_weights(x).chunk(3), x[0, :3], strict=True))
+    return t.add(t.by_data(t.attend(q, k, v), x[0].repeat(2, 1)[:D].mT), x[0, 3])
 
 
 CASES = [
