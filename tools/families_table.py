@@ -137,7 +137,7 @@ SHORTCOMINGS = (
         "linear attention (EfficientViT)",
         "Queries times the product of keys and values, over a normaliser of queries and keys: the rules of attention hold, as if the "
         "weights had been made, and the normaliser is constant where weights are, else a normalisation. No attention map is read. "
-        "Where queries and keys are multiplied first, the ordinary gradient is taken, and a note on the map says so.",
+        "Where queries and keys are multiplied first, all this is the same.",
     ),
     (
         "MobileViT, EdgeNeXt",
