@@ -204,6 +204,15 @@ def adds_attention_elsewhere(nodes: Nodes, block: Block, known_sum: Node) -> boo
     )
 
 
+def adds_to_attention(known_sum: Node, block: Block) -> bool:
+    """Return whether ``known_sum``, a sum of two paths in ``block``, adds to a stream that already has what one of its addends is made of:
+    whether one product of attention weights and values is behind both. So it is for the sum after an MLP, and then attention was added to
+    the stream before by something that is no sum of two paths, such as a pool over both or a linear layer that joins them.
+    """
+    first, second = ({id(each) for each in ancestors([path], [block.start]) if mixes(each, block)} for path in known_sum.paths)
+    return bool(first & second)
+
+
 def _comes_straight(node: Node, block: Block) -> bool:
     """Return whether a path leads from the tokens of ``block`` to ``node`` without a product of two paths or a linear map."""
     return block.start in ancestors([node], until=lambda each: each is block.start or is_product(each) or each.operator is LinearMap)
