@@ -88,6 +88,12 @@ SHORTCOMINGS = (
         "a note says so.",
     ),
     (
+        "attention that is joined to the residual stream by no sum of two tensors",
+        "What reads the stream after attention (TokenTM, GlobEnc, ALTI, CLIP decomposition) is refused where a pool, a linear layer over "
+        "both or a sum of parts joins them, and where something stands between attention and MLP that is no norm which can be read; sums "
+        "in other words are sums. Relevance follows the rule of what joins them.",
+    ),
+    (
         "a softmax written in other ways",
         "Exponentials over their sum are the softmax that they are, also by a log-softmax, by the logarithm of a sum, by powers of two, "
         "by an inverse or by `F.normalize`: all rules and maps are those of the plain form.",
@@ -148,7 +154,7 @@ SHORTCOMINGS = (
         "linear attention (EfficientViT)",
         "Queries times the product of keys and values, over a normaliser of queries and keys: the rules of attention hold, as if the "
         "weights had been made, and the normaliser is constant where weights are, else a normalisation. No attention map is read. "
-        "Where queries and keys are multiplied first, the ordinary gradient is taken, and a note on the map says so.",
+        "Where queries and keys are multiplied first, all this is the same.",
     ),
     (
         "MobileViT, EdgeNeXt",

@@ -26,7 +26,7 @@ class Role(Enum):
     SCALE         the factor of a normalisation
     SHIFT         a constant that is part of a normalisation
     SCORES        a product of two paths, such as queries and keys
-    CURVED        scores after another curve than softmax; attention weights if they are multiplied with values
+    CURVED        scores after another curve than softmax, or over their sum; attention weights if they are multiplied with values
     WEIGHTS       attention weights, after the softmax
     CONTEXT       weights times values: the output of the attention heads
     UNNORMALISED  the output of linear attention before its normaliser

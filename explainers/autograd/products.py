@@ -24,6 +24,13 @@ def unmoved(node: Node | None) -> Node | None:
     return node
 
 
+def unscaled(node: Node) -> Node:
+    """Return the node that gave the numbers which ``node`` moves or multiplies by one number; ``node`` itself if it does neither."""
+    while (node.operator is Move or number_of(node) is not None) and len(node.paths) == 1:
+        (node,) = node.paths
+    return node
+
+
 def factor(node: Node | None) -> float:
     """Return the number by which the tensor of a node was multiplied since the last function that did more than move or scale numbers; 1 if
     by none.

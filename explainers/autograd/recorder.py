@@ -126,6 +126,9 @@ class Recorder(Protocol):
     def is_projection(self, position: int) -> bool:
         """Return whether the linear map at ``position`` makes queries, keys or values of attention."""
 
+    def is_of_attention(self, position: int) -> bool:
+        """Return whether the matrix product of two paths at ``position`` makes attention weights or multiplies values by them."""
+
     def is_normalised(self, position: int) -> bool:
         """Return whether the output of the linear attention at ``position`` is divided by its normaliser."""
 

@@ -448,6 +448,10 @@ class Recording:
         """Return whether the linear map at ``position`` makes queries, keys or values of attention."""
         return position in self.structure.projections
 
+    def is_of_attention(self, position: int) -> bool:
+        """Return whether the matrix product of two paths at ``position`` makes attention weights or multiplies values by them."""
+        return position in self.structure.products_of_attention
+
     def is_normalised(self, position: int) -> bool:
         """Return whether the output of the linear attention at ``position`` is divided by its normaliser."""
         return position in self.structure.normalised

@@ -52,7 +52,7 @@ def lacks_of(recording: Recording) -> dict[str, str]:
         )
     lacks |= {} if plan is None else _lacks_of_order(name, plan, bool(recording.detached))
     if any(m is None for m in recording.mid_residuals):
-        why = kind.no_residual or "{name} has blocks that do not add attention to a residual stream, all tokens at once."
+        why = kind.no_residual or "{name} has blocks that do not add attention to a residual stream by a sum, all tokens at once."
         lacks["residual"] = why.format(name=name)
     if recording.parts[-1] is None or recording.structure.output_projections[-1] is None:
         lacks["parts"] = _no_parts(recording, plan)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from explainers.autograd.nodes import Block, Move, Node, Nodes, Role, Start, ancestors
-from explainers.autograd.operators import Add, LinearAttention, LinearMap, MatMul, Mul, Scale, Softmax
+from explainers.autograd.operators import Add, LinearAttention, LinearMap, MatMul, Mul, Norm, Normaliser, Scale, Softmax, Weights
 from explainers.autograd.structure.attention import scores_of
 from explainers.models import matrix_products
 
@@ -57,6 +57,35 @@ def softmaxes_behind(starts: Iterable[Node | None], block: Block | None = None) 
 def is_product(node: Node) -> bool:
     """Return whether ``node`` is a matrix product of two paths."""
     return isinstance(node.operator, type) and issubclass(node.operator, MatMul | LinearAttention)
+
+
+def has_weights_behind(product: Node) -> bool:
+    """Return whether one of the factors of ``product``, a matrix product of two paths, is attention weights: whether a softmax or another
+    curve of scores made it, whatever was done to it since, short of a linear map, a normalisation and another product.
+    """
+    reached = ancestors(product.paths, until=lambda each: each.operator in _ENDS_OF_WEIGHTS or is_product(each))
+    return any(each.operator in (Softmax, Weights) for each in reached)
+
+
+#: Operators at which the search for the softmax of attention weights ends.
+_ENDS_OF_WEIGHTS = (Softmax, Weights, LinearMap, Norm)
+
+
+def products_of_attention(node: Node) -> list[Node]:
+    """Return the matrix products of two paths that ``node`` shows to belong to attention: for a softmax, another curve that makes weights,
+    and a normaliser of linear attention those of which it is made, such as of queries with keys and of queries with relative positions; for
+    a product of weights with values, the product itself. Other nodes show none.
+    """
+    if node.operator in (Softmax, Weights, Normaliser):
+        return [each for each in ancestors(node.paths, until=is_product) if is_product(each)]
+    return [node] if is_product(node) and (node.role == Role.CONTEXT or has_weights_behind(node)) else []
+
+
+def positions_of_attention(nodes: Nodes) -> frozenset[int]:
+    """Return the positions of the matrix products of two paths among ``nodes`` that belong to attention: those by which weights meet
+    values, and those of which weights are made.
+    """
+    return frozenset(product.position for node in nodes.ran for product in products_of_attention(node))
 
 
 def products_behind(starts: Iterable[Node | None], block: Block) -> list[Node]:
@@ -173,6 +202,15 @@ def adds_attention_elsewhere(nodes: Nodes, block: Block, known_sum: Node) -> boo
         for first, second in (node.paths for node in sums if not _completes(known_sum, node, block))
         for given, kept in ((first, second), (second, first))
     )
+
+
+def adds_to_attention(known_sum: Node, block: Block) -> bool:
+    """Return whether ``known_sum``, a sum of two paths in ``block``, adds to a stream that already has what one of its addends is made of:
+    whether one product of attention weights and values is behind both. So it is for the sum after an MLP, and then attention was added to
+    the stream before by something that is no sum of two paths, such as a pool over both or a linear layer that joins them.
+    """
+    first, second = ({id(each) for each in ancestors([path], [block.start]) if mixes(each, block)} for path in known_sum.paths)
+    return bool(first & second)
 
 
 def _comes_straight(node: Node, block: Block) -> bool:

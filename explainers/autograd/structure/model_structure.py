@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from explainers.autograd.nodes import Block, Node, Nodes, users_of
-from explainers.autograd.products import number_of
+from explainers.autograd.products import number_of, unscaled
 from explainers.autograd.signals import AttentionParts
 from explainers.autograd.structure import attention as attention_nodes
 from explainers.autograd.structure.around_attention import (
@@ -35,7 +35,9 @@ from explainers.autograd.structure.attention_plan import (
 from explainers.autograd.structure.attention_products import (
     Unreadable,
     adds_attention_elsewhere,
+    adds_to_attention,
     are_of_no_place,
+    positions_of_attention,
     products_of,
     sum_after_attention,
 )
@@ -298,6 +300,13 @@ class ModelStructure:
         """The index of the sum after the attention of each block among its :attr:`sums`; 0 where none follows it."""
         return [sum_after_attention(self._nodes, block, sums) for block, sums in zip(self._nodes.blocks, self._sums, strict=True)]
 
+    def adds_to_sum(self, block: int, place: int) -> bool:
+        """Return whether the next of the :attr:`sums` of ``block`` adds to the one at ``place`` as it is, perhaps times a number: whether
+        the block does nothing else to its residual stream between the two.
+        """
+        sums = self._sums[block]
+        return any(unscaled(path) is unscaled(sums[place]) for node in sums[place + 1 : place + 2] for path in node.paths)
+
     @cached_property
     def additions(self) -> list[list[Addition]]:
         """The sums by which the parts of each block are added to its residual stream."""
@@ -305,10 +314,14 @@ class ModelStructure:
 
     @property
     def mid_residuals(self) -> list[Tensor | None]:
-        """The residual stream after the attention of each block, (B, S, D); None if there is none, or if it is no single tensor."""
+        """The residual stream after the attention of each block, (B, S, D); None if there is none, if it is no single tensor, or if it is
+        made in another way than by a sum.
+        """
         each = zip(self._nodes.blocks, self._sums, self.sums, self.sums_after_attention, strict=True)
         return [
-            None if not sums or adds_attention_elsewhere(self._nodes, block, nodes[place]) else self._scaled(nodes[place], sums[place])
+            None
+            if not sums or adds_to_attention(nodes[place], block) or adds_attention_elsewhere(self._nodes, block, nodes[place])
+            else self._scaled(nodes[place], sums[place])
             for block, nodes, sums, place in each
         ]
 
@@ -339,6 +352,11 @@ class ModelStructure:
     def rotary(self) -> bool:
         """Return whether attention in the blocks rotates queries and keys by position."""
         return self._projections[1]
+
+    @cached_property
+    def products_of_attention(self) -> frozenset[int]:
+        """The positions of the matrix products of two paths that make attention weights or multiply values by them."""
+        return positions_of_attention(self._nodes)
 
     @cached_property
     def normalised(self) -> frozenset[int]:

@@ -132,7 +132,7 @@ class AddedInParts(Block):
 def test_what_reads_the_stream_after_attention_is_refused_where_it_is_no_single_tensor(is_flat: bool) -> None:
     vit = built(lambda: Vit(lambda: [AddedInParts(is_flat), AddedInParts(is_flat)]))
     for spec in INSIDE_BLOCKS:
-        with pytest.raises(ExplainerError, match="do not add attention to a residual stream, all tokens at once"):
+        with pytest.raises(ExplainerError, match="do not add attention to a residual stream by a sum, all tokens at once"):
             scores(vit, pixels(), 1, spec)
     specs = ("rollout", "legrad", "fullgrad_plus", "input_x_gradient:libra", "transformer_attribution")
     for found, expected in zip(scores(vit, pixels(), 1, *specs), scores(vit_of(of_module), pixels(), 1, *specs), strict=True):
