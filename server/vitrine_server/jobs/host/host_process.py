@@ -33,6 +33,7 @@ _LOOK = 0.1  # seconds between two checks of a silent process
 _PAUSE = 0.05  # seconds between two checks, by the process, whether to stop
 _DEVICE_LOST = 75  # exit code of a process whose GPU answers nothing more: EX_TEMPFAIL of sysexits.h
 _IDLE_LOOK = 5.0  # seconds after which an idle process counts the free cores again
+_STOP_SECONDS = 15.0  # for which a process goes on that was told to stop: as long as a service may take to stop
 
 # The server sends (number of the request, "ask", the request), then (number, "reply", a reply) for each message, or (number, "close", None)
 # to stop it. The process answers each of these once: with ("message", a message), ("result", the result) or ("error", what was raised).
@@ -171,6 +172,7 @@ def _serve(connection: Connection, make_host: Callable[[], ModelHost], logs: tup
     is the level and format of its log.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl+C is for the server, which then ends this process
+    signal.signal(signal.SIGTERM, _end_later)
     threading.Thread(target=_end_with_server, daemon=True).start()
     set_up_log(*logs)
     forbid_bombs()
@@ -207,6 +209,15 @@ def _step(host: ModelHost, streams: dict[int, Stream[Any]], number: int, kind: s
     except Exception as error:
         streams.pop(number, None)
         return bytes(ForkingPickler.dumps(("error", error)))
+
+
+def _end_later(*_: object) -> None:
+    """Exit some seconds from now, on a signal to stop. Service managers send it to all processes of a service at once: the server stops
+    first, keeps the explanations under way for its next start, and ends this process itself.
+    """
+    timer = threading.Timer(_STOP_SECONDS, os._exit, (1,))
+    timer.daemon = True
+    timer.start()
 
 
 def _end_with_server() -> None:

@@ -36,6 +36,7 @@ from tests.server.support.hostile import (
 )
 from vitrine_server.app import create_app, host_makers
 from vitrine_server.jobs.catalogue.model_source import ModelSource
+from vitrine_server.jobs.host import host_process
 from vitrine_server.jobs.host.processes import IMPORTED, START_METHOD
 from vitrine_server.jobs.queue import runner as runners
 from vitrine_server.settings import load_settings
@@ -137,6 +138,30 @@ def test_its_process_that_is_killed_is_started_anew(site: Site) -> None:
     assert host_of(site).pid != before
     text = site.client.get("/metrics").text
     assert re.search(r'vitrine_worker_restarts_total{reason="worker-ended"} [1-9]', text)
+
+
+def test_a_process_that_is_told_to_stop_leaves_the_server_time_to_stop_first(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Systemd sends SIGTERM to all processes of a service: the explanation under way must not fail for it."""
+    before = wait_for_model(site)
+    os.kill(before, signal.SIGTERM)
+    goes_on(site, "the")
+    assert host_of(site).pid == before
+    timers: list[Any] = []
+
+    class Timer:
+        daemon = False
+
+        def __init__(self, *given: Any) -> None:
+            self.given = given
+
+        def start(self) -> None:
+            timers.append(self)
+
+    monkeypatch.setattr(host_process.threading, "Timer", Timer)
+    host_process._end_later(signal.SIGTERM, None)
+    (timer,) = timers
+    assert timer.daemon
+    assert timer.given == (15.0, os._exit, (1,))  # as TimeoutStopSec of the service
 
 
 def test_what_hangs_is_ended_where_nobody_wants_it(site: Site, impatient: None) -> None:
