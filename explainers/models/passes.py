@@ -37,8 +37,13 @@ class Ran(Generic[T]):
 
 
 def is_memory_shortage(error: BaseException | None) -> bool:
-    """Return whether an error says that memory ran out, or that an estimate forbade to take it."""
-    return isinstance(error, MemoryShortageError) or ran_out_of_memory(error)
+    """Return whether an error, or one that caused it, says that memory ran out, or that an estimate forbade to take it."""
+    cause = error
+    while cause is not None:
+        if isinstance(cause, MemoryShortageError):
+            return True
+        cause = cause.__cause__
+    return ran_out_of_memory(error)
 
 
 def attempt(run: Callable[[], T]) -> Ran[T] | Exception:

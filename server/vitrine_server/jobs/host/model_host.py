@@ -15,12 +15,12 @@ from PIL import Image
 from safetensors.torch import save
 
 from explainers import explain
-from explainers.errors import ran_out_of_memory
+from explainers.errors import MemoryShortageError
 from explainers.models.inputs.depth import WindowedPicture
 from explainers.models.inputs.types import Clip, Crop, PicturePrompt, TextPair
 from explainers.models.loading import device_named
 from explainers.models.memory import indexed, limit_memory, release_memory
-from explainers.models.passes import Shortages
+from explainers.models.passes import Shortages, is_memory_shortage
 from explainers.models.registers.moving import view_of
 from explainers.models.threads import Threads
 from explainers.pipeline.memory_steps import run_in_steps
@@ -128,9 +128,8 @@ class ModelHost:
         wanted = self.bytes_of(named, dtype)
         with self._models.loading(self._device):
             while True:
+                self._make_room_for(request, wanted, tell)
                 try:
-                    self._models.make_room_for(name, wanted, self._device)
-                    self._tell_residents(tell)
                     with _exits_as_errors():
                         model = self.load_model(named, self.settings.devices[0], **options, **request.open_options)
                         facts = facts_of(model)
@@ -138,7 +137,7 @@ class ModelHost:
                         run_with_memory_retry(partial(self.warm_up, model), name, str(model.device), CHOOSE_SMALLER, make_room)
                     break
                 except Exception as error:
-                    problem, is_full = load_problem(name, error, place), ran_out_of_memory(error)
+                    problem, is_full = load_problem(name, error, place), is_memory_shortage(error)
                     del error
                 model = None  # of one that could not be warmed up nothing stays on the device
                 release_memory()
@@ -148,6 +147,17 @@ class ModelHost:
             self._models.add(name, model)
         self._tell_residents(tell)
         return facts
+
+    def _make_room_for(self, request: LoadRequest, wanted: int | None, tell: Tell) -> None:
+        """Have models leave for the one that ``request`` names, which takes ``wanted`` bytes. Raises a Problem if those that stay leave too
+        little: then no more have to leave.
+        """
+        try:
+            self._models.make_room_for(request.name, wanted, self._device)
+        except MemoryShortageError as error:
+            raise load_problem(request.name, error, request.place) from None
+        finally:
+            self._tell_residents(tell)
 
     def _tell_residents(self, tell: Tell) -> None:
         """Tell the server where models are held, how the device is shared out and how often memory was short, if that has changed."""

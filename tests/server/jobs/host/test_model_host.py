@@ -153,6 +153,29 @@ def test_a_model_that_has_no_memory_for_its_first_pass_is_not_loaded() -> None:
     assert ask(host, LoadRequest("a")) == [{"a"}]  # memory is free again
 
 
+def test_others_make_room_where_an_estimate_forbids_the_checks_of_a_model() -> None:
+    """As where torch runs out of memory: the next load finds the room that they left."""
+    errors, loads = [MemoryShortageError("This needs about 9 GB, and 2 GB are free.")], list[str]()
+
+    def load_once_room(name: str, device: str | None, **how: Any) -> explainers.Model:
+        loads.append(name)
+        if name == "c" and errors:
+            raise errors.pop()
+        return load(name)
+
+    host = ModelHost(load_once_room, load_settings({}, {}))
+    for name in "ab":
+        ask(host, LoadRequest(name))
+    assert ask(host, LoadRequest("c"))[-1] == {"b", "c"}
+    assert loads == ["a", "b", "c", "c"]
+    errors[:] = [MemoryShortageError("This needs about 9 GB, and 2 GB are free.")] * 9
+    host = ModelHost(load_once_room, load_settings({}, {}))
+    ask(host, LoadRequest("a"))
+    with pytest.raises(Problem, match="This needs about 9 GB") as problem:
+        ask(host, LoadRequest("c"))
+    assert problem.value.slug == "out-of-memory"
+
+
 def test_a_first_pass_is_recorded_and_a_cpu_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
     model, passes = own_image_model(), list[bool]()
     model.module.register_forward_pre_hook(lambda *_: passes.append(torch.is_grad_enabled()))
