@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 _LOOK = 0.1  # seconds between two checks of a silent process
 _PAUSE = 0.05  # seconds between two checks, by the process, whether to stop
 _DEVICE_LOST = 75  # exit code of a process whose GPU answers nothing more: EX_TEMPFAIL of sysexits.h
-_IDLE_LOOK = 5.0  # seconds after which an idle process counts the free cores again
+_IDLE_LOOK = 5.0  # seconds after which an idle process does its chores again, see ModelHost.rest
 _STOP_SECONDS = 15.0  # for which a process goes on that was told to stop: as long as a service may take to stop
 
 # The server sends (number of the request, "ask", the request), then (number, "reply", a reply) for each message, or (number, "close", None)
@@ -46,7 +46,7 @@ class HostProcess:
 
     def __init__(self, make_host: Callable[[], ModelHost], logs: tuple[str, str], on_end: Callable[[str], None] = lambda _: None) -> None:
         """``make_host`` (picklable) makes the host inside the process; ``logs`` is the level and format of its log; ``on_end`` gets the
-        slug of the problem for which a process ended.
+        slug of the problem for which a process ended, or "device-lost" where its GPU answered nothing more.
         """
         self._make_host, self._logs, self._on_end = make_host, logs, on_end
         self.pid: int | None = None
@@ -133,15 +133,16 @@ class HostProcess:
 
     def _end(self, problem: Problem | None) -> Problem:
         """Kill the process, for a ``problem`` or because it has ended by itself (None); return the Problem for which it ended."""
-        reason, pid = "ended by the server", self.pid
+        reason, pid, code = "ended by the server", self.pid, None
         if problem is None:
             assert self._process is not None
             self._process.join(1)  # its connection has closed, so it is about to end
-            reason = _ending(self._process.exitcode)
+            code = self._process.exitcode
+            reason = _ending(code)
             send = "Ask again; where it ends again, ask for less, or choose another model."
             problem = Problem(503, "worker-ended", f"The process of the models {reason} while this was made.", send=send)
         log.warning("the process of the models (%s) %s: %s", pid, reason, problem.detail)
-        self._on_end(problem.slug)
+        self._on_end("device-lost" if code == _DEVICE_LOST else problem.slug)
         self._last_problem = problem
         self.close()
         return problem
@@ -161,6 +162,8 @@ class HostProcess:
 def _ending(code: int | None) -> str:
     if code is None:
         return "hung up"
+    if code == _DEVICE_LOST:
+        return "lost its device"
     return f"was killed ({signal.Signals(-code).name})" if code < 0 else f"exited with {code}"
 
 
@@ -182,7 +185,7 @@ def _serve(connection: Connection, make_host: Callable[[], ModelHost], logs: tup
     with suppress(EOFError, OSError):
         while True:
             while not streams and not connection.poll(_IDLE_LOOK):
-                host.count_free_cores()
+                host.rest()
             connection.send_bytes(_step(host, streams, *connection.recv()))
     os._exit(0)  # whatever threads a model has left
 
