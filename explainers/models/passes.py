@@ -57,12 +57,20 @@ def attempt(run: Callable[[], T]) -> Ran[T] | Exception:
             raise
         failed = error
     Shortages.count += 1
-    chained: BaseException | None = failed
-    while chained is not None:  # the frames of a traceback hold the tensors of the pass
-        chained.__traceback__ = None
-        chained = chained.__cause__ or chained.__context__
+    forget_frames(failed)
     release_memory()
     return failed
+
+
+def forget_frames(error: BaseException) -> None:
+    """Drop the tracebacks of ``error`` and of every error that led to it: their frames hold the tensors of the pass that failed."""
+    found, waiting = set[int](), [error]
+    while waiting:
+        each = waiting.pop()
+        if id(each) not in found:
+            found.add(id(each))
+            each.__traceback__ = None
+            waiting += [other for other in (each.__cause__, each.__context__) if other is not None]
 
 
 class Passes:
