@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
+from weakref import ref
 
 import psutil
 import pytest
@@ -151,3 +152,19 @@ def test_the_gpu_of_a_thread_is_that_of_its_model(monkeypatch: pytest.MonkeyPatc
     with on_device(CPU), on_device(torch.device("cuda:1")), on_device(torch.device("cuda")):
         pass
     assert [str(device) for device in chosen] == ["cuda:1", "cuda:0"]
+
+
+def test_both_sides_of_a_model_let_go_of_what_they_cached() -> None:
+    """It may be on the device that the model leaves."""
+    model = wrap(FAMILIES["hf-clip"].build(), device="cpu")
+    model.clear_caches()
+    kept = [model.cached("a", Large), model.seen_from("text").cached("b", Large)]
+    assert model.seen_from("text").cached("b", lambda: pytest.fail("it is cached")) is kept[1]
+    references = [ref(each) for each in kept]
+    kept.clear()
+    model.clear_caches()
+    assert [each() for each in references] == [None, None]
+
+
+class Large:
+    """Something that is kept for the inputs that were asked last."""
