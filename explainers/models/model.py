@@ -182,6 +182,12 @@ class Model:
         value: T = self.cache[key]
         return value
 
+    def clear_caches(self) -> None:
+        """Drop what is cached for the inputs that were asked last, of both sides of a CLIP model: it may be on the model's device."""
+        self.cache.clear()
+        if (text_model := vars(self).get("_text_model")) is not None:  # it was made when it was first asked for
+            text_model.cache.clear()
+
     def seen_from(self, side: Side | None) -> Model:
         """Return the model with its ``side`` explained; None keeps the side it has. Raises ExplainerError if there is no such side."""
         if side is None or (self.kind == "clip" and side == self.side):

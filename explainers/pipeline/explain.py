@@ -30,7 +30,7 @@ from explainers.models.model import Model
 from explainers.models.outputs import notes_on_outputs
 from explainers.models.padding import of_equal_length
 from explainers.models.registers.moving import OutlierTokens, view_of
-from explainers.models.tf32 import asking_for_tf32
+from explainers.models.tf32 import asking_for_tf32, products_in_float32
 from explainers.pipeline.abstentions import InputAbstentions
 from explainers.pipeline.batches import MapBatch, explain_batches
 from explainers.pipeline.long_texts import LONG_TEXTS, LongTexts, explain_long, read_windows
@@ -269,7 +269,7 @@ def _explain(
         (prepared,) = parts
     options = {"prompts": prompts, "cancelled": cancelled, "precision": precision}
     work = _Work(model, prepared, target, requests, spellings, seed, observer, next_method, options)
-    with with_gradients(), asking_for_tf32(precision == "tf32"):
+    with with_gradients(), asking_for_tf32(precision == "tf32"), products_in_float32():
         explain_in_steps(model, prepared.tensors, len(prepared), work.explain_part)
     explanations = [work.explanations[i] for i in range(len(prepared))]
     return explanations if several else explanations[0]

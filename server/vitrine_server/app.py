@@ -188,10 +188,11 @@ def host_makers(settings: Settings, source: ModelSource, make_model_host: Callab
     on a CPU as many as ``settings.workers``. A thread of this process is one. Raises ExplainerError for a device that does not exist.
     """
     devices = [device_named(name) for name in settings.devices]
-    names = settings.devices * settings.workers if devices[0].type == "cpu" else settings.devices
+    devices = devices * settings.workers if devices[0].type == "cpu" else devices
     if make_model_host is None:
-        names = names[:1]
-    each = [settings.model_copy(update={"device": name or "auto", "workers": len(names)}) for name in names]
+        devices = devices[:1]
+    # by name, also for "auto": a process that is started again after its GPU was lost must not go on with the CPU unsaid
+    each = [settings.model_copy(update={"device": str(device), "workers": len(devices)}) for device in devices]
     return [host_maker(of_one, source, make_model_host) for of_one in each]
 
 

@@ -28,6 +28,7 @@ class _Held:
     bytes: int
     place: Place = "device"
     open_requests: int = 0  # while there are any, it stays where it is
+    is_dropped: bool = False  # as soon as there are none
 
 
 class Residency:
@@ -111,12 +112,19 @@ class Residency:
                 yield held.model
         finally:
             held.open_requests -= 1
+            if held.is_dropped and self._held.get(name) is held:
+                self.drop({name})
 
     def drop(self, names: Iterable[str]) -> None:
-        """Drop the models in ``names`` that are loaded here."""
-        if gone := self._held.keys() & set(names):
-            for name in gone:
-                del self._held[name]
+        """Drop the models in ``names`` that are loaded here; one in use counts until its last request has ended."""
+        unused = set[str]()
+        for name in self._held.keys() & set(names):
+            self._held[name].is_dropped = True
+            if not self._held[name].open_requests:
+                unused.add(name)
+        for name in unused:
+            del self._held[name]
+        if unused:
             release_memory()
 
     def make_room(self, device: torch.device | None = None) -> bool:
@@ -136,7 +144,7 @@ class Residency:
 
     def _bring(self, name: str, held: _Held) -> None:
         """Move the model ``name``, which ``held`` describes, from host memory to its device; others are moved away until it fits. Raises
-        torch's error if it does not fit even alone.
+        torch's error if it does not fit even alone: then it is in host memory again, or gone where that has become full.
         """
         self._check_room(name, held.bytes, held.device)
         held.place = "device"
@@ -146,10 +154,13 @@ class Residency:
                 held.model.module.to(held.device)
                 return
             except Exception as error:
-                held.model.module.to(_CPU)
-                if not (ran_out_of_memory(error) and self.make_room(held.device)):
-                    held.place = "host"
-                    raise
+                failed = error
+            if not _move_to_host(held):
+                del self._held[name]
+                raise failed
+            if not (ran_out_of_memory(failed) and self.make_room(held.device)):
+                raise failed
+            held.place = "device"
 
     def _fit(self, device: torch.device, newest: str = "", wanted: int = 0) -> None:
         """Move models off ``device``, and then drop models from host memory, until the weights on each, and ``wanted`` more bytes, take no
@@ -209,7 +220,7 @@ class Residency:
     def _leave(self, name: str) -> None:
         held = self._held[name]
         with self._headroom.paused(held.device):
-            held.model.cache.clear()  # it may hold tensors on the device
+            held.model.clear_caches()  # which may hold tensors on the device
             if held.place == "host" or held.device == _CPU or not _move_to_host(held):
                 del self._held[name]
             release_memory()

@@ -283,6 +283,38 @@ def test_nothing_holds_what_a_failed_pass_made() -> None:
     assert kept[0]() is None
 
 
+def test_nothing_holds_what_led_to_the_error_either() -> None:
+    """An error has a cause and a context, which need not be the same: the frames of both hold tensors."""
+    kept: list[Any] = []
+
+    class Large:
+        pass
+
+    def fail(error: Exception) -> None:
+        large = Large()
+        kept.append(ref(large))
+        raise error
+
+    def run() -> None:
+        try:
+            fail(torch.OutOfMemoryError(FULL))
+        except RuntimeError as error:
+            cause = error
+        try:
+            fail(KeyError("while it was put right"))
+        except KeyError:
+            raise ExplainerError("the model failed") from cause
+
+    gc.collect()
+    gc.disable()  # what is found by counting references alone
+    try:
+        failed = attempt(run)
+        assert ran_out_of_memory(failed)  # type: ignore[arg-type]
+    finally:
+        gc.enable()
+    assert [each() for each in kept] == [None, None]
+
+
 def test_where_blocks_cannot_run_again_the_error_says_why_and_how_many_bytes() -> None:
     """It is a shortage of memory still: others may make room for it."""
 

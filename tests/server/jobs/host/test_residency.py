@@ -44,6 +44,9 @@ class MadeUp:
     def __post_init__(self) -> None:
         self.module = Movable(self.fails)
 
+    def clear_caches(self) -> None:
+        self.cache.clear()
+
 
 def memory(gpu: float, host: float) -> Callable[[torch.device], DeviceMemory]:
     """Return the memory of devices, in models, that nothing else holds."""
@@ -139,6 +142,58 @@ def test_a_model_that_does_not_fit_alone_stays_in_host_memory() -> None:
     assert places(residency) == {"moved": "host"}
     with residency.using("moved"):  # memory is free again
         assert places(residency) == {"moved": "device"}
+
+
+def test_a_model_that_fits_neither_place_whole_is_gone_and_the_others_stay() -> None:
+    """Its move to the GPU ran out of memory, and so did the way back."""
+    residency = Residency(1.0, memory(10, 10))
+    moved = MadeUp(GPU)
+    residency.add("moved", moved)
+    assert residency.make_room(GPU)
+    residency.add("other", MadeUp(GPU))
+    moved.fails[:] = [torch.OutOfMemoryError("CUDA out of memory")]
+    to = moved.module.to
+
+    def full(device: torch.device) -> Any:
+        if device == CPU:
+            raise MemoryError
+        return to(device)
+
+    moved.module.to = full  # type: ignore[method-assign]
+    with pytest.raises(torch.OutOfMemoryError), residency.using("moved"):
+        pass
+    assert places(residency) == {"other": "device"}
+    budget = residency.budget(GPU)
+    assert budget is not None
+    assert budget.room == 10 * SIZE
+
+
+def test_a_move_that_fails_for_another_reason_leaves_the_model_in_host_memory_and_moves_no_other() -> None:
+    residency = Residency(1.0, memory(10, 10))
+    moved = MadeUp(GPU)
+    residency.add("moved", moved)
+    assert residency.make_room(GPU)
+    residency.add("other", MadeUp(GPU))
+    moved.fails[:] = [RuntimeError("a bug")]
+    with pytest.raises(RuntimeError, match="a bug"), residency.using("moved"):
+        pass
+    assert places(residency) == {"other": "device", "moved": "host"}
+
+
+def test_a_model_that_is_dropped_in_use_counts_until_its_last_request_has_ended() -> None:
+    """Its weights are there for so long: what is loaded next to them must fit."""
+    residency = Residency(1.0, memory(2, 9))
+    for name in "ab":
+        residency.add(name, MadeUp(GPU))
+    with residency.using("a"):
+        with residency.using("a"):
+            residency.drop({"a", "b"})
+            assert places(residency) == {"a": "device"}
+            with pytest.raises(MemoryShortageError, match=r"c takes .* does not fit next to a"):
+                residency.make_room_for("c", 2 * SIZE, GPU)
+        assert places(residency) == {"a": "device"}
+    assert places(residency) == {}
+    residency.make_room_for("c", 2 * SIZE, GPU)
 
 
 def test_a_model_that_cannot_leave_the_gpu_whole_is_gone() -> None:

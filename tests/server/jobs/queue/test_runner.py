@@ -119,6 +119,24 @@ def test_models_of_the_start_that_do_not_fit_are_loaded_when_they_are_asked(site
         assert f'vitrine_model_moves_total{{device="cpu",to="disk"}} {float(sum(loaded.values()) - 1)}' in metrics
 
 
+def test_a_server_stays_ready_while_its_models_make_room_and_while_memory_is_short(sites: Sites) -> None:
+    """What took it out of a balancer's list would keep it out: nobody would ask for the model again."""
+    with small(sites, 1.05) as site:
+        assert site.ask(png(0), model="timm/listed", wait=True).json()["state"] == "done"
+        assert site.get("/readyz")["models"]["scenes-vit"] == "available"  # it has left memory
+        site.models.errors["load scenes-vit"] = [torch.OutOfMemoryError("full")] * 2
+        for _ in range(2):
+            answer = site.ask(png(0), wait=True)
+            assert (answer.status_code, answer.json()["type"]) == (503, "urn:vitrine:problem:out-of-memory")
+            assert site.get("/readyz")["models"]["scenes-vit"] == "failed"
+        assert site.ask(png(0), wait=True).json()["state"] == "done"  # memory is there again: it is loaded by the question
+        assert loads(site)["scenes-vit"] == 4
+        assert site.ask(png(0), model="timm/listed", wait=True).json()["state"] == "done"
+        site.models.errors["load scenes-vit"] = [RuntimeError("its file is damaged")]
+        assert site.ask(png(1), wait=True).status_code == 500
+        assert site.client.get("/readyz").status_code == 503
+
+
 def test_a_model_that_does_not_fit_next_to_a_pinned_one_says_so(sites: Sites) -> None:
     with small(sites, 1.5, pinned_models="scenes-vit") as site:
         answer = site.ask(png(0), model="timm/other", wait=True)
