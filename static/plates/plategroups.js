@@ -123,7 +123,7 @@ export class PlateGroups {
     if (isRecommended(variants[0]))
       (nodes[0].querySelector(".row-caption .standing") ?? nodes[0]).prepend(this.mark, " ");
     const [first, why] = [lead(variants, this.isContrast), recommendation(variants)];
-    this.lead.replaceChildren(...(first ? [el("b", {}, first.title), ` ${first.says} `, this.tested] : []));
+    this.lead.replaceChildren(...(first ? [el("b", {}, first.title), ` ${first.says} `] : []), this.tested);
     this.advice.hidden = !why;
     this.advice.firstElementChild?.replaceChildren(why?.title ?? "");
     this.why.textContent = why?.says ?? "";

@@ -47,6 +47,7 @@ def use(page: Page, share: int) -> None:
 def check_after(visit: Visit, deletion: Any, first: str, share: float, caption: str | None = None) -> None:
     """Under each plate of a target, or with this caption, stands what the model says there, and the rank."""
     ranks = {row["method"]: row["rank"] for row in deletion["ranking"] if "control" not in row}
+    gaps = {"random baseline" if "control" in row else row["method"]: row["gap"] for row in deletion["ranking"]}
     removed = int(share * deletion["tokens"] + 0.5)
     for curve in deletion["curves"]:
         if curve["order"] != first:
@@ -57,7 +58,8 @@ def check_after(visit: Visit, deletion: Any, first: str, share: float, caption: 
         expected = percent(value) if deletion["read"] == "probability" else shown(value)
         assert lines[0].removeprefix("≈ ") == expected
         assert lines[0].startswith("≈") == (removed not in deletion["counts"])
-        assert re.sub(r"(?<=\d)(st|nd|rd|th)", "", lines[1]) == f"{ranks[curve['method']]} of {len(ranks)}"
+        fails = ", fails" if gaps[curve["method"]] <= gaps["random baseline"] else ""
+        assert re.sub(r"(?<=\d)(st|nd|rd|th)", "", lines[1]) == f"{ranks[curve['method']]} of {len(ranks)}{fails}"
 
 
 def visit_caption(visit: Visit, deletion: Any) -> str:
@@ -185,7 +187,7 @@ def test_two_models_each_lose_what_their_own_maps_name(desk: Visit) -> None:
     desk.maps()
     second = desk.get(f"/api/explanations/{desk.query['compare'][0]}")
     titles = {model["name"]: model["title"] for model in desk.get("/api/models")["models"]}
-    expect(page.locator(".said")).to_contain_text(f"{titles[other]}: 2 methods; the model was asked at", timeout=240_000)
+    expect(page.locator(".said")).to_contain_text(f"{titles[other]}: 2 maps asked at", timeout=240_000)
     sizes = {len(document["maps"][0]["scores"]) for document in (first, second)}
     page.locator("#removed").fill("30")
     number = f" · {int(0.3 * min(sizes) + 0.5)} of {min(sizes)}" if len(sizes) == 1 else " of each"
