@@ -29,8 +29,7 @@ def page_of(report: dict[str, Any], examples: dict[str, Any] | None) -> str:
     """Return the HTML page of ``report``, the JSON of a finished run, with its ``examples`` if it has any."""
     plan, metrics = report["plan"], report["metrics"]
     first = rank_methods(report, metrics[0])
-    templates = Environment(loader=FileSystemLoader(Path(__file__).parent), autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    return templates.get_template("report.html.jinja").render(
+    return page_templates().get_template("report.html.jinja").render(
         report=report,
         plan=plan,
         examples=examples,
@@ -49,6 +48,12 @@ def page_of(report: dict[str, Any], examples: dict[str, Any] | None) -> str:
         lines_of=_lines,
         cases=_cases,
     )
+
+
+def page_templates(folder: Path | None = None) -> Environment:
+    """Return the templates of pages in this folder, and of those in ``folder`` that include them."""
+    folders = [*([] if folder is None else [folder]), Path(__file__).parent]
+    return Environment(loader=FileSystemLoader(folders), autoescape=True, trim_blocks=True, lstrip_blocks=True)
 
 
 def inputs_in_words(report: dict[str, Any]) -> str:
