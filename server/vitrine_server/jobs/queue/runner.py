@@ -96,14 +96,26 @@ class Runner(threading.Thread):
 
     def _has_room(self, entry: ModelEntry, begun: Collection[ModelEntry]) -> bool:
         """Return whether the model of ``entry`` fits on the device next to the models of the items under way, and to those of ``begun``
-        explanations that are there.
+        explanations that are there. One that the device cannot hold is left to a larger one, if another host has that.
         """
+        if self._is_for_another_host(entry):
+            return False
         there = {name for name, model in self.host.models.items() if model.place == "device"}
         there |= {other.name for other in self._open}
         others = {other.name: other.bytes or 0 for other in (*self._open, *begun) if other.name in there}
         if not others or entry.name in others or self.host.budget is None:
             return True
         return sum(others.values()) + (entry.bytes or 0) <= self.host.budget.room
+
+    def _is_for_another_host(self, entry: ModelEntry) -> bool:
+        """Return whether the device cannot hold the model of ``entry``, for what other processes hold of it, and that of another host has
+        more memory.
+        """
+        budget = self.host.budget
+        if budget is None or entry.bytes is None or entry.name in self.host.models:
+            return False
+        here = budget.total - budget.others
+        return entry.bytes > here and any(other.total - other.others > here for other in self._scheduler.registry.budgets)
 
     def _take(self) -> WorkItem | None:
         """Wait for the next item and return it; None when the server stops."""

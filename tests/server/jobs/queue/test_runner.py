@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,6 +13,9 @@ import torch
 from explainers.models.memory import bytes_of_weights, total_memory
 from tests.server.conftest import Site, Sites, png
 from tests.server.support.gated_models import SLOW_STEP, STEPS, image_model
+from vitrine_server.jobs.catalogue.model_facts import DeviceBudget, ResidentModel
+from vitrine_server.jobs.catalogue.model_registry import ModelEntry, ModelRegistry
+from vitrine_server.jobs.queue.runner import Runner
 
 IMAGE_MODELS = ("scenes-vit", "timm/listed", "timm/other")
 
@@ -34,6 +38,32 @@ def small(sites: Sites, room: float, **settings: Any) -> Iterator[Site]:
 
 def loads(site: Site) -> dict[str, int]:
     return {name: site.models.calls.count(f"load {name}") for name in IMAGE_MODELS}
+
+
+@pytest.mark.parametrize(
+    ("size", "is_here", "others", "expected"),
+    [
+        (300, False, [900], False),  # another GPU has room for it
+        (200, False, [900], True),
+        (300, False, [200], True),  # no GPU has: this one says so
+        (300, True, [900], True),
+        (None, False, [900], True),
+    ],
+)
+def test_a_model_that_one_gpu_cannot_hold_is_left_to_a_larger_one(
+    size: int | None, is_here: bool, others: list[int], expected: bool
+) -> None:
+    """Other processes hold most of this one: whichever takes the question first would fail it."""
+    registry, entry = ModelRegistry([]), ModelEntry("a", None, "a", "", embedded=False)
+    entry.bytes = size
+    runner = Runner.__new__(Runner)
+    runner._open, runner._scheduler = [], SimpleNamespace(registry=registry)  # type: ignore[assignment]
+    budget = DeviceBudget("cuda:0", total=1000, others=750, headroom=50, room=200)
+    models = {"a": ResidentModel("device", "cuda:0", 300)} if is_here else {}
+    runner.host = SimpleNamespace(budget=budget, models=models)  # type: ignore[assignment]
+    for number, free in enumerate([250, *others]):
+        registry.note_residents(number, {}, set(), DeviceBudget(f"cuda:{number}", 1000, 1000 - free, 0, free))
+    assert runner._has_room(entry, []) is expected
 
 
 def test_two_models_that_do_not_fit_together_are_loaded_once_each(sites: Sites) -> None:
