@@ -25,7 +25,14 @@ class ExplainerError(ValueError):
 
 
 class MemoryShortageError(ExplainerError):
-    """A request needs more memory than is free; the message says how many bytes each is."""
+    """A request needs more memory than is free; the message says how many bytes each is.
+
+    needed  the bytes without which it is refused again; None if that is not known
+    """
+
+    def __init__(self, *args: object, needed: int | None = None) -> None:
+        super().__init__(*args)
+        self.needed = needed
 
 
 class NotInstalledError(ExplainerError):

@@ -56,7 +56,9 @@ def explain_in_steps(model: Model, tensors: Mapping[str, Tensor], count: int, ex
         recomputed = True
         tried = attempt(partial(explain_part, first, 1, True))
         if not isinstance(tried, Ran):
-            raise tried if isinstance(tried, MemoryShortageError) else MemoryShortageError(words_of_shortage(model, tensors))
+            if isinstance(tried, MemoryShortageError):
+                raise tried
+            raise MemoryShortageError(words_of_shortage(model, tensors), needed=bytes_recomputed(model, tensors))
 
     try:
         for _ in Passes(count).run(count, explain_some):
@@ -98,7 +100,10 @@ def _run_with_less(model: Callable[[], Model], run: Callable[[], T]) -> T:
             reason = f"It cannot be done with less: {inside}."
         if isinstance(tried, Ran):
             return tried.result
-    raise error if isinstance(error, MemoryShortageError) else MemoryShortageError(_words_of_failure(opened, reason))
+    if isinstance(error, MemoryShortageError):
+        error.needed = getattr(tried, "needed", None)  # in the way that takes least
+        raise error
+    raise MemoryShortageError(_words_of_failure(opened, reason))
 
 
 def in_memory_steps(analysis: Callable[P, T]) -> Callable[P, T]:

@@ -51,7 +51,7 @@ from vitrine_server.jobs.host.lost_device import check_device
 from vitrine_server.jobs.host.residency import Residency
 from vitrine_server.jobs.host.streams import Tell, WorkThreads
 from vitrine_server.jobs.host.warm_up import warm_up
-from vitrine_server.jobs.host.work import run_with_memory_retry
+from vitrine_server.jobs.host.work import MakeRoom, run_with_memory_retry
 from vitrine_server.json_text import json_text
 from vitrine_server.schemas.question import ExplainOptions, Question
 from vitrine_server.settings import Settings
@@ -256,11 +256,11 @@ class ModelHost:
             json_text(answers[-1])  # it can be sent
         return answers[-1]
 
-    def _room_next_to(self, model: Any) -> Callable[[], bool]:
-        """Return a function that moves another model off the GPU of ``model``, and returns whether there was one to move. For a model on a
-        CPU the function moves none and returns False: the others would have to be read from disk again, because one question was too large.
+    def _room_next_to(self, model: Any) -> MakeRoom:
+        """Return a function that moves another model off the GPU of ``model``, see :meth:`Residency.make_room`. For a model on a CPU the
+        function moves none and returns False: the others would have to be read from disk again, because one question was too large.
         """
-        return (lambda: False) if model.device.type == "cpu" else partial(self._models.make_room, model.device)
+        return (lambda needed: False) if model.device.type == "cpu" else partial(self._models.make_room, model.device)
 
     def _pauses(self, model: Any, tell: Tell) -> Callable[[], bool]:
         """Return a function to be called between passes. It sends a :class:`Pause` by ``tell`` and returns the reply, whether to stop; and

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -127,12 +128,12 @@ class Residency:
         if unused:
             release_memory()
 
-    def make_room(self, device: torch.device | None = None) -> bool:
+    def make_room(self, device: torch.device | None = None, needed: int | None = None) -> bool:
         """Have the model on ``device`` that is unused for longest leave it (None: any, those in host memory last). Returns False if every
-        model there is in use.
+        model there is in use, and if ``needed`` bytes (None: not known) would not be free even without all that may leave.
         """
         name = self._oldest(None if device is None else indexed(device))
-        if name is None:
+        if name is None or (device is not None and needed is not None and needed > self._most_free(indexed(device))):
             return False
         self._leave(name)
         self._fit(_CPU, name)
@@ -216,6 +217,14 @@ class Residency:
         if device is None:
             return min(free, key=lambda name: self._held[name].place == "host", default=None)
         return next((name for name in free if self._is_on(self._held[name], device)), None)
+
+    def _most_free(self, device: torch.device) -> float:
+        """Return the bytes of ``device`` that would be free if every model left it that may; infinity where that is not known."""
+        if (budget := self._budget(device)) is None:
+            return math.inf
+        held = self._held.items()
+        stay = sum(one.bytes for name, one in held if self._is_on(one, device) and (name in self._pinned or one.open_requests))
+        return budget.room + budget.headroom - stay
 
     def _leave(self, name: str) -> None:
         held = self._held[name]

@@ -15,6 +15,7 @@ from torch import Tensor
 import explainers
 from explainers import ExplainerError
 from explainers.autograd import memory
+from explainers.autograd.memory import bytes_recomputed
 from explainers.autograd.recording import Recording
 from explainers.errors import MemoryShortageError, ran_out_of_memory
 from explainers.models.model import Model
@@ -203,6 +204,7 @@ def test_where_nothing_fits_the_error_says_how_many_bytes(device: Device, monkey
     with pytest.raises(ExplainerError, match=r"needs about [\d.e-]+ GB \(cpu\), and 3 GB of 80 GB are free") as failed:
         explainers.explain(device.model, batch, 1, SPECS[:3])
     assert isinstance(failed.value, MemoryShortageError)
+    assert failed.value.needed == bytes_recomputed(device.model, batch)
     assert not ran_out_of_memory(failed.value)  # it is an answer: asking once more would not help
     assert failed.value.__cause__ is None
     gc.collect()

@@ -144,6 +144,20 @@ def test_a_model_that_does_not_fit_alone_stays_in_host_memory() -> None:
         assert places(residency) == {"moved": "device"}
 
 
+def test_nobody_leaves_for_a_question_that_the_whole_device_could_not_hold() -> None:
+    """One question that is too large would empty the GPU, again and again."""
+    residency = Residency(0.5, memory(10, 10), pinned={"pinned"})
+    for name in ("pinned", "asked", "a", "b"):
+        residency.add(name, MadeUp(GPU))
+    with residency.using("asked"):
+        assert not residency.make_room(GPU, 8 * SIZE + 1)
+        assert set(places(residency).values()) == {"device"}
+        assert residency.make_room(GPU, 8 * SIZE)
+        assert residency.make_room(GPU, 8 * SIZE)
+        assert not residency.make_room(GPU, 8 * SIZE)
+    assert places(residency) == {"pinned": "device", "a": "host", "b": "host", "asked": "device"}
+
+
 def test_a_model_that_fits_neither_place_whole_is_gone_and_the_others_stay() -> None:
     """Its move to the GPU ran out of memory, and so did the way back."""
     residency = Residency(1.0, memory(10, 10))
