@@ -64,11 +64,11 @@ def attempt(run: Callable[[], T]) -> Ran[T] | Exception:
 
 def forget_frames(error: BaseException) -> None:
     """Drop the tracebacks of ``error`` and of every error that led to it: their frames hold the tensors of the pass that failed."""
-    found, waiting = set[int](), [error]
+    seen, waiting = set[int](), [error]
     while waiting:
         each = waiting.pop()
-        if id(each) not in found:
-            found.add(id(each))
+        if id(each) not in seen:
+            seen.add(id(each))
             each.__traceback__ = None
             waiting += [other for other in (each.__cause__, each.__context__) if other is not None]
 
