@@ -182,8 +182,10 @@ class Residency:
         budget, taken = self._budget(device), sum(stay.values())  # that which the queue goes by
         if budget is None or taken + wanted <= (room := max(budget.room, round(self._share * (budget.room + budget.headroom)))):
             return
-        if wanted > budget.total - budget.others:
-            held_by_others = f", of which other processes hold {gigabytes(budget.others)}" if budget.others else ""
+        # a process gets no more than its part of a GPU; of the machine the system may give it more
+        if wanted > (budget.total - budget.others if device == _CPU else budget.room + budget.headroom):
+            part = f", of which this process may take {gigabytes(budget.room + budget.headroom)}" if self._part(device) < 1 else ""
+            held_by_others = f", of which other processes hold {gigabytes(budget.others)}" if budget.others and not part else part
             raise MemoryShortageError(
                 f"{name} takes {gigabytes(wanted)}, and {device.type} has {gigabytes(budget.total)} in all{held_by_others}: choose a "
                 f"smaller model, or load its weights in half precision ({environment_name('model_dtype')}=bfloat16)."
@@ -223,7 +225,7 @@ class Residency:
         if (budget := self._budget(device)) is None:
             return math.inf
         held = self._held.items()
-        stay = sum(one.bytes for name, one in held if self._is_on(one, device) and (name in self._pinned or one.open_requests))
+        stay = sum(each.bytes for name, each in held if self._is_on(each, device) and (name in self._pinned or each.open_requests))
         return budget.room + budget.headroom - stay
 
     def _leave(self, name: str) -> None:

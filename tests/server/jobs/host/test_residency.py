@@ -362,6 +362,17 @@ def test_hosts_that_share_a_device_have_a_part_of_it_each() -> None:
     assert (budget.room, budget.headroom) == (1.5 * SIZE, 0.5 * SIZE)
 
 
+def test_a_model_larger_than_the_part_of_a_gpu_that_its_process_may_take_is_refused_before_it_is_read() -> None:
+    """Torch would refuse it at the end of the load."""
+    residency = Gpu(8 * SIZE).residency(0.75, part=lambda device: 0.5)
+    residency.make_room_for("a", 4 * SIZE, GPU)
+    with pytest.raises(
+        MemoryShortageError, match=r"a takes 2e-06 GB, and cuda has 3\.2e-06 GB in all, of which this process may take 1\.6e-06"
+    ):
+        residency.make_room_for("a", 5 * SIZE, GPU)
+    residency.make_room_for("a", 50 * SIZE, CPU)
+
+
 # --- what explanations take -----------------------------------------------------------------------------------------------------
 
 
