@@ -16,7 +16,7 @@ from typing import Any
 
 from explainers.records.session import Cancelled
 from vitrine_server.http.limits import limits
-from vitrine_server.http.problems import Problem
+from vitrine_server.http.problems import OUT_OF_MEMORY, Problem
 from vitrine_server.jobs.catalogue.model_facts import ModelFacts, ResidentModel
 from vitrine_server.jobs.catalogue.model_registry import ModelEntry
 from vitrine_server.jobs.failures import interrupted, load_problem, problem_of
@@ -367,7 +367,10 @@ class Runner(threading.Thread):
             else:  # an item between two of its passes lost the host: the job goes on with another one
                 outcome = ("failed", lost.problem) if lost.is_guilty else None
         except Exception as error:
-            outcome = ("failed", problem_of(error, "explanation", "cannot-explain"))
+            problem = problem_of(error, "explanation", "cannot-explain")
+            is_short_beside = problem.slug == OUT_OF_MEMORY and len(self._open) > 1  # the item that waits between two passes holds memory
+            job.needs_device_alone = is_short_beside
+            outcome = None if is_short_beside else ("failed", problem)
         seconds = max(self._now() - began, _SHORTEST_TURN)
         job.used += seconds
         self._scheduler.note(job, seconds)
