@@ -10,8 +10,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from explainers.collection.difference import Change, Difference, PlaceDifference, RowDifference, WordDifference
-from explainers.collection.intervals import Sums, share
+from explainers.collection.difference import Change, Difference, PatchDifference, PlaceDifference, RowDifference, WordDifference
+from explainers.collection.intervals import Sums, share, sign_test
 from explainers.collection.null_correlations import NULL_ROWS, NullKind, correlation, null_correlations
 from explainers.collection.records import CollectedMap, CollectedRow
 from explainers.collection.result import Collection
@@ -90,6 +90,7 @@ def compare(old: Collection, new: Collection, null: Collection | None = None, ki
             if sums.difference.inputs
         ],
         words=_most_changed(words),
+        patches=where.most_changed(),
         grid=where.grid,
         old_map=where.means(0),
         new_map=where.means(1),
@@ -208,6 +209,7 @@ class _PairedSums:
 
     def __init__(self) -> None:
         self.old, self.new, self.difference = Sums(), Sums(), Sums()
+        self._rises = self._changes = 0
 
     def add(self, old: float | None, new: float | None) -> None:
         """Count the values of one input; nothing if it lacks one."""
@@ -215,6 +217,12 @@ class _PairedSums:
             self.old.add(old)
             self.new.add(new)
             self.difference.add(new - old)
+            self._rises += new > old
+            self._changes += new != old
+
+    def p(self) -> float:
+        """Return the p of a sign test of the differences."""
+        return sign_test(self._rises, self._changes)
 
     def means(self) -> dict[str, Any]:
         """Return the means by their names in the records."""
@@ -244,7 +252,7 @@ def _add_words(words: Mapping[str, _PairedSums], before: CollectedRow, after: Co
 def _most_changed(words: Mapping[str, _PairedSums]) -> list[WordDifference]:
     """Return the words whose share differs by more than chance (Holm, 5 %), the largest difference first."""
     tried = {text: sums for text, sums in words.items() if sums.difference.inputs >= LEAST_ROWS_OF_A_WORD}
-    p_values = holm(np.array([sums.difference.p_of_zero() for sums in tried.values()], np.float64))
+    p_values = holm(np.array([sums.p() for sums in tried.values()], np.float64))
     found = [
         WordDifference(word=text, p=float(p), **sums.means()) for (text, sums), p in zip(tried.items(), p_values, strict=True) if p < ALPHA
     ]
@@ -257,6 +265,8 @@ class _MeanMaps:
     def __init__(self) -> None:
         self.grid: list[int] = []
         self._sums: list[Scores] = []
+        self._rises: Scores = np.zeros(0)
+        self._changes: Scores = np.zeros(0)
         self._inputs, self._are_alike = 0, True
 
     def add(self, before: CollectedRow, after: CollectedRow, method: str) -> None:
@@ -269,8 +279,24 @@ class _MeanMaps:
             return
         old, new = _positive_shares(_scores_of(before.map(method))), _positive_shares(_scores_of(after.map(method)))
         if old is not None and new is not None:
-            self._sums = [old, new] if not self._sums else [self._sums[0] + old, self._sums[1] + new]
+            if not self._sums:
+                self._sums, self._rises, self._changes = [0 * old, 0 * new], 0 * old, 0 * old
+            self._sums = [self._sums[0] + old, self._sums[1] + new]
+            self._rises, self._changes = self._rises + (new > old), self._changes + (new != old)
             self._inputs += 1
+
+    def most_changed(self) -> list[PatchDifference]:
+        """Return the places whose share rises or falls in more inputs than chance explains (Holm, 5 %), the surest first."""
+        if not self._sums:
+            return []
+        counts = zip(self._rises.tolist(), self._changes.tolist(), strict=True)
+        p_values = holm(np.array([sign_test(int(rises), int(changes)) for rises, changes in counts]))
+        old, new = self.means(0), self.means(1)
+        return [
+            PatchDifference(row=i // self.grid[1], column=i % self.grid[1], old=old[i], new=new[i], p=float(p_values[i]))
+            for i in np.argsort(p_values, kind="stable").tolist()
+            if p_values[i] < ALPHA
+        ]
 
     def means(self, which: int) -> list[float]:
         """Return the mean map of the old (0) or the new (1) model."""
