@@ -45,7 +45,7 @@ def compare(old: Collection, new: Collection, null: Collection | None = None, ki
     _check_same_inputs(old, new)
     held = {} if null is None else _null_rows(null, methods[0], is_mirrored=kind == "mirror")
     of_null: list[float] = []
-    found: list[tuple[RowDifference, bool]] = []
+    compared: list[tuple[RowDifference, bool]] = []
     places: dict[tuple[str, Literal["object", "border"]], _PairedSums] = defaultdict(_PairedSums)
     words: dict[str, _PairedSums] = defaultdict(_PairedSums)
     where = _MeanMaps()
@@ -53,7 +53,7 @@ def compare(old: Collection, new: Collection, null: Collection | None = None, ki
     for before, after in _pairs(old, new):
         right.update(f"old {before.right}" for _ in range(before.right is not None))
         right.update(f"new {after.right}" for _ in range(after.right is not None))
-        found.append((_row_difference(before, after, methods), before.answer == after.answer))
+        compared.append((_row_difference(before, after, methods), before.answer == after.answer))
         if before.index in held and (value := held[before.index].correlation_with(before, methods[0])) is not None:
             of_null.append(value)
         for method in methods:
@@ -62,11 +62,11 @@ def compare(old: Collection, new: Collection, null: Collection | None = None, ki
             places[method, "border"].add(first.share_on_border, second.share_on_border)
         _add_words(words, before, after, methods[0])
         where.add(before, after, methods[0])
-    if not found:
+    if not compared:
         raise ExplainerError(f"{old.folder} and {new.folder} have no input in common.")
-    same = [row.correlations[0] for row, is_same in found if is_same and row.correlations[0] is not None]
+    same = [row.correlations[0] for row, is_same in compared if is_same and row.correlations[0] is not None]
     limits = null_correlations(kind, np.array(same if kind == "rows" else of_null), seed)
-    rows = [_judged(row, is_same, limits.threshold) for row, is_same in found]
+    rows = [_judged(row, is_same, limits.threshold) for row, is_same in compared]
     changes = Counter(row.change for row in rows)
     count = len(rows)
     return Difference(
@@ -77,13 +77,13 @@ def compare(old: Collection, new: Collection, null: Collection | None = None, ki
         methods=methods,
         old_right=share(right["old True"], right["old True"] + right["old False"]),
         new_right=share(right["new True"], right["new True"] + right["new False"]),
-        changed=share(sum(not is_same for _, is_same in found), count),
+        changed=share(sum(not is_same for _, is_same in compared), count),
         wrong_now=share(changes["wrong now"], count),
         right_now=share(changes["right now"], count),
         other_reason=share(changes["other reason"], len(same) if limits.threshold is not None else 0),
         to_check=share(sum(row.is_to_check for row in rows), count),
         null=limits,
-        correlations={method: _median(row.correlations[i] for row, is_same in found if is_same) for i, method in enumerate(methods)},
+        correlations={method: _median(row.correlations[i] for row, is_same in compared if is_same) for i, method in enumerate(methods)},
         places=[
             PlaceDifference(method=method, place=place, **sums.means())
             for (method, place), sums in places.items()
@@ -253,10 +253,10 @@ def _most_changed(words: Mapping[str, _PairedSums]) -> list[WordDifference]:
     """Return the words whose share differs by more than chance (Holm, 5 %), the largest difference first."""
     tried = {text: sums for text, sums in words.items() if sums.difference.inputs >= LEAST_ROWS_OF_A_WORD}
     p_values = holm(np.array([sums.p() for sums in tried.values()], np.float64))
-    found = [
+    changed = [
         WordDifference(word=text, p=float(p), **sums.means()) for (text, sums), p in zip(tried.items(), p_values, strict=True) if p < ALPHA
     ]
-    return sorted(found, key=lambda each: -abs(each.difference.value or 0.0))[:MOST_WORDS]
+    return sorted(changed, key=lambda each: -abs(each.difference.value or 0.0))[:MOST_WORDS]
 
 
 class _MeanMaps:
