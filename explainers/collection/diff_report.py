@@ -51,14 +51,14 @@ def in_words(difference: Difference) -> list[str]:
     if null.threshold is None:
         return [*sentences, f"Whether reasons changed cannot be said: only {null.rows} inputs have maps to compare with."]
     sentences.append(
-        f"{reasons.count} of {reasons.of} answers that stayed stand for another reason: {with_interval(reasons)}. Their maps are "
+        f"{reasons.count} of {reasons.of} answers that stayed stand for another reason: {with_interval(reasons)}. These are those whose maps are "
         f"{_LESS_ALIKE[null.kind]}: r < {null.threshold:.2f}."
     )
-    if null.kind == "rows":
+    if null.expected is None:
         sentences.append("A change that all inputs share cannot be seen this way: name a third model with --reference.")
     else:
         sentences.append(
-            f"{'More' if difference.has_other_reasons else 'No more'} than chance explains, which is {null.expected:.0%} at most."
+            f"{'More' if difference.has_other_reasons else 'No more'} than chance explains, which is {100 * null.expected:.0f} % at most."
         )
     return sentences
 
@@ -75,7 +75,7 @@ def _patches_in_words(difference: Difference) -> str:
     )
     return (
         f"{len(risen)} of {total} patches {'has' if len(risen) == 1 else 'have'} more of the maps than before in more pictures than chance "
-        f"explains: {named}{'; ...' if len(risen) > MOST_PATCHES else ''}."
+        f"explains: {named}{'; and others' if len(risen) > MOST_PATCHES else ''}."
     )
 
 
