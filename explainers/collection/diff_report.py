@@ -51,8 +51,8 @@ def in_words(difference: Difference) -> list[str]:
     if null.threshold is None:
         return [*sentences, f"Whether reasons changed cannot be said: only {null.rows} inputs have maps to compare with."]
     sentences.append(
-        f"{reasons.count} of {reasons.of} answers that stayed stand for another reason: {with_interval(reasons)}. These are those whose maps are "
-        f"{_LESS_ALIKE[null.kind]}: r < {null.threshold:.2f}."
+        f"{reasons.count} of {reasons.of} answers that stayed stand for another reason: {with_interval(reasons)}. These are those whose "
+        f"maps are {_LESS_ALIKE[null.kind]}: r < {null.threshold:.2f}."
     )
     if null.expected is None:
         sentences.append("A change that all inputs share cannot be seen this way: name a third model with --reference.")
