@@ -38,6 +38,7 @@ from explainers.citation import Citation
 from explainers.collection.collect import collect
 from explainers.collection.diff import diff
 from explainers.collection.difference import Difference
+from explainers.collection.fiftyone_export import to_fiftyone
 from explainers.collection.records import CollectedMap, CollectedRow, CollectedWord
 from explainers.collection.result import Collection
 from explainers.errors import ExplainerError
@@ -186,6 +187,7 @@ __all__ = [
     "serve",
     "similarity_without_head",
     "summarise",
+    "to_fiftyone",
     "token_activation_maps",
     "variants",
     "without_outlier_tokens",

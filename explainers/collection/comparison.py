@@ -10,8 +10,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from explainers.collection.difference import Change, Difference, PlaceDifference, RowDifference, WordDifference
-from explainers.collection.intervals import Sums, share
+from explainers.collection.difference import Change, Difference, PatchDifference, PlaceDifference, RowDifference, WordDifference
+from explainers.collection.intervals import Sums, share, sign_test
 from explainers.collection.null_correlations import NULL_ROWS, NullKind, correlation, null_correlations
 from explainers.collection.records import CollectedMap, CollectedRow
 from explainers.collection.result import Collection
@@ -45,7 +45,7 @@ def compare(old: Collection, new: Collection, null: Collection | None = None, ki
     _check_same_inputs(old, new)
     held = {} if null is None else _null_rows(null, methods[0], is_mirrored=kind == "mirror")
     of_null: list[float] = []
-    found: list[tuple[RowDifference, bool]] = []
+    compared: list[tuple[RowDifference, bool]] = []
     places: dict[tuple[str, Literal["object", "border"]], _PairedSums] = defaultdict(_PairedSums)
     words: dict[str, _PairedSums] = defaultdict(_PairedSums)
     where = _MeanMaps()
@@ -53,7 +53,7 @@ def compare(old: Collection, new: Collection, null: Collection | None = None, ki
     for before, after in _pairs(old, new):
         right.update(f"old {before.right}" for _ in range(before.right is not None))
         right.update(f"new {after.right}" for _ in range(after.right is not None))
-        found.append((_row_difference(before, after, methods), before.answer == after.answer))
+        compared.append((_row_difference(before, after, methods), before.answer == after.answer))
         if before.index in held and (value := held[before.index].correlation_with(before, methods[0])) is not None:
             of_null.append(value)
         for method in methods:
@@ -62,11 +62,11 @@ def compare(old: Collection, new: Collection, null: Collection | None = None, ki
             places[method, "border"].add(first.share_on_border, second.share_on_border)
         _add_words(words, before, after, methods[0])
         where.add(before, after, methods[0])
-    if not found:
+    if not compared:
         raise ExplainerError(f"{old.folder} and {new.folder} have no input in common.")
-    same = [row.correlations[0] for row, is_same in found if is_same and row.correlations[0] is not None]
+    same = [row.correlations[0] for row, is_same in compared if is_same and row.correlations[0] is not None]
     limits = null_correlations(kind, np.array(same if kind == "rows" else of_null), seed)
-    rows = [_judged(row, is_same, limits.threshold) for row, is_same in found]
+    rows = [_judged(row, is_same, limits.threshold) for row, is_same in compared]
     changes = Counter(row.change for row in rows)
     count = len(rows)
     return Difference(
@@ -77,19 +77,20 @@ def compare(old: Collection, new: Collection, null: Collection | None = None, ki
         methods=methods,
         old_right=share(right["old True"], right["old True"] + right["old False"]),
         new_right=share(right["new True"], right["new True"] + right["new False"]),
-        changed=share(sum(not is_same for _, is_same in found), count),
+        changed=share(sum(not is_same for _, is_same in compared), count),
         wrong_now=share(changes["wrong now"], count),
         right_now=share(changes["right now"], count),
         other_reason=share(changes["other reason"], len(same) if limits.threshold is not None else 0),
         to_check=share(sum(row.is_to_check for row in rows), count),
         null=limits,
-        correlations={method: _median(row.correlations[i] for row, is_same in found if is_same) for i, method in enumerate(methods)},
+        correlations={method: _median(row.correlations[i] for row, is_same in compared if is_same) for i, method in enumerate(methods)},
         places=[
             PlaceDifference(method=method, place=place, **sums.means())
             for (method, place), sums in places.items()
             if sums.difference.inputs
         ],
         words=_most_changed(words),
+        patches=where.most_changed(),
         grid=where.grid,
         old_map=where.means(0),
         new_map=where.means(1),
@@ -208,6 +209,7 @@ class _PairedSums:
 
     def __init__(self) -> None:
         self.old, self.new, self.difference = Sums(), Sums(), Sums()
+        self._rises = self._changes = 0
 
     def add(self, old: float | None, new: float | None) -> None:
         """Count the values of one input; nothing if it lacks one."""
@@ -215,6 +217,12 @@ class _PairedSums:
             self.old.add(old)
             self.new.add(new)
             self.difference.add(new - old)
+            self._rises += new > old
+            self._changes += new != old
+
+    def p(self) -> float:
+        """Return the p of a sign test of the differences."""
+        return sign_test(self._rises, self._changes)
 
     def means(self) -> dict[str, Any]:
         """Return the means by their names in the records."""
@@ -244,11 +252,11 @@ def _add_words(words: Mapping[str, _PairedSums], before: CollectedRow, after: Co
 def _most_changed(words: Mapping[str, _PairedSums]) -> list[WordDifference]:
     """Return the words whose share differs by more than chance (Holm, 5 %), the largest difference first."""
     tried = {text: sums for text, sums in words.items() if sums.difference.inputs >= LEAST_ROWS_OF_A_WORD}
-    p_values = holm(np.array([sums.difference.p_of_zero() for sums in tried.values()], np.float64))
-    found = [
+    p_values = holm(np.array([sums.p() for sums in tried.values()], np.float64))
+    changed = [
         WordDifference(word=text, p=float(p), **sums.means()) for (text, sums), p in zip(tried.items(), p_values, strict=True) if p < ALPHA
     ]
-    return sorted(found, key=lambda each: -abs(each.difference.value or 0.0))[:MOST_WORDS]
+    return sorted(changed, key=lambda each: -abs(each.difference.value or 0.0))[:MOST_WORDS]
 
 
 class _MeanMaps:
@@ -257,6 +265,8 @@ class _MeanMaps:
     def __init__(self) -> None:
         self.grid: list[int] = []
         self._sums: list[Scores] = []
+        self._rises: Scores = np.zeros(0)
+        self._changes: Scores = np.zeros(0)
         self._inputs, self._are_alike = 0, True
 
     def add(self, before: CollectedRow, after: CollectedRow, method: str) -> None:
@@ -269,8 +279,24 @@ class _MeanMaps:
             return
         old, new = _positive_shares(_scores_of(before.map(method))), _positive_shares(_scores_of(after.map(method)))
         if old is not None and new is not None:
-            self._sums = [old, new] if not self._sums else [self._sums[0] + old, self._sums[1] + new]
+            if not self._sums:
+                self._sums, self._rises, self._changes = [0 * old, 0 * new], 0 * old, 0 * old
+            self._sums = [self._sums[0] + old, self._sums[1] + new]
+            self._rises, self._changes = self._rises + (new > old), self._changes + (new != old)
             self._inputs += 1
+
+    def most_changed(self) -> list[PatchDifference]:
+        """Return the places whose share rises or falls in more inputs than chance explains (Holm, 5 %), the surest first."""
+        if not self._sums:
+            return []
+        counts = zip(self._rises.tolist(), self._changes.tolist(), strict=True)
+        p_values = holm(np.array([sign_test(int(rises), int(changes)) for rises, changes in counts]))
+        old, new = self.means(0), self.means(1)
+        return [
+            PatchDifference(row=i // self.grid[1], column=i % self.grid[1], old=old[i], new=new[i], p=float(p_values[i]))
+            for i in np.argsort(p_values, kind="stable").tolist()
+            if p_values[i] < ALPHA
+        ]
 
     def means(self, which: int) -> list[float]:
         """Return the mean map of the old (0) or the new (1) model."""

@@ -23,6 +23,7 @@ from explainers.rendering.overlays import lay_over, map_picture
 
 MAP_SIDE = 192  # pixels of a map of one of the rows
 MEAN_MAP_SIDE = 220
+MOST_PATCHES = 6  # that are named in a sentence
 
 _LESS_ALIKE = {
     "reference": "less alike than those of the old and the third model are in 95 % of the inputs",
@@ -44,20 +45,38 @@ def in_words(difference: Difference) -> list[str]:
         f"{difference.changed.count} of {difference.inputs} answers changed{judged if difference.old_right.of else ''}: "
         f"{with_interval(difference.changed)}."
     )
+    if difference.grid:
+        sentences.append(_patches_in_words(difference))
     null, reasons = difference.null, difference.other_reason
     if null.threshold is None:
         return [*sentences, f"Whether reasons changed cannot be said: only {null.rows} inputs have maps to compare with."]
     sentences.append(
-        f"{reasons.count} of {reasons.of} answers that stayed stand for another reason: {with_interval(reasons)}. Their maps are "
-        f"{_LESS_ALIKE[null.kind]}: r < {null.threshold:.2f}."
+        f"{reasons.count} of {reasons.of} answers that stayed stand for another reason: {with_interval(reasons)}. These are those whose "
+        f"maps are {_LESS_ALIKE[null.kind]}: r < {null.threshold:.2f}."
     )
-    if null.kind == "rows":
+    if null.expected is None:
         sentences.append("A change that all inputs share cannot be seen this way: name a third model with --reference.")
     else:
         sentences.append(
-            f"{'More' if difference.has_other_reasons else 'No more'} than chance explains, which is {null.expected:.0%} at most."
+            f"{'More' if difference.has_other_reasons else 'No more'} than chance explains, which is {100 * null.expected:.0f} % at most."
         )
     return sentences
+
+
+def _patches_in_words(difference: Difference) -> str:
+    """Return a sentence on the patches that the maps moved to."""
+    total = difference.grid[0] * difference.grid[1]
+    risen = [patch for patch in difference.patches if patch.new > patch.old]
+    if not risen:
+        return f"None of the {total} patches has more of the maps than before in more pictures than chance explains."
+    named = "; ".join(
+        f"row {patch.row + 1}, column {patch.column + 1} ({100 * patch.old:.1f} % before, {100 * patch.new:.1f} % after)"
+        for patch in risen[:MOST_PATCHES]
+    )
+    return (
+        f"{len(risen)} of {total} patches {'has' if len(risen) == 1 else 'have'} more of the maps than before in more pictures than chance "
+        f"explains: {named}{'; and others' if len(risen) > MOST_PATCHES else ''}."
+    )
 
 
 def percent(share: Share) -> str:

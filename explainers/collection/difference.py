@@ -57,7 +57,18 @@ class WordDifference(Record):
     old: Mean
     new: Mean
     difference: Mean
-    p: Annotated[float, describe("That the difference is zero, corrected by Holm for all words that were tried.")]
+    p: Annotated[float, describe("That its share rises in as many texts as it falls: a sign test, corrected by Holm for all words tried.")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PatchDifference(Record):
+    """How much of the maps of the first method lies on one place of the grid, before and after."""
+
+    row: Annotated[int, describe("From 0, at the top.")]
+    column: Annotated[int, describe("From 0, at the left.")]
+    old: Annotated[float, describe("The mean share of the positive scores there, of the old model.")]
+    new: float
+    p: Annotated[float, describe("That its share rises in as many inputs as it falls: a sign test, corrected by Holm for all patches.")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,6 +98,9 @@ class Difference(Record):
     ]
     places: list[PlaceDifference]
     words: Annotated[list[WordDifference], describe("The words whose share changed most surely, at most ten.")]
+    patches: Annotated[
+        list[PatchDifference], describe("The places whose share rises or falls in more inputs than chance explains, the surest first.")
+    ]
     grid: Annotated[list[int], describe("Rows and columns of `old_map` and `new_map`; empty for texts and where grids differ.")]
     old_map: Annotated[
         list[float],

@@ -1,4 +1,4 @@
-"""Means and shares of many rows with intervals, from sums alone, so that rows need not be kept."""
+"""Means and shares of many rows with intervals, and a test, from sums and counts alone, so that rows need not be kept."""
 
 from __future__ import annotations
 
@@ -42,6 +42,15 @@ def share(count: int, of: int) -> Share:
     return Share(count, of, count / of, float(interval.low), float(interval.high))
 
 
+def sign_test(rises: int, changes: int) -> float:
+    """Return the two-sided p that a value rises in as many inputs as it falls, by a sign test: it rose in ``rises`` of ``changes``."""
+    if not changes:
+        return 1.0
+    from scipy.stats import binomtest
+
+    return float(binomtest(rises, changes).pvalue)
+
+
 class Sums:
     """The sums of values that come one after the other."""
 
@@ -63,16 +72,6 @@ class Sums:
 
         half = float(t.ppf((1 + LEVEL) / 2, self.inputs - 1)) * self._error
         return Mean(self.inputs, self._mean, self._mean - half, self._mean + half)
-
-    def p_of_zero(self) -> float:
-        """Return the two-sided p of Student's test that the values have the mean 0; 1 for fewer than two."""
-        if self.inputs < 2:
-            return 1.0
-        if not self._error:
-            return 0.0 if self._mean else 1.0
-        from scipy.stats import t
-
-        return float(2 * t.sf(abs(self._mean) / self._error, self.inputs - 1))
 
     @property
     def _error(self) -> float:

@@ -49,7 +49,7 @@ def transformers_callback(logger: PanelLogger) -> TrainerCallback:
     """
     from transformers import TrainerCallback
 
-    class PanelCallback(TrainerCallback):
+    class PanelCallback(TrainerCallback):  # type: ignore[misc]  # transformers is not followed
         """Draws a panel every few optimizer steps."""
 
         def on_train_begin(self, args: Any, state: Any, control: Any, **others: Any) -> None:
@@ -62,8 +62,8 @@ def transformers_callback(logger: PanelLogger) -> TrainerCallback:
             if not state.is_world_process_zero:
                 return
             processor = others.get("processing_class")
-            found = {} if processor is None else {"tokenizer" if hasattr(processor, "get_vocab") else "preprocess": processor}
-            logger(others["model"], state.global_step, **found)
+            named = {} if processor is None else {"tokenizer" if hasattr(processor, "get_vocab") else "preprocess": processor}
+            logger(others["model"], state.global_step, **named)
 
     return PanelCallback()
 
@@ -84,7 +84,7 @@ def lightning_callback(logger: PanelLogger, module: str | None = None) -> Callba
         except ImportError:
             raise ExplainerError("Lightning is not installed. Type: pip install lightning") from None
 
-    class PanelCallback(Callback):
+    class PanelCallback(Callback):  # type: ignore[misc]  # Lightning is no dependency
         """Draws a panel every few optimizer steps."""
 
         def __init__(self) -> None:

@@ -80,7 +80,8 @@ class Panel:
         The mode of each of its modules, the gradients of its weights, its hooks and device, and the states of all random number generators
         are the same afterwards, so that training goes on as if nobody had looked.
         """
-        images, figures = [], {}
+        images: list[PanelImage] = []
+        figures: dict[str, float] = {}
         with _states_kept(module):
             model = wrap(module, **(wrapping | dict(self.wrapping)))
             for name, each in self.inputs.items():
@@ -140,20 +141,20 @@ def _states_kept(module: nn.Module) -> Iterator[None]:
                 each.requires_grad_(has_gradient)
                 each.grad = gradient
             with torch.no_grad():
-                for each, before in buffers:
-                    if not torch.equal(each, before):
-                        each.copy_(before)
+                for buffer, before in buffers:
+                    if not torch.equal(buffer, before):
+                        buffer.copy_(before)
 
 
 @contextmanager
 def _forward_without_autocast(module: nn.Module) -> Iterator[None]:
     """Put the module's own ``forward`` in the place of that which accelerate made for training in mixed precision, inside this context."""
-    made = vars(module).get("forward")
-    if made is None or not hasattr(module, "_original_forward"):
+    attributes = vars(module)
+    if "forward" not in attributes or "_original_forward" not in attributes:
         yield
         return
-    module.forward = module._original_forward
+    made, attributes["forward"] = attributes["forward"], attributes["_original_forward"]
     try:
         yield
     finally:
-        module.forward = made
+        attributes["forward"] = made

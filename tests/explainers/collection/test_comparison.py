@@ -143,3 +143,19 @@ def test_collections_of_other_inputs_are_refused(tmp_path: Path, rows: list[Coll
     old = made_up_collection(tmp_path / "old", [made_up_row(0, LIKE)])
     with pytest.raises(ExplainerError, match=problem):
         compare(old, made_up_collection(tmp_path / "new", rows, **about))
+
+
+def test_patches_that_the_maps_move_to_are_named(tmp_path: Path) -> None:
+    draw = np.random.default_rng(4)
+    before = draw.integers(20, 60, (24, 12))
+    after = before + draw.integers(-3, 4, before.shape)
+    after[:, 5] = before[:, 5] + 60
+    sides = [[made_up_row(i, [int(s) for s in scores], grid=[3, 4]) for i, scores in enumerate(side)] for side in (before, after)]
+    found = compared(tmp_path, *sides)
+    shares = [side / side.sum(1, keepdims=True) for side in (before, after)]
+    risen = [patch for patch in found.patches if patch.new > patch.old]
+    assert [(patch.row, patch.column) for patch in risen] == [(1, 1)]
+    assert risen[0].p == pytest.approx(12 * 2 / 2**24)  # of 24 coins that fall alike, for one of twelve patches
+    assert (risen[0].old, risen[0].new) == (pytest.approx(shares[0][:, 5].mean()), pytest.approx(shares[1][:, 5].mean()))
+    again = compare(made_up_collection(tmp_path / "a", sides[0]), made_up_collection(tmp_path / "b", sides[0]))
+    assert again.patches == []

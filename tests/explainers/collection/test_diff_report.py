@@ -64,7 +64,7 @@ def test_a_page_of_texts_has_their_words(tmp_path: Path) -> None:
             40,
             ["40 of 100 answers that stayed stand for another reason: 40.0 % (30.9 to 49.8)", "mirror image", "More than chance"],
         ),
-        ("reference", 3, ["the old and the third model", "No more than chance explains, which is 5% at most"]),
+        ("reference", 3, ["the old and the third model", "No more than chance explains, which is 5 % at most"]),
         ("rows", 3, ["far less alike than those of the other inputs", "name a third model"]),
     ],
 )

@@ -36,11 +36,11 @@ def test_tensorboard(tmp_path: Path) -> None:
     write(VIEW, 3)
     write(VIEW, 6)
     events = EventAccumulator(str(tmp_path)).Reload()
-    assert [(event.step, event.value) for event in events.Scalars("vitrine/probability/a_cat")] == [
+    assert [(event.step, event.value) for event in events.Scalars("vitrine/probability/a cat")] == [
         (3, pytest.approx(0.9)),
         (6, pytest.approx(0.9)),
     ]
-    drawn = events.Images("vitrine/a_cat")
+    drawn = events.Images("vitrine/a cat")
     assert [(image.step, image.width, image.height) for image in drawn] == [(3, 5, 6), (6, 5, 6)]
 
 
