@@ -90,6 +90,8 @@ def _no_parts(recording: Recording, plan: AttentionPlan | None) -> str:
     if recording.attentions[-1] is None:
         why = structure.attention_kind.no_map or recording.model.block_kind.no_attention or (None if plan is None else plan.reason)
         reason = "has no attention map over all its tokens" + ("" if why is None else f": {why}")
+    elif not all(each is None or each.is_in_order for each in structure.attention_maps[-1:]):
+        reason = "attends with queries or keys that are not its tokens in their order"
     elif recording.parts[-1] is None:
         reason = (
             "does not make its attention weights of queries and keys by one softmax that meets values as it is (fused attention does, and "

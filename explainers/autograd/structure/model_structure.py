@@ -382,9 +382,9 @@ class ModelStructure:
 
 
 def _is_read_as(read: AttentionMap, shaped: attention_nodes.Attention | None) -> bool:
-    """Return whether the attention map ``read`` is the softmax of the attention ``shaped``, whose product with values has axes for samples
-    and heads too; false if that is None.
+    """Return whether the attention map ``read`` is the softmax of the attention ``shaped``, whose queries and keys are the tokens in their
+    order, and whose product with values has axes for samples and heads too; false if that is None.
     """
-    if shaped is None or read.sources[0] is not shaped.weights:
+    if shaped is None or read.sources[0] is not shaped.weights or not read.is_in_order:
         return False
     return shaped.product is None or len(shaped.product.shape) == len(shaped.weights.shape)
