@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 
 from torch import Tensor
 
 from explainers.autograd.nodes import Block, Move, Node, Nodes, Role, Start, ancestors
-from explainers.autograd.operators import Add, LinearAttention, LinearMap, MatMul, Mul, Norm, Normaliser, Scale, Softmax, Weights
+from explainers.autograd.operators import Add, LinearAttention, LinearMap, MatMul, Mul, Normaliser, Scale, Softmax, Weights
 from explainers.autograd.structure.attention import scores_of
 from explainers.models import matrix_products
 
@@ -59,38 +59,47 @@ def is_product(node: Node) -> bool:
     return isinstance(node.operator, type) and issubclass(node.operator, MatMul | LinearAttention)
 
 
-def has_weights_behind(product: Node) -> bool:
-    """Return whether one of the factors of ``product``, a matrix product of two paths, is attention weights: whether a softmax or another
-    curve of scores made it, whatever was done to it since, short of a linear map, a normalisation and another product.
+def is_weights(factor: Node, starts: Container[int] = ()) -> bool:
+    """Return whether ``factor``, of a matrix product of two paths, is attention weights: whether a softmax or another curve of scores made
+    it, whatever was done to it since, short of another product; or made all of it, as of weights times weights. The search ends at nodes
+    whose ids are in ``starts``, such as the inputs of blocks.
     """
-    reached = ancestors(product.paths, until=lambda each: each.operator in _ENDS_OF_WEIGHTS or is_product(each))
-    return any(each.operator in (Softmax, Weights) for each in reached)
+
+    def ends(node: Node) -> bool:
+        return node.operator in (Softmax, Weights) or id(node) in starts
+
+    if any(node.operator in (Softmax, Weights) for node in ancestors([factor], until=lambda node: ends(node) or is_product(node))):
+        return True
+    whole = ancestors([factor], until=ends)
+    return all(node.operator in (Softmax, Weights) if ends(node) else node.paths for node in whole)
 
 
-#: Operators at which the search for the softmax of attention weights ends.
-_ENDS_OF_WEIGHTS = (Softmax, Weights, LinearMap, Norm)
-
-
-def products_of_attention(node: Node) -> list[Node]:
+def products_of_attention(node: Node, starts: Container[int] = ()) -> list[Node]:
     """Return the matrix products of two paths that ``node`` shows to belong to attention: for a softmax, another curve that makes weights,
     and a normaliser of linear attention those of which it is made, such as of queries with keys and of queries with relative positions; for
-    a product of weights with values, the product itself. Other nodes show none.
+    a product of weights with values, the product itself. Other nodes show none. ``starts`` is as in :func:`is_weights`.
     """
     if node.operator in (Softmax, Weights, Normaliser):
-        return [each for each in ancestors(node.paths, until=is_product) if is_product(each)]
-    return [node] if is_product(node) and (node.role == Role.CONTEXT or has_weights_behind(node)) else []
+        reached = ancestors(node.paths, until=lambda each: is_product(each) or id(each) in starts)
+        return [each for each in reached if is_product(each)]
+    has_weights = is_product(node) and (node.role == Role.CONTEXT or any(is_weights(path, starts) for path in node.paths))
+    return [node] if has_weights else []
 
 
 def positions_of_attention(nodes: Nodes) -> frozenset[int]:
     """Return the positions of the matrix products of two paths among ``nodes`` that belong to attention: those by which weights meet
     values, and those of which weights are made.
     """
-    return frozenset(product.position for node in nodes.ran for product in products_of_attention(node))
+    starts = {id(block.start) for block in nodes.blocks}
+    return frozenset(product.position for node in nodes.ran for product in products_of_attention(node, starts))
 
 
 def products_behind(starts: Iterable[Node | None], block: Block) -> list[Node]:
-    """Return the matrix products of two paths inside ``block`` from which the nodes ``starts`` are computed: the nearest on each path."""
-    return [node for node in ancestors(starts, [block.start], is_product) if is_product(node) and node.place >= block.first]
+    """Return the matrix products of two paths inside ``block`` from which the nodes ``starts`` are computed: the nearest on each path,
+    other than by the factor of a normalisation, such as the length of a token, written as its product with itself.
+    """
+    reached = ancestors(starts, [block.start], lambda node: is_product(node) or node.role == Role.SCALE)
+    return [node for node in reached if is_product(node) and node.place >= block.first]
 
 
 def products_of(nodes: Nodes, block: Block) -> list[Product]:

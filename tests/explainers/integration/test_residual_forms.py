@@ -112,3 +112,40 @@ class NormedAtItsEnd(Block):
 
 def test_a_norm_at_the_end_of_a_block_may_be_the_only_one_and_its_output_copied() -> None:
     assert_same_maps(lambda: NormedAtItsEnd(True), lambda: NormedAtItsEnd(False), INSIDE_BLOCKS)
+
+
+def length_by_einsum(x: Tensor) -> Tensor:
+    return torch.einsum("bnd,bnd->bn", x, x)[..., None]
+
+
+def length_by_product(x: Tensor) -> Tensor:
+    return (x[..., None, :] @ x[..., None])[..., 0]
+
+
+class Lengths(nn.Module):
+    """A root mean square norm whose square of each token's length is made by ``square``."""
+
+    def __init__(self, square: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.square = square
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x / (self.square(x) / WIDTH + 1e-6).sqrt()
+
+
+class OfLengths(Block):
+    def __init__(self, square: Callable[[Tensor], Tensor]) -> None:
+        super().__init__(lambda: Attention(of_module))
+        self.n1, self.n2 = Lengths(square), Lengths(square)
+
+
+@pytest.mark.parametrize("square", [length_by_einsum, length_by_product])
+def test_the_length_of_a_token_is_no_product_that_brings_tokens_together(square: Callable[[Tensor], Tensor]) -> None:
+    specs = ("raw_attention", "rollout", "generic_attention", "input_x_gradient:libra", *INSIDE_BLOCKS)
+    plain = lambda x: x.square().sum(-1, keepdim=True)  # noqa: E731
+    found, expected = (
+        scores(built(lambda f=f: Vit(lambda: [OfLengths(f), OfLengths(f)])), pixels(), 1, *specs)
+        for f in (square, plain)  # type: ignore[misc]
+    )
+    for spec, one, other in zip(specs, found, expected, strict=True):
+        assert float((one - other).abs().max()) < 1e-5 * float(other.abs().max()), spec
