@@ -49,7 +49,10 @@ class MatMul(Operator):
 
     @staticmethod
     def backward(ctx: Any, *signals: Tensor | None) -> Any:
-        return _share(ctx, signals[0], "attention" if ctx.rec.is_of_attention(ctx.position) else "product")
+        rule = ctx.rec.rule
+        # by the ordinary gradient all products are alike, and passes of it run before it is known what comes after this one
+        is_ordinary = rule.choice("attention").is_ordinary and rule.choice("product").is_ordinary
+        return _share(ctx, signals[0], "attention" if is_ordinary or ctx.rec.is_of_attention(ctx.position) else "product")
 
     @staticmethod
     def propagate(rec: Propagator, a: Tensor, b: Tensor) -> Tensor:
