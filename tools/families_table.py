@@ -105,6 +105,11 @@ SHORTCOMINGS = (
         "units of an MLP over tokens are of no token, however many units it has.",
     ),
     (
+        "attention and an MLP added to the stream in parallel, in one sum or by one layer (GPT-J, GPT-NeoX, ViT-22B)",
+        "What reads the stream after attention (TokenTM, GlobEnc, ALTI) is refused, since there is none; it runs where the block adds "
+        "attention first, (x + attention) + MLP.",
+    ),
+    (
         "tokens that join before a later block of the same list",
         "The blocks are the longest row of them with one number of tokens. A note says how many of the list run before them and after "
         "them; FullGrad's biases after them stand at the patches where they act. `blocks=` reads the others.",

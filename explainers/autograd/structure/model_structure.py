@@ -35,6 +35,7 @@ from explainers.autograd.structure.attention_plan import (
 from explainers.autograd.structure.attention_products import (
     Unreadable,
     adds_attention_elsewhere,
+    adds_more_than_attention,
     adds_to_attention,
     are_of_no_place,
     positions_of_attention,
@@ -314,16 +315,33 @@ class ModelStructure:
 
     @property
     def mid_residuals(self) -> list[Tensor | None]:
-        """The residual stream after the attention of each block, (B, S, D); None if there is none, if it is no single tensor, or if it is
-        made in another way than by a sum.
+        """The residual stream after the attention of each block, (B, S, D); None if there is none, if it is no single tensor, if it is
+        made in another way than by a sum, or if that sum holds more than attention.
         """
-        each = zip(self._nodes.blocks, self._sums, self.sums, self.sums_after_attention, strict=True)
+        each = zip(self._nodes.blocks, self._sums, self.sums, self.sums_after_attention, self._has_parallel_parts, strict=True)
         return [
             None
-            if not sums or adds_to_attention(nodes[place], block) or adds_attention_elsewhere(self._nodes, block, nodes[place])
+            if not sums
+            or parallel
+            or adds_to_attention(nodes[place], block)
+            or adds_attention_elsewhere(self._nodes, block, nodes[place])
             else self._scaled(nodes[place], sums[place])
-            for block, nodes, sums, place in each
+            for block, nodes, sums, place, parallel in each
         ]
+
+    @cached_property
+    def _has_parallel_parts(self) -> list[bool]:
+        """Whether the sum after the attention of each block holds more than that, such as an MLP in parallel."""
+        each = zip(self._nodes.blocks, self._sums, self.sums_after_attention, strict=True)
+        return [
+            bool(nodes) and not adds_to_attention(nodes[place], block) and adds_more_than_attention(self._nodes, block, nodes[place])
+            for block, nodes, place in each
+        ]
+
+    @property
+    def has_parallel_parts(self) -> bool:
+        """Return whether some block adds more than its attention to the stream in one sum, such as an MLP in parallel."""
+        return any(self._has_parallel_parts)
 
     def _scaled(self, node: Node, total: Tensor) -> Tensor:
         """Return ``total``, the result of a sum, times the numbers by which the model multiplies it before anything reads it."""
