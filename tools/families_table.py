@@ -83,8 +83,8 @@ SHORTCOMINGS = (
         "What reads attention is refused, with the reason, and gradients go on: values or outputs made of several tokens, weights that "
         "meet values one by one or are multiplied with others first, values that are also "
         "added beside their attention (v − A v), sigmoid attention or exponentials whose sum divides what they gave, "
-        "linear attention, no residual round attention, or round the second of two: 8 of the 41 forms in `test_attention_trial.py` and 7 "
-        "of the 35 in `test_attention_maps.py`. No row above is among them. ViT-CX groups the tokens that enter the last block there, and "
+        "linear attention, no residual round attention, or round the second of two: 8 of the 41 forms in `test_attention_trial.py` and 8 "
+        "of the 36 in `test_attention_maps.py`. No row above is among them. ViT-CX groups the tokens that enter the last block there, and "
         "a note says so.",
     ),
     (
