@@ -19,6 +19,7 @@ from explainers.autograd.operators import Add, LinearMap, Norm
 from explainers.autograd.operators.arithmetic import OF_ATTENTION
 from explainers.autograd.recorder import Operator
 from explainers.autograd.structure.token_codes import MIXED, NO_SIGNAL, NOTHING, ONE_TOKEN, Pull, Tensors, tokens_of
+from explainers.models import matrix_products
 
 #: How many random directions tell whether later rows are of later tokens, and how steeply they must.
 _DRAWS, _FOLLOWS = 8, 0.3
@@ -176,6 +177,18 @@ def _first_known(above: Tensor | None, below: Tensor | None) -> Tensor | None:
     if above is None or below is None:
         return below if above is None else above
     return torch.where(above >= 0, above, torch.where(below == NOTHING, above, below))
+
+
+def may_turn_axes(nodes: Nodes, block: Block) -> bool:
+    """Return whether an axis as long as that of the tokens of ``block`` may be another in it: the last axis of a tensor of ``nodes`` is, or
+    a linear map runs over another axis than the last.
+    """
+    tokens = block.input.shape[1]
+    return any(
+        (len(node.shape) in (2, 3) and node.shape[-1] == tokens)
+        or (node.operator is LinearMap and node.settings["forward"] is not matrix_products.linear)
+        for node in nodes.nodes_in(block)
+    )
 
 
 def in_place(nodes: Nodes, pull: PullAgain) -> set[int]:
