@@ -227,7 +227,7 @@ def follow_tokens(block: Block, positions: Sequence[int], pull: PullAgain) -> se
     generator = torch.Generator().manual_seed(0)
     ways = [(pushed_by(pull), block.input)]
     ways += [(pull, block.output)] if block.output.shape[:2] == block.input.shape[:2] else []
-    found = set[int]()
+    following = set[int]()
     factors = torch.ones_like(code), code
     for carry, start in ways:
         sums = [torch.zeros(2, tokens, dtype=torch.float64, device=code.device) for _ in tensors]
@@ -244,8 +244,8 @@ def follow_tokens(block: Block, positions: Sequence[int], pull: PullAgain) -> se
                 place, seen = code[has_signal], (along / size)[has_signal]
                 centred = place - place.mean()
                 if bool((centred * seen).sum() > _FOLLOWS * (centred * centred).sum()):
-                    found.add(position)
-    return found
+                    following.add(position)
+    return following
 
 
 def rows_before_tokens(nodes: Nodes, pull: PullAgain) -> dict[int, int]:
@@ -270,5 +270,5 @@ def rows_before_tokens(nodes: Nodes, pull: PullAgain) -> dict[int, int]:
             first = int((whose[0] >= 0).int().argmax())
             expected = torch.nn.functional.pad(labels, (first, whose.shape[1] - first - tokens), value=NOTHING)
             before.setdefault(whose.shape[1], set()).add(first if torch.equal(whose, expected) else None)
-    known = {rows: next(iter(found)) for rows, found in before.items() if len(found) == 1}
+    known = {rows: next(iter(firsts)) for rows, firsts in before.items() if len(firsts) == 1}
     return {position: joined for position, out in at.items() if (joined := known.get(out.shape[1])) is not None}

@@ -127,8 +127,10 @@ class ModelStructure:
         inner_order = not plan.keeps_order or keeps_inner_order(self._nodes, self._pull)
         outside = attention_outside(self._nodes, read, self._users)
         places = not are_of_no_place(self._nodes)
-        found = biases_elsewhere(self._nodes, self._layout, self._block_kind, self._pull) if self._has_row else (False, frozenset[int]())
-        elsewhere = not inner_order or found[0]
+        bias_facts = (
+            biases_elsewhere(self._nodes, self._layout, self._block_kind, self._pull) if self._has_row else (False, frozenset[int]())
+        )
+        elsewhere = not inner_order or bias_facts[0]
         links = self._links(plan) if plan.keeps_order else []
         return replace(
             plan,
@@ -138,7 +140,7 @@ class ModelStructure:
             has_places=places,
             has_rows_elsewhere=elsewhere,
             has_flat_rows=elsewhere and inner_order and are_flat(self._nodes, self._pull),
-            biases_of_no_token=found[1],
+            biases_of_no_token=bias_facts[1],
             rows_before=rows_before_tokens(self._nodes, self._pull),
             cuts_tokens=any(each.is_cut_inside or each.is_cut_behind for each in links),
             replaces_inside=any(each.is_replaced_inside for each in links),
@@ -321,10 +323,7 @@ class ModelStructure:
         each = zip(self._nodes.blocks, self._sums, self.sums, self.sums_after_attention, self._has_parallel_parts, strict=True)
         return [
             None
-            if not sums
-            or parallel
-            or adds_to_attention(nodes[place], block)
-            or adds_attention_elsewhere(self._nodes, block, nodes[place])
+            if not sums or parallel or adds_to_attention(nodes[place], block) or adds_attention_elsewhere(self._nodes, block, nodes[place])
             else self._scaled(nodes[place], sums[place])
             for block, nodes, sums, place, parallel in each
         ]
