@@ -83,8 +83,8 @@ SHORTCOMINGS = (
         "What reads attention is refused, with the reason, and gradients go on: values or outputs made of several tokens, weights that "
         "meet values one by one or are multiplied with others first, values that are also "
         "added beside their attention (v − A v), sigmoid attention or exponentials whose sum divides what they gave, "
-        "linear attention, no residual round attention, or round the second of two: 8 of the 41 forms in `test_attention_trial.py` and 7 "
-        "of the 35 in `test_attention_maps.py`. No row above is among them. ViT-CX groups the tokens that enter the last block there, and "
+        "linear attention, no residual round attention, or round the second of two: 8 of the 41 forms in `test_attention_trial.py` and 8 "
+        "of the 36 in `test_attention_maps.py`. No row above is among them. ViT-CX groups the tokens that enter the last block there, and "
         "a note says so.",
     ),
     (
@@ -103,6 +103,11 @@ SHORTCOMINGS = (
         "FullGrad's bias terms stand at the token that each row is of, which is found in every pass. What propagates single tokens "
         "(GlobEnc, ALTI, DecompX) is refused where samples do not come first, or where experts get some tokens alone. The biases of hidden "
         "units of an MLP over tokens are of no token, however many units it has.",
+    ),
+    (
+        "attention and an MLP added to the stream in parallel, in one sum or by one layer (GPT-J, GPT-NeoX, ViT-22B)",
+        "What reads the stream after attention (TokenTM, GlobEnc, ALTI) is refused, since there is none; it runs where the block adds "
+        "attention first, (x + attention) + MLP.",
     ),
     (
         "tokens that join before a later block of the same list",

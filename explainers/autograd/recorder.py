@@ -154,10 +154,11 @@ class Propagator(Protocol):
     """A forward pass over several copies of each sample: the real sample, and for each source token a copy in which all other tokens are
     zero.
 
-    norms  for each normalisation: its input, its output, and the factor (scale times weight) of the real copy
+    norms  for each normalisation: its input, its output, the factor (scale times weight) of the real copy, and whether it takes the mean
+           off
     """
 
-    norms: list[tuple[Tensor, Tensor, Tensor]]
+    norms: list[tuple[Tensor, Tensor, Tensor, bool]]
 
     @property
     def rule(self) -> Rule:

@@ -106,9 +106,9 @@ def after_attention(trace: Trace, block: int, norms: int) -> Shares:
         middle = propagation.structure.sums[block][place]
         vectors = middle
         output = propagation.block_outputs[-1]
-        last = [factor for _, normed, factor in propagation.norms if _is_multiple(normed, output)]
+        last = [(factor, centred) for _, normed, factor, centred in propagation.norms if _is_multiple(normed, output)]
         if last:  # post-norm: the block's output is itself normalised
-            after_middle = [normed for x, normed, _ in propagation.norms if _is_multiple(x, middle)]
+            after_middle = [normed for x, normed, _, _ in propagation.norms if _is_multiple(x, middle)]
             if not after_middle and not propagation.structure.adds_to_sum(block, place):
                 raise ExplainerError(
                     f"What block {block + 1} of this model does to its tokens between its attention and its feed-forward layer is no "
@@ -117,7 +117,8 @@ def after_attention(trace: Trace, block: int, norms: int) -> Shares:
                 )
             vectors = after_middle[-1] if after_middle else middle
             if norms == 2:
-                vectors = (vectors - vectors.mean(-1, keepdim=True)) * last[0]
+                factor, centred = last[0]
+                vectors = (vectors - vectors.mean(-1, keepdim=True) if centred else vectors) * factor
         groups = vectors.detach().unflatten(0, (-1, 1 + count))
         return groups[:, 1:], groups[:, 0].clone()  # a view would keep all copies
 

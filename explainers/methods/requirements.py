@@ -52,7 +52,7 @@ def lacks_of(recording: Recording) -> dict[str, str]:
         )
     lacks |= {} if plan is None else _lacks_of_order(name, plan, bool(recording.detached))
     if any(m is None for m in recording.mid_residuals):
-        why = kind.no_residual or "{name} has blocks that do not add attention to a residual stream by a sum, all tokens at once."
+        why = kind.no_residual or (_PARALLEL if recording.structure.has_parallel_parts else _NO_RESIDUAL)
         lacks["residual"] = why.format(name=name)
     if recording.parts[-1] is None or recording.structure.output_projections[-1] is None:
         lacks["parts"] = _no_parts(recording, plan)
@@ -80,6 +80,14 @@ def lacks_of(recording: Recording) -> dict[str, str]:
     if recording.model.reads_text and masks_words and recording.model.details.get("mask_token_id") is None:
         lacks["mask_token"] = f"The tokenizer of {name} has no mask token to hide words with."
     return lacks
+
+
+_NO_RESIDUAL = "{name} has blocks that do not add attention to a residual stream by a sum, all tokens at once."
+_PARALLEL = (
+    "{name} has blocks that add attention and an MLP to the residual stream in parallel, so that no stream follows attention alone. Where "
+    "the two have layers of their own and the block adds attention first, (x + attention) + MLP, there is one. What multiplies attention "
+    "runs, such as rollout, and what goes back from the answer."
+)
 
 
 def _no_parts(recording: Recording, plan: AttentionPlan | None) -> str:

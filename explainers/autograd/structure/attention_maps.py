@@ -130,6 +130,11 @@ class _Part:
         )
 
 
+#: Why several tokens have one key, where all queries meet the same keys, and where they do not.
+_FEWER_KEYS = "each key of their attention is made of several tokens, as where a convolution leaves fewer keys (PVT)"
+_OTHER_KEYS = "their keys are not the same tokens for all queries, as in attention inside windows"
+
+
 def _matrices(tensor: Tensor) -> Tensor:
     """Return ``tensor`` with all leading dimensions flattened: (L, rows, columns)."""
     return tensor.reshape(-1, *tensor.shape[-2:])
@@ -207,7 +212,7 @@ def _part_of(nodes: Nodes, product: Product, block: Block, pull: Pull, is_known:
     columns.scatter_(1, places, torch.arange(tokens, device=value.device).expand_as(places))
     counts.scatter_add_(1, places, torch.ones_like(places))
     if bool((counts[:, :-1] > 1).any()):
-        raise Unreadable("their keys are not the same tokens for all queries, as in attention inside windows")
+        raise Unreadable(_FEWER_KEYS if rows.shape[-1] == tokens else _OTHER_KEYS)
     met = _operand_indices(product.weights, context.shape[:-2])
     shared = torch.full((int(met.max()) + 1, matrices.shape[1]), NOTHING, device=matrices.device)
     shared.scatter_reduce_(0, met[:, None].expand_as(matrices), matrices, "amax")

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from explainers.autograd.nodes import Block, Move, Node, Nodes, Role, Start, ancestors
 from explainers.autograd.operators import Add, LinearAttention, LinearMap, MatMul, Mul, Normaliser, Scale, Softmax, Weights
+from explainers.autograd.operators.linear import weight_and_bias_of
 from explainers.autograd.structure.attention import scores_of
 from explainers.models import matrix_products
 
@@ -220,6 +221,35 @@ def adds_to_attention(known_sum: Node, block: Block) -> bool:
     """
     first, second = ({id(each) for each in ancestors([path], [block.start]) if mixes(each, block)} for path in known_sum.paths)
     return bool(first & second)
+
+
+def adds_more_than_attention(nodes: Nodes, block: Block, known_sum: Node) -> bool:
+    """Return whether ``known_sum``, the sum after the attention of ``block``, also holds what linear maps made of the block's tokens next
+    to attention, such as those of an MLP that runs in parallel. Then no residual stream follows attention alone, or which one does depends
+    on the order of the sums. ``nodes`` are the operators of the pass.
+    """
+    inside = [node for node in ancestors([known_sum], [block.start]) if node.place >= block.first]
+    before_attention = {id(node) for node in ancestors([node for node in inside if mixes(node, block)], [block.start])}
+    waiting, seen = [(known_sum, False)] if before_attention else [], set[tuple[int, bool]]()
+    while waiting:
+        node, is_made = waiting.pop()
+        if (id(node), is_made) in seen or mixes(node, block):
+            continue
+        seen.add((id(node), is_made))
+        if node is block.start:
+            if is_made:
+                return True
+            continue
+        is_made |= node.operator is LinearMap and weight_and_bias_of(node)[0].dim() == 2 and id(node) not in before_attention
+        if node.operator is not Mul or len(node.paths) != 2 or not any(_is_attended(path, block) for path in node.paths):
+            gated = [path for path in node.paths if node.operator is Mul and _comes_straight(path, block)]
+            waiting += [(path, is_made) for path in gated or node.paths]
+    return False
+
+
+def _is_attended(node: Node, block: Block) -> bool:
+    """Return whether ``node`` depends on the tokens of ``block`` only through its attention."""
+    return block.start not in ancestors([node], until=lambda each: each is block.start or is_product(each))
 
 
 def _comes_straight(node: Node, block: Block) -> bool:

@@ -19,6 +19,7 @@ from explainers.autograd.operators import Add, LinearMap, Norm
 from explainers.autograd.operators.arithmetic import OF_ATTENTION
 from explainers.autograd.recorder import Operator
 from explainers.autograd.structure.token_codes import MIXED, NO_SIGNAL, NOTHING, ONE_TOKEN, Pull, Tensors, tokens_of
+from explainers.models import matrix_products
 
 #: How many random directions tell whether later rows are of later tokens, and how steeply they must.
 _DRAWS, _FOLLOWS = 8, 0.3
@@ -178,6 +179,18 @@ def _first_known(above: Tensor | None, below: Tensor | None) -> Tensor | None:
     return torch.where(above >= 0, above, torch.where(below == NOTHING, above, below))
 
 
+def may_turn_axes(nodes: Nodes, block: Block) -> bool:
+    """Return whether an axis as long as that of the tokens of ``block`` may be another in it: the last axis of a tensor of ``nodes`` is, or
+    a linear map runs over another axis than the last.
+    """
+    tokens = block.input.shape[1]
+    return any(
+        (len(node.shape) in (2, 3) and node.shape[-1] == tokens)
+        or (node.operator is LinearMap and node.settings["forward"] is not matrix_products.linear)
+        for node in nodes.nodes_in(block)
+    )
+
+
 def in_place(nodes: Nodes, pull: PullAgain) -> set[int]:
     """Return the positions of the biases in the blocks of ``nodes`` at whose output row i goes to token i alone, in the axes of samples and
     tokens. ``pull`` is a backward pass that stops at attention.
@@ -214,7 +227,7 @@ def follow_tokens(block: Block, positions: Sequence[int], pull: PullAgain) -> se
     generator = torch.Generator().manual_seed(0)
     ways = [(pushed_by(pull), block.input)]
     ways += [(pull, block.output)] if block.output.shape[:2] == block.input.shape[:2] else []
-    found = set[int]()
+    following = set[int]()
     factors = torch.ones_like(code), code
     for carry, start in ways:
         sums = [torch.zeros(2, tokens, dtype=torch.float64, device=code.device) for _ in tensors]
@@ -231,8 +244,8 @@ def follow_tokens(block: Block, positions: Sequence[int], pull: PullAgain) -> se
                 place, seen = code[has_signal], (along / size)[has_signal]
                 centred = place - place.mean()
                 if bool((centred * seen).sum() > _FOLLOWS * (centred * centred).sum()):
-                    found.add(position)
-    return found
+                    following.add(position)
+    return following
 
 
 def rows_before_tokens(nodes: Nodes, pull: PullAgain) -> dict[int, int]:
@@ -257,5 +270,5 @@ def rows_before_tokens(nodes: Nodes, pull: PullAgain) -> dict[int, int]:
             first = int((whose[0] >= 0).int().argmax())
             expected = torch.nn.functional.pad(labels, (first, whose.shape[1] - first - tokens), value=NOTHING)
             before.setdefault(whose.shape[1], set()).add(first if torch.equal(whose, expected) else None)
-    known = {rows: next(iter(found)) for rows, found in before.items() if len(found) == 1}
+    known = {rows: next(iter(firsts)) for rows, firsts in before.items() if len(firsts) == 1}
     return {position: joined for position, out in at.items() if (joined := known.get(out.shape[1])) is not None}

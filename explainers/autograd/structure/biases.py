@@ -6,7 +6,16 @@ import torch
 from torch import Tensor
 
 from explainers.autograd.nodes import Nodes
-from explainers.autograd.structure.bias_rows import BiasPlaces, BiasRows, PullAgain, follow_tokens, in_place, rows_in
+from explainers.autograd.structure.bias_rows import (
+    BiasPlaces,
+    BiasRows,
+    PullAgain,
+    are_as_tokens,
+    follow_tokens,
+    in_place,
+    may_turn_axes,
+    rows_in,
+)
 from explainers.errors import ExplainerError
 from explainers.models.layout import Layout
 from explainers.models.structure.block_kinds import BlockKind
@@ -84,8 +93,14 @@ def biases_elsewhere(nodes: Nodes, layout: Layout, block_kind: BlockKind, pull: 
     and the positions of the biases that act at no token, although an axis is as long. ``layout`` and ``block_kind`` say how tokens lie;
     ``pull`` is a backward pass.
     """
-    known, elsewhere, of_no_token = in_place(nodes, pull), False, set[int]()
-    for block in nodes.blocks:
+    elsewhere, of_no_token = False, set[int]()
+    unclear_blocks = [
+        block
+        for block in nodes.blocks
+        if not all(are_as_tokens(out.shape, block) for out in block.biased.values()) or may_turn_axes(nodes, block)
+    ]
+    known = in_place(nodes, pull) if unclear_blocks else set()
+    for block in unclear_blocks:
         if known.issuperset(block.biased):
             continue
         rows_of, tokens = rows_in(block, pull), block.input.shape[1]

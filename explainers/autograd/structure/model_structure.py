@@ -35,6 +35,7 @@ from explainers.autograd.structure.attention_plan import (
 from explainers.autograd.structure.attention_products import (
     Unreadable,
     adds_attention_elsewhere,
+    adds_more_than_attention,
     adds_to_attention,
     are_of_no_place,
     positions_of_attention,
@@ -126,8 +127,10 @@ class ModelStructure:
         inner_order = not plan.keeps_order or keeps_inner_order(self._nodes, self._pull)
         outside = attention_outside(self._nodes, read, self._users)
         places = not are_of_no_place(self._nodes)
-        found = biases_elsewhere(self._nodes, self._layout, self._block_kind, self._pull) if self._has_row else (False, frozenset[int]())
-        elsewhere = not inner_order or found[0]
+        bias_facts = (
+            biases_elsewhere(self._nodes, self._layout, self._block_kind, self._pull) if self._has_row else (False, frozenset[int]())
+        )
+        elsewhere = not inner_order or bias_facts[0]
         links = self._links(plan) if plan.keeps_order else []
         return replace(
             plan,
@@ -137,7 +140,7 @@ class ModelStructure:
             has_places=places,
             has_rows_elsewhere=elsewhere,
             has_flat_rows=elsewhere and inner_order and are_flat(self._nodes, self._pull),
-            biases_of_no_token=found[1],
+            biases_of_no_token=bias_facts[1],
             rows_before=rows_before_tokens(self._nodes, self._pull),
             cuts_tokens=any(each.is_cut_inside or each.is_cut_behind for each in links),
             replaces_inside=any(each.is_replaced_inside for each in links),
@@ -314,16 +317,30 @@ class ModelStructure:
 
     @property
     def mid_residuals(self) -> list[Tensor | None]:
-        """The residual stream after the attention of each block, (B, S, D); None if there is none, if it is no single tensor, or if it is
-        made in another way than by a sum.
+        """The residual stream after the attention of each block, (B, S, D); None if there is none, if it is no single tensor, if it is
+        made in another way than by a sum, or if that sum holds more than attention.
         """
-        each = zip(self._nodes.blocks, self._sums, self.sums, self.sums_after_attention, strict=True)
+        each = zip(self._nodes.blocks, self._sums, self.sums, self.sums_after_attention, self._has_parallel_parts, strict=True)
         return [
             None
-            if not sums or adds_to_attention(nodes[place], block) or adds_attention_elsewhere(self._nodes, block, nodes[place])
+            if not sums or parallel or adds_to_attention(nodes[place], block) or adds_attention_elsewhere(self._nodes, block, nodes[place])
             else self._scaled(nodes[place], sums[place])
-            for block, nodes, sums, place in each
+            for block, nodes, sums, place, parallel in each
         ]
+
+    @cached_property
+    def _has_parallel_parts(self) -> list[bool]:
+        """Whether the sum after the attention of each block holds more than that, such as an MLP in parallel."""
+        each = zip(self._nodes.blocks, self._sums, self.sums_after_attention, strict=True)
+        return [
+            bool(nodes) and not adds_to_attention(nodes[place], block) and adds_more_than_attention(self._nodes, block, nodes[place])
+            for block, nodes, place in each
+        ]
+
+    @property
+    def has_parallel_parts(self) -> bool:
+        """Return whether some block adds more than its attention to the stream in one sum, such as an MLP in parallel."""
+        return any(self._has_parallel_parts)
 
     def _scaled(self, node: Node, total: Tensor) -> Tensor:
         """Return ``total``, the result of a sum, times the numbers by which the model multiplies it before anything reads it."""

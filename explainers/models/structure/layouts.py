@@ -52,8 +52,9 @@ def image_layout(
     bypassed, x = has_bypass(module, structure, run, tensors, answers)
     if bypassed:
         raise ExplainerError(
-            "the model also sees the image on a way round the blocks that were found, so that no map of their tokens accounts for its "
-            "answer; pass blocks= (modules that all of it goes through)"
+            f"the model also sees the image on a way round the blocks that were found, {_name_of(module, structure.blocks[0])} and those "
+            "after it, so that no map of their tokens accounts for its answer; pass blocks= (modules that all of it goes through, such as "
+            "those of an encoder whose decoder was found), or, if there are none, wrap one of its parts alone"
         )
     if structure.block_kind.patch_places:
         return _known_layout(module, structure, run, tensors, prefix)
@@ -80,6 +81,8 @@ def image_layout(
         except ExplainerError:
             if clip_shape(module) is None and are_channels(module, structure, run, tensors):
                 raise ExplainerError(_CHANNELS_FIRST) from None
+            if structure.earlier:
+                raise ExplainerError(_DROPPED_BEFORE) from None
             raise
     if clip_shape(module) is not None and not covers_image(
         module, structure, run, tensors["pixel_values"][:1], slice(prefix, structure.tokens - after), (rows, columns)
@@ -119,6 +122,11 @@ def image_layout(
     return layout_of
 
 
+def _name_of(module: nn.Module, part: nn.Module) -> str:
+    """Return the dotted name of a ``part`` of a module, in quotes; "the first" if it has none."""
+    return next((repr(name) for name, each in module.named_modules() if each is part), "the first")
+
+
 def _checked_places(
     module: nn.Module, structure: Structure, run: Forward, tensors: Mapping[str, Tensor], place: slice, grid: tuple[int, int]
 ) -> tuple[int, int] | None:
@@ -126,10 +134,7 @@ def _checked_places(
     and width in pixels that they cover if it is less; None for all of it. Raises ExplainerError if they lie in another way.
     """
     if structure.earlier and not are_in_place(module, structure, run, tensors, place, grid):
-        raise ExplainerError(
-            "tokens are dropped or merged before the blocks that are read, so that what is left does not lie row by row in the order "
-            "of the picture: pass blocks= (the modules before that, if all blocks are to take every patch) or let no token be dropped"
-        )
+        raise ExplainerError(_DROPPED_BEFORE)
     order = order_of(module, structure, run, tensors, place, grid)
     if order == "channels":
         raise ExplainerError(_CHANNELS_FIRST)
@@ -152,6 +157,10 @@ def _checked_places(
     return covered
 
 
+_DROPPED_BEFORE = (
+    "tokens are dropped or merged before the blocks that are read, so that what is left does not lie row by row in the order of the "
+    "picture: pass blocks= (a list of the modules that run before that, which take every patch), or let no token be dropped or merged"
+)
 _CHANNELS_FIRST = (
     "the blocks take channels before tokens, (batch, width, tokens): each row of what they take is of the whole picture, and each column "
     "of one place. Let them take (batch, tokens, width), as where their forward begins and ends with a transpose of the last two axes"
