@@ -18,9 +18,10 @@ from explainers.models.inputs.transforms import AnyPreprocessing
 from explainers.models.inputs.types import Input, ModelKind, Prepared
 from explainers.models.libraries import recognition as lib
 from explainers.models.libraries.calls import names_in_forward
-from explainers.models.libraries.vision_language import picture_token_of, refuse_packed_pictures
+from explainers.models.libraries.vision_language import picture_token_of, refuse_without_processor
 from explainers.models.picture_prompts import PicturePromptReader, picture_reader, prepare_picture_prompts
 from explainers.models.preparing import prepare_clips, prepare_images, prepare_of_molecules, prepare_texts, sample_molecule
+from explainers.models.processor_prompts import ProcessorReader, prepare_by_processor, processor_of, processor_reader
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class InputReaders:
     words     reads texts into tokens
     graphs    reads molecules into tensors
     pictures  reads a picture and a prompt into tokens, for a vision-language model
-    sample    tensors of two inputs, for trial passes
+    sample    tensors of two inputs, for trial passes; of one for a picture that a processor prepares with a prompt
     takes_pixels  whether pixels are among the tensors
     """
 
@@ -40,13 +41,20 @@ class InputReaders:
     notes: tuple[str, ...]
     words: TextReader | None
     graphs: MoleculeReader | None
-    pictures: PicturePromptReader | None
+    pictures: PicturePromptReader | ProcessorReader | None
     sample: Mapping[str, Tensor]
     takes_pixels: bool
 
     @property
+    def by_processor(self) -> bool:
+        """Return whether pictures are prepared by the model's processor, whose tensors have another size for each picture."""
+        return isinstance(self.pictures, ProcessorReader)
+
+    @property
     def first(self) -> dict[str, Tensor]:
         """The tensors of the first input of the sample."""
+        if isinstance(self.pictures, ProcessorReader):
+            return dict(self.sample)
         return {name: tensor[:1] for name, tensor in self.sample.items()}
 
     def preparer(self, kind: ModelKind, prefix: int, takes_positions: bool) -> Callable[[Input], Prepared]:
@@ -57,6 +65,8 @@ class InputReaders:
         """
         if self.graphs is not None:
             return partial(prepare_of_molecules, self.module, self.graphs, prefix)
+        if isinstance(self.pictures, ProcessorReader):
+            return partial(prepare_by_processor, self.pictures)
         if self.pictures is not None:
             return partial(prepare_picture_prompts, self.module, self.pictures)
         if kind == "text":
@@ -69,6 +79,8 @@ class InputReaders:
     def chat_preparer(self) -> Callable[[Any], Prepared] | None:
         """The function from a prompt to its tensors with the chat template of the tokenizer; None if the tokenizer has no template."""
         words = self.words
+        if isinstance(self.pictures, ProcessorReader):
+            return partial(prepare_by_processor, self.pictures, chat=True) if has_chat_template(self.pictures.processor) else None
         if words is None or not has_chat_template(words.tokenizer):
             return None
         if self.pictures is not None:
@@ -86,7 +98,11 @@ def input_readers(
     """
     picture_token = picture_token_of(module, library) if kind == "text" else None
     if picture_token is not None:
-        refuse_packed_pictures(module)
+        if (processor := processor_of(module, preprocess)) is not None:
+            own_words = _text_reader(module, processor.tokenizer if tokenizer is None else tokenizer, picture_token)
+            pictures_and_words, tensors = processor_reader(module, own_words, processor, picture_token)
+            return InputReaders(module, None, (), own_words, None, pictures_and_words, tensors, True)
+        refuse_without_processor(module)
     takes_pixels, takes_words = kind in ("image", "clip") or picture_token is not None, kind in ("text", "clip")
     recipe, notes = lib.preprocessing_of(module, library, preprocess) if takes_pixels else (None, ())
     words = _text_reader(module, tokenizer, picture_token) if takes_words else None
