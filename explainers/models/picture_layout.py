@@ -29,6 +29,9 @@ from explainers.models.libraries.vision_language import PICTURE_TENSORS
 _NOISE = 0.002
 #: How far, in its own rows and columns, a token may seem to lie from its rectangle, and how much of its change may come from elsewhere.
 _MAX_DISTANCE, _MAX_ELSEWHERE = 0.3, 0.5
+#: The share of the tokens of a tile that may seem to lie elsewhere: those at the edge of padding, of which the picture fills a thin strip.
+#: Under a wrong layout most do.
+_MAX_MISPLACED = 0.05
 #: How little, in shares of the largest, a token changes that is said not to change (squared).
 _MIN_CHANGE = 1e-6
 #: How many tokens of a layout must change at all when the picture does: those of padding do not.
@@ -244,7 +247,7 @@ def why_unverified(
             elsewhere = ((change[known] - times[:, None] * plain[known]).square().sum(-1) / size[known]).sqrt() * count
             distance = ((times - 1) * count - 0.5 - cell[changes[numbers]]).abs()
             wrong = int(((distance > _MAX_DISTANCE) | (elsewhere > _MAX_ELSEWHERE)).sum())
-            if wrong:
+            if wrong > _MAX_MISPLACED * len(numbers):
                 return f"{wrong} of {len(numbers)} tokens change with other parts of it than their own"
     if bool(changes[~covered].any()):
         return f"{int(changes[~covered].sum())} tokens that would be between its parts change with it"
