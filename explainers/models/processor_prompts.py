@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
 import torch
 from PIL import Image
 from torch import Tensor, nn
@@ -30,6 +31,7 @@ from explainers.models.inputs.types import (
 )
 from explainers.models.inputs.words import words_of
 from explainers.models.libraries.recognition import saved_with, vision_config
+from explainers.models.libraries.vision_language import later_entries_of
 from explainers.models.picture_layout import pixel_places, possible_layouts, why_unverified
 from explainers.models.preparing import move_tensors
 
@@ -38,12 +40,23 @@ TRIAL_SIZES, _TRIAL_TEXT = ((320, 240), (224, 336)), "a good film"
 _LONGEST_SIDE = 1024  # of the copy of a picture on which its map is drawn, in pixels
 
 
+_ENTERS_LATER = (
+    "The model adds the picture once more behind each of its first {} blocks (deepstack). Scores are of the tokens before the first block: "
+    "what the picture adds later is on no map."
+)
+
+
 def processor_of(module: nn.Module, passed: Any) -> Any:
     """Return the processor of pictures and texts of ``module``: ``passed`` if it is one, else the one saved with the weights; None if there
     is none, or if ``passed`` is something else.
     """
     processor = saved_with(module, "AutoProcessor", backend="pil") if passed is None else passed
     return processor if hasattr(processor, "image_processor") and hasattr(processor, "tokenizer") and callable(processor) else None
+
+
+def _noise_picture(size: tuple[int, int]) -> Image.Image:
+    """Return a picture of this ``size`` (width, height) of random colours, the same at every call."""
+    return Image.fromarray(np.random.default_rng(0).integers(0, 256, (size[1], size[0], 3), dtype=np.uint8))
 
 
 class _Listener:
@@ -93,7 +106,7 @@ class ProcessorReader:
         """Read two trial pictures, a wide and a tall one, and return the tensors of the first. Raises ExplainerError if the processor or
         the model cannot, or where their tokens come from in the picture is not found.
         """
-        wide, _ = (self.read(PicturePrompt(Image.effect_noise(size, 80).convert("RGB"), _TRIAL_TEXT)) for size in TRIAL_SIZES)
+        wide, _ = (self.read(PicturePrompt(_noise_picture(size), _TRIAL_TEXT)) for size in TRIAL_SIZES)
         return wide.tensors
 
     def read(self, prompt: PicturePrompt, chat: bool = False) -> Prepared:
@@ -121,6 +134,8 @@ class ProcessorReader:
             notes = (
                 f"The prompt does not say where the picture stands: it is read before it. Write {self.placeholder} where it shall be.",
             )
+        if entries := later_entries_of(self.module):
+            notes = (*notes, _ENTERS_LATER.format(entries))
         return Prepared(tensors, (_record(TextInput(prompt.text, tokens, words), shown, tiles, picture.size),), (notes,))
 
     def read_tensors(self, tensors: Mapping[str, Tensor]) -> Prepared:

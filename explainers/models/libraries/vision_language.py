@@ -15,6 +15,14 @@ PICTURE_TENSORS = ("image_grid_thw", "image_sizes", "pixel_attention_mask", "bat
 MULTIMODAL_TENSORS = (*PICTURE_TENSORS, "mm_token_type_ids")
 
 
+def later_entries_of(module: Any) -> int:
+    """Return to how many blocks of its language model ``module``, a vision-language model, adds the picture once more (Qwen3-VL's
+    deepstack), as its configuration declares.
+    """
+    vision = getattr(getattr(module, "config", None), "vision_config", None)
+    return len(getattr(vision, "deepstack_visual_indexes", None) or ())
+
+
 def with_positions(module: Any, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     """Return ``tensors``, an input of ``module``, with the positions of all tokens, if the model computes those in rows and columns of a
     picture from the tokens that are not masked: where some are, the positions of the others would move.

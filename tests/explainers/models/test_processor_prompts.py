@@ -67,6 +67,7 @@ def test_answer_and_logits_are_the_plain_models(family: Family) -> None:
     expected = sum(float(logits[i - 1, ids[i]]) for i in range(first, last + 1))
     assert family.result.target.logit == pytest.approx(expected, rel=1e-6)
     assert not any("not the likeliest" in note for note in family.result.notes)
+    assert any("first 2 blocks (deepstack)" in note for note in family.result.notes) == ("Qwen3" in type(family.module).__name__)
 
 
 def test_input_x_gradient_is_that_of_torch(family: Family) -> None:
