@@ -21,7 +21,13 @@ from explainers.models.libraries.calls import names_in_forward
 from explainers.models.libraries.vision_language import picture_token_of, refuse_without_processor
 from explainers.models.picture_prompts import PicturePromptReader, picture_reader, prepare_picture_prompts
 from explainers.models.preparing import prepare_clips, prepare_images, prepare_of_molecules, prepare_texts, sample_molecule
-from explainers.models.processor_prompts import ProcessorReader, prepare_by_processor, processor_of, processor_reader
+from explainers.models.processor_prompts import (
+    ProcessorReader,
+    UnusableProcessorError,
+    prepare_by_processor,
+    processor_of,
+    processor_reader,
+)
 
 
 @dataclass(frozen=True)
@@ -98,13 +104,21 @@ def input_readers(
     """
     picture_token = picture_token_of(module, library) if kind == "text" else None
     if picture_token is not None:
-        if (processor := processor_of(module, preprocess)) is not None:
+        processor, reason = processor_of(module, preprocess)
+        if processor is not None:
             own_words = _text_reader(module, processor.tokenizer if tokenizer is None else tokenizer, picture_token)
-            pictures_and_words, tensors = processor_reader(module, own_words, processor, picture_token)
-            return InputReaders(module, None, (), own_words, None, pictures_and_words, tensors, True)
-        refuse_without_processor(module)
+            try:
+                by_processor, tensors = processor_reader(module, own_words, processor, picture_token)
+                return InputReaders(module, None, (), own_words, None, by_processor, tensors, True)
+            except UnusableProcessorError as problem:
+                if preprocess is not None:
+                    raise
+                reason = str(problem)
+        refuse_without_processor(module, reason)
     takes_pixels, takes_words = kind in ("image", "clip") or picture_token is not None, kind in ("text", "clip")
     recipe, notes = lib.preprocessing_of(module, library, preprocess) if takes_pixels else (None, ())
+    if picture_token is not None and reason:
+        notes = (*notes, f"The processor that was saved with the model could not be used, so a picture is read as a square: {reason}.")
     words = _text_reader(module, tokenizer, picture_token) if takes_words else None
     graphs = reader_named(reader) if kind == "molecule" else None
     sample = sample_molecule(module, graphs) if graphs is not None else _sample(module, takes_pixels, _size(module, library, recipe), words)

@@ -30,7 +30,7 @@ from explainers.models.inputs.types import (
     Token,
 )
 from explainers.models.inputs.words import words_of
-from explainers.models.libraries.recognition import saved_with, vision_config
+from explainers.models.libraries.recognition import vision_config
 from explainers.models.libraries.vision_language import later_entries_of
 from explainers.models.picture_layout import pixel_places, possible_layouts, why_unverified
 from explainers.models.preparing import move_tensors
@@ -46,12 +46,34 @@ _ENTERS_LATER = (
 )
 
 
-def processor_of(module: nn.Module, passed: Any) -> Any:
+class UnusableProcessorError(ExplainerError):
+    """The error of a processor that cannot prepare a picture and a prompt."""
+
+
+def processor_of(module: nn.Module, passed: Any) -> tuple[Any, str]:
     """Return the processor of pictures and texts of ``module``: ``passed`` if it is one, else the one saved with the weights; None if there
-    is none, or if ``passed`` is something else.
+    is none, or if ``passed`` is something else. Also return why one that was saved could not be loaded; empty if none was.
     """
-    processor = saved_with(module, "AutoProcessor", backend="pil") if passed is None else passed
-    return processor if hasattr(processor, "image_processor") and hasattr(processor, "tokenizer") and callable(processor) else None
+    if passed is not None:
+        return (passed if _is_processor(passed) else None), ""
+    place, problems = getattr(getattr(module, "config", None), "_name_or_path", ""), []
+    for how in ({"backend": "pil"}, {}) if place else ():  # some have parts that need torchvision
+        from transformers import AutoProcessor
+
+        try:
+            processor = AutoProcessor.from_pretrained(place, local_files_only=True, trust_remote_code=False, **how)
+        except OSError:
+            return None, ""
+        except (ValueError, KeyError, ImportError, AttributeError, TypeError) as problem:
+            problems.append(str(problem))
+        else:
+            return (processor if _is_processor(processor) else None), ""
+    return None, problems[-1] if problems else ""
+
+
+def _is_processor(value: Any) -> bool:
+    """Return whether ``value`` is a processor of pictures and texts."""
+    return hasattr(value, "image_processor") and hasattr(value, "tokenizer") and callable(value)
 
 
 def _noise_picture(size: tuple[int, int]) -> Image.Image:
@@ -197,7 +219,8 @@ class ProcessorReader:
                 warnings.simplefilter("ignore")
                 made = processor(text=[text], images=[picture], return_tensors="pt")
         except Exception as problem:
-            raise ExplainerError(f"the model's processor ({type(self.processor).__name__}) refuses this input: {problem}") from problem
+            why = f"the model's processor ({type(self.processor).__name__}) refuses this input: {problem}"
+            raise UnusableProcessorError(why) from problem
         takes = inspect.signature(self.module.forward).parameters
         tensors = {name: value for name, value in made.items() if isinstance(value, Tensor) and name in takes and name != "labels"}
         if missing := {"input_ids", "pixel_values"} - tensors.keys():

@@ -46,9 +46,9 @@ def picture_token_of(module: nn.Module, library: str) -> int | None:
     return next((index for index in ids if isinstance(index, int)), None)
 
 
-def refuse_without_processor(module: Any) -> None:
+def refuse_without_processor(module: Any, reason: str) -> None:
     """Raise ExplainerError if the vision tower of ``module``, a vision-language model without a processor, needs more than the pixel
-    values.
+    values. ``reason`` says why a processor that was saved with it could not be used; empty if none was.
     """
     takes = inspect.signature(module.get_image_features).parameters
     is_needed = "image_sizes" in takes and takes["image_sizes"].default is inspect.Parameter.empty
@@ -56,6 +56,7 @@ def refuse_without_processor(module: Any) -> None:
         raise ExplainerError(
             f"{type(module).__name__} is told the size of each picture ({needs}), which its processor computes: pass the processor, "
             "preprocess=transformers.AutoProcessor.from_pretrained(...), or save it in the model's folder"
+            f"{f'. The one that was saved could not be used: {reason}' if reason else ''}"
         )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from explainers.models.processor_prompts import ProcessorReader
 from explainers.records.input_json import input_from_json
 from explainers.rendering.overlays import render_overlay
 from tests.support.picture_models import FAMILIES, blip2, build, internvl, process, qwen2_5_vl
+from vitrine_server.cli import main
 
 METHODS = ("input_x_gradient", "input_x_gradient:libra", "fullgrad:libra")
 LAST_OF_ATTENTION = ("self_attn.out_proj", "attn.proj", "attention.projection_layer")
@@ -250,3 +252,26 @@ def test_scores_of_tiles_are_joined_without_a_change_of_their_sum() -> None:
     record = PicturePromptInput("", (), (), picture=None, grid=(2, 2), first=1, tiles=(whole, lower))
     expected = torch.tensor([[1.0, 2.0], [3.0 + 5.0, 4.0 + 5.0 + 20.0]])
     torch.testing.assert_close(record.on_picture(scores), expected)
+
+
+def test_the_command_explains_a_folder_with_its_processor(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    module, processor = build(qwen2_5_vl)
+    folder = tmp_path / "qwen"
+    module.save_pretrained(folder)  # type: ignore[operator]
+    processor.save_pretrained(folder)
+    Image.fromarray(PIXELS).save(tmp_path / "picture.png")
+    question = ["explain", str(tmp_path / "picture.png"), "--text", "a good film", "--model", str(folder)]
+    capsys.readouterr()
+    assert main([*question, "--methods", "input_x_gradient:libra", "--out", str(tmp_path / "out")]) == 0
+    assert "of the picture; " in capsys.readouterr().out
+    assert (tmp_path / "out" / "input_x_gradient-libra.png").stat().st_size
+
+
+def test_a_processor_that_was_saved_and_cannot_be_used_is_said(tmp_path: Path) -> None:
+    """A tile of InternVL is a square of tokens, as which a picture is read where the processor lacks a token."""
+    module, processor = build(internvl)
+    module.save_pretrained(tmp_path)  # type: ignore[operator]
+    processor.save_pretrained(tmp_path)  # whose tokenizer forgets the names of its tokens
+    model = explainers.load(str(tmp_path))
+    prepared = model.prepare(explainers.PicturePrompt(Image.fromarray(PIXELS), "a good film"))
+    assert any("could not be used, so a picture is read as a square: " in note for note in prepared.notes[0])
