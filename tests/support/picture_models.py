@@ -219,5 +219,5 @@ def build(make: Callable[[], Made]) -> Made:
         for parameter in module.parameters():
             if parameter.abs().max() == 0 and parameter.dim() > 1:
                 parameter.normal_(std=0.3)
-    module.eval().generation_config.max_new_tokens = 4  # type: ignore[union-attr, attr-defined]
+    module.eval().generation_config.max_new_tokens = 4  # type: ignore[union-attr]
     return module, processor

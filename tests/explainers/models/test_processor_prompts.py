@@ -41,6 +41,7 @@ class Family:
         self.placeholder = self.processor.image_token
         self.prompt = f"a good {self.placeholder} film, not bad"
         self.result: Any = explainers.explain(self.model, explainers.PicturePrompt(Image.fromarray(PIXELS), self.prompt), methods=METHODS)
+        assert isinstance(self.result.input, PicturePromptInput)
         self.record: PicturePromptInput = self.result.input
 
 
