@@ -29,24 +29,28 @@ def page_of(report: dict[str, Any], examples: dict[str, Any] | None) -> str:
     """Return the HTML page of ``report``, the JSON of a finished run, with its ``examples`` if it has any."""
     plan, metrics = report["plan"], report["metrics"]
     first = rank_methods(report, metrics[0])
-    return page_templates().get_template("report.html.jinja").render(
-        report=report,
-        plan=plan,
-        examples=examples,
-        title=f"{plan['model']} on {report['dataset']['title']}",
-        inputs=inputs_in_words(report),
-        protocol=" ".join(protocol_in_words(plan, report["kind"], report.get("removal"))),
-        notes=[*([NO_VALUE] if lacks_values(report) else []), *([FEWER_INPUTS] if has_counts(report) else [])],
-        order=[*first, *(method["spec"] for method in report["methods"] if method["spec"] not in first)],
-        marked={metric["name"]: best_methods(report, metric) for metric in metrics},
-        undecided={metric["name"]: cannot_tell(report, metric) for metric in metrics},
-        about_curves=_CURVE_TITLES,
-        arrow=lambda metric: {"higher": " ↑", "lower": " ↓"}.get(metric["direction"] or "", ""),
-        shown=format_value,
-        counted=count_in_words,
-        bars_of=_bars,
-        lines_of=_lines,
-        cases=_cases,
+    return (
+        page_templates()
+        .get_template("report.html.jinja")
+        .render(
+            report=report,
+            plan=plan,
+            examples=examples,
+            title=f"{plan['model']} on {report['dataset']['title']}",
+            inputs=inputs_in_words(report),
+            protocol=" ".join(protocol_in_words(plan, report["kind"], report.get("removal"))),
+            notes=[*([NO_VALUE] if lacks_values(report) else []), *([FEWER_INPUTS] if has_counts(report) else [])],
+            order=[*first, *(method["spec"] for method in report["methods"] if method["spec"] not in first)],
+            marked={metric["name"]: best_methods(report, metric) for metric in metrics},
+            undecided={metric["name"]: cannot_tell(report, metric) for metric in metrics},
+            about_curves=_CURVE_TITLES,
+            arrow=lambda metric: {"higher": " ↑", "lower": " ↓"}.get(metric["direction"] or "", ""),
+            shown=format_value,
+            counted=count_in_words,
+            bars_of=_bars,
+            lines_of=_lines,
+            cases=_cases,
+        )
     )
 
 

@@ -36,7 +36,7 @@ def details_of(model: Model, readers: InputReaders, library: lib.Library, width:
         "grid": layout.grid,
         "picture_grid": None if readers.pictures is None else readers.pictures.grid,
         "frames": None if clip is None else clip.frames,
-        "input": tuple(readers.first["pixel_values"].shape[-2:]) if readers.takes_pixels else None,
+        "input": tuple(readers.first["pixel_values"].shape[-2:]) if readers.takes_pixels and not readers.by_processor else None,
         "max_tokens": words.max_tokens if words else None,
         "classes": len(model.labels) if model.labels and model.output != "regression" else None,
         "mask_token_id": getattr(words.tokenizer, "mask_token_id", None) if words else None,

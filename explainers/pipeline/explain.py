@@ -463,7 +463,10 @@ def _make_explanations(session: Session, requests: list[Request], spellings: dic
             place=None if model.reading is None else model.reading.place,
             places=model.places,
             outliers=outlier_patches(session.recording, i) if model.side == "image" else None,
-            tensors={k: v[i : i + 1] if model.kind != "clip" or k == "pixel_values" else v for k, v in session.tensors.items()},
+            tensors={
+                k: v[i : i + 1] if not model.reads_pictures and (model.kind != "clip" or k == "pixel_values") else v
+                for k, v in session.tensors.items()
+            },
         )
         if session.prepared_prompts is not None:
             for label, prompt_notes in zip(labels, session.prepared_prompts.notes, strict=True):
@@ -508,7 +511,8 @@ class _Completeness:
 def _make_completeness(
     model: Model, prepared: Prepared, sample: int, labels: list[str], targets: Sequence[ResolvedTarget]
 ) -> _Completeness:
-    tensors = {k: v[sample : sample + 1] for k, v in prepared.tensors.items()}
+    whole = model.reads_pictures  # a picture in a text is one sample, whatever the first axis of its tensors is
+    tensors = {k: v if whole else v[sample : sample + 1] for k, v in prepared.tensors.items()}
     return _Completeness(model, tensors, labels, [target.only(sample) for target in targets])
 
 
