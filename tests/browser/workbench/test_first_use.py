@@ -9,8 +9,10 @@ from tests.browser.support.number_format import percent
 from tests.browser.support.questions import explained
 from tests.browser.support.scenes import scene
 from tests.browser.support.visit import Visit
+from tests.conftest import ROOT
 from tests.server.conftest import png
 
+DOGS = ROOT / "explainers" / "embedded" / "samples" / "photos" / "dogs.jpg"
 LOW = 900  # pixels of a laptop's window
 
 
@@ -82,6 +84,27 @@ def test_the_maps_are_in_sight_at_once_and_those_that_were_asked_for(phone: Visi
     expect(more).to_have_attribute("aria-expanded", "true")
     expect(page.get_by_label("What is explained")).to_be_visible()
     assert page.evaluate("() => document.documentElement.scrollWidth") == 390
+
+
+@pytest.mark.trained
+@pytest.mark.parametrize("other", ["gorilla", "great white shark"])
+def test_on_a_phone_the_first_map_of_one_class_rather_than_another_is_fully_in_sight(phone: Visit, other: str) -> None:
+    page = phone.page
+    page.set_viewport_size({"width": 390, "height": 844})
+    phone.open("/image", folded=True)
+    answer = phone.document()
+    document = phone.explained(DOGS.read_bytes(), model=answer["model"], target=answer["targets"][0]["label"], against=other)
+    phone.open(f"/image?id={document['id']}", folded=True)
+    box = page.locator(".plate .map-canvas").first.bounding_box()
+    assert box is not None
+    assert page.evaluate("() => scrollY") == 0
+    assert 0 <= box["y"]
+    assert box["y"] + box["height"] <= 844
+    strip, more = (page.locator(selector).bounding_box() for selector in ("#samples", ".verdict > .act"))
+    assert strip is not None
+    assert more is not None
+    assert strip["x"] + strip["width"] <= more["x"]  # next to each other, none over the other
+    assert more["x"] + more["width"] <= 390
 
 
 def test_the_input_panel_is_reached_whole_in_a_low_window(desk: Visit) -> None:
