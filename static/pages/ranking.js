@@ -23,11 +23,27 @@ export function isOfEarlierModel({ model, weights_digest: digest }, models) {
 }
 
 /**
+ * What it means to tie for first, where several methods do; "" else. Ties are judged by the differences on each input, so
+ * that the values alone may seem to say otherwise.
+ * @param {{places: {group: string, value: number}[], metric: {direction: string | null}}} ranking
+ * @returns {string}
+ */
+export function tieLine({ places, metric }) {
+  const sign = metric.direction === "lower" ? -1 : 1;
+  const [first, behind] = ["first", "behind"].map((wanted) =>
+    places.filter(({ group }) => group === wanted).map(({ value }) => sign * value),
+  );
+  if (first.length < 2) return "";
+  const isOdd = behind.some((value) => first.some((tied) => value > tied));
+  return `Methods tie where their difference on the same inputs may be chance${isOdd ? ", so one with a better value can still be behind" : ""}.`;
+}
+
+/**
  * What was measured and what the metric asks, in a few sentences.
  * @param {RunSummary} ranking
  * @param {Model[]} models
  */
-function facts({ metric, second, random, model, measured, date, weights_digest }, models) {
+function facts({ metric, second, random, model, measured, date, weights_digest, places }, models) {
   const unit = metric.unit === "share" ? "\u2009%" : "";
   const chance = random === null ? "" : ` Chance: ${shortly(random, metric.unit)}${unit}.`;
   const title = models.find(({ name }) => name === model)?.title ?? model;
@@ -38,6 +54,7 @@ function facts({ metric, second, random, model, measured, date, weights_digest }
   return [
     el("p", {}, el("strong", {}, `${metric.title}: `), unbroken(`${metric.line}${chance}`)),
     ties,
+    tieLine({ places, metric }) ? el("p", {}, tieLine({ places, metric })) : null,
     el("p", {}, `Measured with ${title} on ${measured}${date ? `, ${dateInWords(date)}` : ""}.`),
     isOld ? el("p", { class: "warn" }, "The model has changed since: its methods may rank otherwise now.") : null,
   ];
