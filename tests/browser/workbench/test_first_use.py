@@ -98,7 +98,7 @@ def test_on_a_phone_the_first_map_of_one_class_rather_than_another_is_fully_in_s
     box = page.locator(".plate .map-canvas").first.bounding_box()
     assert box is not None
     assert page.evaluate("() => scrollY") == 0
-    assert 0 <= box["y"]
+    assert box["y"] >= 0
     assert box["y"] + box["height"] <= 844
     strip, more = (page.locator(selector).bounding_box() for selector in ("#samples", ".verdict > .act"))
     assert strip is not None
@@ -129,7 +129,7 @@ def test_help_begins_at_its_beginning(phone: Visit) -> None:
 
 @pytest.mark.trained
 def test_a_class_is_set_against_any_other_by_search(desk: Visit) -> None:
-    page = desk.open("/image?methods=rollout", folded=True)
+    page = desk.open("/image?methods=rollout&methods=fullgrad_plus:libra", folded=True)
     before = desk.document()
     first, second = (answer["label"] for answer in before["top"][:2])
     ask, entries = page.get_by_text("Why not another class?"), page.locator("#against-list li")
@@ -141,10 +141,16 @@ def test_a_class_is_set_against_any_other_by_search(desk: Visit) -> None:
     page.keyboard.press("Enter")
     desk.next_maps(before["id"])
     expect(page.locator("#answer")).to_have_text(f"{first} rather than zebra")
+    signed = page.locator('.plate[data-spec="fullgrad_plus:libra"] .meaning span')
+    expect(signed).to_have_text(["for zebra", f"for {first}"])  # what the two colours speak for
     page.keyboard.press("Enter")  # the focus is back on the button
     expect(entries.first).to_have_text(f"no other class: “{first}” alone")
     page.keyboard.press("Escape")
     expect(entries.first).to_be_hidden()
+    before = desk.document()
+    page.get_by_role("button", name="No longer rather than zebra").click()
+    desk.next_maps(before["id"])
+    expect(signed).to_have_text(["against", "for"])
 
 
 @pytest.mark.trained
