@@ -31,6 +31,7 @@ MAX_UNRELATED_CORRELATION = 0.25
 MAX_NAMED_AREA_SHARE = 0.2
 #: A ninth of the picture that holds a smaller share of a map's evidence is no place to name: a ninth of it lies in each by chance.
 MIN_NAMED_NINTH_SHARE = 0.2
+_MIN_SHARE_OF_PLACE = 0.75  # of the outlined patches lie in a place that is named
 _MIN_TIMES_CHANCE = 20  # patches that most maps mark are outlined if they are at least that many times those that chance would give
 #: The share of the words that count as the strongest of a map, and their minimum number; but never more than a third of a text.
 _TOP_WORDS_SHARE, _MIN_TOP_WORDS = 0.1, 3
@@ -181,15 +182,18 @@ def _place_of_evidence(titled_map: TitledMap, grid: tuple[int, int]) -> str:
 
 
 def _place_of_patches(patches: Sequence[int], grid: tuple[int, int]) -> str:
-    """Return the name of the ninth of the picture, else of the half, in which most of ``patches`` lie on a ``grid`` of (rows, columns): a
-    ninth holds at least half of them, a half at least four fifths; else "".
+    """Return the name of the ninth of the picture, else of the two ninths, else of the half in which most of ``patches`` lie on a ``grid``
+    of (rows, columns); "" if none of these holds at least :data:`_MIN_SHARE_OF_PLACE` of them.
     """
     votes = np.zeros(grid[0] * grid[1])
     votes[list(patches)] = 1 / len(patches)
     shares = _ninths(votes, grid)
-    height, width = np.unravel_index(int(shares.argmax()), shares.shape)
-    if shares[height, width] >= 0.5:
-        return _PLACE_NAMES[height][width]
+    ranked = [(float(shares[height, width]), _PLACE_NAMES[height][width]) for height, width in np.ndindex(shares.shape)]
+    (most, first), (next_most, second) = sorted(ranked, key=lambda place: -place[0])[:2]
+    if most >= _MIN_SHARE_OF_PLACE:
+        return first
+    if most + next_most >= _MIN_SHARE_OF_PLACE:
+        return f"{first} and {_noun(second) if second.split()[0] == first.split()[0] else second}"
     rows, columns = np.divmod(np.array(patches), grid[1])
     halves = {
         "in the upper half": rows < grid[0] / 2,
@@ -198,7 +202,7 @@ def _place_of_patches(patches: Sequence[int], grid: tuple[int, int]) -> str:
         "in the right half": columns >= grid[1] / 2,
     }
     best = max(halves, key=lambda name: float(halves[name].mean()))
-    return best if halves[best].mean() >= 0.8 else ""
+    return best if halves[best].mean() >= _MIN_SHARE_OF_PLACE else ""
 
 
 def _compare(maps: Sequence[TitledMap]) -> tuple[list[TitledMap], str, list[TitledMap]]:

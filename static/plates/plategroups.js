@@ -73,7 +73,7 @@ export class PlateGroups {
     /** @type {{[group: string]: HTMLElement}} */
     this.heads = {
       more: head("More methods", ""),
-      classic: head("Classic baselines", "the baseline for the others"),
+      classic: head("Classic baselines", "older methods, to compare with"),
       control: head("Control", "noise, not a method; a map that looks no better says nothing"),
     };
     view.follow((now, before) => now.more !== before.more && this.#fold());

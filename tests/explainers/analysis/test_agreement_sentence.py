@@ -185,11 +185,13 @@ def test_the_map_that_marks_another_place_is_named_with_its_place() -> None:
     assert set(patches) <= set(np.flatnonzero(blob(5, 5) > 0.5).tolist())
 
 
-def test_a_part_across_ninths_has_the_name_of_its_half_or_none() -> None:
-    wide, corners = np.full(GRID, 0.04), np.full(GRID, 0.07)
+def test_a_part_across_ninths_has_the_names_of_two_or_of_its_half_or_none() -> None:
+    two, wide, corners = np.full(GRID, 0.04), np.full(GRID, 0.08), np.full(GRID, 0.07)
+    two[:2, :2] = two[6:8, 6:8] = 1
     wide[1, :14] = 1  # in three ninths
     corners[:2, :2] = corners[:2, -2:] = corners[-2:, -2:] = 1
-    for part, name in ((wide, " part, in the upper half."), (corners, " part.")):
+    names = ((two, " part, in the upper left and the centre."), (wide, " part, in the upper half."), (corners, " part."))
+    for part, name in names:
         maps = [TitledMap(title, part.flatten() + 0.001 * noise(seed), True) for seed, title in enumerate("ABC")]
         assert outlined_sentence(maps, GRID)[0] == f"All 3 maps agree on the outlined{name}"
 
