@@ -33,6 +33,15 @@ def test_what_a_tie_means_is_said_and_that_a_better_value_can_be_behind_only_whe
     plain = "Methods tie where their difference on the same inputs may be chance."
     odd = "Methods tie where their difference on the same inputs may be chance, so one with a better value can still be behind."
     assert compute_all(function, cases) == [plain, plain, odd, odd, odd, ""]
+    both = """async (places) => {
+      const second = { title: "S", line: "Is it so?" };
+      return (await script("pages/ranking.js")).tieLine({ places, metric: { direction: "higher" }, second });
+    }"""
+    also = "To tie for first, a method must also be among the best by “S”"
+    assert compute_all(both, [low, high]) == [
+        f"{plain} {also}. Is it so?",
+        f"{plain} {also}, so one with a better value can still be behind. Is it so?",
+    ]
 
 
 def test_groups_are_headed_by_their_size_and_speak_of_chance_only_where_it_was_measured() -> None:
