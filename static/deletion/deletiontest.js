@@ -191,6 +191,6 @@ export class DeletionTest {
     const words = this.info.prompts
       ? "; each prompt loses its own words, which changes its likeness to the picture"
       : "";
-    return `${count(curves.length / 2, "map")} asked at ${counts.length} steps; ≈ lies in between${painted}${words}`;
+    return `${count(curves.length / 2, "map")}, asked at ${counts.length} steps; values marked ≈ are in between${painted}${words}`;
   }
 }

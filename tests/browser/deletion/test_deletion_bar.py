@@ -187,7 +187,7 @@ def test_two_models_each_lose_what_their_own_maps_name(desk: Visit) -> None:
     desk.maps()
     second = desk.get(f"/api/explanations/{desk.query['compare'][0]}")
     titles = {model["name"]: model["title"] for model in desk.get("/api/models")["models"]}
-    expect(page.locator(".said")).to_contain_text(f"{titles[other]}: 2 maps asked at", timeout=240_000)
+    expect(page.locator(".said")).to_contain_text(f"{titles[other]}: 2 maps, asked at", timeout=240_000)
     sizes = {len(document["maps"][0]["scores"]) for document in (first, second)}
     page.locator("#removed").fill("30")
     number = f" · {int(0.3 * min(sizes) + 0.5)} of {min(sizes)}" if len(sizes) == 1 else " of each"
