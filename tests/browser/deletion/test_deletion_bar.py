@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 import numpy as np
+import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.support.number_format import percent, probability_end, shown
@@ -266,3 +267,18 @@ def test_the_dock_fits_a_phone(phone: Visit) -> None:
     box = page.locator(".deletion-bar").bounding_box()
     assert box is not None
     assert box["height"] < 150
+
+
+@pytest.mark.trained
+@pytest.mark.parametrize("path", ["/image", "/text"])
+def test_what_the_test_finds_is_said_over_the_maps_and_no_map_moves(desk: Visit, path: str) -> None:
+    page = desk.open(path, folded=True)
+    first = page.locator(".plate").first
+    before = first.bounding_box()
+    lead = page.locator(".advice.lead")
+    expect(lead).to_contain_text("the best comes first.")
+    use(page, 20)
+    expect(page.locator(".tested")).to_contain_text(re.compile(r"Here the deletion test .*(fails? it|No method fails it): "))
+    assert lead.inner_text().count("the best comes first.") == 0
+    assert first.bounding_box() == before
+    page.get_by_role("button", name="End the test").click()
