@@ -23,7 +23,8 @@ export function isOfEarlierModel({ model, weights_digest: digest }, models) {
 }
 
 /**
- * What it means to tie for first; "" where one method alone is first by one metric. Ties are judged by the differences on each input,
+ * What it means to tie for first; "" where one method alone is first by one metric. Ties are judged by the differences on
+ * each input,
  * and by a second metric where there is one, so that the values alone may seem to say otherwise.
  * @param {{places: {group: string, value: number}[], metric: {direction: string | null},
  *   second?: {title: string, line: string} | null}} ranking
