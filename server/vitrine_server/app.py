@@ -16,6 +16,7 @@ from explainers.errors import ExplainerError
 from explainers.models.loading import device_named
 from explainers.pipeline.explain import versions
 from vitrine_server.api import (
+    collections,
     comparisons,
     explanations,
     export,
@@ -55,6 +56,7 @@ from vitrine_server.pages.routes import add_pages
 from vitrine_server.samples import read_samples, sample_folders
 from vitrine_server.services import Services
 from vitrine_server.settings import Settings, environment_name
+from vitrine_server.shelf import Shelf
 from vitrine_server.store.store import Store, open_store
 
 API = (
@@ -68,6 +70,7 @@ API = (
     leaderboard,
     tables,
     runs,
+    collections,
 )
 #: The store and what makes explanations, for the registry of models of one process.
 OpenWork = Callable[[ModelRegistry], tuple[Store, WorkerInterface]]
@@ -114,9 +117,10 @@ def create_app(
         store, worker = open_work(registry)
         decoders = anyio.CapacityLimiter(_DECODER_THREADS)
         run_controller, sent_data = _runs_of(settings, registry, worker)
+        shelf = Shelf([Path(folder).expanduser() for folder in settings.collections])
         own_models = OwnModels(settings.home, settings.max_model_bytes)
         app.state.services = Services(
-            settings, registry, store, worker, metrics, known_samples, decoders, run_controller, own_models, sent_data
+            settings, registry, store, worker, metrics, known_samples, decoders, run_controller, own_models, sent_data, shelf
         )
         worker.start()
         try:
