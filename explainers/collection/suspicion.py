@@ -14,7 +14,7 @@ SUSPICION_IN_WORDS = (
 )
 SURE_FROM = 0.5  # probability of a wrong answer
 DISAGREEMENT_BELOW = 0.2  # mean rank correlation of the maps
-BORDER_FROM = 0.5  # share of the positive scores on the outermost patches
+BORDER_FROM = 1 / 3  # of what a map can exceed chance by on the outermost patches
 STAYS_FROM = 0.9  # share of the answer's probability that is left without the top parts
 
 Floats = NDArray[np.float64]
@@ -52,15 +52,20 @@ class Readings:
         return np.where(self.falls == 1, 0.0, np.where(np.isnan(self.falls), np.nan, left))
 
     @property
+    def past_border(self) -> Floats:
+        """How far the first map exceeds chance on the border of a picture: 0 for chance and less, 1 with everything there."""
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return np.clip((self.on_border - self.border_area) / (1 - self.border_area), 0, 1)
+
+    @property
     def off_object(self) -> Floats:
         """How far the first map misses the object: 0 for a map that is on it at least as much as chance, 1 for one with nothing on it.
 
-        Without a marked object it is how far the map exceeds chance on the border of a picture: 1 with everything there.
+        Without a marked object it is :attr:`past_border`.
         """
         with np.errstate(invalid="ignore", divide="ignore"):
             missed = np.clip(1 - self.on_object / self.object_area, 0, 1)
-            outside = np.clip((self.on_border - self.border_area) / (1 - self.border_area), 0, 1)
-        return np.where(np.isnan(missed), outside, missed)
+        return np.where(np.isnan(missed), self.past_border, missed)
 
     def suspicion(self) -> Floats:
         """Return the mean of the parts that are known, each 0 to 1: the probability of a wrong answer, :attr:`off_object`, half of one
@@ -77,7 +82,7 @@ class Readings:
         return {
             "wrong": (self.right == 0) & ~(self.probability < SURE_FROM),
             "off_object": self.on_object < self.object_area,
-            "on_border": self.on_border >= BORDER_FROM,
+            "on_border": self.past_border >= BORDER_FROM,
             "disagree": self.agreement < DISAGREEMENT_BELOW,
             "stays": self.stays >= STAYS_FROM,
         }
@@ -87,7 +92,7 @@ class Readings:
 FLAGS = {
     "wrong": ("wrong and sure", f"The answer is wrong, with a probability of at least {SURE_FROM:.0%}."),
     "off_object": ("map off the object", "Less of the first map lies on the object than a map by chance has there."),
-    "on_border": ("map at the border", f"At least {BORDER_FROM:.0%} of the first map lies on the outermost patches."),
+    "on_border": ("map at the border", "Much more of the first map lies on the outermost patches than a map by chance has there."),
     "disagree": ("methods disagree", f"The mean rank correlation of the maps is below {DISAGREEMENT_BELOW:g}."),
     "stays": ("answer stays", "Without the tenth that the first map marks most, the answer keeps 90 % of its probability."),
 }

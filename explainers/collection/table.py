@@ -53,7 +53,7 @@ class RowFilter:
     label, answer  the first label that is not the answer (of a right row the answer), and the answer
     right    whether the answer is right
     flags    names of :data:`FLAGS`
-    own      values of own columns, by name
+    columns  values of the data's own columns, by name
     box      x0, y0, x1, y1 in the plane of principal components of ``space``
     """
 
@@ -62,7 +62,7 @@ class RowFilter:
     answer: str | None = None
     right: bool | None = None
     flags: Sequence[str] = ()
-    own: Mapping[str, str] = field(default_factory=dict)
+    columns: Mapping[str, str] = field(default_factory=dict)
     box: tuple[float, float, float, float] | None = None
     space: Space = "inputs"
 
@@ -127,7 +127,7 @@ class CollectionTable:
         self.collection = collection
         self._lock = RLock()
         self._metadata: dict[str, Any] = {}
-        self._groups: dict[tuple[str, int], list[dict[str, Any]]] = {}
+        self._groups: dict[tuple[str, int], Any] = {}
         self._planes: dict[Space, NDArray[np.float32] | None] = {}
         with _damage(collection.folder / ROWS):
             self._read_columns()
@@ -190,7 +190,7 @@ class CollectionTable:
             if name not in FLAGS:
                 raise ExplainerError(f"There is no flag {name!r}: use one of {', '.join(FLAGS)}.")
             passes &= self.flags[name]
-        for name, value in rows.own.items():
+        for name, value in rows.columns.items():
             if name not in self.own_columns:
                 raise ExplainerError(f"The data have no column {name!r}: they have {', '.join(self.own_columns) or 'none of their own'}.")
             passes &= np.fromiter((row["own_columns"].get(name) == value for row in self.rows), np.bool_, self.count)
@@ -235,14 +235,14 @@ class CollectionTable:
     def _heavy(self, position: int) -> dict[str, Any]:
         group = int(np.searchsorted(self._starts, position, side="right")) - 1
         names = [*_HEAVY, *(f"maps.list.element.{name}" for name in (*_MAP_FIELDS, "scores", "answer_without"))]
-        return self._group(ROWS, group, names)[position - int(self._starts[group])]
+        return self._stored(ROWS, group, position - int(self._starts[group]), names)
 
     def thumbnail(self, index: int) -> bytes | None:
         """Return the JPEG file of the input ``index``; None if there is none, as of a text."""
         place = self._thumbnails.get(index)
         if place is None:
             return None
-        picture: bytes | None = self._group(THUMBNAILS, place[0], None)[place[1]]["thumbnail"]
+        picture: bytes | None = self._stored(THUMBNAILS, *place, ["thumbnail"])["thumbnail"]
         return picture
 
     @cached_property
@@ -257,21 +257,22 @@ class CollectionTable:
             groups = [file.read_row_group(group, columns=["index"]).column("index").to_pylist() for group in range(file.num_row_groups)]
         return {index: (group, row) for group, indices in enumerate(groups) for row, index in enumerate(indices)}
 
-    def _group(self, name: str, group: int, columns: Sequence[str] | None) -> list[dict[str, Any]]:
-        """Return the rows of one row group of the file ``name``; the last few stay in memory."""
+    def _stored(self, name: str, group: int, row: int, columns: Sequence[str]) -> dict[str, Any]:
+        """Return some columns of one row of a row group of the file ``name``; the groups read last stay in memory."""
         import pyarrow.parquet as pq
 
         with self._lock:
-            rows = self._groups.pop((name, group), None)
-            if rows is None:
+            table = self._groups.pop((name, group), None)
+            if table is None:
                 path = self.collection.folder / name
                 with _damage(path), pq.ParquetFile(path, metadata=self._metadata.get(name)) as file:
                     self._metadata[name] = file.metadata
-                    rows = file.read_row_group(group, columns=columns).to_pylist()
+                    table = file.read_row_group(group, columns=columns)
                 if len(self._groups) >= KEPT_GROUPS:
                     self._groups.pop(next(iter(self._groups)))
-            self._groups[name, group] = rows
-            return rows
+            self._groups[name, group] = table
+        stored: dict[str, Any] = table.slice(row, 1).to_pylist()[0]
+        return stored
 
     def confusion(self, positions: Positions) -> Confusion:
         """Return how often each label got each answer among the rows at these positions that have labels: the classes with the most wrong

@@ -82,10 +82,10 @@ class Shelf:
         """Return the collections that ``visitor`` may see: their own first, then the operator's by name. One that cannot be read, or is not
         finished, is left out.
         """
-        own = [self._shelved(name, folder, title) for name, folder, title in self.made(visitor)]
+        theirs = [self._shelved(name, folder, title) for name, folder, title in self.made(visitor)]
         named = {path.resolve(): path for folder in self.named for path in _below(folder)}
-        theirs = [self._shelved(_id_of(path), path, None) for path in sorted(named.values(), key=lambda path: path.name)]
-        return [each for each in (*own, *theirs) if each is not None]
+        operators = [self._shelved(_id_of(path), path, None) for path in sorted(named.values(), key=lambda path: path.name)]
+        return [each for each in (*theirs, *operators) if each is not None]
 
     def find(self, name: str, visitor: Visitor) -> ShelvedCollection:
         """Return the collection with this id. Raises Problem 404 if there is none that ``visitor`` may see."""

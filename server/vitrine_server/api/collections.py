@@ -91,7 +91,7 @@ def about(collection_id: CollectionId, services: Use, visitor: Who) -> DocumentR
     """Return what the collection with this id is made of, and what its rows can be filtered by."""
     shelved = services.shelf.find(collection_id, visitor)
     table, record = services.shelf.table(shelved), shelved.record
-    own = {name: sorted({row["own_columns"][name] for row in table.rows if name in row["own_columns"]}) for name in table.own_columns}
+    values_of = {name: sorted({row["own_columns"][name] for row in table.rows if name in row["own_columns"]}) for name in table.own_columns}
     document = CollectionAbout(
         entry=shelved.entry(),
         methods=list(record["methods"]),
@@ -102,7 +102,7 @@ def about(collection_id: CollectionId, services: Use, visitor: Who) -> DocumentR
         flags=[CollectionFlag(name, *FLAGS[name], int(has.sum())) for name, has in table.flags.items()],
         labels=table.values("label")[:MAX_VALUES],
         answers=table.values("answer")[:MAX_VALUES],
-        own_columns={name: values for name, values in own.items() if len(values) <= MAX_VALUES},
+        own_columns={name: values for name, values in values_of.items() if len(values) <= MAX_VALUES},
         has_labels=any(row["right"] is not None for row in table.rows),
         has_masks=any(row["object_area"] is not None for row in table.rows),
         broken=len(table.collection.broken),
@@ -131,7 +131,7 @@ def _row_filter(
     answer: Annotated[str | None, Query(max_length=1000)] = None,
     right: Annotated[bool | None, Query(description="Whether the answer is right.")] = None,
     flag: Annotated[list[str] | None, Query(max_length=10, description="Flags that the row has, all of them.")] = None,
-    own: Annotated[list[str] | None, Query(max_length=10, description="Values of own columns, as name=value.")] = None,
+    column: Annotated[list[str] | None, Query(max_length=10, description="Values of own columns, as name=value.")] = None,
     box: Annotated[list[float] | None, Query(description="x0, y0, x1, y1 in the plane of `space`.")] = None,
     space: Annotated[Space, Query(description="The plane of inputs, or of maps.")] = "inputs",
 ) -> RowFilter:
@@ -144,7 +144,7 @@ def _row_filter(
         answer=answer,
         right=right,
         flags=tuple(flag or ()),
-        own=dict(each.partition("=")[::2] for each in own or ()),
+        columns=dict(each.partition("=")[::2] for each in column or ()),
         box=None if box is None else (box[0], box[1], box[2], box[3]),
         space=space,
     )

@@ -60,7 +60,7 @@ def test_nothing_known_is_no_suspicion() -> None:
     [
         ({"right": 0.0, "probability": 0.5}, "wrong"),
         ({"on_object": 0.24}, "off_object"),
-        ({"on_border": 0.5}, "on_border"),
+        ({"on_border": 0.51}, "on_border"),  # a third of the way from 0.25 to 1 is 0.5
         ({"agreement": 0.19}, "disagree"),
         ({"falls": 0.0, "without": 0.82}, "stays"),
     ],

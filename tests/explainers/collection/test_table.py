@@ -56,8 +56,8 @@ def test_the_most_suspicious_row_is_first(table: CollectionTable) -> None:
         ({"word": "NORTH"}, {4}),
         ({"word": " 00003 "}, {3}),
         ({"word": "bee"}, {1, 4}),
-        ({"own": {"camera": "North"}}, {4}),
-        ({"own": {"camera": "South"}}, set()),
+        ({"columns": {"camera": "North"}}, {4}),
+        ({"columns": {"camera": "South"}}, set()),
     ],
 )
 def test_filters(table: CollectionTable, wanted: dict[str, Any], expected: set[int]) -> None:
@@ -76,7 +76,7 @@ def test_names_that_are_numbers_are_sorted_by_size(tmp_path: Path) -> None:
     assert indices(table, "input") == [9, 10, 100]
 
 
-@pytest.mark.parametrize(("wanted", "problem"), [({"flags": ["odd"]}, "no flag 'odd'"), ({"own": {"x": "1"}}, "no column 'x'")])
+@pytest.mark.parametrize(("wanted", "problem"), [({"flags": ["odd"]}, "no flag 'odd'"), ({"columns": {"x": "1"}}, "no column 'x'")])
 def test_what_cannot_be_filtered_by(table: CollectionTable, wanted: dict[str, Any], problem: str) -> None:
     with pytest.raises(ExplainerError, match=problem):
         table.select(RowFilter(**wanted))

@@ -82,7 +82,7 @@ def test_rows_come_by_page(here: Site, path: str) -> None:
     pages = [here.get(f"{path}/rows?order=input&offset={offset}&limit=2") for offset in (0, 2, 4)]
     assert [row for page in pages for row in page["rows"]] == whole["rows"]
     assert [row["index"] for row in here.get(f"{path}/rows?flag=wrong&right=false")["rows"]] == [1]
-    assert [row["index"] for row in here.get(f"{path}/rows?own=camera%3DNorth")["rows"]] == [2]
+    assert [row["index"] for row in here.get(f"{path}/rows?column=camera%3DNorth")["rows"]] == [2]
     assert here.get(f"{path}/rows?offset=99")["rows"] == []
 
 
@@ -125,7 +125,7 @@ def test_a_picture_is_sent_as_it_was_given(here: Site, path: str) -> None:
         ("/thumbnails/99.jpg", 404, "no-such-row"),
         ("/rows?flag=odd", 422, "invalid-request"),
         ("/rows?order=size", 422, "invalid-request"),
-        ("/rows?own=x%3D1", 422, "invalid-request"),
+        ("/rows?column=x%3D1", 422, "invalid-request"),
         ("/rows?limit=201", 422, "invalid-request"),
         ("/selection?box=1&box=2", 422, "invalid-request"),
         ("/selection?space=moon", 422, "invalid-request"),
