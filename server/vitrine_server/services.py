@@ -39,6 +39,7 @@ class Services:
     own_models: OwnModels
     sent_data: SentData
     shelf: Shelf
+    collecting: RunController
     kept: KeptAnswers = field(default_factory=KeptAnswers)
 
 

@@ -11,9 +11,10 @@ import { RowTable } from "../collection/rowtable.js";
 import { getJSON } from "../core/api.js";
 import { addressOf, byId, count, el, percent, say, whole } from "../core/dom.js";
 import { reportProblem, showProblem } from "../core/problems.js";
+import { CollectionForm } from "./collectionform.js";
 
 /**
- * @import { CollectionAbout, CollectionEntry, Selection, CollectionRow } from "../core/schemas.js"
+ * @import { CollectionAbout, CollectionEntry, CollectionList, CollectionRow, Selection } from "../core/schemas.js"
  * @import { Filters } from "../collection/types.js"
  */
 
@@ -161,18 +162,21 @@ function offer(collections, current) {
       el("option", { value: id, selected: id === current }, `${title} · ${model} · ${count(rows, "row")}`),
     ),
   );
-  select.addEventListener("change", () =>
-    location.assign(`${location.pathname}?c=${encodeURIComponent(select.value)}`),
-  );
+  select.addEventListener("change", () => openCollection(select.value));
   byId("chosen").hidden = !collections.length;
   byId("none").hidden = collections.length > 0;
 }
 
+/** @param {string | null} id of the collection to show; null: whichever is first */
+const openCollection = (id) => location.assign(location.pathname + (id === null ? "" : `?c=${encodeURIComponent(id)}`));
+
 async function begin() {
   const query = new URLSearchParams(location.search);
   try {
-    /** @type {{collections: CollectionEntry[]}} */
-    const { collections } = await getJSON("/api/collections");
+    /** @type {CollectionList} */
+    const list = await getJSON("/api/collections");
+    const { collections } = list;
+    new CollectionForm(openCollection).show(list);
     const id = query.get("c") ?? collections[0]?.id;
     offer(collections, id);
     if (!id) return void byId("rows").setAttribute("aria-busy", "false");

@@ -5,22 +5,30 @@ from __future__ import annotations
 import io
 from dataclasses import dataclass, replace
 from pathlib import Path as FilePath
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Path, Query
 from fastapi.responses import Response
+from pydantic import Field, Json
+from sse_starlette import EventSourceResponse
+from starlette.concurrency import run_in_threadpool
 
 from explainers.collection.suspicion import FLAGS, SUSPICION_IN_WORDS
 from explainers.collection.table import CollectionTable, RowFilter, Space
 from explainers.errors import ExplainerError
-from explainers.json_records import Record, describe
+from explainers.json_records import Record, describe, schema_of
 from explainers.models.inputs.images import is_picture_name
+from vitrine_server.api.explanations import stream
+from vitrine_server.api.runs import check_may_run, may_run
 from vitrine_server.http.answers import DocumentResponse
 from vitrine_server.http.bodies import BodyRoute
-from vitrine_server.http.openapi import file_of
+from vitrine_server.http.openapi import events_of, file_of
 from vitrine_server.http.problems import Problem
 from vitrine_server.http.visitors import Visitor, Who
-from vitrine_server.schemas.collections import CollectionRows, Selection
+from vitrine_server.jobs.runs.measurable import MeasurableModel
+from vitrine_server.jobs.runs.run_state import RunProgress
+from vitrine_server.schemas.base import Message
+from vitrine_server.schemas.collections import CollectionRequest, CollectionRows, Selection
 from vitrine_server.services import Services, Use
 from vitrine_server.shelf import CollectionEntry, ShelvedCollection
 
@@ -33,11 +41,35 @@ _A_DAY = "private, max-age=86400"
 _MEDIA_TYPES = {".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".png": "image/png", ".webp": "image/webp", ".gif": "image/gif"}
 
 
+CollectionRun = schema_of(RunProgress, base=CollectionRequest, name="CollectionRun")
+
+
 @dataclass(frozen=True)
 class CollectionList(Record):
-    """The finished collections that the visitor may see."""
+    """The finished collections that the visitor may see, those that they began here, and what another can be made of."""
 
     collections: list[CollectionEntry]
+    runs: Annotated[list[dict[str, Any]], describe("Those that the visitor began here, the latest first.", kind=list[CollectionRun])]
+    models: Annotated[list[MeasurableModel], describe("The loaded models; none if the visitor may not make collections.")]
+    most: Annotated[int, describe("Inputs of a collection that is made here.")]
+    most_mb: Annotated[float, describe("Megabytes of data that is sent.")]
+
+
+class CollectionProgressEvent(Message):
+    """An event: another part of the inputs is collected; its data is the state of the collection."""
+
+    event: Literal["progress"]
+    data: Json[CollectionRun]  # type: ignore[valid-type]  # it is made of a record
+
+
+class CollectionEndedEvent(Message):
+    """The last event of a collection: it is done, stopped or failed; its data is the state of it."""
+
+    event: Literal["ended"]
+    data: Json[CollectionRun]  # type: ignore[valid-type]
+
+
+CollectionEvent = Annotated[CollectionProgressEvent | CollectionEndedEvent, Field(discriminator="event")]
 
 
 @dataclass(frozen=True)
@@ -81,9 +113,64 @@ class CollectionPoints(Record):
 
 @router.get("", response_model=CollectionList)
 def collections(services: Use, visitor: Who) -> DocumentResponse:
-    """Return the finished collections here: those that the visitor made, then those that the operator named."""
-    listed = CollectionList([each.entry() for each in services.shelf.all(visitor)])
+    """Return the finished collections here (those that the visitor made, then those that the operator named), the ``runs`` that the visitor
+    began, and the ``models`` with their data sets that another can be made of.
+    """
+    listed = CollectionList(
+        collections=[each.entry() for each in services.shelf.all(visitor)],
+        runs=[run.to_json() for run in services.collecting.all(visitor)],
+        models=services.collecting.measurable.models(visitor) if may_run(services) else [],
+        most=services.settings.max_run_inputs,
+        most_mb=services.settings.max_data_mb,
+    )
     return DocumentResponse(listed.to_json())
+
+
+@router.post("", status_code=202, response_model=CollectionRun)
+async def begin(wanted: CollectionRequest, services: Use, visitor: Who) -> DocumentResponse:
+    """Begin the collection that the body describes (a model, a data set and methods), and return its state; all questions of visitors go
+    before it. One that was stopped continues after its last input. Data of your own go to POST /api/runs/data first, and stay with the
+    collection until it is deleted.
+    """
+    check_may_run(services)
+    return DocumentResponse((await run_in_threadpool(services.collecting.begin, wanted, visitor)).to_json(), 202)
+
+
+@router.get("/{id}/progress", response_model=CollectionRun)
+def progress(collection_id: CollectionId, services: Use, visitor: Who) -> DocumentResponse:
+    """Return how far the collection with this id is, which the visitor began here."""
+    return DocumentResponse(services.collecting.find(collection_id, visitor).to_json())
+
+
+@router.get("/{id}/events", response_class=EventSourceResponse, responses=events_of(CollectionEvent))
+async def events(collection_id: CollectionId, services: Use, visitor: Who) -> EventSourceResponse:
+    """Send the events of the collection with this id as server-sent events since it was last begun: ``progress``, then ``ended``."""
+    return stream(services.collecting.find(collection_id, visitor).feed, None)
+
+
+@router.post("/{id}/stop", status_code=204)
+def stop(collection_id: CollectionId, services: Use, visitor: Who) -> Response:
+    """Stop the collection with this id. The rows that are done are kept."""
+    check_may_run(services)
+    services.collecting.stop(collection_id, visitor)
+    return Response(status_code=204)
+
+
+@router.post("/{id}/again", status_code=202, response_model=CollectionRun)
+async def go_on(collection_id: CollectionId, services: Use, visitor: Who) -> DocumentResponse:
+    """Continue the collection with this id, which was stopped or has failed, after its last input; also after a restart of the server."""
+    check_may_run(services)
+    return DocumentResponse((await run_in_threadpool(services.collecting.go_on, collection_id, visitor)).to_json(), 202)
+
+
+@router.delete("/{id}", status_code=204)
+def delete(collection_id: CollectionId, services: Use, visitor: Who) -> Response:
+    """Delete the collection with this id, which the visitor began here, with the data that was sent for it; a running one is stopped
+    first.
+    """
+    check_may_run(services)
+    services.collecting.remove(collection_id, visitor)
+    return Response(status_code=204)
 
 
 @router.get("/{id}", response_model=CollectionAbout)

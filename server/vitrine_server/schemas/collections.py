@@ -23,3 +23,16 @@ class Selection(Schema):
     wrong: int
     confusion: Confusion
     indices: list[int] | None = Field(description="Of the rows that are left; null: all.")
+
+
+class CollectionRequest(Schema):
+    """A request to collect the inputs of a data set with a model: at most ``limit`` inputs, drawn with a seed."""
+
+    model: str = Field(max_length=1000, description="A model that is loaded.")
+    dataset: str = Field(max_length=100, description="A data set of GET /api/collections, or the name that POST /api/runs/data gave.")
+    methods: list[str] = Field([], max_length=8, description="Specs of the maps; empty: the usual three.")
+    limit: int = Field(500, ge=1, description="How many inputs, drawn with the seed.")
+    labels: bool = Field(True, description="Whether labels say which answer is right; else they are only written down.")
+    seed: int = Field(0, ge=0, lt=2**32)
+    removal: bool = Field(True, description="Ask the model again without the parts that matter most: a pass more for each method.")
+    skip_broken: bool = Field(False, description="Leave out inputs that cannot be read.")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import re
+import zipfile
 from collections.abc import Iterator
 
 import pytest
@@ -176,6 +178,28 @@ def test_on_a_phone_nothing_is_wider_than_the_window(phone: Visit) -> None:
     assert page.evaluate("() => document.documentElement.scrollWidth") == 390
     expect(page.locator(".tabulator-row").first.locator(".what")).to_have_text("bee")
     no_violation(page)
+
+
+def test_a_zip_becomes_a_table(desk: Visit) -> None:
+    page = opened(desk, "films")
+    page.get_by_text("Make a table of your own").click()
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w") as file:
+        for number, name in enumerate(("left/a.png", "right/b.png")):
+            file.writestr(name, png(number))
+    page.locator("#wanted-file").set_input_files({"name": "mine.zip", "mimeType": "application/zip", "buffer": archive.getvalue()})
+    expect(page.locator("#make")).to_contain_text("2 inputs, with classes")
+    page.locator("#wanted [name=model]").select_option("scenes-vit")
+    page.get_by_label("Labels are classes of the model").uncheck()
+    page.get_by_role("button", name="Make the table").click()
+    made = page.locator("#run-list li")
+    expect(made).to_contain_text("mine.zip: 2 inputs collected")
+    made.get_by_role("button", name="Open").click()
+    expect(page.locator("#which option:checked")).to_contain_text("mine.zip")
+    drawn(page)
+    expect(page.locator(".tabulator-row")).to_have_count(2)
+    page.get_by_role("button", name="Delete").click()
+    expect(page.locator("#which option", has_text="mine.zip")).to_have_count(0)
 
 
 def test_without_a_collection_it_says_how_to_make_one(tiny_address: str, desk: Visit) -> None:
