@@ -34,7 +34,8 @@ export class RunList {
    * one is gone.
    * @param {HTMLElement} place
    * @param {(id: string | null) => void} onDone
-   * @param {{path: string, look: string, did: string}} [ways] the calls about runs, the button of one that is done, and what was done with its inputs
+   * @param {{path: string, look: string, did: string}} [ways] the calls about runs, the button of one that is done, and
+   *   what was done with its inputs
    */
   constructor(place, onDone, ways = { path: "/api/runs", look: "Show its figures", did: "measured" }) {
     this.place = place;
