@@ -17,7 +17,19 @@ from tests.browser.support.typefaces import ALL_FONTS
 from tests.browser.support.visit import FEW, Visit, methods, model_path
 from tests.conftest import ROOT
 
-PAGES = ("/", "/image", "/prompt", "/text", "/methods", "/models", "/your-model", "/history", "/leaderboard", "/leaderboard/figures")
+PAGES = (
+    "/",
+    "/image",
+    "/prompt",
+    "/text",
+    "/methods",
+    "/models",
+    "/your-model",
+    "/history",
+    "/collection",
+    "/leaderboard",
+    "/leaderboard/figures",
+)
 WITH_MAPS = ("/image", "/prompt", "/text")
 FIRST_LOAD = 140_000  # bytes
 

@@ -46,8 +46,11 @@ class DataSource:
             raise without_paths(problem, self.folder) from None
 
     def to_json(self) -> dict[str, Any]:
-        """Return the name, data set and folder (as text, or None) as a dict for JSON, to send to the process of a model."""
-        return {"name": self.name, "dataset": self.dataset, "folder": None if self.folder is None else str(self.folder)}
+        """Return the name, data set, folder (as text, or None) and whether it was sent as a dict for JSON, to send to the process of a
+        model.
+        """
+        folder = None if self.folder is None else str(self.folder)
+        return {"name": self.name, "dataset": self.dataset, "folder": folder, "is_sent": self.is_sent}
 
 
 def source_from_json(document: Mapping[str, Any]) -> DataSource:

@@ -15,8 +15,8 @@ from vitrine_server.http.problems import Problem
 from vitrine_server.http.visitors import Visitor
 from vitrine_server.jobs.feed import Feed, event
 from vitrine_server.jobs.queue.study import Study
+from vitrine_server.jobs.runs.run_kind import Request
 from vitrine_server.schemas.base import ProblemDocument
-from vitrine_server.schemas.runs import RunRequest
 
 _SAVED_EVERY = 5.0  # seconds, while it is measured
 EndState = Literal["done", "stopped", "failed"]
@@ -62,7 +62,7 @@ class RunState:
     """
 
     id: str
-    request: RunRequest
+    request: Request
     title: str
     visitor: Visitor
     created: str
@@ -180,13 +180,14 @@ class RunState:
         self.saved = time.monotonic()
 
 
-def run_from_record(place: Path, document: Mapping[str, Any]) -> RunState:
-    """Make a run from ``document``, its record, which is kept at ``place``; one that waited or ran when the server ended counts as stopped.
+def run_from_record(place: Path, document: Mapping[str, Any], request: type[Request]) -> RunState:
+    """Make a run from ``document``, its record, which is kept at ``place``, with a ``request`` of this type; one that waited or ran when
+    the server ended counts as stopped.
     Raises ValueError, KeyError or TypeError if the document is no record.
     """
     plain = {name: document[name] for name in ("title", "created", "done", "total", "problem")}
     run = RunState(
-        id=place.stem, request=RunRequest.model_validate(document["request"]), place=place, visitor=Visitor(document["owner"]), **plain
+        id=place.stem, request=request.model_validate(document["request"]), place=place, visitor=Visitor(document["owner"]), **plain
     )
     run.ended = document["ended"] or "stopped"
     run.feed.publish(event(run.total + 1, "ended", run.to_json()))
