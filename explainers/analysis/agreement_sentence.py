@@ -31,6 +31,7 @@ MAX_UNRELATED_CORRELATION = 0.25
 MAX_NAMED_AREA_SHARE = 0.2
 #: A ninth of the picture that holds a smaller share of a map's evidence is no place to name: a ninth of it lies in each by chance.
 MIN_NAMED_NINTH_SHARE = 0.2
+_ALSO_MARKED = 0.25  # of the outlined patches a map marks, if it marks the part at all
 _MIN_SHARE_OF_PLACE = 0.75  # of the outlined patches lie in a place that is named
 _MIN_TIMES_CHANCE = 20  # patches that most maps mark are outlined if they are at least that many times those that chance would give
 #: The share of the words that count as the strongest of a map, and their minimum number; but never more than a third of a text.
@@ -141,9 +142,13 @@ def _marked_part(maps: Sequence[TitledMap], patches: Sequence[int], grid: tuple[
     if count == len(maps):
         return sentence
     odd = maps[int(np.argmin(inside))]
-    other = _place_of_evidence(odd, grid)
-    share = round(100 * float(_evidence(odd)[list(patches)].sum()))
-    says = f"it marks {_noun(other)}" if other not in {"", where} else f"only {share} % of its evidence is there"
+    evidence = _evidence(odd)
+    share = round(100 * float(evidence[list(patches)].sum()))
+    evidence[list(patches)] = 0
+    other = _place_of_evidence(evidence, grid)
+    says = f"only {share} % of its evidence is there"
+    if other and other not in where:
+        says = f"it {'also ' if min(inside) >= _ALSO_MARKED else ''}marks {_noun(other)}"
     return f"{sentence} {odd.title} differs most: {says}."
 
 
@@ -153,7 +158,7 @@ def _two_places(maps: Sequence[TitledMap], grid: tuple[int, int]) -> str:
     """
     rho = rank_correlations(np.stack([titled_map.scores for titled_map in maps]))
     other = maps[int(np.argmin(rho[0]))]
-    places = [_place_of_evidence(titled_map, grid) for titled_map in (maps[0], other)]
+    places = [_place_of_evidence(_evidence(titled_map), grid) for titled_map in (maps[0], other)]
     if not all(places) or places[0] == places[1]:
         return ""
     return f"{maps[0].title} marks {_noun(places[0])}, {other.title} {_noun(places[1])}."
@@ -172,11 +177,11 @@ def _ninths(weights: NDArray[np.float64], grid: tuple[int, int]) -> NDArray[np.f
     return sums
 
 
-def _place_of_evidence(titled_map: TitledMap, grid: tuple[int, int]) -> str:
-    """Return the name of the ninth of the picture that holds most of the evidence in ``titled_map``, on a ``grid`` of (rows, columns); ""
-    if it holds less than :data:`MIN_NAMED_NINTH_SHARE`.
+def _place_of_evidence(evidence: NDArray[np.float64], grid: tuple[int, int]) -> str:
+    """Return the name of the ninth of the picture that holds most of a map's ``evidence``, the share of each patch of a ``grid`` (rows,
+    columns); "" if it holds less than :data:`MIN_NAMED_NINTH_SHARE`.
     """
-    shares = _ninths(_evidence(titled_map), grid)
+    shares = _ninths(evidence, grid)
     height, width = np.unravel_index(int(shares.argmax()), shares.shape)
     return _PLACE_NAMES[height][width] if shares[height, width] >= MIN_NAMED_NINTH_SHARE else ""
 

@@ -185,6 +185,22 @@ def test_the_map_that_marks_another_place_is_named_with_its_place() -> None:
     assert set(patches) <= set(np.flatnonzero(blob(5, 5) > 0.5).tolist())
 
 
+def test_the_place_of_the_odd_map_is_outside_of_the_part() -> None:
+    """It may mark the part a little as well; where it marks nothing else at one place, how little is there is said."""
+    titled = [TitledMap(title, blob(5, 5), True) for title in "ABCD"]
+    part = outlined_sentence(titled, GRID)[1]
+    half = np.zeros(GRID)
+    half[10:, 10:] = 0.6
+    half.reshape(-1)[part[: round(len(part) / 3)]] = 1
+    sentence, patches = outlined_sentence([*titled, TitledMap("Odd", half.flatten(), True)], GRID)
+    assert sentence == "4 of 5 maps agree on the outlined part, in the centre. Odd differs most: it also marks the lower right."
+    thin = np.full(GRID, 1.0)
+    thin[5:9, 5:9] = 0
+    sentence, patches = outlined_sentence([*titled, TitledMap("Odd", thin.flatten() + 0.001 * noise(6), True)], GRID)
+    assert sentence == "4 of 5 maps agree on the outlined part, in the centre. Odd differs most: only 0 % of its evidence is there."
+    assert set(patches) == set(part)
+
+
 def test_a_part_across_ninths_has_the_names_of_two_or_of_its_half_or_none() -> None:
     two, wide, corners = np.full(GRID, 0.04), np.full(GRID, 0.08), np.full(GRID, 0.07)
     two[:2, :2] = two[6:8, 6:8] = 1
