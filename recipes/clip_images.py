@@ -1,8 +1,4 @@
-"""The image side of ``clip``: its tower with a projection, the pictures of a step, and how far what it says is from what is true of them.
-
-Patches are asked too what they show, and where a step keeps one rectangle of patches, only what lies in it is true: a prompt is to find its
-own object.
-"""
+"""The image side of ``clip``: its tower with a projection, and how far what it says of pictures and of patches is from what is true."""
 
 from __future__ import annotations
 
@@ -10,8 +6,6 @@ import explainers.embedded.architectures  # noqa: F401  (before timm)
 
 # isort: split
 import math
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -21,53 +15,14 @@ from torch import Tensor, nn
 
 from explainers.embedded.synthetic.scenes import KINDS
 from recipes.clip_texts import SHARED, Texts
-from recipes.data.clip import Drawn, Part
 from recipes.data.prompts import choose_names, classes, split_evenly
-from recipes.networks.feature_shift import Mover
-from recipes.networks.trunk import Seen, autocast
 from recipes.networks.vits import encode_features
-from recipes.networks.written_clip import read
 
 TEMPERATURE = 2.0
-KEPT_SHARES = (0.3, 0.4, 0.5, 0.75, 1.0)  # shares of the patches that a step may keep
-WINDOW_SHARE = 0.35  # share of the steps with removed patches whose kept ones form a rectangle
 SMOOTHING = 0.1
 COSINE_WEIGHT = 2.0  # weight of the cosine between a picture's embedding and the names that are true of it
-PHOTOS, SCENES = 32, 16  # number of each in a step
-MAX_PATCHES = 98  # most patches that a step keeps, except where they form a rectangle
-LOSS_PATCHES = 10  # patches of each picture that a patch loss reads
-PHOTO_PATCH_WEIGHT, SCENE_PATCH_WEIGHT = 0.5, 1.0  # weights of the patch losses
 MIN_OBJECT_SHARE = 0.4  # share of an object's patches among those kept for it to count as there
 MAX_LOG_SCALE = math.log(100)  # largest logarithm of the scale
-
-
-def choose_patches(rng: np.random.Generator, number: int, grid: int) -> tuple[Tensor | None, bool]:
-    """Choose, by ``rng``, the patches of ``number`` pictures, ``grid`` by ``grid`` in each, that a step keeps; return their indices,
-    (number, n) or None for all, and whether they form a rectangle in each.
-    """
-    share = rng.choice(KEPT_SHARES)
-    if share == 1:
-        return None, False
-    if rng.random() >= WINDOW_SHARE:
-        return torch.from_numpy(rng.random((number, grid**2))).argsort(1)[:, : round(grid**2 * share)], False
-    tall = int(rng.integers(math.ceil(grid * share), grid + 1))
-    wide = min(grid, max(1, round(grid**2 * share / tall)))
-    top, left = (torch.from_numpy(rng.integers(0, grid - size + 1, (number, 1, 1))) for size in (tall, wide))
-    places = (top + torch.arange(tall)[:, None]) * grid + left + torch.arange(wide)
-    return places.flatten(1), True
-
-
-def target(batch: Seen, kept: Tensor | None, window: bool, readout: Tensor) -> Tensor:
-    """Return the logits (B, classes) that the student is to learn: the teacher's. If it sees only a rectangle of patches (``window``), they
-    are corrected by the difference between the teacher's local features there and in the whole picture, which ``readout`` turns into
-    logits.
-    """
-    logits = batch.logits.float()
-    if kept is None or not window:
-        return logits
-    local = batch.local.float()
-    inside = local.gather(1, kept[..., None].expand(-1, -1, local.shape[-1])).mean(1)
-    return logits + (inside - local.mean(1)) @ readout.T
 
 
 def divergence(logits: Tensor, wanted: Tensor) -> Tensor:
@@ -79,15 +34,12 @@ def divergence(logits: Tensor, wanted: Tensor) -> Tensor:
 
 
 class ImageSide(nn.Module):
-    """The image side of ``clip``: the Vision Transformer, the projection of its class token to embeddings, which leaves out the channels
-    that do not stand for names, and the scale of the logits.
-    """
+    """The image side of ``clip``: the Vision Transformer, the projection of its class token to embeddings, and the scale of the logits."""
 
     def __init__(self, vit: VisionTransformer) -> None:
         super().__init__()
         self.vit = vit
-        self.projection = nn.Linear(vit.num_features, SHARED, bias=False).requires_grad_(False)
-        self.projection.weight.data.copy_(torch.eye(SHARED, vit.num_features))
+        self.projection = nn.Linear(vit.num_features, SHARED, bias=False)
         self.scale = nn.Parameter(torch.tensor(math.log(30)))
 
     def forward(self, features: Tensor) -> Tensor:
@@ -133,44 +85,11 @@ def soft_loss(logits: Tensor, targets: Tensor) -> Tensor:
     return -(smooth * logits.float().log_softmax(1)).sum() / total.sum().clamp(min=1)
 
 
-class Step(NamedTuple):
-    """The inputs of one training step: photos and scenes as features of the trunk, the kept patches, and those that the patch losses
-    read.
-    """
-
-    photos: Seen
-    scenes: Drawn
-    kept: Tensor  # (photos + scenes, n)
-    loss_places: Tensor  # (photos + scenes, PLACES), indices into ``kept``
-    window: bool  # whether the kept patches form a rectangle
-
-
-def steps(feature_parts: Sequence[Part], move: Mover, seed: int, first: int, counts: tuple[int, int] | None = None) -> Iterator[Step]:
-    """Yield training steps without end, from number ``first`` on: ``counts`` photos, with features moved towards classes that few photos
-    show, and scenes.
-    """
-    photo_count, scene_count = counts or (PHOTOS, SCENES)
-    every_photo, every_scene = ([batch for part in feature_parts for batch in part[side]] for side in range(2))
-    for number in range(first, 10**9):
-        rng = np.random.default_rng([seed, 6, number])
-        photo_batch, drawn = every_photo[rng.integers(len(every_photo))], every_scene[rng.integers(len(every_scene))]
-        rows = torch.from_numpy(rng.permutation(len(photo_batch.tokens))[:photo_count])
-        scene_rows = torch.from_numpy(rng.permutation(len(drawn.kinds))[:scene_count])
-        photos = move(Seen(*(part[rows] for part in photo_batch)), rng)
-        scenes = Drawn(Seen(*(part[scene_rows] for part in drawn.seen)), drawn.kinds[scene_rows], drawn.patches[scene_rows])
-        pictures, places = len(rows) + len(scene_rows), photo_batch.tokens.shape[1]
-        kept, window = choose_patches(rng, pictures, math.isqrt(places))
-        if kept is None:
-            kept = torch.from_numpy(rng.random((pictures, places))).argsort(1)
-        kept = kept if window else kept[:, :MAX_PATCHES]
-        yield Step(photos, scenes, kept, torch.from_numpy(rng.integers(kept.shape[1], size=(pictures, LOSS_PATCHES))), window)
-
-
 class Losses:
     """The losses of ``clip``'s image side: distances of pictures and patches from the prompts that are true of them."""
 
-    def __init__(self, side: ImageSide, texts: Texts, readout: Tensor, bias: Tensor, scenes_weight: float = 1.0) -> None:
-        self.side, self.texts, self.scenes_weight = side, texts, scenes_weight
+    def __init__(self, side: ImageSide, texts: Texts, readout: Tensor, bias: Tensor) -> None:
+        self.side, self.texts = side, texts
         self.readout, self.bias = readout, bias  # of the teacher, `Teacher`
         self.names = texts.names()[: len(classes())]
 
@@ -202,20 +121,3 @@ class Losses:
         """
         logits, of_object = self.side.temperature() * patches @ pick_wordings(self.texts.kinds, rng).T, shown < len(KINDS)
         return F.cross_entropy(logits[of_object], shown[of_object]) if of_object.any() else logits.sum() * 0
-
-    def __call__(self, step: Step, rng: np.random.Generator) -> tuple[Tensor, float]:
-        """Return the summed loss of a whole step, and how often the likeliest word of a photo is the teacher's."""
-        number = len(step.photos.tokens)
-        tokens = torch.cat([step.photos.tokens, step.scenes.seen.tokens]).float()
-        with autocast():
-            token, patches = read(self.side.vit, tokens, step.kept)
-        embeddings = F.normalize(token[:, :SHARED].float(), dim=-1)
-        patch_embeddings = F.normalize(patches.gather(1, step.loss_places[..., None].expand(-1, -1, SHARED)).float(), dim=-1)
-        places = step.kept.gather(1, step.loss_places)
-        local = step.photos.local.float().gather(1, places[:number, :, None].expand(-1, -1, step.photos.local.shape[-1]))
-        value, right = self.photos(embeddings[:number], target(step.photos, step.kept[:number], step.window, self.readout), rng)
-        value = value + PHOTO_PATCH_WEIGHT * self.photo_patches(patch_embeddings[:number], local)
-        kind_shares = shares_of_kept(step.scenes.kinds, step.scenes.patches, step.kept[number:])
-        value = value + self.scenes_weight * self.scenes(embeddings[number:], kind_shares, rng)
-        shown = step.scenes.patches.gather(1, places[number:])
-        return value + SCENE_PATCH_WEIGHT * self.scene_patches(patch_embeddings[number:], shown, rng), right

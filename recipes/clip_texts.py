@@ -1,8 +1,8 @@
 """The text side of ``clip``: a pretrained sentence encoder, pruned, that prompts are embedded with.
 
-The image side is tuned while the encoder stays as it is. In the end the encoder learns the words that stand for one class or for a group
-of classes: "tomcat" may lie near "cat" and yet nearer to another of 1,000 names. Each is drawn to its class, or towards the classes of its
-group; names, words of other things and prompts about scenes are held where they were, so that the image side need not change.
+First the encoder learns the words that stand for one class or for a group of classes: "tomcat" may lie near "cat" and yet nearer to another
+of 1,000 names. Each is drawn to its class, or towards the classes of its group; names, words of other things and prompts about scenes are
+held where they were. Then it stays as it is, and the image side learns to lie near its embeddings.
 """
 
 from __future__ import annotations
@@ -27,10 +27,9 @@ from recipes.data.prompts import classes, scene_groups, words, write_prompt
 from recipes.data.unseen_photos import known_classes
 from recipes.networks.text_tower import centre_, directions, new_tower, read
 from recipes.networks.trunk import autocast
-from recipes.networks.written_clip import FEATURES
 from recipes.training import fit
 
-SHARED = FEATURES  # dimensions of the space in which pictures and prompts are compared
+SHARED = 320  # dimensions of the space in which pictures and prompts are compared
 WORDINGS, KIND_WORDINGS = 4, 8  # of each word for what photos show, and of each kind of the scenes
 SYNONYMS, GROUPS = 72, 28  # prompts of a step that the tower learns
 LABELS, OTHERS, SCENES = 24, 56, 28  # prompts of a step whose embeddings must stay: names of classes, words of the tokenizer, scenes
@@ -76,17 +75,16 @@ class Lesson(NamedTuple):
     held: Tensor
 
 
-def new_texts(encoder: Path, vocabulary: int, projection: Tensor | None = None) -> Texts:
+def new_texts(encoder: Path, vocabulary: int) -> Texts:
     """Build the text side before it learns, from a pretrained sentence encoder that is pruned to ``vocabulary`` word pieces.
 
-    It is always the same but for rounding, which may flip the sign of a direction of its ``projection``. The projection of a finished clip
-    is given where an image side is to stay in its space.
+    It is always the same but for rounding, which may flip the sign of a direction of its ``projection``.
     """
     tower, tokenizer = new_tower(encoder, sorted({*KINDS, *words().names}), vocabulary)
     banks = _read_banks(tower, tokenizer)
     names = banks[0][: len(classes())].mean(1)
     centre_(tower, names)
-    return _texts(tower, tokenizer, directions(names, SHARED) if projection is None else projection, banks)
+    return _texts(tower, tokenizer, directions(names, SHARED), banks)
 
 
 def load_texts(folder: Path) -> Texts:
