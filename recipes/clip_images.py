@@ -17,20 +17,12 @@ from explainers.embedded.synthetic.scenes import KINDS
 from recipes.clip_texts import SHARED, Texts
 from recipes.data.prompts import choose_names, classes, split_evenly
 from recipes.networks.vits import encode_features
+from recipes.photos_objective import divergence
 
-TEMPERATURE = 2.0
 SMOOTHING = 0.1
 COSINE_WEIGHT = 2.0  # weight of the cosine between a picture's embedding and the names that are true of it
 MIN_OBJECT_SHARE = 0.4  # share of an object's patches among those kept for it to count as there
 MAX_LOG_SCALE = math.log(100)  # largest logarithm of the scale
-
-
-def divergence(logits: Tensor, wanted: Tensor) -> Tensor:
-    """Return the Kullback-Leibler divergence of the probabilities of ``logits`` (B, classes) from those of ``wanted``, both softened by a
-    temperature, and multiplied by its square so that the gradient keeps its size.
-    """
-    soft = (wanted / TEMPERATURE).log_softmax(1)
-    return TEMPERATURE**2 * F.kl_div((logits.float() / TEMPERATURE).log_softmax(1), soft, log_target=True, reduction="batchmean")
 
 
 class ImageSide(nn.Module):
@@ -62,9 +54,8 @@ def merge_classes(logits: Tensor, chosen: Tensor) -> Tensor:
     """Merge the teacher's logits (B, classes) into logits of words (B, words): ``chosen`` (classes,) gives the word of each class, and
     several classes may share one.
     """
-    soft = (logits / TEMPERATURE).softmax(1)
-    sums = torch.zeros(len(logits), int(chosen.max()) + 1, device=logits.device).index_add_(1, chosen, soft)
-    return TEMPERATURE * sums.clamp(min=1e-9).log()
+    sums = torch.zeros(len(logits), int(chosen.max()) + 1, device=logits.device).index_add_(1, chosen, logits.softmax(1))
+    return sums.clamp(min=1e-9).log()
 
 
 def shares_of_kept(kinds: Tensor, patches: Tensor, kept: Tensor) -> Tensor:

@@ -45,12 +45,13 @@ from recipes.networks.text_tower import VOCABULARY
 from recipes.networks.trunk import autocast
 from recipes.networks.vits import create, encode_features, load, plain_attention, to_half
 from recipes.photos_objective import choose_patches, later_tokens, pick_patches, prepare_step
-from recipes.train_photos_vit import ARCHITECTURE, ATTENTION_DROPOUT, CAPACITY, FRESH_EVERY, SHAPE, prepare_basis, see
+from recipes.train_photos_vit import ARCHITECTURE, ATTENTION_DROPOUT, CAPACITY, SHAPE, prepare_basis, see
 from recipes.training import add_common_arguments, fit, schedule
 
 LOSS_PATCHES = 10  # patches of each picture that a patch loss reads
-PHOTO_PATCH_WEIGHT, SCENE_PATCH_WEIGHT = 1.0, 1.0  # weights of the losses of patches
-FRESH_SCENES_EVERY = 8  # steps of which one draws a new batch of scenes; the others see one again
+PHOTO_WEIGHT, PHOTO_PATCH_WEIGHT = 2.0, 0.5  # weights of the losses of photos and of their patches
+SCENE_WEIGHT, SCENE_PATCH_WEIGHT = 0.5, 0.5  # weights of the losses of scenes and of their patches
+FRESH_EVERY = 8  # steps of which one makes new views of photos, and of which one draws new scenes; the others see some again
 FIRST_SCENE_BATCHES = 8  # batches of scenes that are drawn before the first step
 SCENE_SEED = 78  # of scenes that no evaluation draws
 
@@ -90,7 +91,7 @@ class Scenes:
     def __call__(self, step: int) -> Drawn:
         """Return the scenes of training step ``step``."""
         rng = np.random.default_rng([self.seed, 9, step])
-        while len(self.batches) < FIRST_SCENE_BATCHES + step // FRESH_SCENES_EVERY:
+        while len(self.batches) < FIRST_SCENE_BATCHES + step // FRESH_EVERY:
             self.batches.append(draw_scenes(self.teachers.lite0, [SCENE_SEED + self.seed, len(self.batches)]))
         return self.batches[rng.integers(len(self.batches))]
 
@@ -123,7 +124,7 @@ class Objective:
         value, right = self.losses.photos(pictures, wanted, rng)
         asked = torch.from_numpy(rng.integers(patches.shape[1], size=(len(patches), LOSS_PATCHES)))
         there = pick_patches(pick_patches(local, kept), asked)
-        return value + PHOTO_PATCH_WEIGHT * self.losses.photo_patches(pick_patches(patches, asked), there), right
+        return PHOTO_WEIGHT * value + PHOTO_PATCH_WEIGHT * self.losses.photo_patches(pick_patches(patches, asked), there), right
 
     def scenes(self, drawn: Drawn, rng: np.random.Generator) -> Tensor:
         """Return the loss of the scenes in ``drawn`` and of some of their patches, chosen by ``rng``."""
@@ -134,7 +135,7 @@ class Objective:
         asked = torch.from_numpy(rng.integers(patches.shape[1], size=(number, LOSS_PATCHES)))
         shown = drawn.patches.gather(1, every.gather(1, asked))
         value = self.losses.scenes(pictures, shares_of_kept(drawn.kinds, drawn.patches, every), rng)
-        return value + SCENE_PATCH_WEIGHT * self.losses.scene_patches(pick_patches(patches, asked), shown, rng)
+        return SCENE_WEIGHT * value + SCENE_PATCH_WEIGHT * self.losses.scene_patches(pick_patches(patches, asked), shown, rng)
 
     def __call__(self, batch: Batch, progress: float, step: int) -> tuple[Tensor, float]:
         """Return the loss of step number ``step`` on ``batch``, photos and scenes, and how often the likeliest word of a photo is the

@@ -109,8 +109,8 @@ def test_classes_go_by_labels_synonyms_and_groups() -> None:
 
 def test_what_the_teacher_says_of_classes_is_summed_over_words() -> None:
     logits = torch.tensor([[2.0, 1.0, 0.0]])
-    sums = (clip_images.merge_classes(logits, torch.tensor([0, 1, 1])) / clip_images.TEMPERATURE).exp()
-    soft = (logits / clip_images.TEMPERATURE).softmax(1)
+    sums = clip_images.merge_classes(logits, torch.tensor([0, 1, 1])).exp()
+    soft = logits.softmax(1)
     torch.testing.assert_close(sums, torch.tensor([[float(soft[0, 0]), float(soft[0, 1] + soft[0, 2])]]))
 
 
@@ -159,12 +159,6 @@ def test_a_row_without_a_target_counts_for_nothing() -> None:
     assert clip_images.soft_loss(more[0], torch.zeros(5, 5)) == 0
 
 
-def test_the_divergence_of_equal_answers_is_nothing() -> None:
-    logits = torch.randn(3, 9)
-    assert float(clip_images.divergence(logits, logits + 1)) == pytest.approx(0, abs=1e-5)
-    assert float(clip_images.divergence(-logits, logits)) > 0.5
-
-
 def test_a_picture_begins_where_the_names_that_the_classifier_gives_it_lie(narrow: None, photos_vit: Path) -> None:
     """The difference of two embeddings is the least-squares solution for the difference of the classifier's centred answers."""
     names = torch.nn.functional.normalize(torch.randn(len(classes()), clip_images.SHARED), dim=-1)
@@ -183,7 +177,7 @@ def test_a_picture_begins_where_the_names_that_the_classifier_gives_it_lie(narro
 
 def test_scenes_come_again_and_now_and_then_a_new_batch(narrow: None, untrained: None) -> None:
     scenes = train_clip.Scenes(train_clip.Teachers(), 0)
-    for step in range(2 * train_clip.FRESH_SCENES_EVERY + 1):
+    for step in range(2 * train_clip.FRESH_EVERY + 1):
         scenes(step)
     assert len(scenes.batches) == 3
     first, last = scenes.batches[0], scenes.batches[-1]
