@@ -14,8 +14,8 @@ from timm.models.vision_transformer import VisionTransformer
 from torch import Tensor, nn
 
 from explainers.embedded.synthetic.scenes import KINDS
-from recipes.clip_texts import SHARED, Texts
-from recipes.data.prompts import choose_names, classes, split_evenly
+from recipes.clip_texts import SHARED
+from recipes.data.prompts import split_evenly
 from recipes.networks.vits import encode_features
 from recipes.photos_objective import divergence
 
@@ -79,36 +79,34 @@ def soft_loss(logits: Tensor, targets: Tensor) -> Tensor:
 class Losses:
     """The losses of ``clip``'s image side: distances of pictures and patches from the prompts that are true of them."""
 
-    def __init__(self, side: ImageSide, texts: Texts, readout: Tensor, bias: Tensor) -> None:
-        self.side, self.texts = side, texts
+    def __init__(self, side: ImageSide, kinds: Tensor, readout: Tensor, bias: Tensor) -> None:
+        self.side, self.kinds = side, kinds  # embeddings of prompts for each kind of the scenes, (kinds, wordings, SHARED)
         self.readout, self.bias = readout, bias  # of the teacher, `Teacher`
-        self.names = texts.names()[: len(classes())]
 
-    def photos(self, embeddings: Tensor, wanted: Tensor, rng: np.random.Generator) -> tuple[Tensor, float]:
+    def photos(self, embeddings: Tensor, wanted: Tensor, names: Tensor, chosen: Tensor) -> tuple[Tensor, float]:
         """Return the loss of photos by their ``embeddings`` (B, SHARED) and the teacher's logits ``wanted`` (B, classes), and how often
-        both agree on the likeliest word.
+        both agree on the likeliest word. ``names`` (words, SHARED) are embeddings of words, ``chosen`` (classes,) the word of each class.
         """
-        places, chosen = np.unique(choose_names(rng), return_inverse=True)
-        logits = self.side.temperature() * embeddings @ pick_wordings(self.texts.photos[torch.from_numpy(places)], rng).T
-        truth = merge_classes(wanted, torch.from_numpy(chosen))
-        near = F.cosine_similarity(embeddings, wanted.softmax(1) @ self.names).mean()
+        logits = self.side.temperature() * embeddings @ names.T
+        truth = merge_classes(wanted, chosen)
+        near = F.cosine_similarity(embeddings, truth.exp() @ names).mean()
         return divergence(logits, truth) + COSINE_WEIGHT * (1 - near), float((logits.argmax(1) == truth.argmax(1)).float().mean())
 
-    def photo_patches(self, patches: Tensor, local: Tensor) -> Tensor:
+    def photo_patches(self, patches: Tensor, local: Tensor, names: Tensor) -> Tensor:
         """Return the loss of patches (B, n, SHARED) of photos against the teacher's features ``local`` (B, n, directions) at the same
-        places.
+        places; ``names`` (classes, SHARED) are embeddings of words for the classes.
         """
-        logits, wanted = self.side.temperature() * patches @ self.names.T, F.linear(local, self.readout, self.bias)
+        logits, wanted = self.side.temperature() * patches @ names.T, F.linear(local, self.readout, self.bias)
         return divergence(logits.flatten(0, 1), wanted.flatten(0, 1))
 
     def scenes(self, embeddings: Tensor, kinds: Tensor, rng: np.random.Generator) -> Tensor:
         """Return the loss of scenes by their ``embeddings`` (B, SHARED) and the shares of the kinds in them, ``kinds`` (B, kinds)."""
-        return soft_loss(self.side.temperature() * embeddings @ pick_wordings(self.texts.kinds, rng).T, kinds)
+        return soft_loss(self.side.temperature() * embeddings @ pick_wordings(self.kinds, rng).T, kinds)
 
     def scene_patches(self, patches: Tensor, shown: Tensor, rng: np.random.Generator) -> Tensor:
         """Return the loss of patches (B, n, SHARED) of scenes against the kinds that they show, ``shown`` (B, n).
 
         Patches of the background count for nothing.
         """
-        logits, of_object = self.side.temperature() * patches @ pick_wordings(self.texts.kinds, rng).T, shown < len(KINDS)
+        logits, of_object = self.side.temperature() * patches @ pick_wordings(self.kinds, rng).T, shown < len(KINDS)
         return F.cross_entropy(logits[of_object], shown[of_object]) if of_object.any() else logits.sum() * 0

@@ -119,6 +119,33 @@ def _texts(tower: BertModel, tokenizer: PreTrainedTokenizerFast, projection: Ten
     )
 
 
+def free_learned_parameters_(tower: BertModel) -> None:
+    """Set which parameters of the text ``tower`` training may change, in place: `LEARNED_PARAMETERS`, without the last layer, which
+    averages.
+    """
+    last = f"encoder.layer.{len(tower.encoder.layer) - 1}."
+    for name, value in tower.named_parameters():
+        value.requires_grad_(name.startswith(LEARNED_PARAMETERS) and not name.startswith(last))
+
+
+class HeldPrompts:
+    """A source of prompts whose embeddings must stay while the text side ``texts`` learns: ``others`` about words of its tokenizer, and
+    ``scenes`` about rendered scenes.
+    """
+
+    def __init__(self, texts: Texts, others: int, scenes: int) -> None:
+        vocabulary = sorted(texts.tokenizer.get_vocab())
+        self.words = [word for word in vocabulary if word.isalpha() and len(word) >= MIN_LETTERS and word not in HELD_OUT]
+        self.nouns = [noun for group in scene_groups() for noun in group]
+        self.others, self.scenes = others, scenes
+
+    def __call__(self, rng: np.random.Generator) -> list[str]:
+        """Return new prompts, drawn by ``rng``."""
+        nouns = [(rng.choice(self.words),) for _ in range(self.others)]
+        nouns += [self.nouns[i] for i in rng.choice(len(self.nouns), self.scenes, replace=False)]
+        return [write_prompt(rng, noun) for noun in nouns]
+
+
 def embed_prompts(texts: Texts, prompts: Sequence[str]) -> Tensor:
     """Return the embeddings (prompts, SHARED) of ``prompts``, of length 1 and with gradients, computed by ``texts``, the text side of a
     CLIP model.
@@ -139,18 +166,16 @@ def lessons(texts: Texts, seed: int, first: int) -> Iterator[Lesson]:
     by ``texts``.
     """
     taught, labels = synonyms(), [row["label"] for row in classes()]
-    others = [word for word in sorted(texts.tokenizer.get_vocab()) if word.isalpha() and len(word) >= MIN_LETTERS and word not in HELD_OUT]
-    nouns = [noun for group in scene_groups() for noun in group]
+    others = HeldPrompts(texts, OTHERS, SCENES)
     for number in range(first, 10**9):
         rng = np.random.default_rng([seed, 8, number])
         chosen = [taught[i] for i in rng.choice(len(taught), SYNONYMS, replace=False)]
         groups = [words().groups[i] for i in rng.choice(len(words().groups), GROUPS, replace=False)]
         learned = [word for word, _ in chosen] + [words().names[place] for place, _ in groups]
-        held = [(rng.choice(labels),) for _ in range(LABELS)] + [(rng.choice(others),) for _ in range(OTHERS)]
-        held += [nouns[i] for i in rng.choice(len(nouns), SCENES, replace=False)]
-        prompts = [write_prompt(rng, noun) for noun in [*((word,) for word in learned), *held]]
+        learned += rng.choice(labels, LABELS).tolist()
+        prompts = [write_prompt(rng, (word,)) for word in learned] + others(rng)
         with torch.no_grad():
-            places = embed_prompts(texts, prompts[len(learned) :])
+            places = embed_prompts(texts, prompts[len(learned) - LABELS :])
         rows = torch.zeros(len(groups), len(classes()))
         for row, (_, members) in zip(rows, groups, strict=True):
             row[torch.from_numpy(members)] = 1 / len(members)
@@ -163,9 +188,7 @@ def teach_words(texts: Texts, steps: int, seed: int, checkpoint: Path, resume: b
     """
     pupil = texts._replace(tower=copy.deepcopy(texts.tower))
     names = texts.names()[: len(classes())]
-    last = f"encoder.layer.{len(pupil.tower.encoder.layer) - 1}."
-    for name, value in pupil.tower.named_parameters():
-        value.requires_grad_(name.startswith(LEARNED_PARAMETERS) and not name.startswith(last))
+    free_learned_parameters_(pupil.tower)
 
     def loss(lesson: Lesson, progress: float, step: int) -> tuple[Tensor, float]:
         with autocast():

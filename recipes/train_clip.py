@@ -16,6 +16,7 @@ import explainers.embedded.architectures
 
 # isort: split
 import argparse
+import copy
 import functools
 import json
 from collections.abc import Iterator
@@ -26,7 +27,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from safetensors.torch import load_file, save_file
-from torch import Tensor
+from torch import Tensor, nn
 from transformers import TimmWrapperConfig, VisionTextDualEncoderConfig, VisionTextDualEncoderModel
 from transformers.models.clip.image_processing_pil_clip import CLIPImageProcessorPil
 
@@ -34,10 +35,19 @@ import explainers
 from explainers.embedded.architectures import MEAN, STD
 from recipes.clip_calibration import calibrate_clip
 from recipes.clip_images import MAX_LOG_SCALE, ImageSide, Losses, shares_of_kept
-from recipes.clip_texts import SHARED, Texts, load_texts, new_texts, teach_words
+from recipes.clip_texts import (
+    SHARED,
+    HeldPrompts,
+    Texts,
+    embed_prompts,
+    free_learned_parameters_,
+    load_texts,
+    new_texts,
+    teach_words,
+)
 from recipes.data.clip import Drawn, draw_scenes
 from recipes.data.pictures import SIDE, Pictures
-from recipes.data.prompts import classes
+from recipes.data.prompts import choose_names, classes, words, write_prompt
 from recipes.data.teacher_views import Batches, Teachers, Views, ViewStore
 from recipes.evaluation import MODELS
 from recipes.networks.pruning import save_tokenizer
@@ -50,6 +60,10 @@ from recipes.training import add_common_arguments, fit, schedule
 
 LOSS_PATCHES = 10  # patches of each picture that a patch loss reads
 PHOTO_WEIGHT, PHOTO_PATCH_WEIGHT = 2.0, 0.5  # weights of the losses of photos and of their patches
+LEARNED_NAMES = 128  # words for classes that the text side embeds, and learns, in a step
+HELD_WORDS, HELD_SCENES = 56, 28  # prompts of a step that must stay: about words of the tokenizer, about scenes
+HELD_WEIGHT = 40.0  # weight of how far these moved
+TEXT_RATE_SHARE = 0.2  # learning rate of the text side as a share of the image side's
 SCENE_WEIGHT, SCENE_PATCH_WEIGHT = 0.5, 0.5  # weights of the losses of scenes and of their patches
 FRESH_EVERY = 8  # steps of which one makes new views of photos, and of which one draws new scenes; the others see some again
 FIRST_SCENE_BATCHES = 8  # batches of scenes that are drawn before the first step
@@ -82,6 +96,14 @@ def begin_side(folder: Path, names: Tensor) -> tuple[ImageSide, int]:
     return side, stages
 
 
+def load_side_(side: ImageSide, folder: Path) -> None:
+    """Copy the weights of the image side of the finished clip in ``folder`` into ``side``, of the same shape, in place."""
+    clip = VisionTextDualEncoderModel.from_pretrained(folder, dtype=torch.float32, local_files_only=True)
+    side.vit.load_state_dict(clip.vision_model.timm_model.state_dict())
+    side.projection.load_state_dict(clip.visual_projection.state_dict())
+    side.scale.data.copy_(clip.logit_scale)
+
+
 class Scenes:
     """A growing list of batches of rendered scenes, as the teacher sees them: now and then a new one, else one of those before."""
 
@@ -96,11 +118,27 @@ class Scenes:
         return self.batches[rng.integers(len(self.batches))]
 
 
-class Objective:
-    """The training loss of one step of the image side, a function of stored views of photos and of scenes (see :meth:`__call__`)."""
+class TwoSides(nn.Module):
+    """Both sides of ``clip`` as one module: the image side and the tower of the text side, of which only some parameters learn."""
 
-    def __init__(self, side: ImageSide, losses: Losses, teachers: Teachers, stages: int, mean_token: Tensor, seed: int) -> None:
-        self.side, self.losses, self.readout, self.seed = side, losses, teachers.readout, seed
+    def __init__(self, image: ImageSide, texts: Texts) -> None:
+        super().__init__()
+        self.image, self.tower = image, texts.tower
+        free_learned_parameters_(self.tower)
+
+
+class Objective:
+    """The training loss of one step of both sides, a function of stored views of photos and of scenes (see :meth:`__call__`).
+
+    Names of classes move with the image side; other words and prompts about scenes are held where ``texts`` has them at the beginning.
+    """
+
+    def __init__(self, side: ImageSide, texts: Texts, teachers: Teachers, stages: int, mean_token: Tensor, seed: int) -> None:
+        self.side, self.texts, self.readout, self.seed = side, texts, teachers.readout, seed
+        self.losses = Losses(side, texts.kinds, teachers.readout, teachers.lite0.bias)
+        self.bank = texts.photos[:, 0].clone()  # (words, SHARED): where each word lay when it was last embedded
+        self.before = texts._replace(tower=copy.deepcopy(texts.tower))
+        self.held = HeldPrompts(texts, HELD_WORDS, HELD_SCENES)
         self.tokens = functools.partial(later_tokens, teachers.later_stage(stages))
         self.mean_token = mean_token  # (channels,), of patches that are masked
 
@@ -114,6 +152,27 @@ class Objective:
         found = F.normalize(found, dim=-1)
         return found[:, 0], found[:, 1:]
 
+    def names(self, rng: np.random.Generator) -> tuple[Tensor, Tensor]:
+        """Choose by ``rng`` a word for each class, its name, a synonym or a group; return the embeddings of the words (words, SHARED) and
+        the word of each class (classes,). Only `LEARNED_NAMES` of the words are embedded anew; the others are where they were last.
+        """
+        places, chosen = np.unique(choose_names(rng), return_inverse=True)
+        asked = rng.choice(len(places), LEARNED_NAMES, replace=False)
+        with autocast():
+            learned = embed_prompts(self.texts, [write_prompt(rng, (words().names[place],)) for place in places[asked]])
+        found = self.bank[places].index_copy(0, torch.from_numpy(asked), learned)
+        self.bank[places[asked]] = learned.detach()
+        return found, torch.from_numpy(chosen)
+
+    def moved(self, rng: np.random.Generator) -> Tensor:
+        """Return how far prompts that must stay, drawn by ``rng``, have moved: 1 minus the cosine with their embeddings before."""
+        prompts = self.held(rng)
+        with torch.no_grad():
+            before = embed_prompts(self.before, prompts)
+        with autocast():
+            now = embed_prompts(self.texts, prompts)
+        return 1 - (now * before).sum(1).mean()
+
     def photos(self, views: Views, rng: np.random.Generator) -> tuple[Tensor, float]:
         """Return the loss of photos and of some of their patches, and how often the likeliest word is the teachers'. ``views`` holds what
         the teachers see in the photos; ``rng`` chooses the patches.
@@ -121,10 +180,12 @@ class Objective:
         grid = self.side.vit.patch_embed.grid_size[0]
         tokens, local, wanted, _, kept, corner = prepare_step(views, rng, self.readout, self.tokens, self.mean_token, grid)
         pictures, patches = self.embed(tokens, kept, corner)
-        value, right = self.losses.photos(pictures, wanted, rng)
+        names, chosen = self.names(rng)
+        value, right = self.losses.photos(pictures, wanted, names, chosen)
         asked = torch.from_numpy(rng.integers(patches.shape[1], size=(len(patches), LOSS_PATCHES)))
         there = pick_patches(pick_patches(local, kept), asked)
-        return PHOTO_WEIGHT * value + PHOTO_PATCH_WEIGHT * self.losses.photo_patches(pick_patches(patches, asked), there), right
+        patch_value = self.losses.photo_patches(pick_patches(patches, asked), there, names[chosen])
+        return PHOTO_WEIGHT * value + PHOTO_PATCH_WEIGHT * patch_value, right
 
     def scenes(self, drawn: Drawn, rng: np.random.Generator) -> Tensor:
         """Return the loss of the scenes in ``drawn`` and of some of their patches, chosen by ``rng``."""
@@ -143,7 +204,7 @@ class Objective:
         """
         rng = np.random.default_rng([self.seed, 7, step])
         value, right = self.photos(batch[0], rng)
-        return value + self.scenes(batch[1], rng), right
+        return value + self.scenes(batch[1], rng) + HELD_WEIGHT * self.moved(rng), right
 
 
 def get_texts(args: argparse.Namespace) -> Texts:
@@ -204,18 +265,28 @@ def train(args: argparse.Namespace) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     prepare_basis(teachers, pictures, args.seed, folder / "basis.pt")
     side, stages = begin_side(args.start, texts.names()[: len(classes())])
-    losses = Losses(side, texts, teachers.readout, teachers.lite0.bias)
+    if args.image_side is not None:
+        load_side_(side, args.image_side)
     make = functools.partial(see, pictures, teachers)
     photos = Batches(ViewStore(folder / "views", CAPACITY), make, args.seed, args.batch, FRESH_EVERY)
     scenes = Scenes(teachers, args.seed)
     mean_token = later_tokens(teachers.later_stage(stages), photos(0).features).mean((0, 1)).clone()
-    objective = Objective(side, losses, teachers, stages, mean_token, args.seed)
+    objective = Objective(side, texts, teachers, stages, mean_token, args.seed)
 
     def batches(first: int) -> Iterator[Batch]:
         for step in range(first, 10**9):
             yield photos(step), scenes(step)
 
-    fit(side, batches, objective, **schedule(args), rate=args.rate, warm_up=100, muon=lambda name: ".blocks." in name)
+    fit(
+        TwoSides(side, texts),
+        batches,
+        objective,
+        **schedule(args),
+        rate=args.rate,
+        warm_up=100,
+        share=lambda name: TEXT_RATE_SHARE if name.startswith("tower.") else 1.0,
+        muon=lambda name: ".blocks." in name,
+    )
     save(side, texts, {**SHAPE, "trunk_stages": stages}, args.out)
     calibrate_clip(explainers.load(args.out, "cpu"), args.out, args.data)
 
@@ -225,6 +296,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_common_arguments(parser, minutes=60)
     parser.add_argument("--data", type=Path, required=True, help="folder that holds sharp/, tiny_imagenet/ and coco128/")
     parser.add_argument("--start", type=Path, default=MODELS / "photos-vit", help="folder of a photos-vit to begin with")
+    parser.add_argument("--image-side", type=Path, help="folder of a clip whose image side to go on from")
     texts = parser.add_mutually_exclusive_group()
     texts.add_argument("--texts", type=Path, default=MODELS / "clip", help="folder of a clip whose text side is kept")
     texts.add_argument("--encoder", type=Path, help="folder of all-MiniLM-L6-v2, to make a new text side of")
