@@ -2,7 +2,8 @@
 
 First the encoder learns the words that stand for one class or for a group of classes: "tomcat" may lie near "cat" and yet nearer to another
 of 1,000 names. Each is drawn to its class, or towards the classes of its group; names, words of other things and prompts about scenes are
-held where they were. Then it stays as it is, and the image side learns to lie near its embeddings.
+held where they were. Then the image side learns to lie near its embeddings, and the words for what photos show learn with it
+(``train_clip``).
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """``clip``: a small dual encoder that matches photos and rendered scenes with English prompts.
 
 The text side is a pretrained sentence encoder, pruned, which learned synonyms and names of groups (``clip_texts``). The image side learns
-to lie near its embeddings, which stay as they are (as in Zhai et al., "LiT", CVPR 2022). It begins as a trained ``photos-vit``
-(``train_photos_vit``). Its projection begins as the pseudo-inverse of the embeddings of the classes' names, applied to the classifier: a
-picture lies where the names that the classifier gives it lie. Then it learns
+to lie near its embeddings, and the embeddings of what photos show move towards it; those of other words stay. The image side begins as a
+trained ``photos-vit`` (``train_photos_vit``). Its projection begins as the pseudo-inverse of the embeddings of the classes' names, applied
+to the classifier: a picture lies where the names that the classifier gives it lie. Then it learns
 
 - of photos, mosaics and pasted parts, which classes they show: in every step each class goes by its name, a synonym or a group's name;
 - of each patch, what the teacher finds at its place, by name: so a prompt finds its own thing;
@@ -298,7 +298,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--start", type=Path, default=MODELS / "photos-vit", help="folder of a photos-vit to begin with")
     parser.add_argument("--image-side", type=Path, help="folder of a clip whose image side to go on from")
     texts = parser.add_mutually_exclusive_group()
-    texts.add_argument("--texts", type=Path, default=MODELS / "clip", help="folder of a clip whose text side is kept")
+    texts.add_argument("--texts", type=Path, default=MODELS / "clip", help="folder of a clip whose text side to go on from")
     texts.add_argument("--encoder", type=Path, help="folder of all-MiniLM-L6-v2, to make a new text side of")
     parser.add_argument("--word-steps", type=int, default=400, help="steps in which a new text side learns words (default 400)")
     parser.add_argument("--vocabulary", type=int, default=VOCABULARY, help=f"word pieces of a new text side (default {VOCABULARY})")

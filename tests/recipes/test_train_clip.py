@@ -221,13 +221,50 @@ def test_a_new_text_side_is_the_encoder_with_a_few_words_more(trained: Path, enc
             torch.testing.assert_close(ours[name], value, atol=2e-3, rtol=1e-3)
 
 
-def test_the_text_side_of_another_clip_stays(trained: Path, photos_vit: Path, photo_data: Path, tmp_path: Path) -> None:
+def test_words_and_layers_of_the_text_side_learn_except_the_layer_that_averages(
+    trained: Path, photos_vit: Path, photo_data: Path, tmp_path: Path
+) -> None:
     train(data=photo_data, start=photos_vit, texts=trained, out=tmp_path / "clip", steps=1, batch=2, device="cpu")
     before, after = (load_file(folder / "model.safetensors") for folder in (trained, tmp_path / "clip"))
-    stays = {name for name, value in before.items() if torch.equal(after[name], value)}
-    assert {name for name in before if name.startswith("text_")} <= stays
+    moved = {name for name, value in before.items() if not torch.equal(after[name], value)}
+    texts = {name.removeprefix("text_model.") for name in moved if name.startswith("text_")}
+    assert {"embeddings.word_embeddings.weight", "encoder.layer.0.output.dense.weight"} <= texts
+    assert not [name for name in texts if not name.startswith(("embeddings.word_embeddings.", "encoder.layer.0.", "encoder.layer.1."))]
     assert (tmp_path / "clip" / "tokenizer_config.json").read_text() == (trained / "tokenizer_config.json").read_text()
-    assert {"vision_model.timm_model.blocks.1.attn.qkv.weight", "visual_projection.weight"} - stays
+    assert {"vision_model.timm_model.blocks.1.attn.qkv.weight", "visual_projection.weight"} <= moved
+
+
+@pytest.fixture
+def objective(trained: Path, photos_vit: Path) -> train_clip.Objective:
+    """The training loss of a clip that goes on from another."""
+    texts = clip_texts.load_texts(trained)
+    side, stages = train_clip.begin_side(photos_vit, texts.names()[: len(classes())])
+    train_clip.TwoSides(side, texts)
+    return train_clip.Objective(side, texts, train_clip.Teachers(), stages, torch.zeros(1), 0)
+
+
+def test_some_words_are_embedded_anew_and_the_others_lie_where_they_lay(objective: train_clip.Objective) -> None:
+    before = objective.bank.clone()
+    found, chosen = objective.names(np.random.default_rng(3))
+    places = np.unique(prompts.choose_names(np.random.default_rng(3)))
+    assert chosen.shape == (len(classes()),)
+    anew = found.detach().ne(before[places]).any(1)
+    assert anew.sum() == train_clip.LEARNED_NAMES
+    torch.testing.assert_close(objective.bank[places], found.detach())
+    found[anew, 0].sum().backward()
+    assert objective.texts.tower.embeddings.word_embeddings.weight.grad.any()
+
+
+def test_prompts_that_must_stay_have_moved_by_their_cosine(objective: train_clip.Objective) -> None:
+    with torch.no_grad():
+        assert float(objective.moved(np.random.default_rng(4))) == pytest.approx(0, abs=0.01)  # rounding of bfloat16
+        objective.texts.tower.embeddings.word_embeddings.weight.add_(
+            torch.randn_like(objective.texts.tower.embeddings.word_embeddings.weight)
+        )
+        asked = objective.held(np.random.default_rng(4))
+        cosines = F.cosine_similarity(clip_texts.embed_prompts(objective.texts, asked), clip_texts.embed_prompts(objective.before, asked))
+        assert float(objective.moved(np.random.default_rng(4))) == pytest.approx(1 - float(cosines.mean()), abs=0.02)
+        assert float(cosines.mean()) < 0.9
 
 
 def test_an_objective_embeds_what_the_finished_model_embeds(trained: Path, photos_vit: Path) -> None:
