@@ -59,7 +59,14 @@ MODES = {
 
 @dataclass
 class Report:
-    """The measurements so far; they are written after each step, so that a run that ends early is not lost."""
+    """The measurements so far; they are written after each step, so that a run that ends early is not lost.
+
+    device   where the models run
+    is_tiny  whether sizes say nothing, to try the command
+    ends     time of the monotonic clock after which no step begins
+    rows     part -> what was measured -> its figures by name
+    missing  name of a step that failed -> its error
+    """
 
     device: torch.device
     is_tiny: bool
@@ -418,7 +425,9 @@ def measure_clients(address: str, model: str, clients: int, seconds: float) -> d
 
 
 def main() -> None:
-    """Run the parts, and write and print the report."""
+    """Run the parts that ``--parts`` names, write ``gpu.json`` and ``gpu.md`` to the folder of ``--out`` after each part, and print the
+    report.
+    """
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--out", type=Path, default=Path("build") / "gpu", help="folder of gpu.json and gpu.md (default build/gpu)")

@@ -36,6 +36,9 @@ from explainers.autograd.backward_rule import backward_rule
 from explainers.autograd.rules import OPERATOR_KINDS, RULES, Rule, Strength, add_choice, add_rule
 from explainers.citation import Citation
 from explainers.collection.collect import collect
+from explainers.collection.diff import diff
+from explainers.collection.difference import Difference
+from explainers.collection.fiftyone_export import to_fiftyone
 from explainers.collection.records import CollectedMap, CollectedRow, CollectedWord
 from explainers.collection.result import Collection
 from explainers.errors import ExplainerError
@@ -109,6 +112,7 @@ __all__ = [
     "Crop",
     "DeletionTest",
     "Depth",
+    "Difference",
     "ExplainerError",
     "Explanation",
     "FaithfulInteraction",
@@ -164,6 +168,7 @@ __all__ = [
     "default_methods",
     "deletion_test",
     "depth",
+    "diff",
     "explain",
     "faithful_interaction",
     "find_register_neurons",
@@ -182,6 +187,7 @@ __all__ = [
     "serve",
     "similarity_without_head",
     "summarise",
+    "to_fiftyone",
     "token_activation_maps",
     "variants",
     "without_outlier_tokens",

@@ -25,7 +25,14 @@ class ExplainerError(ValueError):
 
 
 class MemoryShortageError(ExplainerError):
-    """A request needs more memory than is free; the message says how many bytes each is."""
+    """A request needs more memory than is free; the message says how many bytes each is.
+
+    needed  the bytes without which it is refused again; None if that is not known
+    """
+
+    def __init__(self, *args: object, needed: int | None = None) -> None:
+        super().__init__(*args)
+        self.needed = needed
 
 
 class NotInstalledError(ExplainerError):
@@ -43,8 +50,19 @@ def circumstances(private: list[str], /, **known: Any) -> Iterator[None]:
         raise
 
 
-#: Messages, in lower case, of the allocators of torch, C++ and CUDA when memory runs out; torch has an exception only for the GPU's.
-_NO_MEMORY = ("out of memory", "can't allocate memory", "cannot allocate memory", "not enough memory", "bad_alloc", "status_alloc_failed")
+#: Messages, in lower case, of the allocators of torch, C++ and CUDA when memory runs out; torch has an exception only for the GPU's. cuBLAS
+#: names no reason where the memory of its handle is lacking: it is not initialised.
+_NO_MEMORY = (
+    "out of memory",
+    "can't allocate memory",
+    "cannot allocate memory",
+    "not enough memory",
+    "bad_alloc",
+    "status_alloc_failed",
+    "device_allocation_failed",
+    "cufft_alloc_failed",
+    "cublas_status_not_initialized",
+)
 
 
 def ran_out_of_memory(error: BaseException | None) -> bool:

@@ -25,12 +25,16 @@ from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 class JsonField:
     """The form of a record's field in JSON.
 
-    text   its description in the schema
-    key    its name; empty: as in Python
-    kind   its type, where another than in Python
-    write  makes plain data of the value; None: as :func:`plain` does
-    tag    for a field that may hold one of several kinds of records: the key whose value names the kind
+    text         its description in the schema
+    key          its name; empty: as in Python
+    kind         its type, where another than in Python
+    write        makes plain data of the value; None: as :func:`plain` does
+    tag          for a field that may hold one of several kinds of records: the key whose value names the kind
     is_required  False if documents of earlier versions lack the field
+    is_optional  True if the field is left out, and not null, where it is None or an empty collection
+    keeps_empty  for such a field: True if an empty collection is written nevertheless
+    is_hidden    True if the field is never written
+    is_inline    True if the field holds a record whose keys are put among those of the outer one
     without      keys of a record inside that are left out
     """
 

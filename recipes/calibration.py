@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 from torch import Tensor
 
@@ -95,7 +96,7 @@ def draw_made_up(number: int) -> Tensor:
     return torch.from_numpy(np.stack(pictures))
 
 
-def draw_page(rng: np.random.Generator) -> Any:
+def draw_page(rng: np.random.Generator) -> NDArray[np.uint8]:
     """Draw a page of random words from ``rng``, dark on light, uint8 (SIDE, SIDE, 3)."""
     image = Image.new("RGB", (SIDE, SIDE), tuple(int(v) for v in rng.integers(215, 256, 3)))
     draw, ink = ImageDraw.Draw(image), tuple(int(v) for v in rng.integers(0, 90, 3))

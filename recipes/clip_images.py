@@ -59,9 +59,10 @@ def merge_classes(logits: Tensor, chosen: Tensor) -> Tensor:
 
 
 def shares_of_kept(kinds: Tensor, patches: Tensor, kept: Tensor) -> Tensor:
-    """Return what share of each scene every kind has, (B, kinds), when only the patches ``kept`` (B, n) are seen.
+    """Return the share that each kind has in each scene, (B, kinds), when only the patches ``kept`` (B, n), given by index, are seen.
 
-    Kinds whose object is mostly hidden are left out. ``patches`` (B, N) holds the kind that each patch shows.
+    Kinds whose object is mostly hidden are left out. ``kinds`` (B, kinds) is above 0 for those in the whole scene, ``patches`` (B, N) holds
+    the kind that each patch shows.
     """
     every = F.one_hot(patches, len(KINDS) + 1)[..., :-1].sum(1)
     kept_counts = F.one_hot(patches.gather(1, kept), len(KINDS) + 1)[..., :-1].sum(1)
@@ -70,14 +71,19 @@ def shares_of_kept(kinds: Tensor, patches: Tensor, kept: Tensor) -> Tensor:
 
 
 def soft_loss(logits: Tensor, targets: Tensor) -> Tensor:
-    """Return smoothed cross-entropy with targets (B, K) whose rows may sum to less than 1: the missing part of a row does not count."""
+    """Return the smoothed cross-entropy, a scalar tensor, of ``logits`` (B, K) with ``targets`` (B, K) whose rows may sum to less than 1:
+    the missing part of a row does not count.
+    """
     total = targets.sum(1, keepdim=True)
     smooth = targets * (1 - SMOOTHING) + total * SMOOTHING / targets.shape[1]
     return -(smooth * logits.float().log_softmax(1)).sum() / total.sum().clamp(min=1)
 
 
 class Losses:
-    """The losses of ``clip``'s image side: distances of pictures and patches from the prompts that are true of them."""
+    """The losses of ``clip``'s image side, each a scalar tensor with gradients: distances of pictures and patches from the prompts that are
+    true of them. ``side`` is the image side that is trained, ``texts`` the text side, and ``scenes_weight`` the weight of the loss of whole
+    scenes. ``readout`` (classes, directions) and ``bias`` (classes,) turn the teacher's local features into logits.
+    """
 
     def __init__(self, side: ImageSide, kinds: Tensor, readout: Tensor, bias: Tensor) -> None:
         self.side, self.kinds = side, kinds  # embeddings of prompts for each kind of the scenes, (kinds, wordings, SHARED)
@@ -104,9 +110,10 @@ class Losses:
         return soft_loss(self.side.temperature() * embeddings @ pick_wordings(self.kinds, rng).T, kinds)
 
     def scene_patches(self, patches: Tensor, shown: Tensor, rng: np.random.Generator) -> Tensor:
-        """Return the loss of patches (B, n, SHARED) of scenes against the kinds that they show, ``shown`` (B, n).
+        """Return the loss of patches (B, n, SHARED) of scenes against the kinds that they show, ``shown`` (B, n), integers. ``rng`` draws a
+        wording of each kind.
 
-        Patches of the background count for nothing.
+        Patches of the background, with the number after the last kind, count for nothing.
         """
         logits, of_object = self.side.temperature() * patches @ pick_wordings(self.kinds, rng).T, shown < len(KINDS)
         return F.cross_entropy(logits[of_object], shown[of_object]) if of_object.any() else logits.sum() * 0

@@ -89,7 +89,9 @@ def new_texts(encoder: Path, vocabulary: int) -> Texts:
 
 
 def load_texts(folder: Path) -> Texts:
-    """Return the text side of the finished clip in ``folder``."""
+    """Load the text side of the finished clip in ``folder``, as transformers saved it, in float32 and eval mode on the CPU. Return it as
+    :class:`Texts`: its tower, tokenizer and projection, and the embeddings of all training prompts, which are computed here.
+    """
     clip = VisionTextDualEncoderModel.from_pretrained(folder, dtype=torch.float32, local_files_only=True)
     tokenizer = PreTrainedTokenizerFast.from_pretrained(folder, local_files_only=True)
     tower, projection = clip.text_model.eval(), clip.text_projection.weight.detach()

@@ -49,7 +49,14 @@ FOLDS_FILE = "folds.json"  # file of the folds' figures, in the folder of the we
 
 @dataclass(frozen=True)
 class Example:
-    """A molecule of the benchmark as a graph, with its label, its folds and its fingerprint."""
+    """A molecule of the benchmark as a graph.
+
+    graph          the model's input tensors, by name
+    label          its class
+    fold           number of its fold by its CAS number
+    scaffold_fold  number of its fold by its ring system; without rings by the molecule itself
+    fingerprint    its bits, as `fingerprints_of` makes them
+    """
 
     graph: dict[str, Tensor]
     label: int

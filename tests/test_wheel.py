@@ -170,7 +170,8 @@ def test_everything_is_inside(wheel: Path) -> None:
             if path.is_file() and "__pycache__" not in str(path):
                 assert f"{place}/{path.relative_to(ROOT / folder).as_posix()}" in names
     assert not [name for name in names if name.startswith(("server/", "embedded/", "recipes/"))]
-    for licence in ("LICENSE", *(path.relative_to(ROOT).as_posix() for path in (ROOT / "static" / "fonts").glob("*-OFL.txt"))):
+    theirs = [*(ROOT / "static" / "fonts").glob("*-OFL.txt"), *(ROOT / "static" / "vendor").glob("*-LICENSE")]
+    for licence in ("LICENSE", *(path.relative_to(ROOT).as_posix() for path in theirs)):
         assert any(name.endswith(f"licenses/{licence}") for name in names), licence
 
 

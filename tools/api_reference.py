@@ -19,6 +19,7 @@ PUBLIC = (
     "explainers.methods",
     "explainers.metrics",
     "explainers.datasets",
+    "explainers.training",
     "explainers.analysis.interactions",
     "explainers.evaluation.plan",
     "explainers.evaluation.running",

@@ -83,9 +83,15 @@ SHORTCOMINGS = (
         "What reads attention is refused, with the reason, and gradients go on: values or outputs made of several tokens, weights that "
         "meet values one by one or are multiplied with others first, values that are also "
         "added beside their attention (v − A v), sigmoid attention or exponentials whose sum divides what they gave, "
-        "linear attention, no residual round attention, or round the second of two: 8 of the 41 forms in `test_attention_trial.py` and 7 "
-        "of the 35 in `test_attention_maps.py`. No row above is among them. ViT-CX groups the tokens that enter the last block there, and "
+        "linear attention, no residual round attention, or round the second of two: 8 of the 41 forms in `test_attention_trial.py` and 8 "
+        "of the 36 in `test_attention_maps.py`. No row above is among them. ViT-CX groups the tokens that enter the last block there, and "
         "a note says so.",
+    ),
+    (
+        "attention that is joined to the residual stream by no sum of two tensors",
+        "What reads the stream after attention (TokenTM, GlobEnc, ALTI, CLIP decomposition) is refused where a pool, a linear layer over "
+        "both or a sum of parts joins them, and where something stands between attention and MLP that is no norm which can be read; sums "
+        "in other words are sums. Relevance follows the rule of what joins them.",
     ),
     (
         "a softmax written in other ways",
@@ -95,7 +101,18 @@ SHORTCOMINGS = (
     (
         "inner rows that are flattened, lie before the samples, are sorted or go to experts (GPT-2, fairseq's layers)",
         "FullGrad's bias terms stand at the token that each row is of, which is found in every pass. What propagates single tokens "
-        "(GlobEnc, ALTI, DecompX) is refused where samples do not come first, or where experts get some tokens alone.",
+        "(GlobEnc, ALTI, DecompX) is refused where samples do not come first, or where experts get some tokens alone. The biases of hidden "
+        "units of an MLP over tokens are of no token, however many units it has.",
+    ),
+    (
+        "attention and an MLP added to the stream in parallel, in one sum or by one layer (GPT-J, GPT-NeoX, ViT-22B)",
+        "What reads the stream after attention (TokenTM, GlobEnc, ALTI) is refused, since there is none; it runs where the block adds "
+        "attention first, (x + attention) + MLP.",
+    ),
+    (
+        "tokens that join before a later block of the same list",
+        "The blocks are the longest row of them with one number of tokens. A note says how many of the list run before them and after "
+        "them; FullGrad's biases after them stand at the patches where they act. `blocks=` reads the others.",
     ),
     (
         "sums of tensors whose samples lie along another axis than the first, or are flattened",
@@ -129,6 +146,11 @@ SHORTCOMINGS = (
         "bring patches together, a few of them out of order may be missed, and nothing is seen after many layers of random weights.",
     ),
     (
+        "blocks that take channels before tokens, (batch, width, tokens)",
+        "Refused when the model is opened, whatever the number of channels: the same noise shows which axis is of places. Blocks that "
+        "transpose the last two axes first and last run.",
+    ),
+    (
         "position biases of attention (Swin, BEiT, DeBERTa)",
         "They stand on the scores, and are additive terms of no token: FullGrad does not count them. Under Libra they have no "
         "signal, and its account is whole without them.",
@@ -137,7 +159,7 @@ SHORTCOMINGS = (
         "linear attention (EfficientViT)",
         "Queries times the product of keys and values, over a normaliser of queries and keys: the rules of attention hold, as if the "
         "weights had been made, and the normaliser is constant where weights are, else a normalisation. No attention map is read. "
-        "Where queries and keys are multiplied first, the ordinary gradient is taken, and a note on the map says so.",
+        "Where queries and keys are multiplied first, all this is the same.",
     ),
     (
         "MobileViT, EdgeNeXt",

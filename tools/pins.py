@@ -69,7 +69,9 @@ def write_requirements(name: str, resolved: str, wanted: Iterable[str]) -> None:
 
 
 def main() -> None:
-    """Complete the constraints, then write each file of requirements."""
+    """Complete ``constraints.txt`` with the versions that resolve now, and write a file of pinned requirements for each part of the image
+    and each extra to `FOLDER`.
+    """
     pyproject = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
     project = pyproject["project"]
     extras = project["optional-dependencies"]

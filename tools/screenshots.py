@@ -186,7 +186,14 @@ def _show_history(page: Page) -> None:
 
 @dataclass(frozen=True)
 class Shot:
-    """A screenshot to take: its name, the page, the window, the colours, and the actions before it."""
+    """A screenshot to take.
+
+    name    stem of its file
+    path    URL path of the page
+    window  width and height in pixels
+    scheme  "light" or "dark"
+    before  called with the page before the picture is taken
+    """
 
     name: str
     path: str
@@ -254,7 +261,7 @@ def _server(address: str | None) -> Iterator[str]:
 
 
 def main() -> None:
-    """Take the requested screenshots."""
+    """Take the screenshots that ``--only`` names (default: all), write them to the folder of ``--out``, and print their paths."""
     names = [shot.name for shot in shots()]
     views = sorted({name.removesuffix("-narrow").rpartition("-")[0] for name in names})
     parser = argparse.ArgumentParser(description="Take pictures of the real pages.")

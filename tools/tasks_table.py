@@ -18,8 +18,10 @@ from torch import nn
 import explainers
 from explainers.methods import METHODS
 from explainers.models.inputs.images import Preprocessing
+from explainers.models.inputs.types import PicturePromptInput
 from explainers.models.model import Model
 from explainers.pipeline.places import ask_at, runnable_specs
+from tests.support.picture_models import FAMILIES, Made, build
 from tests.support.task_models import TEXT, Heads, picture_writer
 from tests.support.vocabularies import byte_level, wordpiece
 from vitrine_server.commands.listing import markdown_table
@@ -53,13 +55,28 @@ def _maker(name: str, config: Any, **settings: Any) -> Callable[[], nn.Module]:
     return lambda: getattr(hf, name)(config(**settings))
 
 
+def _picture_maker(name: str, make: Callable[[], Made]) -> Callable[[], Model]:
+    def wrapped() -> Model:
+        module, processor = build(make)
+        return explainers.wrap(module, name=name, preprocess=processor)
+
+    return wrapped
+
+
 def _segformer() -> dict[str, Any]:
     return {"hidden_sizes": [16, 16, 32, 32], "depths": [1] * 4, "num_attention_heads": [1, 1, 2, 2], "decoder_hidden_size": 16}
 
 
 @dataclass(frozen=True)
 class TaskCase:
-    """A model with an input and the places of its output that are asked about; None: it has no places."""
+    """A model of one task with an input, to be explained at several places of its output.
+
+    name         name of the architecture in the table
+    make         makes the model, with random weights
+    model_input  what the model is given
+    places       the places of its output that are asked about; (None,) for a model without places
+    tokenizer    function from the size of a vocabulary to a tokenizer
+    """
 
     name: str
     make: Callable[[], nn.Module | Model]
@@ -97,6 +114,10 @@ TASK_CASES = [
     ),
     TaskCase(
         "LlavaForConditionalGeneration", picture_writer, explainers.PicturePrompt(PICTURE, "a good film, not a bad movie"), ("answer",)
+    ),
+    *(
+        TaskCase(name, _picture_maker(name, make), explainers.PicturePrompt(PICTURE, "a good film, not a bad movie"), ("answer",))
+        for name, (make, _) in FAMILIES.items()
     ),
     TaskCase("Dinov2Model", _maker("Dinov2Model", hf.Dinov2Config, **{**VIT, "mlp_ratio": 2}), PICTURE, BACKBONE),
     TaskCase("Dinov2WithRegistersModel", _maker("Dinov2WithRegistersModel", hf.Dinov2WithRegistersConfig, **VIT), PICTURE, BACKBONE),
@@ -181,8 +202,11 @@ def row_of(model: Model, asked: TaskCase) -> tuple[str, str, str, str]:
         shown.append(f"{'' if at is None else f'`{at}` '}{len(specs)}")
     grid, frames = model.details["grid"], model.details["frames"]
     times = "" if frames is None else f" of {frames} frames"
-    pictures = model.details["picture_grid"]
-    and_patches = "" if pictures is None else f" and {pictures[0]} x {pictures[1]} patches"
+    pictures, record = model.details["picture_grid"], given.inputs[0]
+    tiles = f" of {len(record.tiles)} tiles" if isinstance(record, PicturePromptInput) and record.tiles else ""
+    if isinstance(record, PicturePromptInput):
+        pictures = record.grid
+    and_patches = "" if pictures is None else f" and {pictures[0]} x {pictures[1]} patches{tiles}"
     tokens = f"word pieces{and_patches}" if grid is None else f"{grid[0]} x {grid[1]} patches{times}"
     return model.task.name if model.task is not None else "video-classification", f"`{asked.name}`", tokens, ", ".join(shown)
 

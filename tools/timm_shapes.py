@@ -31,7 +31,9 @@ def row_of(name: str) -> list[str | int | bool | None]:
 
 
 def main() -> None:
-    """Build every architecture once, and write the table; those that cannot be built without weights are left out."""
+    """Build every architecture of timm once and write its shapes to the table `PLACE`; architectures that cannot be built without weights
+    are left out and printed.
+    """
     rows = {}
     for name in timm.list_models():
         try:

@@ -29,6 +29,10 @@ MAX_UNRELATED_CORRELATION = 0.25
 #: Half of the evidence in no more than this share of the picture is a place to name. In 79 pictures half of it lay in 3 to 32 %; with the
 #: patches shuffled never in less than 24 %.
 MAX_NAMED_AREA_SHARE = 0.2
+#: A ninth of the picture that holds a smaller share of a map's evidence is no place to name: a ninth of it lies in each by chance.
+MIN_NAMED_NINTH_SHARE = 0.2
+_MIN_SHARE_OF_PLACE = 0.75  # of the outlined patches lie in a place that is named
+_MIN_TIMES_CHANCE = 20  # patches that most maps mark are outlined if they are at least that many times those that chance would give
 #: The share of the words that count as the strongest of a map, and their minimum number; but never more than a third of a text.
 _TOP_WORDS_SHARE, _MIN_TOP_WORDS = 0.1, 3
 _MAX_TOP_WORDS = 20  # of more words, to be among them says nothing
@@ -112,18 +116,93 @@ def sentence_of(
 
 
 def outlined_sentence(maps: Sequence[TitledMap], grid: tuple[int, int]) -> tuple[str, list[int]]:
-    """Return a sentence on what maps of a picture have in common, and the indices of the patches of a ``grid`` (rows, columns) to outline
-    next to it: those that the maps mark most, if most of the maps agree; else none.
+    """Return at most two sentences on what ``maps`` of a picture mark, and the indices of the patches of a ``grid`` (rows, columns) to
+    outline next to them: the part that most maps mark, and none if there is no such part.
 
-    A map marks the fewest patches that hold half of its evidence; a patch counts if at least two thirds of the agreeing maps mark it. None
-    either if these are so many that they are no place. The sentence is otherwise that of :func:`sentence_of`.
+    The sentences say how many maps mark that part and where it lies, and which map marks it least and what it marks in its place. If there
+    is no such part they say how alike the maps are and, where no majority agrees, what two of them mark.
     """
     varied_maps, order_sentence, agreeing_maps = _compare(maps)
-    patches = _agreed(agreeing_maps, grid)
-    if not patches:
-        return order_sentence, []
-    subject = "They" if len(agreeing_maps) == len(varied_maps) else f"Those {len(agreeing_maps)}"
-    return f"{order_sentence} {subject} mark the outlined part most.", patches
+    if len(varied_maps) < 2:
+        return "", []
+    patches = _agreed(varied_maps, grid)
+    if patches:
+        return _marked_part(varied_maps, patches, grid), patches
+    return (order_sentence if agreeing_maps else " ".join((order_sentence, _two_places(varied_maps, grid))).strip()), []
+
+
+def _marked_part(maps: Sequence[TitledMap], patches: Sequence[int], grid: tuple[int, int]) -> str:
+    """Return sentences on the ``patches`` of a ``grid`` that most ``maps`` mark, and on the map that marks least of them."""
+    inside = [len(set(patches) & set(_marked(titled_map).tolist())) / len(patches) for titled_map in maps]
+    count = sum(share >= 0.5 for share in inside)
+    subject = ("Both" if len(maps) == 2 else f"All {len(maps)}") if count == len(maps) else f"{count} of {len(maps)}"
+    where = _place_of_patches(patches, grid)
+    sentence = f"{subject} maps agree on the outlined part{where and f', {where}'}."
+    if count == len(maps):
+        return sentence
+    odd = maps[int(np.argmin(inside))]
+    other = _place_of_evidence(odd, grid)
+    share = round(100 * float(_evidence(odd)[list(patches)].sum()))
+    says = f"it marks {_noun(other)}" if other not in {"", where} else f"only {share} % of its evidence is there"
+    return f"{sentence} {odd.title} differs most: {says}."
+
+
+def _two_places(maps: Sequence[TitledMap], grid: tuple[int, int]) -> str:
+    """Return a sentence on what the first of ``maps`` and the one that is least like it mark, on a ``grid`` of (rows, columns); "" if both
+    mark the same place or one marks none.
+    """
+    rho = rank_correlations(np.stack([titled_map.scores for titled_map in maps]))
+    other = maps[int(np.argmin(rho[0]))]
+    places = [_place_of_evidence(titled_map, grid) for titled_map in (maps[0], other)]
+    if not all(places) or places[0] == places[1]:
+        return ""
+    return f"{maps[0].title} marks {_noun(places[0])}, {other.title} {_noun(places[1])}."
+
+
+def _noun(place: str) -> str:
+    """Return the name of a place without its preposition: "the centre" for "in the centre"."""
+    return place.partition(" ")[2]
+
+
+def _ninths(weights: NDArray[np.float64], grid: tuple[int, int]) -> NDArray[np.float64]:
+    """Return the sum (3, 3) of ``weights``, one for each patch of a ``grid`` (rows, columns), in each ninth of the picture."""
+    sums = np.zeros((_PLACES_PER_SIDE, _PLACES_PER_SIDE))
+    vertical, horizontal = (_PLACES_PER_SIDE * (2 * np.arange(count) + 1) // (2 * count) for count in grid)
+    np.add.at(sums, (vertical[:, None], horizontal[None, :]), weights.reshape(grid))
+    return sums
+
+
+def _place_of_evidence(titled_map: TitledMap, grid: tuple[int, int]) -> str:
+    """Return the name of the ninth of the picture that holds most of the evidence in ``titled_map``, on a ``grid`` of (rows, columns); ""
+    if it holds less than :data:`MIN_NAMED_NINTH_SHARE`.
+    """
+    shares = _ninths(_evidence(titled_map), grid)
+    height, width = np.unravel_index(int(shares.argmax()), shares.shape)
+    return _PLACE_NAMES[height][width] if shares[height, width] >= MIN_NAMED_NINTH_SHARE else ""
+
+
+def _place_of_patches(patches: Sequence[int], grid: tuple[int, int]) -> str:
+    """Return the name of the ninth of the picture, else of the two ninths, else of the half in which most of ``patches`` lie on a ``grid``
+    of (rows, columns); "" if none of these holds at least :data:`_MIN_SHARE_OF_PLACE` of them.
+    """
+    votes = np.zeros(grid[0] * grid[1])
+    votes[list(patches)] = 1 / len(patches)
+    shares = _ninths(votes, grid)
+    ranked = [(float(shares[height, width]), _PLACE_NAMES[height][width]) for height, width in np.ndindex(shares.shape)]
+    (most, first), (next_most, second) = sorted(ranked, key=lambda place: -place[0])[:2]
+    if most >= _MIN_SHARE_OF_PLACE:
+        return first
+    if most + next_most >= _MIN_SHARE_OF_PLACE:
+        return f"{first} and {_noun(second) if second.split()[0] == first.split()[0] else second}"
+    rows, columns = np.divmod(np.array(patches), grid[1])
+    halves = {
+        "in the upper half": rows < grid[0] / 2,
+        "in the lower half": rows >= grid[0] / 2,
+        "in the left half": columns < grid[1] / 2,
+        "in the right half": columns >= grid[1] / 2,
+    }
+    best = max(halves, key=lambda name: float(halves[name].mean()))
+    return best if halves[best].mean() >= _MIN_SHARE_OF_PLACE else ""
 
 
 def _compare(maps: Sequence[TitledMap]) -> tuple[list[TitledMap], str, list[TitledMap]]:
@@ -138,19 +217,35 @@ def _compare(maps: Sequence[TitledMap]) -> tuple[list[TitledMap], str, list[Titl
     return varied_maps, sentence, [varied_maps[i] for i in agreeing]
 
 
+def _marked(titled_map: TitledMap) -> NDArray[np.int64]:
+    """Return the indices of the fewest tokens that hold half of the evidence in ``titled_map``, strongest first."""
+    evidence = _evidence(titled_map)
+    order = np.argsort(-evidence, kind="stable")
+    return order[: int(np.searchsorted(evidence[order].cumsum(), 0.5)) + 1]
+
+
 def _agreed(maps: Sequence[TitledMap], grid: tuple[int, int]) -> list[int]:
     """Return the indices of the patches that at least two thirds of ``maps`` mark, on a ``grid`` of (rows, columns); none if they are more
-    than :data:`MAX_NAMED_AREA_SHARE` of the grid. A map marks the fewest patches that hold half of its evidence.
+    than :data:`MAX_NAMED_AREA_SHARE` of the grid, or not many more than if each map marked as many patches at random.
     """
-    if not maps:
-        return []
-    votes = np.zeros(grid[0] * grid[1])
-    for titled_map in maps:
-        evidence = _evidence(titled_map)
-        order = np.argsort(-evidence, kind="stable")
-        votes[order[: int(np.searchsorted(evidence[order].cumsum(), 0.5)) + 1]] += 1
-    patches: list[int] = np.flatnonzero(votes >= _MIN_SHARE_OF_METHODS * len(maps)).tolist()
-    return patches if len(patches) <= MAX_NAMED_AREA_SHARE * len(votes) else []
+    votes, marked = np.zeros(grid[0] * grid[1]), [_marked(titled_map) for titled_map in maps]
+    for tokens in marked:
+        votes[tokens] += 1
+    share = sum(map(len, marked)) / len(maps) / len(votes)
+    for fewest in range(math.ceil(_MIN_SHARE_OF_METHODS * len(maps)), len(maps) + 1):
+        patches: list[int] = np.flatnonzero(votes >= fewest).tolist()
+        if len(patches) <= MAX_NAMED_AREA_SHARE * len(votes) and len(patches) >= _MIN_TIMES_CHANCE * _patches_by_chance(
+            len(votes), share, len(maps), fewest
+        ):
+            return patches
+    return []
+
+
+def _patches_by_chance(patches: int, share: float, maps: int, fewest: int) -> float:
+    """Return how many of the ``patches`` at least ``fewest`` of the ``maps`` would mark if each marked this ``share`` at random."""
+    from scipy.stats import binom
+
+    return float(patches * binom.sf(fewest - 1, maps, min(1.0, share)))
 
 
 def _agreement(titles: Sequence[str], rho: NDArray[np.float64], count: int) -> tuple[str, list[int]]:
@@ -214,8 +309,12 @@ def _disagreement(titles: Sequence[str], rho: NDArray[np.float64], threshold: fl
     if best < threshold:
         return f"No two of the {len(titles)} maps say the same (highest rank correlation {_format_correlation(best)})."
     middle = float(np.median(pairs))
-    verb = "disagree" if middle <= MAX_UNRELATED_CORRELATION else "agree in part"
-    sentence = f"The maps {verb} (median rank correlation of any two {_format_correlation(middle)})."
+    if middle > MAX_UNRELATED_CORRELATION:
+        typical = [float(np.median([rho[i, k] for k in range(len(titles)) if k != i])) for i in range(len(titles))]
+        odd = int(np.argmin(typical))
+        numbers = f"median rank correlation {_format_correlation(typical[odd])}, of any two maps {_format_correlation(middle)}"
+        return f"{titles[odd]} differs most from the other maps ({numbers})."
+    sentence = f"The maps disagree (median rank correlation of any two {_format_correlation(middle)})."
     highest = [max(float(rho[i, k]) for k in range(len(titles)) if k != i) for i in range(len(titles))]
     loners = [i for i, value in enumerate(highest) if value < threshold]
     if len(loners) == 1 and highest[loners[0]] <= MAX_UNRELATED_CORRELATION:

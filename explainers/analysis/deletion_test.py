@@ -84,8 +84,11 @@ class DeletionCurve(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class RandomCurve(Record):
-    """The mean curve over several random orders of removal: its area, its probabilities and logits (or values), and the ``seeds`` of the
-    orders.
+    """The mean curve over several random orders of removal.
+
+    area                       the area under the curve of the number that ranks are made of
+    probability, logit, value  the means at each of the test's ``counts``; None for a number that the target does not have
+    seeds                      number of orders
     """
 
     area: float
@@ -136,7 +139,15 @@ class DeletionTest(Record, name="DeletionCurves"):
     """The result of a deletion test of the maps of one target of one input: how tokens were removed, the curve of each map, and the methods
     ranked. ``print`` shows the ranking; :meth:`save` writes the figure or the numbers.
 
-    random  the mean curve of ``draws`` random orders
+    target     label of the explained class or prompt
+    explains   which number of the model areas and ranks are made of: ``probability``, ``logit`` or ``value``
+    how        the way in which tokens were removed
+    tokens     number of removable tokens
+    fractions  the requested shares of them that are gone; ``counts`` are the numbers of tokens at each
+    curves     one for each method and order of removal
+    random     the mean curve of ``draws`` random orders
+    ranking    the methods and the random baseline, best first
+    notes      what a person should know about how tokens were removed
     """
 
     target: str
@@ -337,8 +348,9 @@ def run_deletion(
 
 
 def notes_on(removal: TokenRemoval, counts: Sequence[int]) -> list[str]:
-    """Return notes for a person on how tokens were removed in a deletion test, by ``removal`` and in steps of ``counts`` tokens; none if
-    there is nothing special.
+    """Return sentences for a person about a deletion test: that removed patches are painted, because the model needs all of them
+    (``removal.how``), and that the last step keeps a token, because the model cannot answer without any. Empty if neither holds. ``counts``
+    are the numbers of tokens gone at each step.
     """
     notes = ["This model needs all of its patches, so removed ones are painted in the mean colour."] if removal.how == "painted" else []
     keeps_one = removal.least > 0 and max(counts, default=0) == removal.tokens - removal.least

@@ -43,9 +43,12 @@ def _times(first: BlockMaps, second: BlockMaps) -> BlockMaps:
 
 @dataclass(frozen=True)
 class Quantity(Record):
-    """A quantity that every attention head has for each pair of tokens: its name and title, what it says, and how to read it.
+    """A quantity that every attention head has for each pair of tokens.
 
-    rule  the backward rule of the pass that it needs; None: it needs none
+    name    its name in requests; ``title`` is its name for people, ``says`` what it is and how to read it
+    signed  whether its values can be negative
+    rule    the backward rule of the pass that it needs; None: it needs none
+    read    function from a trace to the maps of the heads by block
     """
 
     name: str
@@ -115,7 +118,12 @@ class HeadRow(Record):
 
 @dataclass(frozen=True)
 class HeadsOfBlock(Record):
-    """One block with a row of each head's map and the mean of these rows; null where the block has no maps."""
+    """One block with a row of each head's map and the mean of these rows; null where the block has no maps.
+
+    block  number of the block, from 0
+    heads  a row for each head; None if the block has no maps
+    mean   the mean of these rows; None with ``heads``
+    """
 
     block: int
     heads: list[HeadRow] | None
@@ -285,9 +293,13 @@ class BlockTerm(Term):
 class Contributions(Record):
     """The map of one method and target that is a sum over blocks, split into the part of each block.
 
+    method   spec of the method; ``title`` is its title
+    target   label of what is explained
+    signed   whether the scores tell evidence for the target from evidence against it
     blocks   number of the block -> its term (S,), real tokens only
     rest     (S,): what belongs to no block (bias terms), or None. All of them sum to the scores of the map
     content  bool (S,): which tokens stand for patches or words
+    grid     (rows, columns) of the patches; None for a text
     """
 
     method: str

@@ -27,6 +27,11 @@ if TYPE_CHECKING:
 class PatchComparison(Record, name="PatchSimilarity"):
     """The similarity of the patches of one picture: a colour for each patch, the variance that each colour explains, and each patch's
     cosine with one of them; numbers have four digits.
+
+    grid      (rows, columns) of the patches; ``colours`` and ``cosines`` are in raster order
+    source    the features that are compared, in words
+    variance  share of the variance, 0 to 1, of each of the three components that the colours show
+    patch     (row, column) of the patch with which all are compared
     """
 
     grid: tuple[int, int]

@@ -42,8 +42,15 @@ TRUST_FRACTIONS = (0, 0.25, 0.5, 0.75, 1)  # of the tokens, at which the model i
 
 @dataclass(frozen=True)
 class SummaryRow:
-    """One input in a summary: its name, the explained class with the model's number for it, the trust in the map, and the map's scores (by
-    word for a text); or the ``problem`` for which there is no map.
+    """One input in a summary, with its map; or the ``problem`` for which there is no map, and then the other fields keep their defaults.
+
+    name    its file name, the beginning of its text, or "input" and its number
+    key     digest of the input, hexadecimal, by which it is found again in the file of rows
+    label   the explained class; ``value`` is its logit, or its probability if that is explained
+    trust   symmetric relevance gain of the map: the larger, the better the map
+    scores  of a picture: the scores of its patches in raster order
+    grid    (rows, columns) of the patches; None for a text
+    words   of a text: each word with its score
     """
 
     name: str
@@ -61,9 +68,14 @@ class SummaryRow:
 class Summary:
     """The maps of one method over many inputs, and what they have in common.
 
-    rows   the explained inputs in their order; ``problems``: those that could not be explained
-    mean   images: (rows, columns), the mean of the maps, each divided by the sum of its magnitudes, so that every picture counts alike
-    words  texts: every word, the largest total first
+    model     name of the model
+    method    spec of the method
+    target    label of the explained class, or "the top class" of each input
+    rows      the explained inputs in their order
+    problems  the inputs that could not be explained
+    mean      images: (rows, columns), the mean of the maps, each divided by the sum of its magnitudes, so that every picture counts alike;
+              None for texts
+    words     texts: every word, the largest total first
     """
 
     model: str
@@ -275,7 +287,9 @@ def _removal(model: Model, result: Explanation) -> TokenRemoval:
 
 
 def _mean(rows: Sequence[SummaryRow]) -> Tensor | None:
-    """Return the mean map (rows, columns) of the summary's rows that are images. Raises ExplainerError if their grids differ."""
+    """Return the mean map (rows, columns) of pictures, each map divided by the sum of its magnitudes; None if any of ``rows`` is a text.
+    Raises ExplainerError if their grids differ.
+    """
     grids = {row.grid for row in rows}
     if None in grids:
         return None

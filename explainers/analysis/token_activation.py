@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -125,9 +125,9 @@ def token_activation_maps(
         logits = tensor_of(opened.raw_forward(prepared.tensors), "logits")
     assert logits is not None
     start = next(i for i, token in enumerate(record.tokens) if token.part == ANSWER)
-    seen = torch.arange(record.patches.start, record.patches.stop, device=ids.device)
+    seen = record.patches.to(ids.device)
     texts = _texts(opened.task.tokenizer, ids.tolist())
-    maps = _maps(logits[0].clamp(min=0), ids, seen, start, texts, record.grid)
+    maps = _maps(logits[0].clamp(min=0), ids, seen, start, texts, lambda values: _on_record(record, seen, values))
     places = tuple(f"token:{start + i}" for i in range(len(maps)))
     return TokenActivationMaps(record.answer or "", tuple(texts[start:]), maps, prepared.notes[0], places)
 
@@ -164,7 +164,7 @@ def _of_module(
     with torch.no_grad(), evaluating(module):
         logits = module(**{**given, "input_ids": whole, "attention_mask": torch.ones_like(whole)}).logits[0].clamp(min=0)
     texts = _texts(tokenizer, whole[0].tolist())
-    maps = _maps(logits, whole[0], seen, ids.shape[1], texts, (rows, columns))
+    maps = _maps(logits, whole[0], seen, ids.shape[1], texts, lambda values: values.view(rows, columns))
     notes = () if stopped else (f"The answer was cut after {len(answer)} tokens.",)
     written = str(tokenizer.decode(answer)) if tokenizer is not None else " ".join(map(str, answer))
     return TokenActivationMaps(written, tuple(texts[ids.shape[1] :]), maps, notes)
@@ -174,8 +174,13 @@ def _texts(tokenizer: Any, ids: list[int]) -> list[str]:
     return [str(index) if tokenizer is None else str(tokenizer.decode([index])) for index in ids]
 
 
-def _maps(logits: Tensor, ids: Tensor, seen: Tensor, start: int, texts: list[str], grid: tuple[int, int]) -> Tensor:
-    """Return the maps (tokens, rows, columns) of the tokens from position ``start`` on, over the ``grid`` of patches (rows, columns).
+def _on_record(record: PicturePromptInput, seen: Tensor, values: Tensor) -> Tensor:
+    """Return the map (rows, columns) of the picture in ``record`` from the ``values`` (N,) of its tokens, which are at ``seen`` (N,)."""
+    return record.on_picture(values.new_zeros(len(record.tokens)).index_copy(0, seen, values))
+
+
+def _maps(logits: Tensor, ids: Tensor, seen: Tensor, start: int, texts: list[str], on_picture: Callable[[Tensor], Tensor]) -> Tensor:
+    """Return the maps (tokens, rows, columns) of the tokens from position ``start`` on; ``on_picture`` lays values (N,) on the picture.
 
     ``logits`` (S, V), none below 0, ``ids`` (S,) and ``texts`` belong to all tokens; ``seen`` (N,) are the positions of the picture's
     tokens.
@@ -189,7 +194,7 @@ def _maps(logits: Tensor, ids: Tensor, seen: Tensor, start: int, texts: list[str
         others = [before for before in earlier if texts[before].strip() != texts[position].strip()]
         behind = logits[seen][:, ids[others]].T.double()
         _, _, cleaned = clean_map(logits[seen, index].double(), behind, logits[others, index].double())
-        maps.append(rank_filter(scale_map(cleaned, logits[earlier, index].double()).view(grid)))
+        maps.append(rank_filter(on_picture(scale_map(cleaned, logits[earlier, index].double()))))
     return torch.stack(maps).float().cpu()
 
 

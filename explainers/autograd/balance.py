@@ -86,12 +86,12 @@ class BalancedRecording(Recording):
         def after(passed: tuple[Tensor | None, ...], arrived: tuple[Tensor | None, ...]) -> None:
             if arrived[0] is None:
                 return
-            lost = float((arrived[0] * value).sum()) - (self._biases_so_far() - self._explained)
+            lost = float((arrived[0] * value).sum().detach()) - (self._biases_so_far() - self._explained)
             for signal, x, weight in zip(passed, given, weighs, strict=True):
                 if signal is not None and weight:  # counted at the values
-                    self.lost[of_weights] = self.lost.get(of_weights, 0.0) - float((signal * x).sum())
+                    self.lost[of_weights] = self.lost.get(of_weights, 0.0) - float((signal * x).sum().detach())
                 elif signal is not None:
-                    lost -= float((signal * x).sum())
+                    lost -= float((signal * x).sum().detach())
             key = of_weights if operator in (Softmax, Weights) else (title, place)
             self.lost[key] = self.lost.get(key, 0.0) + lost
 

@@ -25,7 +25,9 @@ _MATTERS: WeakKeyDictionary[nn.Module, dict[Key, bool]] = WeakKeyDictionary()
 
 
 class MovedPass(Protocol):
-    """A recording, of which this module needs its ``logits``, and the ``nodes`` that tell whether detached numbers were changed."""
+    """A recording with the two parts that this module reads: its ``logits`` (B, C), and ``nodes``, which tell whether any detached numbers
+    were moved.
+    """
 
     logits: Tensor
     nodes: Nodes
@@ -35,11 +37,14 @@ P = TypeVar("P", bound=MovedPass)
 
 
 def functions_that_matter(model: Model, functions: frozenset[str], record: Callable[..., P]) -> frozenset[str]:
-    """Return the names in ``functions`` whose numbers change the model's answer. All are functions that detach numbers from the gradient;
-    each is tried once for a model.
+    """Return those of ``functions`` whose detached numbers change the answer of ``model``.
 
-    ``record`` makes a recording of a model and tensors, with its options ``double`` and ``moved``. A function counts as one of them if its
-    trial pass fails, or if it detaches nothing there.
+    ``functions`` are names of torch functions or contexts that take numbers out of the gradient, such as "detach", "data" or "no_grad".
+    Each is tried once for a model, on made-up inputs in float64: its numbers are moved a little, and the logits compared with those of an
+    unmoved pass. A function counts as changing the answer too if that pass fails, or if the function detaches nothing in it.
+
+    ``record(model, tensors, double=True)`` must return a recording of one pass; with ``moved=name`` of a pass in which the numbers of that
+    function are moved.
     """
     known = _MATTERS.setdefault(model.module, {})
     place = "" if model.reading is None else model.reading.place.at

@@ -19,7 +19,7 @@ import torch
 from torch import Size, Tensor, nn
 
 from explainers.autograd.handlers.written_norm import mean_taken_off
-from explainers.autograd.nodes import Move, Node, Role, ancestors
+from explainers.autograd.nodes import Block, Move, Node, Role, ancestors, users_of
 from explainers.autograd.operators import Add, Div, LinearMap, Mul, Norm, Scale
 from explainers.autograd.operators.arithmetic import has_no_bias
 from explainers.autograd.operators.linear import is_bias
@@ -78,8 +78,10 @@ class ForwardDecomposition(Recording):
         self._of_classes = block if class_attention_stage else None
         self._taken: tuple[Node | None, ...] = ()  # what gave the operator that runs now what it takes
         self._kept: Tensor | None = None  # (copies, S): the tokens of each copy, from the isolated input of the block on
-        # of the last block: input, output, the factor (scale times weight) of the real copy
-        self.norms: list[tuple[Tensor, Tensor, Tensor]] = []
+        # of the last block: input, output, the factor (scale times weight) of the real copy, whether the mean is taken off
+        self.norms: list[tuple[Tensor, Tensor, Tensor, bool]] = []
+        # each of these to which a weight or a bias was applied apart: its index, what it was before, and the node that gave its output
+        self._weighted: list[tuple[int, tuple[Tensor, Tensor, Tensor, bool], Node]] = []
         self._centred: tuple[Tensor, Tensor] | None = None  # numbers less their mean, and the numbers
         self._mark = torch.zeros((), requires_grad=True)  # what depends on the input hangs on it
         self._watched: list[tuple[str, Node | None]] = []
@@ -121,7 +123,7 @@ class ForwardDecomposition(Recording):
         replaced = super()._before_block(module, args, kwargs)
         if self._block is None or len(self.nodes.blocks) - 1 != self._block:
             return replaced
-        self.norms = []
+        self.norms, self._weighted = [], []
         block = self.nodes.blocks[-1]
         x = self.nodes.start(self._isolate(block.input).requires_grad_())
         self._kept = self._kept_tokens(x)
@@ -132,10 +134,11 @@ class ForwardDecomposition(Recording):
         replaced = super()._after_block(module, args, kwargs, output)
         if self._block is not None and len(self.nodes.blocks) - 1 == self._block:
             self._end = self.nodes.blocks[-1].made_by
+            self._take_weights_back(self.nodes.blocks[-1])
             raise _ReachedError
         # of the blocks before the one of interest nothing is read again, and there is a copy for each source
         self.nodes.let_go()
-        self.norms = []
+        self.norms, self._weighted = [], []
         return replaced
 
     def _before_class_block(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -294,13 +297,25 @@ class ForwardDecomposition(Recording):
         elif operator in (Div, Mul) and (scales := [i for i in (1, 0) if getattr(self._taken[i], "role", None) == Role.SCALE]):
             scale = 1 if operator is Div else scales[0]
             a, by = arguments[1 - scale], self.real(arguments[scale])
-            whole = self._centred[1] if self._centred is not None and self._centred[0] is a else a
-            self.norms.append((whole, out, 1 / by if operator is Div else by))
+            centred = self._centred is not None and self._centred[0] is a
+            whole = self._centred[1] if centred and self._centred is not None else a
+            self.norms.append((whole, out, 1 / by if operator is Div else by, centred))
         elif operator in (Scale, Add) and self.norms:
-            x, normed, factor = self.norms[-1]
+            x, normed, factor, centred = self.norms[-1]
             places = [place for place in (0, 1) if arguments[place] is normed]
-            if places and not (isinstance(other := arguments[1 - places[0]], Tensor) and other.requires_grad):
-                self.norms[-1] = x, out, factor * other if operator is Scale else factor
+            given = self._taken[places[0]] if places else None
+            if given is not None and not (isinstance(other := arguments[1 - places[0]], Tensor) and other.requires_grad):
+                self._weighted.append((len(self.norms) - 1, self.norms[-1], given))
+                self.norms[-1] = x, out, factor * other if operator is Scale else factor, centred
+
+    def _take_weights_back(self, block: Block) -> None:
+        """Restore each normalisation in ``block`` whose output something else reads too: what it was multiplied by is then no weight of
+        it, but the share of a residual, as in (1 - a) x + a h.
+        """
+        users = users_of(self.nodes.nodes_in(block))
+        for index, before, node in reversed(self._weighted):
+            if len(users.get(id(node), ())) > 1:
+                self.norms[index] = before
 
 
 def _owner_of_bias(taken: tuple[Node | None, ...]) -> BiasOf | None:

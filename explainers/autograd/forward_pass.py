@@ -20,14 +20,19 @@ Change = Callable[[Tensor], Tensor]
 class ForwardPass:
     """State of one forward pass while it runs.
 
-    exit_block, exit_through  what the head reads instead of the last block's output
-    position  the number of operators applied: 1, 2, ... after the embedded tokens x^1 and -1, -2, ... before it. So an operator after x^1
-    has the same position
-              in a recording that starts at the pixels and in one that starts at x^1; accumulated rounding is measured on one and looked up
-              for the other
-    x1        the explained tokens, once they are reached
+    entry         function that changes x^1, the embedded tokens, on their way in; None: they stay
+    exit_block    the block that the head reads instead of the last one, through the function ``exit_through``; None: the last
+    single_head   whether the last block attends with one head over its whole width
     keeps_biased  whether what operators with a bias give is kept, to find the tokens of its rows
-    head      the calls after the blocks
+    position      number of operators applied: 1, 2, ... after x^1 and -1, -2, ... before it. So an operator after x^1 has the same position
+                  in a recording that starts at the pixels and in one that starts at x^1; accumulated rounding is measured on one and looked
+                  up for the other
+    x1            x^1, once it is reached
+    insides       what ran inside opaque code, such as autograd functions
+    saved         tensors that operators keep for the backward pass
+    detached      numbers that were taken out of the gradient
+    head          the calls after the blocks
+    thread        identifier of the thread that runs the pass
     """
 
     entry: Change | None = None

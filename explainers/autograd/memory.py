@@ -114,11 +114,13 @@ def rows_at_once(
     if fit >= least:
         return min(fit, most)
     samples = rows_of(model, tensors)
+    is_certain = samples == 1 and (not too_large or (recomputed and not propagated))  # with more memory it would be the same
     fewer = fit * samples // least  # of the inputs
     remedy = f"send at most {fewer} at once" if fewer else "choose a smaller model, a smaller input or another method, or free memory"
     raise MemoryShortageError(
         f"This needs about {(least * of_a_row + apart) / 1e9:.2g} GB of memory for {samples} {'input' if samples == 1 else 'inputs'} by "
-        f"{model.name}, and {free / 1e9:.2g} GB are free ({model.device.type}): {remedy}."
+        f"{model.name}, and {free / 1e9:.2g} GB are free ({model.device.type}): {remedy}.",
+        needed=int(least * of_a_row + apart) if is_certain else None,
     )
 
 

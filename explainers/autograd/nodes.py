@@ -26,7 +26,7 @@ class Role(Enum):
     SCALE         the factor of a normalisation
     SHIFT         a constant that is part of a normalisation
     SCORES        a product of two paths, such as queries and keys
-    CURVED        scores after another curve than softmax; attention weights if they are multiplied with values
+    CURVED        scores after another curve than softmax, or over their sum; attention weights if they are multiplied with values
     WEIGHTS       attention weights, after the softmax
     CONTEXT       weights times values: the output of the attention heads
     UNNORMALISED  the output of linear attention before its normaliser
@@ -103,6 +103,7 @@ class Block:
     passed_on     (B, S, D): the tensor with which the model continues, which is ``output`` unless the head shall read something else
     passed_on_by  the node that made ``passed_on``
     biased  by position, what operators with a bias gave, as far as it is asked for which tokens their rows are of
+    biased_after  the same of operators after the block and before the next
     """
 
     first: int
@@ -115,6 +116,7 @@ class Block:
     passed_on: Tensor | None = None
     passed_on_by: Node | None = None
     biased: dict[int, Tensor] = field(default_factory=dict)
+    biased_after: dict[int, Tensor] = field(default_factory=dict)
 
 
 @dataclass(eq=False)

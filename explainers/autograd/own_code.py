@@ -39,6 +39,7 @@ from explainers.autograd.rules import Rule
 from explainers.autograd.sample_axes import SampleAxis
 from explainers.autograd.saved_values import LongLivedValues
 from explainers.autograd.structure.attention import scores_of
+from explainers.autograd.structure.attention_products import products_of_attention
 from explainers.errors import ExplainerError
 from explainers.models import matrix_products
 
@@ -250,6 +251,10 @@ class OwnCode:
         products_of_keys = {id(scores) for softmax in softmaxes if (scores := scores_of(softmax)) is not None}
         for softmax in softmaxes:
             softmax.mark.is_attention |= node.operator is not LinearMap or bool(products_of_keys)
+        shown = [softmax for softmax in softmaxes if softmax.mark.is_attention] + ([] if node.operator is Softmax else [node])
+        for product in (product for each in shown for product in products_of_attention(each)):
+            if isinstance(product, _PlacedNode):
+                product.mark.is_attention = True
         if node.operator in (MatMul, LinearAttention):
             for projection in _nearest_of(LinearMap, node.inputs, products_of_keys):
                 projection.mark.is_projection = True
@@ -304,7 +309,7 @@ class OwnCode:
         """Raise NotImplementedError for any operator: these passes use :class:`explainers.autograd.replay.OperatorView`."""
         raise NotImplementedError
 
-    is_normalised = is_projection
+    is_normalised = is_of_attention = is_projection
 
     def add_bias(self, signal: Tensor, bias: Tensor, position: int | None = None) -> None:
         """Ignore the bias term ``signal`` times ``bias``: a user's own backward passes keep no account of biases."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from torch import Tensor
 
 from explainers.autograd.nodes import Move, Node, Role
@@ -11,7 +9,7 @@ from explainers.autograd.operators import MatMul, Scale
 from explainers.autograd.operators.arithmetic import constant_of
 
 
-def number_of(node: Node) -> Any:
+def number_of(node: Node) -> float | Tensor | None:
     """Return the number by which a node multiplies its input, if it is a product with one number that is not zero; else None."""
     if node.operator is not Scale:
         return None
@@ -23,6 +21,13 @@ def unmoved(node: Node | None) -> Node | None:
     """Return the node that gave the numbers which ``node`` moves; ``node`` itself if it moves none."""
     while node is not None and node.operator is Move and len(node.inputs) == 1:
         node = node.inputs[0]
+    return node
+
+
+def unscaled(node: Node) -> Node:
+    """Return the node that gave the numbers which ``node`` moves or multiplies by one number; ``node`` itself if it does neither."""
+    while (node.operator is Move or number_of(node) is not None) and len(node.paths) == 1:
+        (node,) = node.paths
     return node
 
 

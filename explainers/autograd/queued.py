@@ -24,7 +24,7 @@ class Stopwatch:
     """
 
     def __init__(self, device: torch.device) -> None:
-        self._is_queued = device.type == "cuda"
+        self._device, self._is_queued = device, device.type == "cuda"
         self._began = self._now()
         self._ended = self._began
 
@@ -44,5 +44,5 @@ class Stopwatch:
         if not self._is_queued:
             return time.perf_counter()
         event = torch.cuda.Event(enable_timing=True)
-        event.record()
+        event.record(torch.cuda.current_stream(self._device))  # the model's GPU need not be the one of this thread
         return event

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -167,6 +167,6 @@ class OutsideOfBlocks(ModelStructure):
         return links_in(self._nodes, [None] * len(self._nodes.blocks), self._pull)
 
     @property
-    def additions(self) -> Any:
+    def additions(self) -> NoReturn:
         """Raise :class:`ReadsInsideError`: what attention adds to the residual stream was not kept."""
         raise ReadsInsideError(f"what attention adds to the residual stream {_IS_INSIDE}")

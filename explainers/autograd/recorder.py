@@ -126,6 +126,9 @@ class Recorder(Protocol):
     def is_projection(self, position: int) -> bool:
         """Return whether the linear map at ``position`` makes queries, keys or values of attention."""
 
+    def is_of_attention(self, position: int) -> bool:
+        """Return whether the matrix product of two paths at ``position`` makes attention weights or multiplies values by them."""
+
     def is_normalised(self, position: int) -> bool:
         """Return whether the output of the linear attention at ``position`` is divided by its normaliser."""
 
@@ -151,10 +154,11 @@ class Propagator(Protocol):
     """A forward pass over several copies of each sample: the real sample, and for each source token a copy in which all other tokens are
     zero.
 
-    norms  for each normalisation: its input, its output, and the factor (scale times weight) of the real copy
+    norms  for each normalisation: its input, its output, the factor (scale times weight) of the real copy, and whether it takes the mean
+           off
     """
 
-    norms: list[tuple[Tensor, Tensor, Tensor]]
+    norms: list[tuple[Tensor, Tensor, Tensor, bool]]
 
     @property
     def rule(self) -> Rule:

@@ -342,7 +342,7 @@ class Recording:
         # Weak: the graph belongs to the recording, and a cycle through autograd's nodes is one that nobody collects.
         out: Tensor = operator.apply(*given, weakref.proxy(self))  # type: ignore[no-untyped-call]
         if self.forward_pass.keeps_biased:
-            keep_biased(self.nodes.running, self.position, operator, arguments, role, out)
+            keep_biased(self.nodes, self.position, operator, arguments, role, out)
         return self._add_node(operator, arguments, out.transpose(0, 1) if turned else out, role)
 
     def _has_tokens_first(self, x: Tensor) -> bool:
@@ -447,6 +447,10 @@ class Recording:
     def is_projection(self, position: int) -> bool:
         """Return whether the linear map at ``position`` makes queries, keys or values of attention."""
         return position in self.structure.projections
+
+    def is_of_attention(self, position: int) -> bool:
+        """Return whether the matrix product of two paths at ``position`` makes attention weights or multiplies values by them."""
+        return position in self.structure.products_of_attention
 
     def is_normalised(self, position: int) -> bool:
         """Return whether the output of the linear attention at ``position`` is divided by its normaliser."""
@@ -647,7 +651,7 @@ class Recording:
         biases = None
         if "bias" in fields:
             fields |= ACCOUNT
-            biases = BiasTerms(self.block_inputs[0], self.layout, self.class_tokens, self.model.block_kind, self.structure.bias_rows)
+            biases = BiasTerms(self.block_inputs[0], self.layout, self.class_tokens, self.model.block_kind, self.structure.bias_places)
         backward_pass, places = BackwardPass(rule, biases), places_of(self.nodes, self.structure, self.pixels, fields)
         ends = [place for several in places.values() for place in several if place is not None]
         start, estimated = output_gradient.to(logits.dtype), rule.is_relevance and logits.dtype != torch.float64

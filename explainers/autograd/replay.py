@@ -32,7 +32,8 @@ class Place:
 
     is_projection  whether a linear map makes queries, keys or values
     is_normalised  whether the output of linear attention is divided by a normaliser
-    is_attention   whether a softmax gives attention weights, which multiply values
+    is_attention   whether a softmax gives attention weights, which multiply values, or a matrix product of two paths makes such weights or
+                   multiplies values by them
     mean_operand   which operand of a sum is the mean of a normalisation that is written out; None if none is
     """
 
@@ -82,6 +83,12 @@ class OperatorView:
         is of one operator.
         """
         return self.place.is_projection
+
+    def is_of_attention(self, position: int) -> bool:
+        """Return whether the matrix product makes attention weights or multiplies values by them. ``position`` is not read: the view is of
+        one operator.
+        """
+        return self.place.is_attention
 
     def is_normalised(self, position: int) -> bool:
         """Return whether the output of the linear attention is divided by its normaliser. ``position`` is not read: the view is of one

@@ -18,6 +18,7 @@ from explainers.self_check.opening import model_of
 if TYPE_CHECKING:
     from explainers.collection.rows import CollectionSetup
     from explainers.collection.running import CollectionEngine, InputsProgress
+    from explainers.collection.sources import Sources
     from explainers.datasets import Dataset
 
 #: Fast methods of three families, which share two backward passes.
@@ -40,6 +41,7 @@ def collect(
     batch: int | None = None,
     skip_broken: bool = False,
     engine: CollectionEngine | None = None,
+    sources: Sources | None = None,
     progress: InputsProgress | None = None,
     cancelled: Callable[[], bool] | None = None,
 ) -> Collection | None:
@@ -59,6 +61,7 @@ def collect(
     batch     inputs in one pass; None: as many as suit the device
     skip_broken  whether inputs that cannot be read, or whose label the model does not have, are left out and named in run.json
     engine    where inputs are collected; None: in this process
+    sources   the names by which an opened data set is opened again, for run.json; names in ``data`` are written without it
     progress  called with the number of inputs that are done, and that of all
     cancelled asked between passes
 
@@ -66,6 +69,7 @@ def collect(
     does not suit the model, a folder that holds something else, and, unless they are left out, an input that cannot be read.
     """
     from explainers.collection.running import local, run  # after the data sets of packages, which import explainers
+    from explainers.collection.sources import Sources
 
     setup = make_setup(
         model_of(model),
@@ -83,7 +87,9 @@ def collect(
     for name, value in (("limit", limit), ("batch", batch)):
         if value is not None and value < 1:
             raise ExplainerError(f"{name}={value}: at least one input is needed.")
-    return run(setup, Path(out), limit=limit, batch=batch, engine=engine or local, progress=progress)
+    if sources is None and isinstance(data, (str, Path)):
+        sources = Sources(str(data), None if folder is None else Path(folder), split).absolute()
+    return run(setup, Path(out), limit=limit, batch=batch, engine=engine or local, sources=sources, progress=progress)
 
 
 def make_setup(

@@ -85,7 +85,9 @@ def _objects_of(objects: Sequence[AnnotatedObject], classes: ClassLookup, answer
 
 
 def on_parts(cover: Tensor | None, grid: tuple[int, int] | None) -> Tensor | None:
-    """Return the share of each patch that a cover of pixels (height, width) covers, (rows, columns); that of words stays as it is."""
+    """Return the share of each patch, (rows, columns) = ``grid``, that the ``cover`` of pixels (height, width) covers. Without a grid, as
+    for words, return ``cover`` unchanged, also None.
+    """
     if cover is None or grid is None:
         return cover
     shares: Tensor = F.adaptive_avg_pool2d(cover[None], grid)[0]

@@ -12,6 +12,7 @@ from typing import Any
 from explainers.collection.records import row_schema, thumbnail_schema
 from explainers.collection.result import KIND, THUMBNAILS, Collection, read_record
 from explainers.collection.rows import THUMBNAIL, CollectionSetup, TravellingRow, rows_of
+from explainers.collection.sources import SOURCES, Sources
 from explainers.errors import ExplainerError
 from explainers.evaluation.curve_logits import usual_removal
 from explainers.evaluation.plan import run_folder_of
@@ -73,19 +74,24 @@ def run(
     limit: int | None = None,
     batch: int | None = None,
     engine: CollectionEngine = local,
+    sources: Sources | None = None,
     progress: InputsProgress | None = None,
 ) -> Collection | None:
     """Collect all inputs that are missing in ``folder``, and return the finished collection; None if it was cancelled before the end.
 
     ``limit`` inputs are drawn with the seed of the setup (None: all), ``batch`` of them go through the model together (None: as many as
-    suit the device; a collection keeps the number that it began with). Raises BrokenInput, naming it, for an input that cannot be read;
-    after it is corrected the collection can be continued. Raises ExplainerError if the folder holds another collection.
+    suit the device; a collection keeps the number that it began with); ``sources`` say in run.json where the inputs lie. Raises
+    BrokenInput, naming it, for an input that cannot be read; after it is corrected the collection can be continued. Raises ExplainerError
+    if the folder holds another collection.
     """
     indices = setup.data.choose(limit, setup.seed)
     with lock_folder(run_folder_of(folder)):
         record = _write_or_check_record(folder, _facts(setup, limit, len(indices)))
         if "batch" not in record:
             record |= {"batch": batch or usual_batch(setup), "how": usual_removal(setup.model, setup.first_tensors)}
+            write_json(folder / RUN, record)
+        if sources is not None and record.get(SOURCES) != sources.to_json():  # the same inputs may lie elsewhere now
+            record[SOURCES] = sources.to_json()
             write_json(folder / RUN, record)
         if batch not in (None, record["batch"]):
             raise ExplainerError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from explainers.datasets.parquet import Table
 from explainers.errors import ExplainerError
 from explainers.models.inputs.images import read_image
 
+SOURCES = "sources"  # the key in run.json of the names of the inputs
 TABLE_ENDINGS = (".csv", ".parquet")
 #: For each column that holds an input, the kind of the input.
 _INPUT_COLUMNS: dict[str, DatasetKind] = {"path": "image", "text": "text", "smiles": "molecule"}
@@ -42,9 +44,22 @@ class Sources:
         folder = None if self.folder is None else self.folder.expanduser().resolve()
         return replace(self, data=str(path.resolve()) if path.exists() else self.data, folder=folder)
 
+    def to_json(self) -> dict[str, Any]:
+        """Return the names as plain data; :func:`sources_of` reads them."""
+        return {"data": self.data, "folder": None if self.folder is None else str(self.folder), "split": self.split}
+
     def open(self) -> Dataset:
         """Open the inputs. Raises ExplainerError as :func:`open_inputs` does."""
         return open_inputs(self.data, self.folder, self.split, names_classes=self.names_classes)
+
+
+def sources_of(record: Mapping[str, Any]) -> Sources | None:
+    """Return the names of the inputs in ``record``, the contents of run.json; None if it does not say them."""
+    names = record.get(SOURCES)
+    if not isinstance(names, dict) or not isinstance(names.get("data"), str):
+        return None
+    folder = names.get("folder")
+    return Sources(names["data"], None if folder is None else Path(folder), names.get("split"))
 
 
 def open_inputs(

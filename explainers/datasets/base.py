@@ -77,7 +77,7 @@ class Sample:
 
     @property
     def model_input(self) -> Image.Image | str | TextPair:
-        """The input as a model takes it: picture, text, or pair of texts."""
+        """The input as a model takes it: the picture if there is one; else the text, or a TextPair if there is a second text."""
         if self.image is not None:
             return self.image
         assert self.text is not None

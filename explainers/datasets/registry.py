@@ -34,14 +34,16 @@ GIVES = {
 
 @dataclass(frozen=True, kw_only=True)
 class DatasetEntry:
-    """The declaration of a data set: its name, title, description and kind of inputs, its files, its source, and the function that opens
-    it.
+    """The declaration of a data set.
 
-    gives    keys of :data:`GIVES`
-    splits   the parts that can be read, if it has several; by default the first one that exists is read
-    layout   the files that are read, below the data folder, in their publisher's arrangement; empty if none are needed
-    source   the publication
-    get      where to get the files
+    name    its name on the command line; ``title`` and ``description`` are for people
+    kind    what its inputs are: "image", "text" or "molecule"
+    gives   keys of :data:`GIVES`
+    splits  the parts that can be read, if it has several; by default the first one that exists is read
+    layout  the files that are read, below the data folder, in their publisher's arrangement; empty if none are needed
+    source  the publication
+    get     where to get the files
+    opener  function from its :class:`Folder` to the data set
     """
 
     name: str

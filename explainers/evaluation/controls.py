@@ -72,6 +72,7 @@ def _draw_double(known: KnownInput, draw: np.random.Generator) -> Tensor:
 class Control:
     """A made-up map that is known to be better or worse than others.
 
+    name    its name on the command line; ``title`` is its name in tables
     line    one sentence on what the map knows
     scores  function from a known input and a random generator to a score or bool for each token (N,); it returns None if the input has no
             such map

@@ -42,9 +42,12 @@ OBJECT_STORE_BYTES = 200 * 2**20  # bytes of the object store for rows, where we
 
 @dataclass(frozen=True, kw_only=True)
 class Sources:
-    """The names of what a worker opens: a model in the form that ``explainers.load`` takes, a data set, its folder and its split.
+    """The names of what a worker opens. Folders must be in the same place on every machine.
 
-    Folders must be in the same place on every machine.
+    model    a name that ``explainers.load`` takes
+    dataset  name of the data set
+    data     the folder or file of the data set; None if it needs none
+    split    which of its parts; None: the first that exists
     """
 
     model: str
@@ -174,8 +177,8 @@ def _cpus(kind: str) -> int:
 
 
 def _free_memory(ray: Any, kind: str, count: int) -> int | None:
-    """Return the free bytes of a worker's device, of this ``kind`` ("cuda" or "cpu"), by ``ray``; None if unknown: of the first available
-    GPU, or of this machine, shared by ``count`` workers.
+    """Return the free bytes for one worker, asked by the module ``ray``; None if unknown. For ``kind`` "cuda" it is the free memory of the
+    first available GPU; for "cpu" this machine's free memory divided by ``count``, the number of workers.
     """
     if kind == "cuda":
         ask = ray.remote(num_cpus=1, num_gpus=1)(free_memory)
@@ -220,9 +223,17 @@ def check_model(model: Model, name: str, weights: str, calibration: Mapping[str,
 
 @dataclass(frozen=True, kw_only=True)
 class WorkOrder:
-    """The instructions for workers that measure a run: the model and the data set (``sources``), the ``plan``, the device, the number of
-    threads, and the number of tokens in one pass (``at_once``). They also hold the weights, calibration, inputs and versions that a worker
-    must have, so that all workers get the same rows.
+    """The instructions for workers that measure a run, and what each must have so that all get the same rows.
+
+    sources      the model and the data set to open
+    plan         what is measured
+    device       "cpu" or "cuda"
+    threads      number of torch's threads in a worker
+    weights      digest of the model's weights; ``inputs`` is that of the data set's first inputs
+    calibration  constants of the model's probabilities
+    versions     name of a library -> its version
+    at_once      number of tokens in one pass; None: as many as suit the device
+    skip_broken  whether inputs that cannot be read are left out
     """
 
     sources: Sources

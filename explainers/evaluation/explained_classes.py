@@ -106,8 +106,8 @@ class ClassLookup:
         return [str(label) for label in labels_of(sample) if self.class_of(label) is None]
 
     def target_of(self, explained: ExplainedClass, reads: str = "logit") -> str | int | Target:
-        """Convert the class ``explained`` to a target of ``explain`` and return it: its logit, or its probability if ``reads`` is
-        "probability"; for a class with an ``against``, the difference of the two logits.
+        """Return the target of ``explain`` for the class ``explained``: a :class:`Contrast` with its ``against`` if it has one; a
+        :class:`Probability` if ``reads`` is "probability"; else the class itself, as its index or name, whose logit is explained.
         """
         if explained.against is not None:
             return Contrast(self._name_of(explained), self._name_of(explained.against))

@@ -29,26 +29,35 @@ def page_of(report: dict[str, Any], examples: dict[str, Any] | None) -> str:
     """Return the HTML page of ``report``, the JSON of a finished run, with its ``examples`` if it has any."""
     plan, metrics = report["plan"], report["metrics"]
     first = rank_methods(report, metrics[0])
-    templates = Environment(loader=FileSystemLoader(Path(__file__).parent), autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    return templates.get_template("report.html.jinja").render(
-        report=report,
-        plan=plan,
-        examples=examples,
-        title=f"{plan['model']} on {report['dataset']['title']}",
-        inputs=inputs_in_words(report),
-        protocol=" ".join(protocol_in_words(plan, report["kind"], report.get("removal"))),
-        notes=[*([NO_VALUE] if lacks_values(report) else []), *([FEWER_INPUTS] if has_counts(report) else [])],
-        order=[*first, *(method["spec"] for method in report["methods"] if method["spec"] not in first)],
-        marked={metric["name"]: best_methods(report, metric) for metric in metrics},
-        undecided={metric["name"]: cannot_tell(report, metric) for metric in metrics},
-        about_curves=_CURVE_TITLES,
-        arrow=lambda metric: {"higher": " ↑", "lower": " ↓"}.get(metric["direction"] or "", ""),
-        shown=format_value,
-        counted=count_in_words,
-        bars_of=_bars,
-        lines_of=_lines,
-        cases=_cases,
+    return (
+        page_templates()
+        .get_template("report.html.jinja")
+        .render(
+            report=report,
+            plan=plan,
+            examples=examples,
+            title=f"{plan['model']} on {report['dataset']['title']}",
+            inputs=inputs_in_words(report),
+            protocol=" ".join(protocol_in_words(plan, report["kind"], report.get("removal"))),
+            notes=[*([NO_VALUE] if lacks_values(report) else []), *([FEWER_INPUTS] if has_counts(report) else [])],
+            order=[*first, *(method["spec"] for method in report["methods"] if method["spec"] not in first)],
+            marked={metric["name"]: best_methods(report, metric) for metric in metrics},
+            undecided={metric["name"]: cannot_tell(report, metric) for metric in metrics},
+            about_curves=_CURVE_TITLES,
+            arrow=lambda metric: {"higher": " ↑", "lower": " ↓"}.get(metric["direction"] or "", ""),
+            shown=format_value,
+            counted=count_in_words,
+            bars_of=_bars,
+            lines_of=_lines,
+            cases=_cases,
+        )
     )
+
+
+def page_templates(folder: Path | None = None) -> Environment:
+    """Return the templates of pages in this folder, and of those in ``folder`` that include them."""
+    folders = [*([] if folder is None else [folder]), Path(__file__).parent]
+    return Environment(loader=FileSystemLoader(folders), autoescape=True, trim_blocks=True, lstrip_blocks=True)
 
 
 def inputs_in_words(report: dict[str, Any]) -> str:

@@ -228,9 +228,11 @@ class Measurement:
     """The measurement of one explained class of one input (``sample``, number ``index`` of the data set), from which the values of all
     metrics are computed. The arguments of metrics are computed when first needed.
 
-    target  the explained class or group
-    maps    of the explained class, one for each method
-    others  the maps of the runner-up class; empty if no metric takes them
+    setup        what all inputs of the run share: model, data set, plan and metrics
+    target       the explained class or group
+    explanation  the model's answer and its maps
+    maps         of the explained class, one for each method
+    others       the maps of the runner-up class; empty if no metric takes them
     """
 
     setup: EvaluationSetup

@@ -50,7 +50,11 @@ class RunDataset(Record):
 
 @dataclass(frozen=True)
 class RunMethod(Record):
-    """A method that a run measured: its spec and title, its authors and year, and whether its scores have a sign."""
+    """A method that a run measured: its spec and title, its authors and year, and whether its scores have a sign.
+
+    by      the authors, such as "Abnar & Zuidema"; ``year`` is the year of publication, None if unknown
+    signed  whether its scores tell evidence for a class from evidence against it
+    """
 
     spec: str
     title: str
@@ -71,6 +75,8 @@ class Interval(Record):
 class RunFigure(Record):
     """The mean value of a metric for a method, with its standard error (``error``) and the ends of its confidence interval (``low``,
     ``high``), the number of inputs, and whether it ties with the best.
+
+    Values are None if no input has one. ``tied``: whether it cannot be told from the best method.
     """
 
     value: float | None
@@ -83,7 +89,11 @@ class RunFigure(Record):
 
 @dataclass(frozen=True)
 class RunCurves(Record):
-    """For each method, the mean probability of the explained class after each of the ``fractions`` of tokens was removed."""
+    """For each method, the mean probability of the explained class after each of the ``fractions`` of tokens was removed.
+
+    fractions  shares of tokens removed, 0 to 1
+    methods    spec of a method -> a probability for each fraction
+    """
 
     fractions: list[float]
     methods: dict[str, list[float]]
@@ -124,7 +134,14 @@ class RunCosts(Record):
 class EvaluationReport(Record):
     """The plan of a run, how it was measured, and its results.
 
-    apart  metric -> the p values of the paired tests of every two methods, as a table in the order of ``methods``
+    format          number of the form of the report, which changes when its fields do
+    weights_digest  SHA-256 of the model's weights
+    versions        name of a library -> its version
+    kind            kind of input: "image", "text" or "molecule"
+    interval        confidence level and bootstrap draws of all intervals
+    results         name of a metric -> spec of a method -> its figure
+    apart           metric -> the p values of the paired tests of every two methods, as a table in the order of ``methods``
+    curves          name of a removal curve -> the curves of all methods
     """
 
     format: int

@@ -16,6 +16,9 @@ from explainers.methods.class_attention import ClassAttentionTrace, add_class_to
 from explainers.models.passes import Passes
 from explainers.records.trace import Trace
 
+#: How far one tensor may be from another times a number, relative to its length, to be that: rounding of 16 bits is less.
+CLOSE = 1e-3
+
 T = TypeVar("T")
 INNER_BATCH = 33  # copies in one forward pass: bounds memory
 
@@ -103,16 +106,34 @@ def after_attention(trace: Trace, block: int, norms: int) -> Shares:
         middle = propagation.structure.sums[block][place]
         vectors = middle
         output = propagation.block_outputs[-1]
-        if any(normed is output for _, normed, _ in propagation.norms):  # post-norm: the block's output is itself normalised
-            for x, normed, _ in propagation.norms:
-                vectors = normed if x is middle else vectors
+        last = [(factor, centred) for _, normed, factor, centred in propagation.norms if _is_multiple(normed, output)]
+        if last:  # post-norm: the block's output is itself normalised
+            after_middle = [normed for x, normed, _, _ in propagation.norms if _is_multiple(x, middle)]
+            if not after_middle and not propagation.structure.adds_to_sum(block, place):
+                raise ExplainerError(
+                    f"What block {block + 1} of this model does to its tokens between its attention and its feed-forward layer is no "
+                    "normalisation that can be read, so that single tokens cannot be propagated through it. What multiplies attention "
+                    "runs, such as rollout, and what goes back from the answer, such as input_x_gradient."
+                )
+            vectors = after_middle[-1] if after_middle else middle
             if norms == 2:
-                factor = next(factor for _, normed, factor in propagation.norms if normed is output)
-                vectors = (vectors - vectors.mean(-1, keepdim=True)) * factor
+                factor, centred = last[0]
+                vectors = (vectors - vectors.mean(-1, keepdim=True) if centred else vectors) * factor
         groups = vectors.detach().unflatten(0, (-1, 1 + count))
         return groups[:, 1:], groups[:, 0].clone()  # a view would keep all copies
 
     return _shares(propagate(trace, block, read))
+
+
+def _is_multiple(x: Tensor, of: Tensor) -> bool:
+    """Return whether ``x``, the tokens of samples and their copies, is ``of`` times a number, by its first row: to rounding, and perhaps in
+    memory of its own.
+    """
+    if x is of or x.shape != of.shape:
+        return x is of
+    x, of = x[:1], of[:1]
+    ratio = (x * of).sum() / of.square().sum()
+    return bool((x - ratio * of).norm() <= CLOSE * x.norm())
 
 
 def _shares(parts: list[tuple[Tensor, Tensor]]) -> Shares:

@@ -23,8 +23,10 @@ Refusal = Callable[[Rule], str | None]
 
 @dataclass(frozen=True)
 class Name:
-    """The title and source of a method under one of its rules, where that pair has a name of its own; ``names_rule`` says whether the title
-    already contains the rule.
+    """The title and source of a method under one of its rules, where that pair has a name of its own.
+
+    default     whether the pages ask for the method with this rule if nobody chooses methods
+    names_rule  whether the title already contains the rule
     """
 
     title: str
@@ -49,23 +51,35 @@ class Promise(Record):
 
 @dataclass(frozen=True)
 class Method(Record):
-    """A declared method: its function, its rules and what it needs of a model. ``rule`` is its default backward rule, None if it reads no
-    backward signal; ``also`` are further rules that it is listed with. It can run with every rule that carries the same as these, gradients
-    or relevance.
+    """A declared method: its function, its rules and what it needs of a model.
 
-    needs     what the model must have: ``attention`` maps, a ``class_token``, ...: keys of :data:`METHOD_NEEDS`
-    passes    what one explanation costs, in words
-    promise   what its scores add up to, under some of its rules; None: they are no shares of the explained number
-    summed    whether its scores are a sum of a part of each block, and of a part that belongs to no block
-    pixels    whether it goes back to the pixels of an image
-    family    what kind of method it is: a key of :data:`explainers.methods.families.METHOD_FAMILIES`
-    classic   whether it is a baseline with which other methods are compared
-    refuses   function from a rule to the reason why it makes no sense for this method, or None
+    It can run with every rule that carries the same as its own rules, gradients or relevance.
+
+    name             its name in a spec; ``title`` is its name on the pages, ``description`` says what it computes, ``source`` where it is
+                     published
+    function         from a :class:`Trace` and the method's options to scores (B, S), alone or in a :class:`MethodOutput` with notes and
+                     errors
+    rule             name of its default backward rule; None if it reads no backward signal
+    also             names of further rules that it is listed with
+    signed           whether its scores tell evidence for the target from evidence against it
+    class_specific   whether another target can have another map
+    needs            what the model must have: ``attention`` maps, a ``class_token``, ...: keys of :data:`METHOD_NEEDS`
+    passes           what one explanation costs, in words
+    slow             whether it is left out of the preset of quick methods
+    default          whether the pages ask for it, with its default rule, if nobody chooses methods
+    promise          what its scores add up to, under some of its rules; None: they are no shares of the explained number
+    summed           whether its scores are a sum of a part of each block, and of a part that belongs to no block
+    pixels           whether it goes back to the pixels of an image
+    named            name of a rule -> title and source of the method under that rule, if the pair has a name of its own
+    options          name of an option -> its type, default and bounds
+    family           what kind of method it is: a key of :data:`explainers.methods.families.METHOD_FAMILIES`
+    classic          whether it is a baseline with which other methods are compared
+    refuses          function from a rule to a clause that says why it makes no sense for this method, or to None; None: it refuses no rule
     class_attention  how it reads the classification token's row in class attention after the blocks; None: it cannot
-    reads     the fields of the signals that it reads, such as ``attentions[-1]``, of the last block: the backward pass goes no further. At
-              the pixels those of the pixels, and along a path all, are read instead
-    reads_under  name of another rule -> the fields that it reads of a trace under that rule
-    about     the text of its page; None if nobody has written one
+    reads            the fields of the signals that it reads, such as ``attentions[-1]``, of the last block: the backward pass goes no
+                     further. At the pixels those of the pixels, and along a path all, are read instead
+    reads_under      name of another rule -> the fields that it reads of a trace under that rule
+    about            the text of its page; None if nobody has written one
     """
 
     name: str

@@ -9,7 +9,10 @@ from explainers.json_records import Record
 
 @dataclass(frozen=True)
 class MethodFamily(Record):
-    """A family of methods that work in a similar way: its ``title``, and one ``line`` on what its maps show."""
+    """A family of methods that work in a similar way: its ``title``, and one ``line`` on what its maps show.
+
+    name  its key in :data:`METHOD_FAMILIES`
+    """
 
     name: str
     title: str

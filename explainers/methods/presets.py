@@ -13,8 +13,11 @@ from explainers.methods.variants import Variant
 
 @dataclass(frozen=True)
 class Preset(Record):
-    """A named set of methods to choose together, with a title and a sentence on it; no method has the same name, as ``--methods`` takes
-    both. ``has`` returns whether a variant belongs to the set.
+    """A named set of methods to choose together; no method has the same name, as ``--methods`` takes both.
+
+    name  its name on the command line; ``title`` is its name for people
+    says  a sentence on what is in it
+    has   returns whether a variant belongs to it
     """
 
     name: str

@@ -16,10 +16,13 @@ from explainers.methods.class_attention import trace_behind
 from explainers.methods.declaration import Method, Name, name_of
 from explainers.methods.registry import METHODS
 from explainers.methods.specs import Spec
+from explainers.models.details import BLOCKS_LEFT_OUT
 from explainers.models.tasks.several_heads import SeveralHeads
 from explainers.records.trace import MethodOutput, Trace
 
 Methods = Sequence[str | tuple[str, Rule]]
+#: What a method reads that reads no block but what enters the first.
+_OF_FIRST_BLOCK = frozenset(["block_inputs[0]", "bias", *ACCOUNT])
 LARGER_PATCHES = "What larger patches of the same image were given is shared among the patches that they cover, in proportion to the area."
 
 
@@ -85,6 +88,8 @@ class Request:
             _note_other_tokens(trace)
         if "token_order" in self.method.needs and "product" not in self.method.needs:
             _note_replaced_tokens(trace)
+        if self.rule is not None and not self.pixels:
+            _note_blocks_left_out(trace, beyond_first=not self.method.reads <= _OF_FIRST_BLOCK)
         if "places" in self.method.needs and not self.pixels:
             _note_covered_pixels(trace)
         behind = trace_behind(trace, self.method.class_attention)
@@ -114,6 +119,24 @@ def _note_attention(trace: Trace) -> None:
         trace.note(
             "In this model a later block or the head also takes what an earlier block took or gave, by a way around the blocks between: "
             "attention that is read block by block leaves that way out."
+        )
+
+
+def _note_blocks_left_out(trace: Trace, beyond_first: bool) -> None:
+    """Add notes to a trace if modules in the list of its model's blocks run before those that are read, with another number of tokens; or
+    after them, if the method reads ``beyond_first``, more than the tokens that enter the first block.
+    """
+    before, after = trace.recording.model.details.get(BLOCKS_LEFT_OUT, (0, 0))
+    tokens = trace.block_inputs[0].shape[1]
+    if before:
+        trace.note(
+            f"In this model {before} of the blocks in the list run before those that are read here, which take {tokens} tokens each: this "
+            "map is of the tokens that enter the first of these, in which other tokens may already have met."
+        )
+    if after and beyond_first:
+        trace.note(
+            f"In this model {after} of the blocks in the list run after those that are read here, with another number of tokens: this map "
+            "ends before them. blocks= of wrap, with these modules, reads them instead."
         )
 
 

@@ -52,7 +52,7 @@ def lacks_of(recording: Recording) -> dict[str, str]:
         )
     lacks |= {} if plan is None else _lacks_of_order(name, plan, bool(recording.detached))
     if any(m is None for m in recording.mid_residuals):
-        why = kind.no_residual or "{name} has blocks that do not add attention to a residual stream, all tokens at once."
+        why = kind.no_residual or (_PARALLEL if recording.structure.has_parallel_parts else _NO_RESIDUAL)
         lacks["residual"] = why.format(name=name)
     if recording.parts[-1] is None or recording.structure.output_projections[-1] is None:
         lacks["parts"] = _no_parts(recording, plan)
@@ -82,6 +82,14 @@ def lacks_of(recording: Recording) -> dict[str, str]:
     return lacks
 
 
+_NO_RESIDUAL = "{name} has blocks that do not add attention to a residual stream by a sum, all tokens at once."
+_PARALLEL = (
+    "{name} has blocks that add attention and an MLP to the residual stream in parallel, so that no stream follows attention alone. Where "
+    "the two have layers of their own and the block adds attention first, (x + attention) + MLP, there is one. What multiplies attention "
+    "runs, such as rollout, and what goes back from the answer."
+)
+
+
 def _no_parts(recording: Recording, plan: AttentionPlan | None) -> str:
     """Return a sentence on why queries, keys, values and output projection of the last block cannot be read in ``recording``, and which
     methods can be used instead. ``plan`` says how the model's attention was read, None if unknown.
@@ -90,6 +98,8 @@ def _no_parts(recording: Recording, plan: AttentionPlan | None) -> str:
     if recording.attentions[-1] is None:
         why = structure.attention_kind.no_map or recording.model.block_kind.no_attention or (None if plan is None else plan.reason)
         reason = "has no attention map over all its tokens" + ("" if why is None else f": {why}")
+    elif not all(each is None or each.is_in_order for each in structure.attention_maps[-1:]):
+        reason = "attends with queries or keys that are not its tokens in their order"
     elif recording.parts[-1] is None:
         reason = (
             "does not make its attention weights of queries and keys by one softmax that meets values as it is (fused attention does, and "

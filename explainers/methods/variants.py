@@ -17,6 +17,12 @@ from explainers.methods.registry import METHODS
 class Variant(Record):
     """A method with one of its rules, as lists of methods show it: its spec and title, whether scores have a sign and depend on the class,
     what it computes (``description``) and costs (``passes``, ``slow``), and why it cannot run for a model, if so.
+
+    rule            name of the backward rule; None for a method that reads no signal
+    source          the publication
+    signed          whether scores tell evidence for the target from evidence against it
+    class_specific  whether another target can have another map
+    default         whether the pages ask for it if nobody chooses methods
     """
 
     spec: str

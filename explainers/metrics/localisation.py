@@ -231,8 +231,8 @@ def _enlarge(maps: Tensor, mask: Tensor) -> Tensor:
 
 
 def _from_0_to_1(maps: Tensor, mask: Tensor) -> Tensor:
-    """Enlarge ``maps`` (B, rows, columns) to the size of ``mask``, scale each from 0 to 1, and return them (B, height, width); a map with a
-    single score is 0 throughout.
+    """Enlarge ``maps`` (B, rows, columns) to the size of ``mask``, scale each from 0 to 1, and return them, float64 (B, height, width); a
+    map with a single score is 0 throughout.
     """
     large = _enlarge(maps, mask)
     low, high = large.amin((1, 2), keepdim=True), large.amax((1, 2), keepdim=True)

@@ -31,14 +31,14 @@ def _classes(measured: Measured, which: str) -> Tensor | None:
 
 
 @need("whole", "(B, C): probabilities of the classes for the whole input")
-def whole(measured: Measured) -> Tensor | None:
+def whole(measured: Measured) -> Tensor:
     """Return the probabilities of the classes for a whole measured input, repeated for each of its M maps: (M, C)."""
     result: Tensor = measured.probabilities(measured.explanation.logits).expand(len(measured.maps), -1)
     return result
 
 
 @need("logits", "(B, C): logits of the classes for the whole input")
-def logits(measured: Measured) -> Tensor | None:
+def logits(measured: Measured) -> Tensor:
     """Return the logits of the classes for a whole measured input, repeated for each of its M maps: (M, C)."""
     result: Tensor = measured.explanation.logits.expand(len(measured.maps), -1)
     return result
@@ -66,7 +66,7 @@ def answer(measured: Measured) -> Tensor | None:
 
 
 @need("scores", "(B, N): one score for each patch or word piece, the same tokens in each row")
-def scores(measured: Measured) -> Tensor | None:
+def scores(measured: Measured) -> Tensor:
     """Return the scores (M, N) of the M maps of a measured input, one for each of its N tokens."""
     result: Tensor = measured.scores
     return result
@@ -74,7 +74,9 @@ def scores(measured: Measured) -> Tensor | None:
 
 @need("leave_one_out", "(B, N): how far the explained number falls without each patch or word piece alone")
 def leave_one_out(measured: Measured) -> Tensor | None:
-    """Ask the model about a measured input without each of its N tokens; return the falls of the explained number (M, N)."""
+    """Ask the model about a measured input without each of its N tokens; return the falls of the explained number (M, N), the same for each
+    of the M maps.
+    """
     result: Tensor | None = measured.graded_answers.of("leave_one_out")
     return result
 
@@ -159,7 +161,7 @@ def passages(measured: Measured) -> Tensor | None:
 
 
 @need("error", "(B,): how far the scores miss the explained number; not a number where a method promises no sum")
-def error(measured: Measured) -> Tensor | None:
+def error(measured: Measured) -> Tensor:
     """Return the completeness errors (M,) of the M maps of a measured input; NaN for a method that promises no sum."""
     errors = (attribution.completeness_error for attribution in measured.maps)
     return torch.tensor([float("nan") if value is None else value for value in errors])
@@ -170,7 +172,7 @@ def error(measured: Measured) -> Tensor | None:
     "(B, 3, L): at the input of each block the explained number, what the tokens hold of it, and the bias terms after it; "
     "not a number where a method follows no rule",
 )
-def block_sums(measured: Measured) -> Tensor | None:
+def block_sums(measured: Measured) -> Tensor:
     """Return three sums at each of L blocks, for M maps of a measured input: the explained number, the tokens' sum, the bias terms, (M, 3,
     L).
     """
@@ -179,21 +181,21 @@ def block_sums(measured: Measured) -> Tensor | None:
 
 
 @need("other", "(B, N): the scores when another class is explained")
-def other(measured: Measured) -> Tensor | None:
+def other(measured: Measured) -> Tensor:
     """Return the scores (M, N) of a measured input's maps for the runner-up class instead of the explained one."""
     result: Tensor = measured.other_scores
     return result
 
 
 @need("randomised", "(B, L, N): the scores after the weights of ever more layers were randomised, from the output down")
-def randomised(measured: Measured) -> Tensor | None:
+def randomised(measured: Measured) -> Tensor:
     """Return the scores (M, L, N) of a measured input's maps after the weights of 1 to L layers were randomised."""
     result: Tensor = measured.randomised_scores
     return result
 
 
 @need("all_random", "(B, N): the scores after the weights of all layers were randomised")
-def all_random(measured: Measured) -> Tensor | None:
+def all_random(measured: Measured) -> Tensor:
     """Return the scores (M, N) of a measured input's maps with random weights in all layers: the last step of ``randomised``, if a metric
     takes these too.
     """
@@ -202,7 +204,7 @@ def all_random(measured: Measured) -> Tensor | None:
 
 
 @need("disturbed", "(B, K, N): the scores after K small changes of the input")
-def disturbed(measured: Measured) -> Tensor | None:
+def disturbed(measured: Measured) -> Tensor:
     """Return the scores (M, K, N) of the maps of K slightly changed copies of a measured input."""
     result: Tensor = measured.explain_again("disturbed")
     return result

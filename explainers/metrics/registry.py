@@ -105,7 +105,11 @@ def _takes_in_words(takes: Mapping[str, str | RemovalCurve]) -> dict[str, str]:
 class Metric(Record, name="RunMetric"):
     """A declared metric: a pure function from what it ``takes`` to one value for each of B maps, (B,).
 
+    name       its name on the command line; ``title`` is its name for people, ``description`` says what it measures
+    family     the kind of metric, such as faithfulness
+    function   takes the arguments that ``takes`` names; returns (B,), or (B, P) if the metric has ``parts``
     takes      name of an argument -> a key of :data:`METRIC_NEEDS`, or a :class:`RemovalCurve`
+    source     the publication; None if it has none
     lowest     the smallest possible value, None if there is no bound; ``highest`` is the largest
     direction  "lower" or "higher": which values are better; None if neither is
     unit       ``share``: values are printed in per cent; ``number``: as they are

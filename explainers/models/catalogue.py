@@ -12,8 +12,12 @@ from explainers.models.inputs.types import ModelKind
 
 @dataclass(frozen=True)
 class CatalogueEntry:
-    """A model by the name that ``load`` takes. ``source`` says where it comes from.
+    """A model by the name that ``load`` takes.
 
+    kind         what it reads, such as "image" or "text"; "clip" compares pictures with prompts
+    title        its name for people; ``description`` says in a phrase what it is
+    embedded     whether its weights ship with Vitrine; else they come from the hub
+    source       where it comes from
     photos       whether it is made for people's own photos
     recommended  for a model of the hub: whether it is a good one to download first
     megabytes    size of the download of its weights; None if unknown

@@ -12,10 +12,18 @@ from explainers.models.libraries import recognition as lib
 from explainers.models.model import Model
 from explainers.models.structure.word_places import WORD_TABLES, tables_of_words
 
+#: The name of the fact how many blocks of the list run before the explained ones and how many after them; absent if none do.
+BLOCKS_LEFT_OUT = "blocks_left_out"
+
 
 def details_of(model: Model, readers: InputReaders, library: lib.Library, width: int) -> dict[str, Any]:
-    """Return the facts about ``model`` (such as its blocks, heads, grid and classes) as JSON, None for a fact that does not apply;
-    ``readers`` prepare its inputs, ``library`` is the library of its module, and ``width`` is the width of its tokens.
+    """Return facts about ``model`` for JSON, by name. ``readers`` prepare its inputs, ``library`` is the library of its module, and
+    ``width`` is the width of its tokens.
+
+    Always there, None where they do not apply, are sizes (``blocks``, ``heads``, ``width``, ``classes``, ``parameters``), the input
+    (``grid``: rows and columns of patches, ``input``: height and width in pixels, ``channels``, ``frames``, ``max_tokens``), ids of special
+    tokens, ``class_token``, ``library`` and ``source``, the model's name. Only models that have them get the facts of a task, the names of
+    word tables and the two constants of a similarity.
     """
     module, words, task = model.module, readers.words, model.task
     layout = model.layout_of(readers.first)
@@ -28,7 +36,7 @@ def details_of(model: Model, readers: InputReaders, library: lib.Library, width:
         "grid": layout.grid,
         "picture_grid": None if readers.pictures is None else readers.pictures.grid,
         "frames": None if clip is None else clip.frames,
-        "input": tuple(readers.first["pixel_values"].shape[-2:]) if readers.takes_pixels else None,
+        "input": tuple(readers.first["pixel_values"].shape[-2:]) if readers.takes_pixels and not readers.by_processor else None,
         "max_tokens": words.max_tokens if words else None,
         "classes": len(model.labels) if model.labels and model.output != "regression" else None,
         "mask_token_id": getattr(words.tokenizer, "mask_token_id", None) if words else None,

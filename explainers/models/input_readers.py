@@ -18,9 +18,16 @@ from explainers.models.inputs.transforms import AnyPreprocessing
 from explainers.models.inputs.types import Input, ModelKind, Prepared
 from explainers.models.libraries import recognition as lib
 from explainers.models.libraries.calls import names_in_forward
-from explainers.models.libraries.vision_language import picture_token_of, refuse_packed_pictures
+from explainers.models.libraries.vision_language import picture_token_of, refuse_without_processor
 from explainers.models.picture_prompts import PicturePromptReader, picture_reader, prepare_picture_prompts
 from explainers.models.preparing import prepare_clips, prepare_images, prepare_of_molecules, prepare_texts, sample_molecule
+from explainers.models.processor_prompts import (
+    ProcessorReader,
+    UnusableProcessorError,
+    prepare_by_processor,
+    processor_of,
+    processor_reader,
+)
 
 
 @dataclass(frozen=True)
@@ -31,7 +38,7 @@ class InputReaders:
     words     reads texts into tokens
     graphs    reads molecules into tensors
     pictures  reads a picture and a prompt into tokens, for a vision-language model
-    sample    tensors of two inputs, for trial passes
+    sample    tensors of two inputs, for trial passes; of one for a picture that a processor prepares with a prompt
     takes_pixels  whether pixels are among the tensors
     """
 
@@ -40,13 +47,20 @@ class InputReaders:
     notes: tuple[str, ...]
     words: TextReader | None
     graphs: MoleculeReader | None
-    pictures: PicturePromptReader | None
+    pictures: PicturePromptReader | ProcessorReader | None
     sample: Mapping[str, Tensor]
     takes_pixels: bool
 
     @property
+    def by_processor(self) -> bool:
+        """Return whether pictures are prepared by the model's processor, whose tensors have another size for each picture."""
+        return isinstance(self.pictures, ProcessorReader)
+
+    @property
     def first(self) -> dict[str, Tensor]:
         """The tensors of the first input of the sample."""
+        if isinstance(self.pictures, ProcessorReader):
+            return dict(self.sample)
         return {name: tensor[:1] for name, tensor in self.sample.items()}
 
     def preparer(self, kind: ModelKind, prefix: int, takes_positions: bool) -> Callable[[Input], Prepared]:
@@ -57,6 +71,8 @@ class InputReaders:
         """
         if self.graphs is not None:
             return partial(prepare_of_molecules, self.module, self.graphs, prefix)
+        if isinstance(self.pictures, ProcessorReader):
+            return partial(prepare_by_processor, self.pictures)
         if self.pictures is not None:
             return partial(prepare_picture_prompts, self.module, self.pictures)
         if kind == "text":
@@ -69,6 +85,8 @@ class InputReaders:
     def chat_preparer(self) -> Callable[[Any], Prepared] | None:
         """The function from a prompt to its tensors with the chat template of the tokenizer; None if the tokenizer has no template."""
         words = self.words
+        if isinstance(self.pictures, ProcessorReader):
+            return partial(prepare_by_processor, self.pictures, chat=True) if has_chat_template(self.pictures.processor) else None
         if words is None or not has_chat_template(words.tokenizer):
             return None
         if self.pictures is not None:
@@ -86,9 +104,21 @@ def input_readers(
     """
     picture_token = picture_token_of(module, library) if kind == "text" else None
     if picture_token is not None:
-        refuse_packed_pictures(module)
+        processor, reason = processor_of(module, preprocess)
+        if processor is not None:
+            own_words = _text_reader(module, processor.tokenizer if tokenizer is None else tokenizer, picture_token)
+            try:
+                by_processor, tensors = processor_reader(module, own_words, processor, picture_token)
+                return InputReaders(module, None, (), own_words, None, by_processor, tensors, True)
+            except UnusableProcessorError as problem:
+                if preprocess is not None:
+                    raise
+                reason = str(problem)
+        refuse_without_processor(module, reason)
     takes_pixels, takes_words = kind in ("image", "clip") or picture_token is not None, kind in ("text", "clip")
     recipe, notes = lib.preprocessing_of(module, library, preprocess) if takes_pixels else (None, ())
+    if picture_token is not None and reason:
+        notes = (*notes, f"The processor that was saved with the model could not be used, so a picture is read as a square: {reason}.")
     words = _text_reader(module, tokenizer, picture_token) if takes_words else None
     graphs = reader_named(reader) if kind == "molecule" else None
     sample = sample_molecule(module, graphs) if graphs is not None else _sample(module, takes_pixels, _size(module, library, recipe), words)

@@ -32,8 +32,10 @@ from explainers.models.libraries.hub import DownloadProgress, missing_weights
 from explainers.models.libraries.molecule_architectures import build_molecule_model
 from explainers.models.libraries.recognition import VIDEO_PIXELS, kind_of
 from explainers.models.libraries.sentence_embedding import ATTRIBUTE, max_length_of, sentence_embedding_of
+from explainers.models.libraries.vision_language import picture_token_of
 from explainers.models.model import Model
 from explainers.models.outputs import Output
+from explainers.models.processor_prompts import processor_of
 from explainers.models.wrapping import wrap
 from explainers.plugins import ARCHITECTURE_GROUP, load_group
 
@@ -69,7 +71,8 @@ def load(
     labels, output, head  those of :func:`explainers.wrap`, if the files do not have them or have wrong ones
     preprocess, tokenizer  those of :func:`explainers.wrap`, or the name of a folder or of the hub from which to take one, if the model's
                            own folder has none
-    structure  kind, blocks, entry and prefix of :func:`explainers.wrap`
+    structure  further arguments by name, passed on to :func:`explainers.wrap`: ``kind``, ``blocks``, ``entry`` and ``prefix``, if they
+               are not found out rightly
     progress  called with a text and the finished fraction (None: unknown) while files are downloaded
     dtype     torch.float32, or torch.bfloat16 or torch.float16 for half of the memory: maps then have two or three digits
               (docs/precision.md)
@@ -157,7 +160,8 @@ def _describe_unknown_name(name: str) -> str:
 
 
 def fetch(name: str, progress: DownloadProgress | None = None) -> None:
-    """Bring the files of a hub model ("timm/<name>", "hf/<organisation>/<name>") into the local cache; other names need nothing.
+    """Bring the files of a hub model ("timm/<name>", "hf/<organisation>/<name>", "openclip/<model>/<pretrained>") into the local cache;
+    other names need nothing. ``progress`` is called as by ``load``.
 
     Raises ExplainerError as ``load`` does.
     """
@@ -368,7 +372,8 @@ def _transformers_from_folder(folder: Path, config: dict[str, Any], name: str, h
     shown = {"pixel_values", VIDEO_PIXELS} & takes
     reads_images = dual or module.main_input_name == "pixel_values" or bool(shown and "input_ids" not in takes)
     companions: dict[str, Any] = {}
-    if reads_images and "preprocess" not in how:
+    by_processor = picture_token_of(module, "transformers") is not None and processor_of(module, None) != (None, "")
+    if reads_images and "preprocess" not in how and not by_processor:  # which wrap loads and tries, or says why it cannot
         companions["preprocess"] = _frame_processor(folder) or load_saved(folder, "AutoImageProcessor")
     if (dual or not reads_images) and "tokenizer" not in how:
         companions["tokenizer"] = load_saved(folder, "AutoTokenizer")

@@ -6,6 +6,7 @@ import gc
 import weakref
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ __all__ = [
     "indexed",
     "limit_memory",
     "measure_memory",
+    "on_device",
     "release_memory",
     "restart_peak",
     "total_memory",
@@ -132,10 +134,19 @@ def bytes_of_weights(module: nn.Module) -> int:
 
 
 def release_memory() -> None:
-    """Collect garbage, and return to the device what torch's allocator of GPU memory holds but does not use."""
+    """Collect garbage, and return to the device what torch's allocator of GPU memory holds but does not use. A process that has not used a
+    GPU does not begin to.
+    """
     gc.collect()
-    if torch.cuda.is_available():
+    if torch.cuda.is_initialized():
         torch.cuda.empty_cache()
+
+
+def on_device(device: torch.device) -> AbstractContextManager[object]:
+    """Return a context in which a GPU is the one of this thread, which has the first one otherwise: what names no GPU, such as an event,
+    would take memory of that.
+    """
+    return torch.cuda.device(indexed(device)) if device.type == "cuda" else nullcontext()
 
 
 def bytes_of_pass(model: Model, tensors: Mapping[str, Tensor]) -> int:

@@ -31,6 +31,8 @@ from explainers.models.tasks.features import REFERENCE
 
 T = TypeVar("T")
 MOST_KEPT = 8  # of what is made for single inputs
+#: The tensors with one row of tokens for each text, of a model that also reads pictures.
+_TEXT_ROWS = ("input_ids", "attention_mask", "token_type_ids", "mm_token_type_ids", "position_ids")
 
 
 @dataclass(eq=False)
@@ -182,6 +184,12 @@ class Model:
         value: T = self.cache[key]
         return value
 
+    def clear_caches(self) -> None:
+        """Drop what is cached for the inputs that were asked last, of both sides of a CLIP model: it may be on the model's device."""
+        self.cache.clear()
+        if (text_model := vars(self).get("_text_model")) is not None:  # it was made when it was first asked for
+            text_model.cache.clear()
+
     def seen_from(self, side: Side | None) -> Model:
         """Return the model with its ``side`` explained; None keeps the side it has. Raises ExplainerError if there is no such side."""
         if side is None or (self.kind == "clip" and side == self.side):
@@ -228,11 +236,24 @@ class Model:
 
     def is_sample(self, name: str) -> bool:
         """Return whether the tensor ``name`` has one row for each sample; the inputs with which a CLIP model compares its samples do
-        not.
+        not, nor have the tiles or packed patches of a picture in a text.
         """
-        if name == REFERENCE:
+        if name == REFERENCE or (self.reads_pictures and name not in _TEXT_ROWS):
             return False
         return self.kind != "clip" or (name == "pixel_values") == (self.side == "image")
+
+    def repeat(self, tensors: Mapping[str, Tensor], times: int) -> dict[str, Tensor]:
+        """Return ``tensors`` with each sample repeated ``times`` times, one after the other; those that samples share are not repeated.
+
+        A picture in a text, which is one sample, is repeated as a whole, with all of its tiles or packed patches.
+        """
+        repeated = {}
+        for name, tensor in tensors.items():
+            if self.is_sample(name):
+                repeated[name] = tensor.repeat_interleave(times, 0)
+            else:
+                repeated[name] = torch.cat([tensor] * times) if self.reads_pictures and times > 1 else tensor
+        return repeated
 
     @property
     def device(self) -> torch.device:

@@ -37,8 +37,13 @@ class Ran(Generic[T]):
 
 
 def is_memory_shortage(error: BaseException | None) -> bool:
-    """Return whether an error says that memory ran out, or that an estimate forbade to take it."""
-    return isinstance(error, MemoryShortageError) or ran_out_of_memory(error)
+    """Return whether an error, or one that caused it, says that memory ran out, or that an estimate forbade to take it."""
+    cause = error
+    while cause is not None:
+        if isinstance(cause, MemoryShortageError):
+            return True
+        cause = cause.__cause__
+    return ran_out_of_memory(error)
 
 
 def attempt(run: Callable[[], T]) -> Ran[T] | Exception:
@@ -52,12 +57,20 @@ def attempt(run: Callable[[], T]) -> Ran[T] | Exception:
             raise
         failed = error
     Shortages.count += 1
-    chained: BaseException | None = failed
-    while chained is not None:  # the frames of a traceback hold the tensors of the pass
-        chained.__traceback__ = None
-        chained = chained.__cause__ or chained.__context__
+    forget_frames(failed)
     release_memory()
     return failed
+
+
+def forget_frames(error: BaseException) -> None:
+    """Drop the tracebacks of ``error`` and of every error that led to it: their frames hold the tensors of the pass that failed."""
+    seen, waiting = set[int](), [error]
+    while waiting:
+        each = waiting.pop()
+        if id(each) not in seen:
+            seen.add(id(each))
+            each.__traceback__ = None
+            waiting += [other for other in (each.__cause__, each.__context__) if other is not None]
 
 
 class Passes:

@@ -23,7 +23,10 @@ class Fact(Record, name="ReportFact"):
 
 @dataclass(frozen=True)
 class Guess(Record, name="ReportGuess"):
-    """A value that was guessed, why, and the argument that overrides it."""
+    """A value that was guessed, why, and the argument that overrides it.
+
+    what  the value, in words, such as "the classes are numbered"
+    """
 
     what: str
     why: Annotated[str, describe("Why this value was taken.")]
@@ -35,7 +38,11 @@ class Guess(Record, name="ReportGuess"):
 
 @dataclass(frozen=True)
 class Check(Record, name="ReportCheck"):
-    """One check of a model on a sample: its name and title, whether it passed, and the details."""
+    """One check of a model on a sample: its name and title, whether it passed, and the details.
+
+    state   "passed", "failed", or "not asked" if the check does not apply
+    detail  its numbers, or why it was not asked
+    """
 
     name: str
     title: str

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from explainers.errors import ExplainerError, ran_out_of_memory
 from explainers.models import labels as naming
-from explainers.models.details import details_of
+from explainers.models.details import BLOCKS_LEFT_OUT, details_of
 from explainers.models.eval_mode import evaluating, with_gradients, without_compilation
 from explainers.models.first_pass import FirstPass
 from explainers.models.input_readers import InputReaders, input_readers
@@ -178,7 +178,9 @@ def wrap(
         made_by=(wrap, arguments),
         text_side=cache(text_side) if kind == "clip" and side == "image" else None,
     )
-    details = details_of(model, readers, library, structure.width)
+    details = details_of(model, readers, library, structure.width) | (
+        {BLOCKS_LEFT_OUT: structure.left_out} if any(structure.left_out) else {}
+    )
     if kind == "text" and its_task is None and readers.pictures is None:
         known = answers if run is own_forward else None
         details[CHANGED_BY_PADDING] = _is_changed_by_padding(model, readers, library, takes_positions, known)

@@ -30,7 +30,7 @@ from explainers.models.model import Model
 from explainers.models.outputs import notes_on_outputs
 from explainers.models.padding import of_equal_length
 from explainers.models.registers.moving import OutlierTokens, view_of
-from explainers.models.tf32 import asking_for_tf32
+from explainers.models.tf32 import asking_for_tf32, products_in_float32
 from explainers.pipeline.abstentions import InputAbstentions
 from explainers.pipeline.batches import MapBatch, explain_batches
 from explainers.pipeline.long_texts import LONG_TEXTS, LongTexts, explain_long, read_windows
@@ -269,7 +269,7 @@ def _explain(
         (prepared,) = parts
     options = {"prompts": prompts, "cancelled": cancelled, "precision": precision}
     work = _Work(model, prepared, target, requests, spellings, seed, observer, next_method, options)
-    with with_gradients(), asking_for_tf32(precision == "tf32"):
+    with with_gradients(), asking_for_tf32(precision == "tf32"), products_in_float32():
         explain_in_steps(model, prepared.tensors, len(prepared), work.explain_part)
     explanations = [work.explanations[i] for i in range(len(prepared))]
     return explanations if several else explanations[0]
@@ -463,7 +463,10 @@ def _make_explanations(session: Session, requests: list[Request], spellings: dic
             place=None if model.reading is None else model.reading.place,
             places=model.places,
             outliers=outlier_patches(session.recording, i) if model.side == "image" else None,
-            tensors={k: v[i : i + 1] if model.kind != "clip" or k == "pixel_values" else v for k, v in session.tensors.items()},
+            tensors={
+                k: v[i : i + 1] if not model.reads_pictures and (model.kind != "clip" or k == "pixel_values") else v
+                for k, v in session.tensors.items()
+            },
         )
         if session.prepared_prompts is not None:
             for label, prompt_notes in zip(labels, session.prepared_prompts.notes, strict=True):
@@ -508,7 +511,8 @@ class _Completeness:
 def _make_completeness(
     model: Model, prepared: Prepared, sample: int, labels: list[str], targets: Sequence[ResolvedTarget]
 ) -> _Completeness:
-    tensors = {k: v[sample : sample + 1] for k, v in prepared.tensors.items()}
+    whole = model.reads_pictures  # a picture in a text is one sample, whatever the first axis of its tensors is
+    tensors = {k: v if whole else v[sample : sample + 1] for k, v in prepared.tensors.items()}
     return _Completeness(model, tensors, labels, [target.only(sample) for target in targets])
 
 

@@ -24,6 +24,7 @@ from explainers.errors import MemoryShortageError
 from explainers.models.memory import free_memory, total_memory
 from explainers.models.model import Model
 from explainers.models.passes import Passes, Ran, Sparing, attempt, sparing_memory
+from explainers.models.tf32 import products_in_float32
 from explainers.self_check.opening import model_of
 
 P = ParamSpec("P")
@@ -55,7 +56,9 @@ def explain_in_steps(model: Model, tensors: Mapping[str, Tensor], count: int, ex
         recomputed = True
         tried = attempt(partial(explain_part, first, 1, True))
         if not isinstance(tried, Ran):
-            raise tried if isinstance(tried, MemoryShortageError) else MemoryShortageError(words_of_shortage(model, tensors))
+            if isinstance(tried, MemoryShortageError):
+                raise tried
+            raise MemoryShortageError(words_of_shortage(model, tensors), needed=bytes_recomputed(model, tensors))
 
     try:
         for _ in Passes(count).run(count, explain_some):
@@ -66,7 +69,7 @@ def explain_in_steps(model: Model, tensors: Mapping[str, Tensor], count: int, ex
 
 def run_in_steps(model: Callable[[], Model], run: Callable[[], T]) -> T:
     """Call ``run``, a function that runs a model, and return its result. If memory runs out, it is called again in a way that takes less.
-    ``model`` returns the model; it is called only in that case.
+    ``model`` returns the model; it is called only in that case. Float32 is not rounded to TF32 inside.
 
     Raises MemoryShortageError, in words, where that fails too. Inside another call of it ``run`` simply runs: the outermost one decides.
     """
@@ -74,22 +77,33 @@ def run_in_steps(model: Callable[[], Model], run: Callable[[], T]) -> T:
         return run()
     token = _IS_IN_STEPS.set(True)
     try:
-        tried = attempt(run)
-        if isinstance(tried, Ran):
-            return tried.result
-        error, opened = tried, model()
-        reason = reason_against_recomputation(opened)
-        for how in get_args(Sparing)[1:]:
-            try:
-                with sparing_memory(how):
-                    tried = attempt(run)
-            except ReadsInsideError as inside:
-                reason = f"It cannot be done with less: {inside}."
-            if isinstance(tried, Ran):
-                return tried.result
-        raise error if isinstance(error, MemoryShortageError) else MemoryShortageError(_words_of_failure(opened, reason))
+        with products_in_float32():
+            return _run_with_less(model, run)
     finally:
         _IS_IN_STEPS.reset(token)
+
+
+def _run_with_less(model: Callable[[], Model], run: Callable[[], T]) -> T:
+    """Call ``run`` and return its result; where memory runs out call it again, each time in a way that takes less, see
+    :func:`run_in_steps`.
+    """
+    tried = attempt(run)
+    if isinstance(tried, Ran):
+        return tried.result
+    error, opened = tried, model()
+    reason = reason_against_recomputation(opened)
+    for how in get_args(Sparing)[1:]:
+        try:
+            with sparing_memory(how):
+                tried = attempt(run)
+        except ReadsInsideError as inside:
+            reason = f"It cannot be done with less: {inside}."
+        if isinstance(tried, Ran):
+            return tried.result
+    if isinstance(error, MemoryShortageError):
+        error.needed = getattr(tried, "needed", None)  # in the way that takes least
+        raise error
+    raise MemoryShortageError(_words_of_failure(opened, reason))
 
 
 def in_memory_steps(analysis: Callable[P, T]) -> Callable[P, T]:

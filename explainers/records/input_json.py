@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from explainers.models.inputs.picture_tiles import PictureTile
 from explainers.models.inputs.types import Bond, Drawing, ImageInput, MoleculeInput, PicturePromptInput, TextInput, Token, Toxicophore, Word
 
 
@@ -20,7 +21,8 @@ def input_from_json(document: Mapping[str, Any]) -> ImageInput | TextInput:
             return TextInput(*text)
         picture = input_from_json(shown)
         assert isinstance(picture, ImageInput)
-        return PicturePromptInput(*text, picture=picture, grid=tuple(shown["grid"]), first=shown["first"])
+        tiles = tuple(PictureTile(**{**tile, "box": tuple(tile["box"])}) for tile in shown.get("tiles", ()))
+        return PicturePromptInput(*text, picture=picture, grid=tuple(shown["grid"]), first=shown["first"], tiles=tiles)
     frame = document.get("frame")
     size = document["width"], document["height"]
     shown = tuple(document["crop"]), tuple(document["seen"])

@@ -114,12 +114,15 @@ def _shape(values: Tensor) -> list[int]:
 class Attribution(Record, name="Map"):
     """The map of one method for one target.
 
-    scores   float32 (S,), on the CPU: one for every token, prefix and special tokens included; signed if the method is
-    content  bool (S,): which of them stand for patches or for words of the text
-    patches  (rows, columns) for images: ``scores[content]`` is in raster order
-    pixels   float32 (height, width): the map of the pixels that the model saw, for methods that go back to them
-    image    the picture that the map lies on; None for a text
-    numerics   the numbers from which its notes on rounding are made
+    title     the method's title; ``source`` is its publication
+    scores    float32 (S,), on the CPU: one for every token, prefix and special tokens included; signed if the method is
+    content   bool (S,): which of them stand for patches or for words of the text
+    patches   (rows, columns) for images: ``scores[content]`` is in raster order
+    text      the text that was read, with its tokens; None for an image
+    pixels    float32 (height, width): the map of the pixels that the model saw, for methods that go back to them
+    image     the picture that the map lies on; None for a text
+    seconds   how long it took
+    numerics  the numbers from which its notes on rounding are made
     """
 
     method: Annotated[str, describe("The spec, as it was asked for: the name of the method with its rule and options.")]
@@ -224,14 +227,20 @@ class WindowInfo(Record, name="TextWindow"):
 class Explanation(Record):
     """One explained input: the model's answer, and the maps of each method for it.
 
-    ``probabilities`` are calibrated (`explainers.models.companion_files.calibration`): softmax(logits) if the model has no calibration.
-    ``abstention`` says why the model cannot know the answer; None if it can.
+    ``result[spec]`` is the map of a method for the first target; ``result[spec, label]`` that for another one.
 
-    ``windows`` lists the windows of a text that was too long for the model: the logits are the means over them, and ``tensors`` has a row
-    for each. Empty for an input that was read whole.
-
-    ``result[spec]`` is the map of a method for the first target; ``result[spec, label]`` that for another one. ``spellings`` maps each
-    requested spec to the spec of its map, which differs if one method was spelt in two ways.
+    model          the model's name
+    labels         the names of the logits: the classes, or the prompts of a CLIP model (``prompted``)
+    logits         float32 (C,), on the CPU
+    probabilities  (C,), calibrated (`explainers.models.companion_files.calibration`): softmax(logits) if the model has no calibration
+    maps           one for each target and method
+    abstention     why the model cannot know the answer; None if it can
+    task           name of the kind of output of a model that gives more than one row of logits; else None
+    prompts        prompt -> the text that was read, where the words of prompts were explained
+    windows        windows of a text that was too long for the model: the logits are the means over them, and ``tensors`` has a row for
+                   each. Empty for an input that was read whole
+    spellings      each requested spec -> the spec of its map, which differs if one method was spelt in two ways
+    tensors        what the model was given, by name, a batch of one
     """
 
     model: str

@@ -219,7 +219,8 @@ class Session:
 
         def answer(sample: int, repeats: int, change: Callable[[str, Tensor], Tensor]) -> Tensor:
             self._check()
-            repeated = {k: v[sample : sample + 1].repeat_interleave(repeats, 0) if model.is_sample(k) else v for k, v in tensors.items()}
+            of_sample = {k: v[sample : sample + 1] if model.is_sample(k) else v for k, v in tensors.items()}
+            repeated = model.repeat(of_sample, repeats)
             check_memory(model, repeated, recorded=False)
             with answering(model.module):
                 return model.forward({k: change(k, v) for k, v in repeated.items()})
@@ -237,7 +238,7 @@ def rerunner(model: Model, tensors: dict[str, Tensor], check: Check, *, recomput
         repeats: int = 1, *, change: Callable[[str, Tensor], Tensor] | None = None, kind: type[Recording] = Recording, **options: Any
     ) -> Recording:
         check()
-        repeated = {k: v.repeat_interleave(repeats, 0) if model.is_sample(k) else v for k, v in tensors.items()}
+        repeated = model.repeat(tensors, repeats)
         if change is not None:
             repeated = {k: change(k, v) for k, v in repeated.items()}
         if kind is Recording:

@@ -30,7 +30,10 @@ _BOX = "display:inline-block;vertical-align:top;margin:0 12px 12px 0;padding:8px
 
 
 def map_html(attribution: DrawableMap, image: ImageInput | None) -> str:
-    """Return the HTML of the map ``attribution`` over ``image`` (None for a text), with its title, its target and its notes."""
+    """Return the HTML of one map, a ``<figure>``: the map ``attribution`` over its picture, on the words of its text, or on the atoms of
+    its molecule, with its title, method, target and notes. ``image`` is the record of the picture as the model saw it, None for a text;
+    without a picture in it the range of the scores is shown.
+    """
     body = _body(attribution, image)
     scores = (
         [word.score for word in attribution.words()] if attribution.text is not None else attribution.scores[attribution.content].tolist()
@@ -46,7 +49,9 @@ def map_html(attribution: DrawableMap, image: ImageInput | None) -> str:
 
 
 def _body(attribution: DrawableMap, image: ImageInput | None) -> str:
-    """Return the HTML of the map ``attribution``: over its picture ``image``, on the words of its text, or on the atoms of its molecule."""
+    """Return the HTML of the map ``attribution`` without its caption: over the picture of ``image`` (None for a text), on the words of its
+    text, or on the atoms of its molecule.
+    """
     if attribution.text is None:
         return _picture(attribution, image)
     if isinstance(attribution.text, PicturePromptInput):
@@ -76,14 +81,14 @@ def page_html(title: str, body: str) -> str:
 
 
 def picture_html(picture: Image.Image, about: str) -> str:
-    """Return the HTML of a picture; ``about`` is its alternative text."""
+    """Return the HTML of ``picture``, a PIL image, which it holds as a PNG; ``about`` is its alternative text."""
     data = io.BytesIO()
     picture.save(data, "PNG")
     return _png_html(data.getvalue(), about, "max-width:100%")
 
 
 def figure_html(figure: Figure, about: str) -> str:
-    """Return the HTML of a figure of matplotlib; ``about`` is its alternative text."""
+    """Return the HTML of ``figure``, a figure of matplotlib, which it holds as a PNG; ``about`` is its alternative text."""
     data = io.BytesIO()
     figure.savefig(data, format="png")
     return _png_html(data.getvalue(), about, "max-width:100%")

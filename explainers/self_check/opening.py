@@ -11,7 +11,7 @@ from typing import Any, Literal
 import torch
 from torch import nn
 
-from explainers.errors import ExplainerError, ran_out_of_memory
+from explainers.errors import ExplainerError
 from explainers.models.eval_mode import with_gradients
 from explainers.models.inputs.types import ModelKind
 from explainers.models.libraries.hub import DownloadProgress
@@ -19,6 +19,7 @@ from explainers.models.model import Model
 from explainers.models.opening.open_model import open_model
 from explainers.models.opening.opened import Opened, find_opened, keep_opened
 from explainers.models.outputs import Output
+from explainers.models.passes import is_memory_shortage
 from explainers.models.report import Check
 from explainers.records.session import Session
 from explainers.self_check.checks import all_checks, quick_checks
@@ -119,12 +120,11 @@ def _checks(model: Model, twin: nn.Module | None, every: bool) -> list[Check]:
         sample = sample_of(model)
         prepared = model.prepare(sample.inputs)
         session = Session(model.at(None, prepared), prepared, sample.target, pixels=not model.reads_text)
-    except ExplainerError as problem:
-        return [Check("sample", "A sample is explained", "failed", str(problem))]
     except Exception as problem:  # of the module, or of an operator that it meets: it is said, as that of each check is
-        if ran_out_of_memory(problem):
+        if is_memory_shortage(problem):  # which says nothing of the model
             raise
-        return [Check("sample", "A sample is explained", "failed", f"{type(problem).__name__}: {problem}")]
+        message = str(problem) if isinstance(problem, ExplainerError) else f"{type(problem).__name__}: {problem}"
+        return [Check("sample", "A sample is explained", "failed", message)]
     checks = quick_checks(session, sample, twin)
     return [*checks, *all_checks(session)] if every else checks
 

@@ -22,8 +22,11 @@ _COARSE = (8, 6)  # of the noise that it is made of
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """A sample input: ``source`` is the picture or the text, None if only tensors can be sent; ``inputs`` is the value to pass to the
-    model.
+    """A sample input on which a model is checked.
+
+    source  the picture or the text; None if only tensors can be sent
+    inputs  the value to pass to ``explain``
+    target  what to explain: the prompts for a CLIP model; None: the top class
     """
 
     source: Image.Image | str | TextPair | PicturePrompt | None
@@ -42,7 +45,7 @@ def sample_of(model: Model) -> Sample:
     if model.kind == "molecule":
         return Sample(MOLECULE, MOLECULE)
     if model.kind == "text":
-        source = TEXT if model.task is None else model.task.sample(TEXT)
+        source: Any = TEXT if model.task is None else model.task.sample(TEXT)
         if model.reads_pictures:
             source = PicturePrompt(picture(), source)
         return Sample(source, source)

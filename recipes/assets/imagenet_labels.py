@@ -142,7 +142,9 @@ def label_entries(wnids: Sequence[str], nouns: Mapping[str, Synset], table: Mapp
 
 
 def main() -> None:
-    """Write ``imagenet.json`` from WordNet, timm's order of the classes and ``imagenet.toml``."""
+    """Write the labels of ImageNet's classes to the file of ``--out`` (default: ``imagenet.json`` of the embedded labels), from WordNet,
+    timm's order of the classes and ``imagenet.toml``.
+    """
     register_missing_schemas()
     from timm.data.imagenet_info import ImageNetInfo
 

@@ -45,7 +45,12 @@ class Photo:
 
 @dataclass(frozen=True)
 class Note:
-    """A word written on a drawn piece of paper: its centre and height as fractions of the picture's sides, and its angle in degrees."""
+    """A word written on a drawn piece of paper.
+
+    word          the text
+    x, y, height  centre and height, as fractions of the picture's sides
+    angle         in degrees
+    """
 
     word: str
     x: float
@@ -56,8 +61,13 @@ class Note:
 
 @dataclass(frozen=True)
 class PhotoSample:
-    """A sample picture of the pages: its name, title and note, one photo or two in one, with or without a written word, the prompts to ask
-    about it, and prompts for what is not there.
+    """A sample picture of the pages.
+
+    name     stem of its file; ``title`` and ``note`` are shown with it
+    photos   names of its photos: one, or two that are joined
+    prompts  what to ask about it; ``absent`` are prompts for what is not there
+    trap     whether the model is easily misled by it
+    written  a word to write on it; None: none
     """
 
     name: str
@@ -205,7 +215,9 @@ def notice(sample: PhotoSample) -> str:
 
 
 def main() -> None:
-    """Write every sample picture, ``index.json`` and ``NOTICE``."""
+    """Make every sample picture from the photos in the folder ``--sources``, and write them with ``index.json`` and ``NOTICE`` to the
+    samples' folder, `OUT`.
+    """
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sources", type=Path, required=True, help="folder with the files that PHOTOS names")
     folder = parser.parse_args().sources

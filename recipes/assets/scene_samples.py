@@ -25,7 +25,13 @@ MASK_COLOURS = [(236, 229, 216), (96, 44, 38), (38, 70, 96), (60, 92, 58), (138,
 
 @dataclass(frozen=True)
 class SceneSample:
-    """A composed scene: its name, title and note, its composition, the class to explain first, and kinds of objects that are not in it."""
+    """A composed scene.
+
+    name         stem of its file; ``title`` and ``note`` are shown with it
+    composition  what is drawn
+    target       the class to explain first
+    absent       kinds of objects that are not in it
+    """
 
     name: str
     title: str
@@ -110,7 +116,7 @@ def mask_of(scene: Scene) -> Image.Image:
 
 
 def main() -> None:
-    """Draw every sample scene and its mask, and write ``index.json``."""
+    """Draw every sample scene and its mask, and write them as .png with ``index.json`` to the samples' folder, `OUT`."""
     OUT.mkdir(parents=True, exist_ok=True)
     rows = []
     for sample in SAMPLES:

@@ -68,7 +68,9 @@ def check(args: argparse.Namespace, names: Sequence[str]) -> None:
 
 
 def as_json(reports: dict[str, Report]) -> dict[str, Any]:
-    """Return the results in ``reports`` as one dict for JSON: the entries with their verdicts, and the tables by method."""
+    """Return ``reports`` (by model) as one dict for JSON: under "figures" a dict for each figure, with its verdict, and under "tables" the
+    tables by method, by their titles.
+    """
     figures = [
         {**asdict(figure), "short_by": figure.short_by, "verdict": figure.verdict}
         for report in reports.values()
@@ -78,14 +80,19 @@ def as_json(reports: dict[str, Report]) -> dict[str, Any]:
 
 
 def texts(reports: dict[str, Report]) -> list[str]:
-    """Return the table of the figures in ``reports`` as text, then each table by method under its title."""
+    """Return the tables that are printed, each as text: first the figures of all ``reports`` (by model), then each table by method under
+    its title.
+    """
     rows = [row(figure) for report in reports.values() for figure in report.figures]
     titled = [f"{title}\n\n{by_method(table)}" for report in reports.values() for title, table in report.tables.items()]
     return [text_table(("model", "figure", "measured", "bar", "", "of"), rows), *titled]
 
 
 def row(figure: Figure) -> tuple[str, ...]:
-    """Return one figure as the cells of a table row: model, figure, value, bar, verdict, note."""
+    """Return the cells of the table row of ``figure``, a measured value, as six texts: model, what was measured, the value with its unit
+    ("-" if it was not measured), the goal ("at least 45.0%", or empty), the verdict ("met", "short by 2.0 points", "skipped", or empty
+    without a goal), and a note.
+    """
     bar = "" if figure.bar is None else f"{'at most' if figure.at_most else 'at least'} {format_value(figure.bar, figure.form)}"
     return (
         figure.model,
@@ -98,7 +105,7 @@ def row(figure: Figure) -> tuple[str, ...]:
 
 
 def by_method(table: Table) -> str:
-    """Format ``table``, figures by method, as text with three digits; a dash stands where a method has no value."""
+    """Format ``table``, a dict of figures by name for each method, as text with three digits; a dash stands where a method has no value."""
     columns = list(dict.fromkeys(column for values in table.values() for column in values))
     rows = [(name, *(f"{values[column]:.3f}" if column in values else "–" for column in columns)) for name, values in table.items()]
     return text_table(("method", *columns), rows)

@@ -48,9 +48,12 @@ COLOURS = {
 
 @dataclass(frozen=True)
 class PromptQuestion:
-    """A prompt and whether it is true of each photo, bool (photos,) each. ``plain``: the photo plainly shows what the prompt names;
-    ``absent``: it does not show it at all; ``small``, for a prompt for a thing: it shows it small. ``has_class``: whether ImageNet has a
-    class for it.
+    """A prompt and whether it is true of each photo, bool (photos,) each.
+
+    plain      the photo plainly shows what the prompt names
+    absent     the photo does not show it at all
+    small      for a prompt for a thing: the photo shows it small
+    has_class  whether ImageNet has a class for it
     """
 
     kind: PromptKind

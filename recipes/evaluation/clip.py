@@ -68,7 +68,7 @@ def draw_scenes() -> tuple[Tensor, list[str]]:
 
 
 def prompts(words: Sequence[str]) -> list[str]:
-    """Return one prompt for each word."""
+    """Return one prompt for each of ``words``, such as "a photo of a mug"."""
     return [PROMPT.format(word) for word in words]
 
 
@@ -119,8 +119,12 @@ def is_synonym(word: str, members: Sequence[int]) -> bool:
 
 
 def words_on(model: Model, images: Tensor, shown: list[str], truth: dict[str, tuple[str, ...]]) -> dict[str, float]:
-    """Return for every word that is true of some of the pictures how often, by ``model``, a right picture ranks first of ten. ``images``
-    are the pictures, ``shown`` what each shows, ``truth`` the words that are true of each of these.
+    """Measure for each word how often ``model``, a CLIP model, ranks a picture that the word is true of first among ten pictures, the other
+    nine of which show something else. Return these shares, from 0 to 1, by word.
+
+    images  the pictures, uint8 (N, H, W, 3)
+    shown   the name of what each picture shows: a kind of scene, or a synset
+    truth   for each word, the names of what it is true of; words that are true of no picture are left out
     """
     words = applicable(truth, set(shown))
     texts = text_features(model, prompts(words))
@@ -129,10 +133,11 @@ def words_on(model: Model, images: Tensor, shown: list[str], truth: dict[str, tu
 
 
 def localise(model: Model, pictures: Sequence[tuple[Image.Image, list[CategoryMask]]], methods: Sequence[str]) -> tuple[Table, int, int]:
-    """Measure maps of prompts to ``model`` for things in pictures, by method.
+    """Measure how well maps of ``model``, by each of ``methods`` (specs), find the thing that a prompt names. ``pictures`` are pairs of a
+    picture and the masks of the things in it; each thing is asked for with a prompt.
 
-    Returns the table (how often a prompt's own thing gets more of the map than the others, and the average precision on its outline), how
-    many prompts were asked of pictures of several things, and how many in all.
+    Returns the table, by method (how often a prompt's own thing gets more of the map than the others, and the average precision on its
+    outline, both from 0 to 1), how many prompts were asked of pictures of several things, and how many in all.
     """
     words = list(dict.fromkeys(thing.word for _, objects in pictures for thing in objects))
     samples = [

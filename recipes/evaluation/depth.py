@@ -57,7 +57,12 @@ BATCH = 25
 
 @dataclass(frozen=True)
 class Collage:
-    """A picture composed of several, and the class that is shown in each of its cells (row, column)."""
+    """A picture composed of several.
+
+    image    the picture
+    classes  (row, column) of a cell -> the class that is shown there
+    cells    number of rows and of columns of cells
+    """
 
     image: Image.Image
     classes: dict[tuple[int, int], int]

@@ -16,6 +16,7 @@ from explainers.errors import ExplainerError
 from explainers.models.loading import device_named
 from explainers.pipeline.explain import versions
 from vitrine_server.api import (
+    collections,
     comparisons,
     explanations,
     export,
@@ -36,7 +37,7 @@ from vitrine_server.http.middleware import Surroundings
 from vitrine_server.http.openapi import complete_openapi
 from vitrine_server.http.problems import add_handlers
 from vitrine_server.http.uploads import forbid_bombs
-from vitrine_server.http.visitors import VisitorSecrets
+from vitrine_server.http.visitors import Visitor, VisitorSecrets
 from vitrine_server.jobs.catalogue.model_registry import ModelRegistry
 from vitrine_server.jobs.catalogue.model_source import ModelSource, open_options_of
 from vitrine_server.jobs.catalogue.own_models import OwnModels
@@ -46,6 +47,7 @@ from vitrine_server.jobs.host.model_host import ModelHost
 from vitrine_server.jobs.queue.worker import MakeHost, Worker
 from vitrine_server.jobs.queue.worker_interface import WorkerInterface
 from vitrine_server.jobs.recovery import resume_unfinished
+from vitrine_server.jobs.runs.collecting import COLLECTING
 from vitrine_server.jobs.runs.data_sources import DataCatalogue
 from vitrine_server.jobs.runs.measurable import Measurable
 from vitrine_server.jobs.runs.runs import RunController
@@ -55,6 +57,7 @@ from vitrine_server.pages.routes import add_pages
 from vitrine_server.samples import read_samples, sample_folders
 from vitrine_server.services import Services
 from vitrine_server.settings import Settings, environment_name
+from vitrine_server.shelf import Shelf
 from vitrine_server.store.store import Store, open_store
 
 API = (
@@ -68,6 +71,7 @@ API = (
     leaderboard,
     tables,
     runs,
+    collections,
 )
 #: The store and what makes explanations, for the registry of models of one process.
 OpenWork = Callable[[ModelRegistry], tuple[Store, WorkerInterface]]
@@ -113,10 +117,11 @@ def create_app(
         registry = _registry(settings, source)
         store, worker = open_work(registry)
         decoders = anyio.CapacityLimiter(_DECODER_THREADS)
-        run_controller, sent_data = _runs_of(settings, registry, worker)
+        run_controller, collecting, sent_data = _runs_of(settings, registry, worker)
+        shelf = Shelf([Path(folder).expanduser() for folder in settings.collections], partial(_made_here, collecting))
         own_models = OwnModels(settings.home, settings.max_model_bytes)
         app.state.services = Services(
-            settings, registry, store, worker, metrics, known_samples, decoders, run_controller, own_models, sent_data
+            settings, registry, store, worker, metrics, known_samples, decoders, run_controller, own_models, sent_data, shelf, collecting
         )
         worker.start()
         try:
@@ -161,16 +166,23 @@ def _check_prefix(app: FastAPI, settings: Settings) -> None:
         raise ExplainerError(f"path_prefix is {settings.path_prefix!r}, which is a path of the server's own; choose another, as /vitrine")
 
 
-def _runs_of(settings: Settings, registry: ModelRegistry, worker: WorkerInterface) -> tuple[RunController, SentData]:
-    """Make the controller of runs, with the models of ``registry``, and the store of data sets that visitors send for them; return both.
-    They are kept in the server's home, and runs go through ``worker``.
+def _runs_of(settings: Settings, registry: ModelRegistry, worker: WorkerInterface) -> tuple[RunController, RunController, SentData]:
+    """Make the controllers of runs and of collections, with the models of ``registry``, and the store of data sets that visitors send for
+    them; return all three. They are kept in the server's home, and the work goes through ``worker``.
     """
     sent_data = SentData(settings.home, settings)
     catalogue = DataCatalogue(settings.dataset_folders, sent_data.find)
     measurable = Measurable(registry, catalogue, settings.max_run_inputs)
     run_controller = RunController(measurable, worker, settings.home, sent_data.forget)
-    sent_data.states_on = run_controller.states_on
-    return run_controller, sent_data
+    collecting = RunController(measurable, worker, settings.home, lambda name: None, COLLECTING, sent_data.keep)  # runs may need it
+    controllers = (run_controller, collecting)
+    sent_data.states_on = lambda name: set[str]().union(*(controller.states_on(name) for controller in controllers))
+    return run_controller, collecting, sent_data
+
+
+def _made_here(collecting: RunController, visitor: Visitor) -> list[tuple[str, Path, str]]:
+    """List id, folder and title of the finished collections that ``visitor`` made."""
+    return [(run.id, run.folder, run.title) for run in collecting.all(visitor) if run.state == "done"]
 
 
 def host_maker(settings: Settings, source: ModelSource, make_model_host: Callable[[Settings], ModelHost] | None) -> MakeHost:
@@ -188,10 +200,11 @@ def host_makers(settings: Settings, source: ModelSource, make_model_host: Callab
     on a CPU as many as ``settings.workers``. A thread of this process is one. Raises ExplainerError for a device that does not exist.
     """
     devices = [device_named(name) for name in settings.devices]
-    names = settings.devices * settings.workers if devices[0].type == "cpu" else settings.devices
+    devices = devices * settings.workers if devices[0].type == "cpu" else devices
     if make_model_host is None:
-        names = names[:1]
-    each = [settings.model_copy(update={"device": name or "auto", "workers": len(names)}) for name in names]
+        devices = devices[:1]
+    # by name, also for "auto": a process that is started again after its GPU was lost must not go on with the CPU unsaid
+    each = [settings.model_copy(update={"device": str(device), "workers": len(devices)}) for device in devices]
     return [host_maker(of_one, source, make_model_host) for of_one in each]
 
 

@@ -1,7 +1,7 @@
 """The command line: ``vitrine serve``, ``backup``, ``restore``, ``recover``, ``open``, ``explain``, ``deletion-test``, ``depth``,
 ``probe``, ``regions``, ``interaction``, ``alike``, ``heads``, ``head-words``, ``registers``, ``answer-table``, ``token-maps``,
 ``models``, ``methods``, ``evaluate``, ``reproduce``, ``tables``, ``metrics-on-truth``, ``summarise``,
-``collect``.
+``collect``, ``diff``.
 
 Each subcommand is a module of ``vitrine_server.commands`` with ``add(commands)`` and ``run(args)``. None of them imports torch
 before it runs, so ``vitrine --help`` answers at once. What a person got wrong is one line on stderr and exit code 2.
@@ -23,6 +23,7 @@ from vitrine_server.commands import (
     collect,
     deletion_test,
     depth,
+    diff,
     evaluate,
     explain,
     heads,
@@ -73,6 +74,7 @@ def build_parser() -> argparse.ArgumentParser:
         metrics_on_truth,
         summarise,
         collect,
+        diff,
     ):
         module.add(commands)
     return parser

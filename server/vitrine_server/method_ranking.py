@@ -53,7 +53,11 @@ class RankingMetric(Record):
 
 @dataclass(frozen=True)
 class Place(Record):
-    """The rank of a method in a run (``rank`` of ``of``), its value by the metric with an interval, and its value by a second metric."""
+    """The rank of a method in a run (``rank`` of ``of``), its value by the metric with an interval, and its value by a second metric.
+
+    low, high     ends of the interval; None if it has none
+    second_value  None if there is no second metric, or no value by it
+    """
 
     rank: int
     of: int

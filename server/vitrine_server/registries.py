@@ -62,7 +62,12 @@ class ListedMethod(Record, name="Method"):
 
 @dataclass(frozen=True)
 class SpecParts(Record):
-    """A requested spec, split into method, rule and options, with the pair of method and rule."""
+    """A requested spec, split into method, rule and options, with the pair of method and rule.
+
+    spec     as it was requested
+    readout  name of the method; ``rule`` is None if it reads no signal
+    options  values of the options by name
+    """
 
     spec: str
     pair: Annotated[str, describe("The spec of the method with its rule alone, as ``pairs`` and ``variants`` list it.")]

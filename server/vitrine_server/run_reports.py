@@ -26,8 +26,14 @@ _ID = re.compile(r"[^a-z0-9-]+")
 
 @dataclass(frozen=True)
 class RunReport:
-    """The report of one run; ``shipped``: whether it came with Vitrine; ``begun_here``: whether it was begun on the page; ``version``
-    changes with its file.
+    """The report of one run.
+
+    id          its name in requests
+    folder      the folder of the run
+    report      the content of its ``report.json``
+    shipped     whether it came with Vitrine
+    begun_here  whether it was begun on the page
+    version     text that changes with the file
     """
 
     id: str

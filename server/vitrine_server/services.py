@@ -18,6 +18,7 @@ from vitrine_server.jobs.runs.runs import RunController
 from vitrine_server.jobs.runs.sent_data import SentData
 from vitrine_server.samples import SampleInput
 from vitrine_server.settings import Settings
+from vitrine_server.shelf import Shelf
 from vitrine_server.store.store import Store
 
 
@@ -37,6 +38,8 @@ class Services:
     runs: RunController
     own_models: OwnModels
     sent_data: SentData
+    shelf: Shelf
+    collecting: RunController
     kept: KeptAnswers = field(default_factory=KeptAnswers)
 
 

@@ -132,6 +132,11 @@ class Settings(BaseModel):
         "Data sets for runs of the page besides the embedded ones, each with its folder (or file), such as "
         "`imagenet=DIR,imagenet-s=DIR2`; `vitrine evaluate --list` has the names. Visitors see no paths.",
     )
+    collections: Names = _setting(
+        (),
+        "Collections of `vitrine collect`, or folders of them, that the page *Collection* shows to everybody, with the pictures they were "
+        "made of, separated by commas.",
+    )
     max_run_inputs: int = _setting(
         2000, "Maximum number of inputs of one run that is begun on the page, and of a data set that is sent for it.", 2
     )

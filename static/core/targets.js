@@ -40,6 +40,17 @@ export function targetInWords(target) {
 }
 
 /**
+ * The meaning of the two ends of a map's colours where one class is set against another: what its negative and its
+ * positive scores speak for. Undefined for any other question, and for several.
+ * @param {{label: string, of?: string, against?: string, kind?: string}[]} targets
+ * @returns {string[] | undefined}
+ */
+export const endsOf = ([target, ...others]) =>
+  target?.against && !target.kind && !others.length
+    ? [`for ${named(target.against)}`, `for ${named(classOf(target))}`]
+    : undefined;
+
+/**
  * The model's confidence in a target, in brief: its abstention where it cannot know, in place of a share, which then
  * means nothing; null where it gives none. `abstention` is that of the whole input.
  * @param {Target} target

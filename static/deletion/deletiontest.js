@@ -6,6 +6,8 @@ import { count } from "../core/dom.js";
 import { ordinal } from "../maps/caption.js";
 import { readFor } from "../plates/content.js";
 
+const MOST_NAMED = 3; // methods that fail; of more, how many
+
 /**
  * @import { ProgressData } from "../core/schemas.js"
  * @import { DeletionAnswer, ScoreMap, Started } from "../core/types.js"
@@ -48,21 +50,42 @@ export function valueAt(counts, values, removed) {
   return { value: values[right - 1] + t * (values[right] - values[right - 1]), computed: false };
 }
 
+/** @typedef {{method: string, rank: number, gap?: number | null, control?: boolean | null}} Ranked */
+
 /**
- * Say whether the test on this input supports the recommended method.
- * @param {{method: string, rank: number, gap?: number | null, control?: boolean | null}[]} ranking
- * @param {{spec: string, title: string}} best
+ * Return whether a map fails the test: a random order of removal has as large a gap.
+ * @param {Ranked[]} ranking
+ * @param {Ranked} row
+ * @returns {boolean}
+ */
+export const isFailing = (ranking, { gap }) =>
+  Number(gap) <= Number(ranking.find(({ control }) => control)?.gap ?? -Infinity);
+
+/**
+ * Say whether the test on this input supports the recommended method, and which maps fail it.
+ * @param {Ranked[]} ranking
+ * @param {{spec: string, title: string} | undefined} best the recommended method, where there is one
+ * @param {{spec: string, title: string}[]} methods those of the plates, without the control
  * @returns {string}
  */
-export function verdict(ranking, { spec, title }) {
+export function verdict(ranking, best, methods) {
   const rows = ranking.filter(({ control }) => !control);
-  const [row, random] = [rows.find(({ method }) => method === spec), ranking.find(({ control }) => control)];
-  if (!row) return "";
-  if (Number(row.gap) <= Number(random?.gap ?? -Infinity))
-    return `Here a random order did as well as ${title} in the deletion test.`;
-  return row.rank === 1
-    ? `Here the deletion test agrees: ${title} is the best of ${rows.length}.`
-    : `Here the deletion test puts ${title} ${ordinal(row.rank)} of ${rows.length}.`;
+  const row = rows.find(({ method }) => method === best?.spec);
+  const says = row
+    ? row.rank === 1
+      ? `Here the deletion test agrees: ${best?.title} is the best of ${rows.length} maps.`
+      : `Here the deletion test puts ${best?.title} ${ordinal(row.rank)} of ${rows.length} maps.`
+    : "";
+  const judged = methods.filter(({ spec }) => rows.some(({ method }) => method === spec));
+  const failing = judged
+    .filter(({ spec }) => rows.some((one) => one.method === spec && isFailing(ranking, one)))
+    .map(({ title }) => title);
+  const [shown, more] = [failing.slice(0, MOST_NAMED), failing.length - MOST_NAMED];
+  const names = more > 0 ? `${shown.join(", ")} and ${more} more` : shown.join(", ").replace(/, ([^,]*)$/, " and $1");
+  const fails = failing.length
+    ? `${names} ${failing.length > 1 ? "fail" : "fails"} it: no better than a random order.`
+    : judged.length && "No method fails it: each does better than a random order.";
+  return [says, fails].filter(Boolean).join(" ");
 }
 
 /** The deletion test of one explanation. */
@@ -168,6 +191,6 @@ export class DeletionTest {
     const words = this.info.prompts
       ? "; each prompt loses its own words, which changes its likeness to the picture"
       : "";
-    return `${count(curves.length / 2, "method")}; the model was asked at ${counts.length} steps, and values marked ≈ are in between${painted}${words}`;
+    return `${count(curves.length / 2, "map")}, asked at ${counts.length} steps; values marked ≈ are in between${painted}${words}`;
   }
 }

@@ -11,7 +11,7 @@ import { ordinal } from "../maps/caption.js";
 import { isRecommended } from "../plates/recommendation.js";
 import { Waiting } from "../progress/waiting.js";
 import { plateName } from "../plates/plate.js";
-import { countAt, DeletionTest, valueAt, verdict } from "./deletiontest.js";
+import { countAt, DeletionTest, isFailing, valueAt, verdict } from "./deletiontest.js";
 
 /**
  * @import { Store } from "../core/state.js"
@@ -178,7 +178,7 @@ export class DeletionView {
       const rows = answer.ranking.filter((candidate) => !candidate.control);
       const term = answer.isContrast ? "difference without them" : READ_TERMS[answer.read];
       const then = `${computed ? "" : "≈ "}${shownValue(answer.read, value)}`;
-      const rank = `${ordinal(row.rank)} of ${rows.length}`;
+      const rank = `${ordinal(row.rank)} of ${rows.length}${isFailing(answer.ranking, row) ? ", fails" : ""}`;
       put(facts.then.term, term);
       put(facts.then.value, then);
       put(facts.rank.value, rank);
@@ -250,8 +250,9 @@ export class DeletionView {
     this.#showProgress();
     const { id, done } = this.workbench.subject.value;
     const answer = isAsking || !done ? undefined : [...(this.#trials.get(id ?? "")?.answers.values() ?? [])][0];
-    const best = this.workbench.plateSet.variants.find(isMethod);
-    this.workbench.plateSet.groups.judge(answer && best && isRecommended(best) ? verdict(answer.ranking, best) : "");
+    const methods = this.workbench.plateSet.variants.filter(isMethod);
+    const best = methods.slice(0, 1).find(isRecommended);
+    this.workbench.plateSet.groups.judge(answer ? verdict(answer.ranking, best, methods) : "");
   }
 
   /** Show how many inputs of how many the model has answered, at the curves and in the deletion bar. */

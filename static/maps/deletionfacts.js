@@ -27,7 +27,7 @@ export class DeletionFacts {
     this.then = line("without these parts", "What the model says of the class or prompt when these tokens are removed");
     this.rank = line(
       "rank on this input",
-      "Rank in the deletion test on this input: by the gap between the areas of least and most relevant first",
+      "Rank in the deletion test on this input, by the gap between the areas of least and most relevant first; a map fails where a random order has as large a gap",
     );
     this.node = el("dl", { class: "facts after" }, this.then.node, this.rank.node);
   }

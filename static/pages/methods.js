@@ -58,6 +58,34 @@ export function trustOf(spec, ranking) {
 }
 
 /**
+ * The rule whose map a card shows where none is chosen: the method's usual one; where that map marks next to nothing on
+ * every input, the first other rule of the method whose map marks something.
+ * @param {Method} method
+ * @param {ReturnType<typeof pairOf>} usual
+ * @param {Gallery} gallery
+ */
+function drawnPair(method, usual, gallery) {
+  /** @param {string} spec */
+  const says = (spec) => gallery.says(gallery.kindFor(spec), spec);
+  if (!usual || says(usual.spec)) return usual;
+  return method.rules.map((name) => pairOf(method, name)).find((pair) => pair && says(pair.spec)) ?? usual;
+}
+
+/**
+ * The sentence on a map that marks next to nothing: the one that is drawn, or the one that was wanted, in whose place
+ * another is drawn. Null where there is neither.
+ * @param {ReturnType<typeof pairOf>} wanted
+ * @param {ReturnType<typeof pairOf>} drawn
+ * @param {boolean} says whether the map that is drawn marks something
+ */
+function sparseNote(wanted, drawn, says) {
+  const text = says
+    ? `Its usual rule (${ruleName(wanted?.rule ?? "")}) marks next to nothing here.`
+    : "Here it marks next to nothing.";
+  return says && wanted?.spec === drawn?.spec ? null : el("p", { class: "traits" }, text);
+}
+
+/**
  * Make the card of a method: its map with model, input, rule and legend, its name, one line, and how far it is trusted.
  * @param {Method} method
  * @param {Gallery} gallery
@@ -65,8 +93,8 @@ export function trustOf(spec, ranking) {
  * @param {Rankings["rankings"]} rankings
  */
 function card(method, gallery, rule, rankings) {
-  const pair = pairOf(method, rule);
   const usual = pairOf(method, "");
+  const pair = rule ? pairOf(method, rule) : drawnPair(method, usual, gallery);
   const kind = pair ? gallery.kindFor(pair.spec) : "image";
   const thumbnail = pair
     ? gallery.thumbnail(kind, pair.spec, method.signed, pair.title)
@@ -92,7 +120,7 @@ function card(method, gallery, rule, rankings) {
     el("p", { class: "by" }, [usual?.by, usual?.year].filter(Boolean).join(", ")),
     el("p", { class: "says" }, usual?.line || method.description),
     facts.length ? el("p", { class: "traits" }, `${facts.join(" · ")}${askedFor}`) : null,
-    hasMap && !gallery.says(kind, pair.spec) ? el("p", { class: "traits" }, "Here it marks next to nothing.") : null,
+    hasMap ? sparseNote(rule ? pair : usual, pair, gallery.says(kind, pair.spec)) : null,
     el(
       "p",
       { class: "traits" },

@@ -53,7 +53,13 @@ function showMolecule(molecule) {
     for (const plate of workbench.plateSet.everyPlate) /** @type {any} */ (plate).outline?.(new Set(atoms));
   };
   byId("groups").replaceChildren(
-    el("p", { class: "quiet" }, groups.length ? "Known causes in it:" : "It has none of the eight known causes."),
+    el(
+      "p",
+      { class: "quiet" },
+      groups.length
+        ? "Its groups known to cause mutations:"
+        : "It has none of the eight groups known to cause mutations.",
+    ),
     ...groups.map(({ name, atoms }) =>
       el(
         "button",

@@ -23,21 +23,41 @@ export function isOfEarlierModel({ model, weights_digest: digest }, models) {
 }
 
 /**
+ * What it means to tie for first; "" where one method alone is first by one metric. Ties are judged by the differences on
+ * each input,
+ * and by a second metric where there is one, so that the values alone may seem to say otherwise.
+ * @param {{places: {group: string, value: number}[], metric: {direction: string | null},
+ *   second?: {title: string, line: string} | null}} ranking
+ * @returns {string}
+ */
+export function tieLine({ places, metric, second }) {
+  const sign = metric.direction === "lower" ? -1 : 1;
+  const [first, behind] = ["first", "behind"].map((wanted) =>
+    places.filter(({ group }) => group === wanted).map(({ value }) => sign * value),
+  );
+  if (first.length < 2 && !second) return "";
+  const isOdd = behind.some((value) => first.some((tied) => value > tied));
+  const odd = isOdd ? ", so one with a better value can still be behind" : "";
+  const tie = "Methods tie where their difference on the same inputs may be chance";
+  return second
+    ? `${tie}. To tie for first, a method must also be among the best by “${second.title}”${odd}. ${second.line}`
+    : `${tie}${odd}.`;
+}
+
+/**
  * What was measured and what the metric asks, in a few sentences.
  * @param {RunSummary} ranking
  * @param {Model[]} models
  */
-function facts({ metric, second, random, model, measured, date, weights_digest }, models) {
+function facts({ metric, second, random, model, measured, date, weights_digest, places }, models) {
   const unit = metric.unit === "share" ? "\u2009%" : "";
   const chance = random === null ? "" : ` Chance: ${shortly(random, metric.unit)}${unit}.`;
   const title = models.find(({ name }) => name === model)?.title ?? model;
-  const ties = second
-    ? el("p", {}, `Who ties for first must also be among the best by ${second.title}: ${second.line}`)
-    : null;
+  const ties = tieLine({ places, metric, second });
   const isOld = isOfEarlierModel({ model, weights_digest }, models);
   return [
     el("p", {}, el("strong", {}, `${metric.title}: `), unbroken(`${metric.line}${chance}`)),
-    ties,
+    ties ? el("p", {}, unbroken(ties)) : null,
     el("p", {}, `Measured with ${title} on ${measured}${date ? `, ${dateInWords(date)}` : ""}.`),
     isOld ? el("p", { class: "warn" }, "The model has changed since: its methods may rank otherwise now.") : null,
   ];

@@ -5,20 +5,26 @@ import { count, el } from "../core/dom.js";
 import { showProblem } from "../core/problems.js";
 import { duration } from "./runvalues.js";
 
-/** @import { Run } from "../core/schemas.js" */
+/**
+ * @import { CollectionRun, Run as MeasuredRun } from "../core/schemas.js"
+ * @typedef {MeasuredRun | CollectionRun} Run
+ */
 
 /** @param {number | null} seconds */
 const left = (seconds) => (seconds === null ? "" : `, ${duration(seconds)} left`);
 
-/** @param {Run} run */
-function inWords({ model, title, state, done, total, seconds_left: seconds }) {
+/**
+ * @param {Run} run
+ * @param {string} did
+ */
+function inWords({ model, title, state, done, total, seconds_left: seconds }, did) {
   const of = `${model} on ${title}`;
   const far = total ? `${done} of ${total} inputs` : "";
   if (state === "waiting") return `${of}: waiting for its turn${far && `, ${far}`}${left(seconds)}`;
   if (state === "running") return `${of}: ${far}${left(seconds)}`;
   if (state === "stopped") return `${of}: stopped${far && ` after ${far}`}`;
   if (state === "failed") return `${of}: failed${far && ` after ${far}`}`;
-  return `${of}: ${count(total, "input")} measured`;
+  return `${of}: ${count(total, "input")} ${did}`;
 }
 
 /** The list of runs. */
@@ -28,9 +34,12 @@ export class RunList {
    * one is gone.
    * @param {HTMLElement} place
    * @param {(id: string | null) => void} onDone
+   * @param {{path: string, look: string, did: string}} [ways] the calls about runs, the button of one that is done, and
+   *   what was done with its inputs
    */
-  constructor(place, onDone) {
+  constructor(place, onDone, ways = { path: "/api/runs", look: "Show its figures", did: "measured" }) {
     this.place = place;
+    this.ways = ways;
     this.onDone = onDone;
     /** @type {Map<string, HTMLElement>} */
     this.items = new Map();
@@ -66,7 +75,7 @@ export class RunList {
    * @param {string} rest
    */
   #path(run, rest = "") {
-    return `/api/runs/${encodeURIComponent(run.id)}${rest}`;
+    return `${this.ways.path}/${encodeURIComponent(run.id)}${rest}`;
   }
 
   /**
@@ -76,7 +85,7 @@ export class RunList {
   #draw(run, item) {
     const goesOn = run.state === "waiting" || run.state === "running";
     if (!(goesOn && item.dataset.goesOn)) this.#build(run, item, goesOn);
-    const text = inWords(run);
+    const text = inWords(run, this.ways.did);
     const line = /** @type {HTMLElement} */ (item.querySelector("p"));
     if (line.textContent !== text) line.textContent = text;
     const bar = item.querySelector("progress");
@@ -123,7 +132,7 @@ export class RunList {
     const acts = goesOn
       ? [button("Stop", stop)]
       : [
-          run.state === "done" ? button("Show its figures", () => this.onDone(run.id)) : button("Go on", goOn),
+          run.state === "done" ? button(this.ways.look, () => this.onDone(run.id)) : button("Go on", goOn),
           button("Delete", remove),
         ];
     item.replaceChildren(el("p", { role: "status" }), ...bar, ...acts, wrong);

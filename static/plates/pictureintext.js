@@ -4,10 +4,11 @@ import { limits } from "../core/colour.js";
 import { el, number, signedNumber } from "../core/dom.js";
 import { seenBase } from "../inputs/pictureview.js";
 import { MapCanvas } from "../maps/mapcanvas.js";
+import { joinTiles } from "../maps/picturetiles.js";
 import { coverPatches } from "../maps/tokenremoval.js";
 
 /**
- * @import { PicturePart } from "../core/schemas.js"
+ * @import { PicturePart, PictureTile } from "../core/schemas.js"
  * @import { Store } from "../core/state.js"
  * @import { Focus, Grid, ScoreMap } from "../core/types.js"
  * @import { WordPlate } from "./words.js"
@@ -16,14 +17,14 @@ import { coverPatches } from "../maps/tokenremoval.js";
 /** The patches of a picture whose tokens stand among the words of a plate. */
 class PictureInText {
   /**
-   * The picture of `base`, in grey, whose tokens begin with the one numbered `first`; `focus` is that of patches, which
-   * all plates share.
+   * The picture of `base`, in grey, whose map has this `grid` and is joined from these `tiles` of tokens; `focus` is that of
+   * patches, which all plates share.
    * @param {WordPlate} plate
-   * @param {{base: OffscreenCanvas, grid: Grid, first: number, focus: Store<Focus>}} options
+   * @param {{base: OffscreenCanvas, grid: Grid, tiles: PictureTile[], focus: Store<Focus>}} options
    */
-  constructor(plate, { base, grid, first, focus }) {
+  constructor(plate, { base, grid, tiles, focus }) {
     this.grid = grid;
-    this.first = first;
+    this.tiles = tiles;
     this.signed = plate.variant.signed;
     const { view, onRead } = plate.stores;
     this.mapCanvas = new MapCanvas({ name: `${plate.name}, the picture`, focus, view, onRead });
@@ -39,8 +40,7 @@ class PictureInText {
    * @param {ScoreMap | null} map
    */
   show(map) {
-    const [rows, columns] = this.grid;
-    const scores = map?.scores.slice(this.first, this.first + rows * columns) ?? [];
+    const scores = map ? joinTiles(map.scores, this.tiles, this.grid) : [];
     this.mapCanvas.ends = limits([scores], this.signed);
     this.mapCanvas.setMap(map ? { scores, grid: this.grid, signed: this.signed } : null);
     const whole = this.signed ? scores.reduce((sum, score) => sum + score, 0) : Math.max(...scores);
@@ -61,9 +61,16 @@ class PictureInText {
    * @param {string} paper
    */
   cover(removed, paper) {
-    const patches = [...removed].map((token) => token - this.first).filter((patch) => patch >= 0);
-    const count = this.grid[0] * this.grid[1];
-    coverPatches(this.mapCanvas, this.grid, new Set(patches.filter((patch) => patch < count)), paper);
+    const last = Math.max(...this.tiles.map((tile) => tile.first + tile.step * tile.rows));
+    const gone = Array.from({ length: last }, (_, token) => Number(removed.has(token)));
+    const all = joinTiles(Array(last).fill(1), this.tiles, this.grid);
+    const shares = joinTiles(gone, this.tiles, this.grid).map((share, patch) => share / (all[patch] || 1));
+    coverPatches(
+      this.mapCanvas,
+      this.grid,
+      new Set(shares.flatMap((share, patch) => (share > 0.5 ? [patch] : []))),
+      paper,
+    );
   }
 }
 
@@ -74,7 +81,9 @@ class PictureInText {
  * @param {PicturePart} part
  * @param {Store<Focus>} focus
  */
-export async function pictureOf(id, { grid, first }, focus) {
+export async function pictureOf(id, { grid, first, tiles }, focus) {
   const base = await seenBase(id, {});
-  return { on: (/** @type {WordPlate} */ plate) => new PictureInText(plate, { base, grid, first, focus }) };
+  const whole = { first, step: grid[1], rows: grid[0], columns: grid[1], box: [0, 0, 1, 1] };
+  const all = /** @type {PictureTile[]} */ (tiles?.length ? tiles : [whole]);
+  return { on: (/** @type {WordPlate} */ plate) => new PictureInText(plate, { base, grid, tiles: all, focus }) };
 }

@@ -4,7 +4,7 @@
 import { el } from "../core/dom.js";
 import { countMethods, isMethod } from "../core/registry.js";
 import { withTerms } from "../help/terms.js";
-import { isRecommended, lead, recommendation } from "./recommendation.js";
+import { isRecommended, lead, orderLine, recommendation } from "./recommendation.js";
 
 /**
  * @import { Store } from "../core/state.js"
@@ -73,7 +73,7 @@ export class PlateGroups {
     /** @type {{[group: string]: HTMLElement}} */
     this.heads = {
       more: head("More methods", ""),
-      classic: head("Classic baselines", "the baseline for the others"),
+      classic: head("Classic baselines", "older methods, to compare with"),
       control: head("Control", "noise, not a method; a map that looks no better says nothing"),
     };
     view.follow((now, before) => now.more !== before.more && this.#fold());
@@ -123,7 +123,14 @@ export class PlateGroups {
     if (isRecommended(variants[0]))
       (nodes[0].querySelector(".row-caption .standing") ?? nodes[0]).prepend(this.mark, " ");
     const [first, why] = [lead(variants, this.isContrast), recommendation(variants)];
-    this.lead.replaceChildren(...(first ? [el("b", {}, first.title), ` ${first.says} `, this.tested] : []));
+    const order = orderLine(variants.filter(isMethod), this.isContrast);
+    const isSaid = Boolean(order && first?.says.endsWith(order));
+    const measured = isSaid ? first?.says.slice(0, -order.length) : first?.says;
+    this.lead.replaceChildren(
+      ...(first ? [el("b", {}, first.title), ` ${measured} `] : []),
+      isSaid ? el("span", { class: "order" }, `${order} `) : "", // what the test finds takes its room
+      this.tested,
+    );
     this.advice.hidden = !why;
     this.advice.firstElementChild?.replaceChildren(why?.title ?? "");
     this.why.textContent = why?.says ?? "";

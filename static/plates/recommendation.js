@@ -88,7 +88,7 @@ const filled = (says, value, random) =>
  * @param {boolean} rather whether it is asked why one answer rather than another
  * @returns {string}
  */
-function orderLine(methods, rather) {
+export function orderLine(methods, rather) {
   if (rather && methods[0].signed) return "Maps that show for and against come first.";
   return new Set(methods.map(({ family }) => family)).size > 1
     ? "Of each family of methods, the best comes first."

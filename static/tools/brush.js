@@ -436,7 +436,7 @@ class Brush {
     this.other.classList.toggle("apart", isApart);
     this.other.textContent = isApart
       ? `The two ways disagree: ${name(answer)}, it ${verb(moves[0])} to ${shown(answer)}; ${name(other)}, it ${verb(moves[1])} to ${shown(other)}.`
-      : `Were they ${name(other)}: ${shown(other)}.`;
+      : `If they were ${name(other)}: ${shown(other)}.`;
   }
 
   /**

@@ -18,7 +18,7 @@ const VERDICTS = { needed: "", better_without: "better without", idle: "idle", u
 const MEANINGS = {
   better_without: "The loss falls measurably without this part, so the model is better without it.",
   idle: "The loss stays the same without this part, also where other parts are replaced.",
-  undecided: "These inputs are too few to tell whether the loss rises. So the part is not known to be idle.",
+  undecided: "These inputs are too few to tell whether the model needs this part.",
 };
 const WIDTH = 300; // of a bar's drawing, in its own units
 

@@ -26,6 +26,13 @@ const withheld = ({ abstention, targets }) =>
     judgement ? [judgement.detail] : [],
   );
 
+/**
+ * Split a text into its sentences, each but the last with the space after it.
+ * @param {string} text
+ * @returns {string[]}
+ */
+const sentencesOf = (text) => text.split(/(?<=\. )(?=[A-Z\d])/);
+
 const SHARED = "Somebody shared this with you to read. Give the picture or the text yourself to ask more.";
 
 /** The heading above the plates. */
@@ -114,7 +121,15 @@ export class Headline {
     byId("overview").replaceChildren(
       ...spelled(this.#answer),
       ...(agreement
-        ? [" ", el("span", { class: "agreement", title: agreement }, spelled(withoutNumbers(agreement)))]
+        ? [
+            " ",
+            el(
+              "span",
+              { class: "agreement", title: agreement },
+              // on a phone the first sentence is shown
+              sentencesOf(withoutNumbers(agreement)).map((sentence) => el("span", {}, spelled(sentence))),
+            ),
+          ]
         : []),
     );
   }

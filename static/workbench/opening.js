@@ -4,6 +4,7 @@ import { getJSON } from "../core/api.js";
 import { byId, say } from "../core/dom.js";
 import { loadLimits } from "../core/limits.js";
 import { showProblem } from "../core/problems.js";
+import { endsOf } from "../core/targets.js";
 import { linkedSample } from "../inputs/firstsample.js";
 import { Input } from "../inputs/input.js";
 import { questionOf } from "./storedquestion.js";
@@ -77,6 +78,7 @@ async function use(workbench, name, stored) {
   workbench.question.model = model.name;
   workbench.adopt(modelInfo);
   workbench.isContrast = Boolean(stored?.targets?.some(({ against }) => against));
+  workbench.meaning = endsOf(stored?.targets ?? []);
   if (stored) workbench.suit(stored);
   workbench.expect(stored?.methods ?? workbench.question.methods);
 }

@@ -12,6 +12,7 @@ import { remember } from "../core/historylist.js";
 import { check } from "../core/limits.js";
 import { Registry } from "../core/registry.js";
 import { NOTHING, readAddress, Store } from "../core/state.js";
+import { endsOf } from "../core/targets.js";
 import { DeletionBar } from "../deletion/deletionbar.js";
 import { figureMenu } from "../export/export.js";
 import { firstSample } from "../inputs/firstsample.js";
@@ -68,6 +69,8 @@ export class Workbench {
     /** @type {string[]} */
     this.specs = []; // the methods on the page
     this.isContrast = false; // whether it was asked why one answer rather than another
+    /** @type {string[] | undefined} */
+    this.meaning = undefined; // of the two ends of the colours, where that is not against and for
     this.side = address.side; // whose tokens get the scores
     this.otherIds = {}; // those in the address of explanations shown with this one
     /** @type {ScoreMap[]} */
@@ -331,7 +334,9 @@ export class Workbench {
    */
   expect(specs) {
     const known = this.registry.plates(specs, this.isContrast);
-    const shown = known.length ? known : this.registry.plates(this.registry.usual, this.isContrast);
+    const listed = known.length ? known : this.registry.plates(this.registry.usual, this.isContrast);
+    const { meaning } = this;
+    const shown = meaning ? listed.map((variant) => ({ ...variant, meaning })) : listed;
     this.specs = shown.map(({ spec }) => spec);
     this.chooser.setChosen(this.specs);
     this.plateSet.expect(shown, this.registry.isUsual(this.specs), this.isContrast);
@@ -353,6 +358,7 @@ export class Workbench {
     this.shown = question;
     if (this.modelInfo !== question.modelInfo) this.adopt(question.modelInfo);
     this.isContrast = info.targets.some(({ against }) => against);
+    this.meaning = endsOf(info.targets);
     this.suit(info); // what is there already stays on show, marked stale
     this.received = [];
     this.expect(info.expected);

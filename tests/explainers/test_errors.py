@@ -16,7 +16,19 @@ def no_memory() -> Exception:
     raise AssertionError("it has so much memory")
 
 
-@pytest.mark.parametrize("error", [MemoryError(), torch.OutOfMemoryError(), no_memory(), RuntimeError("std::bad_alloc")])
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        torch.OutOfMemoryError(),
+        no_memory(),
+        RuntimeError("std::bad_alloc"),
+        RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
+        RuntimeError("CUDA error: CUBLAS_STATUS_NOT_INITIALIZED when calling `cublasCreate(handle)`"),  # of a handle that has no memory
+        RuntimeError("cuDNN error: CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED"),
+        RuntimeError("cuFFT error: CUFFT_ALLOC_FAILED"),
+    ],
+)
 def test_memory_that_ran_out_is_known(error: Exception) -> None:
     assert ran_out_of_memory(error)
     outer = ExplainerError("it cannot be loaded")

@@ -33,8 +33,10 @@ class Batch:
     """Inputs of one shape, which pass the model together.
 
     model    the model, set to one place of its output if it gives an answer for several
+    tensors  the inputs' tensors by name, as ``model.forward`` takes them, batch first
+    size     B, the number of inputs
     content  bool (B, S): the tokens that stand for patches or words; None where only whole passes are asked for
-    right    (B,): the class that counts as right for each input
+    right    (B,): the index of the class that counts as right for each input; None if not known
     """
 
     model: Model

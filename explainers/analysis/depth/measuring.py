@@ -128,7 +128,8 @@ def _measure(
 def _chosen(
     model: Model, inputs: Iterable[Any], labels: Sequence[str | int] | None, prompts: Sequence[str] | None, limit: int
 ) -> tuple[list[Any], Sequence[str | int] | None, list[str]]:
-    """Choose at most ``limit`` of the ``inputs`` of a measurement, evenly spaced; return them, their labels, and notes on inputs left out.
+    """Choose at most ``limit`` of the ``inputs`` of a measurement, evenly spaced. Return them, their labels (None if ``labels`` is), and a
+    note if any were left out.
 
     Raises ExplainerError for inputs, labels or ``prompts`` that ``model`` cannot be measured with.
     """

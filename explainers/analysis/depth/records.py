@@ -65,7 +65,10 @@ class HeadsOfBlock(Record, name="HeadSimilarityOfBlock"):
 
 @dataclass(frozen=True)
 class HeadsFinding(Record):
-    """The similarity of the attention heads of each block, and a sentence on how alike they are."""
+    """The similarity of the attention heads of each block, and a sentence on how alike they are.
+
+    blocks  one entry for each block; empty if the heads were not measured, and then ``says`` gives the reason
+    """
 
     says: Annotated[str, describe("What was found, and what it means for methods that read attention; or why it was not measured.")]
     blocks: tuple[HeadsOfBlock, ...] = ()
@@ -99,6 +102,10 @@ class AgreementFinding(Record):
 class Depth(Record):
     """The findings on how much of a model's work its Transformer does, measured on the inputs that were sent: on its parts, its heads,
     reading between tokens, and the agreement of methods.
+
+    inputs  number of measured inputs
+    right   what the loss is of: the model's own answers, or the labels that were sent
+    notes   sentences for a person, such as on inputs that were left out
     """
 
     model: str

@@ -123,7 +123,10 @@ class SimilarityDecomposition(Record):
 
 @dataclass(frozen=True)
 class PromptWithoutHead(Record):
-    """A prompt, and the picture's cosine with it before and after one attention head is set to zero."""
+    """A prompt, and the picture's cosine with it before and after one attention head is set to zero.
+
+    before  the cosine of the whole model; ``without`` is that without the head
+    """
 
     prompt: str
     before: float

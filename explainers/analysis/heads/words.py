@@ -90,8 +90,10 @@ def head_words(
 
 
 def _heads_of(model: Model, pictures: Iterable[Any], progress: Callable[[int], None] | None) -> Tensor:
-    """Run the image encoder of ``model`` on the pictures in batches, and return the part that each head adds to the embedding of each
-    picture, (pictures, blocks, heads, P) in float64. ``progress`` is called with the number of pictures done.
+    """Run the image encoder of ``model`` on ``pictures``, anything that the model prepares, such as PIL images or paths, a few at a time.
+    Return the part that each head adds to the embedding of each picture, divided by the length of that embedding and summed over all
+    tokens: float64 (pictures, blocks, heads, P) on the CPU, with P the width of the embedding. ``progress``, unless None, is called with
+    the number of pictures done after each batch.
     """
     images, rows, seen = encoder(model, "image"), list[Tensor](), 0
     passes = Passes(_PICTURES_AT_ONCE)

@@ -67,6 +67,13 @@ PairsOf = Literal["across", "all"]
 class FaithfulInteraction(PairedInputs):
     """The interaction of words and patches, fitted to answers for coalitions of them.
 
+    variant       "banzhaf" or "shapley": how coalitions are drawn and weighted
+    p             share of the units that a coalition keeps, on average
+    budget        maximum number of coalitions that the fit uses
+    parts         number of parts into which the picture is divided, which are hidden as one
+    empty         the cosine when nothing is shown; ``constant`` is the fit's term for it, which may differ
+    coalitions    numbers of prompts and of pictures with parts left out that were encoded
+    faithfulness  R² of the fit on coalitions that it was not fitted to
     maps          e_i + p sum_j e_ij
     order         1: words and parts alone, whose pairs are 0; 2: with pairs
     within        float32 (words, words) and (parts, parts), symmetric: pairs inside of either side; None if they were not fitted

@@ -44,8 +44,11 @@ class PairedInputs(Record):
 
     first, second  the two inputs as the model read them
     grids          (rows, columns) of each, None for a text
+    cosine         the cosine of the two embeddings
     pairs          float32 (units of first, units of second): what each pair adds to the cosine or takes from it
     maps           float32 (units,) of each: what a unit adds to the cosine with the whole of the other
+    seconds        how long it took
+    notes          what a person should know about it
     """
 
     first: Annotated[ImageInput | TextInput, HIDDEN]

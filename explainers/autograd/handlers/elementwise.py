@@ -132,7 +132,11 @@ def _glu(rec: Recorder, func: TorchFunction, input: Tensor, dim: int = -1) -> Te
 
 @handles(torch.add, Tensor.add, Tensor.__add__, Tensor.__radd__)
 def add(rec: Recorder, func: TorchFunction, input: Any, other: Any, *, alpha: float = 1) -> Tensor:
-    """Compute the sum ``input`` + alpha ``other``, record it and return it; either operand may be a constant."""
+    """Compute ``input`` + alpha ``other``, two tensors or numbers, and return the sum; ``func`` is the called function, which is not used.
+
+    ``rec`` records the sum if either operand depends on the explained input; one that does not is a constant. A product with an alpha other
+    than 1 is recorded by itself.
+    """
     if alpha != 1:
         other = mul(rec, torch.mul, other, alpha)
     if not (rec.active(input) or rec.active(other)):
@@ -246,6 +250,10 @@ def _neg(rec: Recorder, func: TorchFunction, input: Tensor) -> Any:
     return mul(rec, torch.mul, input, -1)
 
 
+#: The role of a quotient of two paths by that of its dividend: weights over their sum are weights, and scores over theirs curved scores.
+_ROLE_OF_QUOTIENT = {Role.SCALE: Role.SCALE, Role.WEIGHTS: Role.WEIGHTS, Role.SCORES: Role.CURVED, Role.CURVED: Role.CURVED}
+
+
 @handles(torch.div, Tensor.div, Tensor.__truediv__, torch.divide, Tensor.divide, torch.true_divide, Tensor.true_divide)
 def div(rec: Recorder, func: TorchFunction, input: Any, other: Any, *, rounding_mode: str | None = None) -> Any:
     """Compute the element-wise quotient ``input`` / ``other``, record it and return it; either operand may be a constant. A quotient that
@@ -266,8 +274,7 @@ def div(rec: Recorder, func: TorchFunction, input: Any, other: Any, *, rounding_
         return rec.run(op.Normaliser, input, other, under == Role.SCORES, role=Role.CONTEXT)
     if under == Role.SCALE:
         note_mean(rec, input)
-    kept = over if over in (Role.SCALE, Role.WEIGHTS) else None  # weights over their sum, as of experts that were chosen
-    return rec.run(op.Div, input, other, role=kept)
+    return rec.run(op.Div, input, other, role=None if over is None else _ROLE_OF_QUOTIENT.get(over))
 
 
 @handles(Tensor.__rtruediv__, Tensor.__rdiv__)

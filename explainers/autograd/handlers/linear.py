@@ -15,7 +15,6 @@ from explainers.autograd.handlers.elementwise import add, may_write, mul
 from explainers.autograd.nodes import Role
 from explainers.autograd.products import factor, product_of
 from explainers.autograd.recorder import Recorder
-from explainers.autograd.rules import Rule
 from explainers.autograd.rules.operands import BilinearMap, LinearMapRole
 from explainers.models import matrix_products
 
@@ -64,7 +63,7 @@ def _dynamic(rec: Recorder, x: Tensor, weight: Tensor, operator: type[op.Dynamic
     """Compute x @ W for a ``weight`` W that depends on the input, record it as ``operator`` and return it; attention weights among the two
     make it the product of attention.
     """
-    if rec.active(x) and not {Role.WEIGHTS, Role.CURVED} & {role(rec, x), role(rec, weight)}:
+    if rec.active(x) and not {Role.WEIGHTS, Role.CURVED, Role.SCORES} & {role(rec, x), role(rec, weight)}:
         return rec.run(operator, x, weight)
     return matmul(rec, torch.matmul, x, weight)
 
@@ -133,7 +132,7 @@ def matmul(rec: Recorder, func: TorchFunction, input: Tensor, other: Tensor | No
         out = out.squeeze(-1) if other.dim() == 1 else out
         return out.squeeze(-2 if other.dim() > 1 else -1) if input.dim() == 1 else out
     if rec.active(input) and rec.active(other):
-        if role(rec, input) == Role.CURVED:
+        if role(rec, input) == Role.CURVED or (role(rec, input) == Role.SCORES and input.shape[-2] == input.shape[-1]):  # no softmax
             return matmul(rec, func, rec.run(op.Weights, input, role=Role.WEIGHTS), other)
         inner = product_of(rec.nodes.of(other))
         if inner is not None and input.shape[-2] == inner[0].shape[-1]:  # as many queries as keys: linear attention
@@ -141,10 +140,7 @@ def matmul(rec: Recorder, func: TorchFunction, input: Tensor, other: Tensor | No
             key = key if times == 1 else mul(rec, torch.mul, key, times)
             return rec.run(op.LinearAttention, input, key, value, other if rec.is_own_code else other.detach(), role=Role.UNNORMALISED)
         roles = (role(rec, input), role(rec, other))
-        out = rec.run(op.MatMul, input, other, role=Role.CONTEXT if Role.WEIGHTS in roles else Role.SCORES)
-        if Role.SCORES in roles:  # three paths of another kind, which no rule knows how to share
-            rec.watch(out, "attention without a softmax", _differentiates_attention)
-        return out
+        return rec.run(op.MatMul, input, other, role=Role.CONTEXT if Role.WEIGHTS in roles else Role.SCORES)
     if rec.active(input) and other.dim() > 2 and input.dim() >= other.dim() and _is_one_matrix(other):
         other = other[(0,) * (other.dim() - 2)]
     if rec.active(input) and other.dim() == 2 and role(rec, input) != Role.WEIGHTS:
@@ -157,10 +153,6 @@ def matmul(rec: Recorder, func: TorchFunction, input: Tensor, other: Tensor | No
 
 handles(Tensor.addmm_)(may_write(addmm, torch.addmm))
 handles(Tensor.baddbmm_)(may_write(_baddbmm, torch.baddbmm))
-
-
-def _differentiates_attention(rule: Rule) -> bool:
-    return rule.choice("attention").is_ordinary
 
 
 @handles(Tensor.__rmatmul__)

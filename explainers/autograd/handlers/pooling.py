@@ -63,6 +63,12 @@ def _note_stack(rec: Recorder, func: TorchFunction, out: Tensor, tensors: Sequen
     rec.nodes.stacked = out, dim, tuple(parts)
 
 
+def _axis_of_tokens(rec: Recorder, x: Tensor, dim: int) -> int | None:
+    """Return the axis ``dim`` of ``x``, counted from the front, if the tokens of the blocks lie along it by its length; else None."""
+    axis, tokens = dim % x.dim(), rec.nodes.blocks[0].input.shape[1] if rec.nodes.blocks else None
+    return axis if axis > 0 and x.shape[axis] == tokens and tokens not in x.shape[1:axis] else None
+
+
 @handles(torch.cat, torch.concat, torch.concatenate, torch.stack)
 def _concatenate(rec: Recorder, func: TorchFunction, tensors: Sequence[Tensor], *args: Any, **kwargs: Any) -> Tensor:
     """Concatenate ``tensors``, record it and return the result. After the embedding, constants next to tensors that depend on the input
@@ -70,8 +76,9 @@ def _concatenate(rec: Recorder, func: TorchFunction, tensors: Sequence[Tensor], 
     """
     path, parts = next((t for t in tensors if rec.active(t)), None), tensors
     if rec.entered and path is not None:
+        joined = None if func is torch.stack else _axis_of_tokens(rec, path, (*args, kwargs.get("dim", kwargs.get("axis", 0)))[0])
         tensors = [
-            t if rec.active(t) or not (t.numel() and t.is_floating_point()) else rec.run(Constant, t, path, role(rec, path))
+            t if rec.active(t) or not (t.numel() and t.is_floating_point()) else rec.run(Constant, t, path, role(rec, path), joined)
             for t in tensors
         ]
     out = func(tensors, *args, **kwargs)

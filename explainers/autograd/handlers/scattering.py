@@ -86,7 +86,7 @@ def _write_among(rec: Recorder, func: TorchFunction, input: Tensor, *args: Any, 
         is_constant = isinstance(value, Tensor) and value.is_floating_point() and not rec.active(value)
         if not is_constant or value.dim() < 2 or value.shape[:1] != path.shape[:1]:  # of no sample
             return value
-        return rec.run(Constant, value, path, None) if bool(value.isfinite().all() & value.any()) else value
+        return rec.run(Constant, value, path, None, None) if bool(value.isfinite().all() & value.any()) else value
 
     return call_through(rec, func, (biased(input), *map(biased, args)), {name: biased(value) for name, value in kwargs.items()})
 

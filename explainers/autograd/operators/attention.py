@@ -29,7 +29,9 @@ def _share(ctx: Any, g: Tensor | None, kind: str) -> tuple[Tensor | None, Tensor
 
 
 class MatMul(Operator):
-    """The matrix product a @ b of two paths: of queries with keys, or of attention weights with values. Batch dimensions must agree."""
+    """The matrix product a @ b of two paths: of queries with keys, of attention weights with values, or any other, such as of tokens with a
+    weight that is made from them, which is shared as element-wise products are. Batch dimensions must agree.
+    """
 
     title = "a matrix product of two paths"
     keeps_operands = True
@@ -47,7 +49,10 @@ class MatMul(Operator):
 
     @staticmethod
     def backward(ctx: Any, *signals: Tensor | None) -> Any:
-        return _share(ctx, signals[0], "attention")
+        rule = ctx.rec.rule
+        # by the ordinary gradient all products are alike, and passes of it run before it is known what comes after this one
+        is_ordinary = rule.choice("attention").is_ordinary and rule.choice("product").is_ordinary
+        return _share(ctx, signals[0], "attention" if is_ordinary or ctx.rec.is_of_attention(ctx.position) else "product")
 
     @staticmethod
     def propagate(rec: Propagator, a: Tensor, b: Tensor) -> Tensor:
@@ -64,13 +69,7 @@ class DynamicLinear(MatMul):
 
 
 class DynamicConvolution(DynamicLinear):
-    """A convolution whose weight depends on the input too, as the product of what its places see with the weight: shared as products are.
-    A linear layer like it may compare queries with keys, and is shared as attention is.
-    """
-
-    @staticmethod
-    def backward(ctx: Any, *signals: Tensor | None) -> Any:
-        return _share(ctx, signals[0], "product")
+    """A convolution whose weight depends on the input too, as the product of what its places see with the weight."""
 
 
 class Softmax(Operator):

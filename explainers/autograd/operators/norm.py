@@ -67,7 +67,7 @@ class Norm(Operator):
         factor = factor if weight is None else factor * weight
         y = rec.rule.choice("norm").forward(x, over if centred else None, factor)
         y = y if bias is None else rec.with_bias(y, bias, "norm")
-        rec.norms.append((x, y, factor))
+        rec.norms.append((x, y, factor, centred))
         return y
 
 

@@ -119,16 +119,17 @@ class Constant(Operator):
     one of :data:`~explainers.autograd.operators.arithmetic.OF_ATTENTION`, as that of a sink next to attention scores.
 
     It takes its share of relevance, which is accounted for in the same way, whatever its role. ``path`` is anything that depends on the
-    input; it only makes the constant a node of the graph.
+    input; it only makes the constant a node of the graph. ``axis`` is the one along which the constant joins the tokens, of which it is
+    none; None if it does not.
     """
 
     title = "a constant among the tokens"
 
     @staticmethod
-    def forward(ctx: Any, constant: Tensor, path: Tensor, role: Role | None, rec: Recorder) -> Tensor:
+    def forward(ctx: Any, constant: Tensor, path: Tensor, role: Role | None, axis: int | None, rec: Recorder) -> Tensor:
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(constant)
-        ctx.rec, ctx.role = rec, role
+        ctx.rec, ctx.role, ctx.axis = rec, role, axis
         return constant.clone()
 
     @staticmethod
@@ -136,9 +137,12 @@ class Constant(Operator):
         (g,) = signals
         if g is not None and (ctx.role not in OF_ATTENTION or ctx.rec.rule.is_relevance):
             signal = rounding.value_of(g)
-            ctx.rec.add_bias(signal, ctx.rec.rule.choice("linear").factor_of_constant(ctx.saved_tensors[0], signal))
-        return None, None, None, None
+            factor = ctx.rec.rule.choice("linear").factor_of_constant(ctx.saved_tensors[0], signal)
+            if ctx.axis is not None:  # by sample alone: another axis may be as long as that of the tokens
+                signal, factor = (signal * factor).flatten(1).sum(1, keepdim=True), torch.ones_like(signal[:, :1].flatten(1)[:, :1])
+            ctx.rec.add_bias(signal, factor)
+        return None, None, None, None, None
 
     @staticmethod
-    def propagate(rec: Propagator, constant: Tensor, path: Tensor, role: Role | None) -> Tensor:
+    def propagate(rec: Propagator, constant: Tensor, path: Tensor, role: Role | None, axis: int | None) -> Tensor:
         return (constant * rec.where_real(constant).to(constant.dtype)).requires_grad_()

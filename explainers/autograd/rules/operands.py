@@ -134,10 +134,14 @@ class Saved(Generic[T]):
 
 @dataclass(slots=True)
 class Sum:
-    """The operands of a + b. ``both``: whether both are paths. ``constant_shares``: whether a constant takes a share of relevance too.
+    """The operands of a + b.
 
-    ``account`` is called with the signal to count the constant operand as a bias term. ``sample_axis()`` tells where the samples lie, None
-    if along the first axis.
+    saved                 the tensors a and b
+    both                  whether both are paths of the input, and not one a constant
+    constant_shares       whether a constant takes a share of relevance too
+    account               function to call with the signal, which counts the constant operand as a bias term
+    accumulated_rounding  returns the rounding error that the sum has gathered, in units of the last place
+    sample_axis           returns where the samples lie; None if along the first axis
     """
 
     saved: Sequence[Tensor]
@@ -167,11 +171,15 @@ def is_convolution(weight: Tensor, forward: BilinearMap) -> bool:
 class LinearMapOperand:
     """forward(x, weight) + bias, linear in x and in the weight. ``backward(signal, weight)`` is its transpose.
 
-    ``product`` is forward(x, weight), if it was kept; ``role()`` is known after the whole pass; ``double``: all is computed in float64;
-    ``differentiable``: the result is differentiated, so that rows without a signal count too; ``added``: a bias that a sum of its own adds,
-    which also accounts for it; ``embeds``: whether the map comes before the embedded tokens x^1; ``inside``: 0 where zeros pad the
-    pixels that are x, 1 elsewhere, None where nothing pads them; ``sample_axis()``: where the samples lie in x, None if along the first
-    axis.
+    saved           the tensors x, weight, bias and ``product``, which is forward(x, weight), if it was kept
+    role            returns what the map is for, such as "attention"; known after the whole pass
+    double          whether all is computed in float64
+    account         function that counts a bias as a term of the answer: takes the signal at the output and the bias
+    differentiable  whether the result is differentiated, so that rows without a signal count too
+    added           a bias that a sum of its own adds, which also accounts for it
+    embeds          whether the map comes before the embedded tokens x^1
+    inside          0 where zeros pad the pixels that are x, 1 elsewhere; None where nothing pads them
+    sample_axis     returns where the samples lie in x; None if along the first axis
     """
 
     saved: Sequence[Any]
@@ -250,9 +258,12 @@ class MatrixProduct:
 
 @dataclass(slots=True)
 class LinearAttentionOperand:
-    """The queries Q, keys K, values V and the output of linear attention Q (K V); ``kv`` is the product K V. ``normalised()``: whether the
-    output is divided by a normaliser, which is then stabilised instead of the output. ``accumulated_rounding()``: the rounding that the
-    output has gathered, in units of the last place.
+    """The operands of linear attention Q (K V).
+
+    query, key, value, output  the tensors Q, K, V and the result
+    kv                         the product K V
+    normalised                 returns whether the output is divided by a normaliser, which is then stabilised instead of the output
+    accumulated_rounding       returns the rounding error that the output has gathered, in units of the last place
     """
 
     query: Tensor
@@ -282,8 +293,11 @@ class NormaliserOperand(Quotient):
 
 @dataclass(slots=True)
 class Normalisation:
-    """The operands of a normalisation, ``saved`` by its forward pass: unit * weight + bias, with unit = (x - mean) * inverse. Mean and
-    scale are taken along the dimensions ``over``. ``mean`` None: x is not centred.
+    """The operands of a normalisation: unit * weight + bias, with unit = (x - mean) * inverse.
+
+    saved    the tensors that its forward pass kept; ``mean`` is None if x is not centred
+    over     the dimensions along which mean and scale are taken
+    account  function that counts the bias as a term of the answer
     """
 
     saved: Sequence[Any]

@@ -23,7 +23,11 @@ class Rule(Record):
     """A backward rule: the name of a choice for each kind of operator (attention, norm, activation, product, linear), and whether it counts
     bias terms. :data:`OPERATOR_KINDS` lists the choices and what they do.
 
-    ``strength`` has the parameters of the linear choices that have any.
+    bias      whether terms of biases are counted
+    strength  parameters of the linear choices that have any, such as γ and ε
+    name      its name in specs
+    title     its name for people; ``short`` is its name in a label or a column below ``group``, the heading of related rules
+    source    the publication
 
     Raises ExplainerError for a choice that does not exist, and for choices that cannot be combined.
     """

@@ -9,7 +9,7 @@ from typing import Any
 from torch import Tensor
 
 from explainers.autograd.nodes import Block, Move, Node, Nodes, Role, ancestors
-from explainers.autograd.operators import Add, LinearAttention, LinearMap, MatMul, Normaliser, Scale, Softmax, swapped
+from explainers.autograd.operators import Add, LinearAttention, LinearMap, MatMul, Normaliser, Pool, Scale, Softmax, swapped
 from explainers.autograd.operators.arithmetic import constant_of
 from explainers.autograd.operators.linear import is_bias, weight_and_bias_of
 from explainers.autograd.products import factor
@@ -45,7 +45,7 @@ class Attention:
 
     @property
     def context(self) -> Tensor | None:
-        """The output of the attention (B, H, queries, d), before its projection."""
+        """The output of the attention (B, H, queries, d), before its projection; None if it has no product of weights and values."""
         return None if self.product is None else _kept(self.product)
 
     def parts(self) -> AttentionParts | None:
@@ -195,10 +195,10 @@ def input_of(products: Sequence[Node | None], block: Block) -> Tensor | None:
 
 def projections(nodes: Nodes) -> tuple[frozenset[int], bool]:
     """Return, for the ``nodes`` of a recorded pass, the positions of the linear maps that make queries, keys and values, possibly followed
-    by reshapes, rotations and norms; and whether positions are rotary: in the blocks, a constant that differs from token to token is
-    multiplied in between.
+    by reshapes, rotations and norms, and of those that take what attention gives, however its parts are put together; and whether positions
+    are rotary: in the blocks, a constant that differs from token to token is multiplied in between.
     """
-    positions, rotary = set[int](), False
+    positions, rotary = _output_projections(nodes), False
     products_of_keys = {id(scores_of(node)) for node in nodes.ran if node.operator is Softmax}  # where the queries are constants
 
     def projects(node: Node) -> bool:
@@ -210,6 +210,20 @@ def projections(nodes: Nodes) -> tuple[frozenset[int], bool]:
         positions |= {node.position for node in reached if projects(node)}
         rotary = rotary or (inside and any(_rotates(node) for node in reached))
     return frozenset(positions), rotary
+
+
+def _output_projections(nodes: Nodes) -> set[int]:
+    """Return the positions of the linear maps among ``nodes`` all of whose input is what attention gives, moved, scaled or added up, such
+    as that of single heads or of chunks of queries; not where it is pooled.
+    """
+    of_attention = set[int]()
+    for node in nodes.ran:
+        numbers = sum(path.shape.numel() for path in node.paths[:1])
+        keeps = node.operator in (Move, Add, Scale) or (node.operator is Pool and node.shape.numel() >= numbers)
+        is_made_of_it = keeps and bool(node.paths) and all(id(path) in of_attention for path in node.paths)
+        if is_made_of_it or node.role in (Role.CONTEXT, Role.UNNORMALISED):
+            of_attention.add(id(node))
+    return {node.position for node in nodes.ran if node.operator is LinearMap and node.paths and id(node.paths[0]) in of_attention}
 
 
 def _stretches(nodes: Nodes) -> Iterator[tuple[list[Node], Node | None, bool]]:

@@ -30,13 +30,15 @@ _TINY = torch.finfo(torch.float64).tiny
 class AttentionMap:
     """One attention map (B, H, S, S). ``sources`` are the tensors of the recorded pass that hold its numbers. ``arrange(values, what)``
     builds the map from them, or the signal at the map from the signals at them. ``is_usual``: whether the map is the weights of one product
-    unchanged; ``heads_apart``: whether its heads come from several products.
+    unchanged; ``heads_apart``: whether its heads come from several products; ``is_in_order``: whether rows and columns of each source are
+    the tokens in their order.
     """
 
     sources: tuple[Tensor, ...]
     arrange: Callable[[Sequence[Tensor], What], Tensor]
     is_usual: bool = True  # whether it is a product's weights as they are
     heads_apart: bool = False  # whether its heads are of several products
+    is_in_order: bool = True  # whether rows and columns of its sources are the tokens in their order
 
     @property
     def weights(self) -> Tensor:
@@ -107,8 +109,16 @@ class _Part:
         return whole[..., :-1, :-1]
 
     @property
+    def is_in_order(self) -> bool:
+        """Return whether queries and keys, as far as they are of tokens, are these in their order."""
+        if self.rows.shape[-1] != self.tokens or self.columns.shape[-1] != self.tokens:
+            return False
+        in_order = torch.arange(self.tokens, device=self.rows.device)
+        return all(bool(((whose == in_order) | (whose == self.tokens)).all()) for whose in (self.rows, self.columns))
+
+    @property
     def is_usual(self) -> bool:
-        """Return whether queries and keys are the tokens in their order."""
+        """Return whether queries and keys are all tokens in their order."""
         in_order = torch.arange(self.tokens, device=self.rows.device)
         shape = self.product.weights.shape
         return (
@@ -118,6 +128,11 @@ class _Part:
             and bool((self.rows == in_order).all() and (self.columns == in_order).all())
             and bool((self.leads.flatten() == torch.arange(self.leads.numel(), device=self.leads.device)).all())
         )
+
+
+#: Why several tokens have one key, where all queries meet the same keys, and where they do not.
+_FEWER_KEYS = "each key of their attention is made of several tokens, as where a convolution leaves fewer keys (PVT)"
+_OTHER_KEYS = "their keys are not the same tokens for all queries, as in attention inside windows"
 
 
 def _matrices(tensor: Tensor) -> Tensor:
@@ -197,7 +212,7 @@ def _part_of(nodes: Nodes, product: Product, block: Block, pull: Pull, is_known:
     columns.scatter_(1, places, torch.arange(tokens, device=value.device).expand_as(places))
     counts.scatter_add_(1, places, torch.ones_like(places))
     if bool((counts[:, :-1] > 1).any()):
-        raise Unreadable("their keys are not the same tokens for all queries, as in attention inside windows")
+        raise Unreadable(_FEWER_KEYS if rows.shape[-1] == tokens else _OTHER_KEYS)
     met = _operand_indices(product.weights, context.shape[:-2])
     shared = torch.full((int(met.max()) + 1, matrices.shape[1]), NOTHING, device=matrices.device)
     shared.scatter_reduce_(0, met[:, None].expand_as(matrices), matrices, "amax")
@@ -376,7 +391,8 @@ def _map_of(stage: list[_Part]) -> AttentionMap:
 
     if all(bool((count == 1).all()) for count in counts):
         is_usual = len(sources) == 1 and parts[0].is_usual
-        return AttentionMap(sources, lambda values, what: torch.cat(arranged(values, what), 1), is_usual, len(parts) > 1)
+        in_order = all(part.is_in_order for part in parts)
+        return AttentionMap(sources, lambda values, what: torch.cat(arranged(values, what), 1), is_usual, len(parts) > 1, in_order)
     if len({part.leads.shape for part in stage}) > 1 or not bool((sum(counts, torch.zeros_like(counts[0])) == 1).all()):
         raise Unreadable("some of their attention is over a part of the tokens alone")
     return AttentionMap(sources, lambda values, what: torch.stack(arranged(values, what)).sum(0), False)

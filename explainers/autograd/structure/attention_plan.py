@@ -3,8 +3,8 @@ exceptions."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import pairwise
 
 import torch
@@ -60,6 +60,8 @@ class AttentionPlan:
     has_places          whether the tokens belong to places in the picture
     has_rows_elsewhere  whether the rows at which some bias acts do not lie as the tokens do
     has_flat_rows       whether these rows are the tokens of a sample one after the other
+    biases_of_no_token  the positions of biases in the blocks that act at no token
+    rows_before         by the positions of biases after the blocks: how many rows stand before that of the first token
     cuts_tokens         whether some tokens are thrown away between the blocks or inside them, and others put in their places
     replaces_inside     whether a block puts other tokens in the places of some of its own, or weighs other values for them
     no_product          why maps cannot be multiplied from block to block where tokens are thrown away, as the end of a sentence; None if
@@ -75,6 +77,8 @@ class AttentionPlan:
     has_places: bool = True
     has_rows_elsewhere: bool = False
     has_flat_rows: bool = False
+    biases_of_no_token: frozenset[int] = frozenset()
+    rows_before: Mapping[int, int] = field(default_factory=dict)
     cuts_tokens: bool = False
     replaces_inside: bool = False
     no_product: str | None = None

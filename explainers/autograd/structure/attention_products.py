@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 
 from torch import Tensor
 
 from explainers.autograd.nodes import Block, Move, Node, Nodes, Role, Start, ancestors
-from explainers.autograd.operators import Add, LinearAttention, LinearMap, MatMul, Mul, Scale, Softmax
+from explainers.autograd.operators import Add, LinearAttention, LinearMap, MatMul, Mul, Normaliser, Scale, Softmax, Weights
+from explainers.autograd.operators.linear import weight_and_bias_of
 from explainers.autograd.structure.attention import scores_of
 from explainers.models import matrix_products
 
@@ -59,9 +60,47 @@ def is_product(node: Node) -> bool:
     return isinstance(node.operator, type) and issubclass(node.operator, MatMul | LinearAttention)
 
 
+def is_weights(factor: Node, starts: Container[int] = ()) -> bool:
+    """Return whether ``factor``, of a matrix product of two paths, is attention weights: whether a softmax or another curve of scores made
+    it, whatever was done to it since, short of another product; or made all of it, as of weights times weights. The search ends at nodes
+    whose ids are in ``starts``, such as the inputs of blocks.
+    """
+
+    def ends(node: Node) -> bool:
+        return node.operator in (Softmax, Weights) or id(node) in starts
+
+    if any(node.operator in (Softmax, Weights) for node in ancestors([factor], until=lambda node: ends(node) or is_product(node))):
+        return True
+    whole = ancestors([factor], until=ends)
+    return all(node.operator in (Softmax, Weights) if ends(node) else node.paths for node in whole)
+
+
+def products_of_attention(node: Node, starts: Container[int] = ()) -> list[Node]:
+    """Return the matrix products of two paths that ``node`` shows to belong to attention: for a softmax, another curve that makes weights,
+    and a normaliser of linear attention those of which it is made, such as of queries with keys and of queries with relative positions; for
+    a product of weights with values, the product itself. Other nodes show none. ``starts`` is as in :func:`is_weights`.
+    """
+    if node.operator in (Softmax, Weights, Normaliser):
+        reached = ancestors(node.paths, until=lambda each: is_product(each) or id(each) in starts)
+        return [each for each in reached if is_product(each)]
+    has_weights = is_product(node) and (node.role == Role.CONTEXT or any(is_weights(path, starts) for path in node.paths))
+    return [node] if has_weights else []
+
+
+def positions_of_attention(nodes: Nodes) -> frozenset[int]:
+    """Return the positions of the matrix products of two paths among ``nodes`` that belong to attention: those by which weights meet
+    values, and those of which weights are made.
+    """
+    starts = {id(block.start) for block in nodes.blocks}
+    return frozenset(product.position for node in nodes.ran for product in products_of_attention(node, starts))
+
+
 def products_behind(starts: Iterable[Node | None], block: Block) -> list[Node]:
-    """Return the matrix products of two paths inside ``block`` from which the nodes ``starts`` are computed: the nearest on each path."""
-    return [node for node in ancestors(starts, [block.start], is_product) if is_product(node) and node.place >= block.first]
+    """Return the matrix products of two paths inside ``block`` from which the nodes ``starts`` are computed: the nearest on each path,
+    other than by the factor of a normalisation, such as the length of a token, written as its product with itself.
+    """
+    reached = ancestors(starts, [block.start], lambda node: is_product(node) or node.role == Role.SCALE)
+    return [node for node in reached if is_product(node) and node.place >= block.first]
 
 
 def products_of(nodes: Nodes, block: Block) -> list[Product]:
@@ -173,6 +212,44 @@ def adds_attention_elsewhere(nodes: Nodes, block: Block, known_sum: Node) -> boo
         for first, second in (node.paths for node in sums if not _completes(known_sum, node, block))
         for given, kept in ((first, second), (second, first))
     )
+
+
+def adds_to_attention(known_sum: Node, block: Block) -> bool:
+    """Return whether ``known_sum``, a sum of two paths in ``block``, adds to a stream that already has what one of its addends is made of:
+    whether one product of attention weights and values is behind both. So it is for the sum after an MLP, and then attention was added to
+    the stream before by something that is no sum of two paths, such as a pool over both or a linear layer that joins them.
+    """
+    first, second = ({id(each) for each in ancestors([path], [block.start]) if mixes(each, block)} for path in known_sum.paths)
+    return bool(first & second)
+
+
+def adds_more_than_attention(nodes: Nodes, block: Block, known_sum: Node) -> bool:
+    """Return whether ``known_sum``, the sum after the attention of ``block``, also holds what linear maps made of the block's tokens next
+    to attention, such as those of an MLP that runs in parallel. Then no residual stream follows attention alone, or which one does depends
+    on the order of the sums. ``nodes`` are the operators of the pass.
+    """
+    inside = [node for node in ancestors([known_sum], [block.start]) if node.place >= block.first]
+    before_attention = {id(node) for node in ancestors([node for node in inside if mixes(node, block)], [block.start])}
+    waiting, seen = [(known_sum, False)] if before_attention else [], set[tuple[int, bool]]()
+    while waiting:
+        node, is_made = waiting.pop()
+        if (id(node), is_made) in seen or mixes(node, block):
+            continue
+        seen.add((id(node), is_made))
+        if node is block.start:
+            if is_made:
+                return True
+            continue
+        is_made |= node.operator is LinearMap and weight_and_bias_of(node)[0].dim() == 2 and id(node) not in before_attention
+        if node.operator is not Mul or len(node.paths) != 2 or not any(_is_attended(path, block) for path in node.paths):
+            gated = [path for path in node.paths if node.operator is Mul and _comes_straight(path, block)]
+            waiting += [(path, is_made) for path in gated or node.paths]
+    return False
+
+
+def _is_attended(node: Node, block: Block) -> bool:
+    """Return whether ``node`` depends on the tokens of ``block`` only through its attention."""
+    return block.start not in ancestors([node], until=lambda each: each is block.start or is_product(each))
 
 
 def _comes_straight(node: Node, block: Block) -> bool:

@@ -2,56 +2,73 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import torch
 from torch import Tensor
 
 from explainers.autograd.nodes import Nodes
-from explainers.autograd.structure.bias_rows import BiasRows, PullAgain, are_as_tokens, rows_in
+from explainers.autograd.structure.bias_rows import (
+    BiasPlaces,
+    BiasRows,
+    PullAgain,
+    are_as_tokens,
+    follow_tokens,
+    in_place,
+    may_turn_axes,
+    rows_in,
+)
 from explainers.errors import ExplainerError
 from explainers.models.layout import Layout
 from explainers.models.structure.block_kinds import BlockKind
+
+_BY_AXES = BiasPlaces()
 
 
 class BiasTerms:
     """The sums of bias terms: ``by_token`` (B, S), and ``unplaced`` (B,), which belong to no token."""
 
     def __init__(
-        self, x: Tensor, layout: Layout, class_tokens: Tensor | None, block_kind: BlockKind, rows: Mapping[int, BiasRows] | None = None
+        self, x: Tensor, layout: Layout, class_tokens: Tensor | None, block_kind: BlockKind, places: BiasPlaces = _BY_AXES
     ) -> None:
         """Start with no terms for tokens like ``x`` (B, S, D) in this ``layout``. A term without an axis of tokens goes to the first prefix
         token, to the one that the head reads (``class_tokens`` (B,)), or to none. ``block_kind`` tells how tokens lie in the blocks, and
-        ``rows``, by the position of an operator, where those at its bias lie in another way.
+        ``places`` where they lie in another way.
         """
         self.by_token = x.new_zeros(x.shape[:2])
         self.unplaced = x.new_zeros(len(x))
         self._layout, self._class_tokens, self._block_kind = layout, class_tokens, block_kind
-        self._rows = {} if rows is None else rows
+        self._places = places
 
     def add(self, signal: Tensor, bias: Tensor, position: int | None = None) -> None:
         """Add the term signal * bias of the operator at ``position``. Raises ExplainerError if it has no axis of samples."""
         batch = len(self.by_token)
-        rows = None if position is None else self._rows.get(position)
+        rows = None if position is None else self._places.rows.get(position)
         if rows is not None:
             self._add_rows((signal * bias).detach(), rows)
             return
         if self._block_kind.tokens_first and signal.dim() == 3 and signal.shape[:2] == self.by_token.T.shape:
             signal, bias = signal.transpose(0, 1), bias.transpose(0, 1) if bias.dim() == 3 else bias
-        if bias.dim() == 1 and signal.dim() == 3 and signal.shape[:2] == self.by_token.shape:  # most of them, without the product
+        has_token = position not in self._places.without_token
+        if (
+            has_token and bias.dim() == 1 and signal.dim() == 3 and signal.shape[:2] == self.by_token.shape
+        ):  # most of them, without the product
             self.by_token += signal.detach() @ bias.detach()
             return
         term = (signal * bias).detach()
         if term.shape[0] != batch or signal.dim() < 2:
             if term.shape[0] % batch:
                 raise ExplainerError("The model mixes its samples: a tensor inside it has no batch dimension. Explain one input at a time.")
-            by_patch = self._block_kind.by_patch(term, batch, self._layout)
+            by_patch = None if not has_token else self._block_kind.by_patch(term, batch, self._layout)
             if by_patch is not None:
                 self.by_token[:, self._layout.patches] += by_patch
             else:
                 self.unplaced += term.reshape(batch, -1).sum(1)
             return
-        by_token = self._block_kind.by_token(term, self.by_token.shape[1], self._layout)
+        before, tokens = None if position is None else self._places.rows_before.get(position), self.by_token.shape[1]
+        if before is not None and term.dim() == 3:  # the others are of no token
+            self.by_token += term[:, before : before + tokens].sum(-1)
+            term = torch.cat([term[:, :before], term[:, before + tokens :]], 1)
+            has_token = False
+        by_token = self._block_kind.by_token(term, tokens, self._layout) if has_token else None
         if by_token is not None:
             self.by_token += by_token
         elif self._layout.prefix:
@@ -71,19 +88,34 @@ class BiasTerms:
             raise ExplainerError("A bias inside the model's blocks acts where several tokens come together. Explain one input at a time.")
 
 
-def has_rows_elsewhere(nodes: Nodes, layout: Layout, block_kind: BlockKind, pull: PullAgain) -> bool:
-    """Return whether some bias in the blocks of ``nodes`` acts at rows whose tokens its axes do not tell: they are flattened, or sorted.
-    ``layout`` and ``block_kind`` say how tokens lie; ``pull`` is a backward pass.
+def biases_elsewhere(nodes: Nodes, layout: Layout, block_kind: BlockKind, pull: PullAgain) -> tuple[bool, frozenset[int]]:
+    """Return whether some bias in the blocks of ``nodes`` acts at rows whose tokens its axes do not tell, as they are flattened or sorted;
+    and the positions of the biases that act at no token, although an axis is as long. ``layout`` and ``block_kind`` say how tokens lie;
+    ``pull`` is a backward pass.
     """
-    for block in nodes.blocks:
-        if all(are_as_tokens(each.shape, block) for each in block.biased.values()):
+    elsewhere, of_no_token = False, set[int]()
+    unclear_blocks = [
+        block
+        for block in nodes.blocks
+        if not all(are_as_tokens(out.shape, block) for out in block.biased.values()) or may_turn_axes(nodes, block)
+    ]
+    known = in_place(nodes, pull) if unclear_blocks else set()
+    for block in unclear_blocks:
+        if known.issuperset(block.biased):
             continue
-        for position, rows in rows_in(block, pull).items():
+        rows_of, tokens = rows_in(block, pull), block.input.shape[1]
+        for position, rows in rows_of.items():
             out = block.biased[position].detach()
             term = torch.rand(out.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64).to(out)
-            by_axes, by_rows = (BiasTerms(block.input.detach(), layout, None, block_kind, known) for known in ({}, {position: rows}))
+            places = (_BY_AXES, BiasPlaces({position: rows}))
+            by_axes, by_rows = (BiasTerms(block.input.detach(), layout, None, block_kind, each) for each in places)
             for terms in (by_axes, by_rows):
                 terms.add(term, torch.ones_like(term), position)
-            if not torch.allclose(by_axes.by_token, by_rows.by_token, rtol=1e-3):
-                return True
-    return False
+            elsewhere |= not torch.allclose(by_axes.by_token, by_rows.by_token, rtol=1e-3)
+        unclear = [
+            position
+            for position, out in block.biased.items()
+            if position not in rows_of and out.requires_grad and out.dim() == 3 and tokens in out.shape[1:] and len(out) == len(block.input)
+        ]
+        of_no_token |= set(unclear) - follow_tokens(block, unclear, pull)
+    return elsewhere, frozenset(of_no_token)

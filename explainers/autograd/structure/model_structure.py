@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from explainers.autograd.nodes import Block, Node, Nodes, users_of
-from explainers.autograd.products import number_of
+from explainers.autograd.products import number_of, unscaled
 from explainers.autograd.signals import AttentionParts
 from explainers.autograd.structure import attention as attention_nodes
 from explainers.autograd.structure.around_attention import (
@@ -35,12 +35,23 @@ from explainers.autograd.structure.attention_plan import (
 from explainers.autograd.structure.attention_products import (
     Unreadable,
     adds_attention_elsewhere,
+    adds_more_than_attention,
+    adds_to_attention,
     are_of_no_place,
+    positions_of_attention,
     products_of,
     sum_after_attention,
 )
-from explainers.autograd.structure.bias_rows import BiasRows, PullAgain, are_flat, find_bias_rows, flat_rows
-from explainers.autograd.structure.biases import has_rows_elsewhere
+from explainers.autograd.structure.bias_rows import (
+    BiasPlaces,
+    BiasRows,
+    PullAgain,
+    are_flat,
+    find_bias_rows,
+    flat_rows,
+    rows_before_tokens,
+)
+from explainers.autograd.structure.biases import biases_elsewhere
 from explainers.autograd.structure.class_attention import ClassAttention, class_attention, class_attentions
 from explainers.autograd.structure.token_links import TokenLinks, come_from_elsewhere, links_in, reached_from
 from explainers.errors import ExplainerError
@@ -116,7 +127,10 @@ class ModelStructure:
         inner_order = not plan.keeps_order or keeps_inner_order(self._nodes, self._pull)
         outside = attention_outside(self._nodes, read, self._users)
         places = not are_of_no_place(self._nodes)
-        elsewhere = not inner_order or (self._has_row and has_rows_elsewhere(self._nodes, self._layout, self._block_kind, self._pull))
+        bias_facts = (
+            biases_elsewhere(self._nodes, self._layout, self._block_kind, self._pull) if self._has_row else (False, frozenset[int]())
+        )
+        elsewhere = not inner_order or bias_facts[0]
         links = self._links(plan) if plan.keeps_order else []
         return replace(
             plan,
@@ -126,6 +140,8 @@ class ModelStructure:
             has_places=places,
             has_rows_elsewhere=elsewhere,
             has_flat_rows=elsewhere and inner_order and are_flat(self._nodes, self._pull),
+            biases_of_no_token=bias_facts[1],
+            rows_before=rows_before_tokens(self._nodes, self._pull),
             cuts_tokens=any(each.is_cut_inside or each.is_cut_behind for each in links),
             replaces_inside=any(each.is_replaced_inside for each in links),
             no_product=self._why_no_product(plan, links),
@@ -142,6 +158,13 @@ class ModelStructure:
             return {}
         flat = flat_rows(self._nodes) if self.plan.has_flat_rows else None
         return find_bias_rows(self._nodes, self._pull) if flat is None else flat
+
+    @cached_property
+    def bias_places(self) -> BiasPlaces:
+        """The tokens of the biases in the blocks and after them, where their axes do not tell them."""
+        if self.plan is None:
+            return BiasPlaces()
+        return BiasPlaces(self.bias_rows, self.plan.biases_of_no_token, self.plan.rows_before)
 
     @cached_property
     def _maps(self) -> list[list[AttentionMap] | None]:
@@ -280,6 +303,13 @@ class ModelStructure:
         """The index of the sum after the attention of each block among its :attr:`sums`; 0 where none follows it."""
         return [sum_after_attention(self._nodes, block, sums) for block, sums in zip(self._nodes.blocks, self._sums, strict=True)]
 
+    def adds_to_sum(self, block: int, place: int) -> bool:
+        """Return whether the next of the :attr:`sums` of ``block`` adds to the one at ``place`` as it is, perhaps times a number: whether
+        the block does nothing else to its residual stream between the two.
+        """
+        sums = self._sums[block]
+        return any(unscaled(path) is unscaled(sums[place]) for node in sums[place + 1 : place + 2] for path in node.paths)
+
     @cached_property
     def additions(self) -> list[list[Addition]]:
         """The sums by which the parts of each block are added to its residual stream."""
@@ -287,12 +317,30 @@ class ModelStructure:
 
     @property
     def mid_residuals(self) -> list[Tensor | None]:
-        """The residual stream after the attention of each block, (B, S, D); None if there is none, or if it is no single tensor."""
-        each = zip(self._nodes.blocks, self._sums, self.sums, self.sums_after_attention, strict=True)
+        """The residual stream after the attention of each block, (B, S, D); None if there is none, if it is no single tensor, if it is
+        made in another way than by a sum, or if that sum holds more than attention.
+        """
+        each = zip(self._nodes.blocks, self._sums, self.sums, self.sums_after_attention, self._has_parallel_parts, strict=True)
         return [
-            None if not sums or adds_attention_elsewhere(self._nodes, block, nodes[place]) else self._scaled(nodes[place], sums[place])
-            for block, nodes, sums, place in each
+            None
+            if not sums or parallel or adds_to_attention(nodes[place], block) or adds_attention_elsewhere(self._nodes, block, nodes[place])
+            else self._scaled(nodes[place], sums[place])
+            for block, nodes, sums, place, parallel in each
         ]
+
+    @cached_property
+    def _has_parallel_parts(self) -> list[bool]:
+        """Whether the sum after the attention of each block holds more than that, such as an MLP in parallel."""
+        each = zip(self._nodes.blocks, self._sums, self.sums_after_attention, strict=True)
+        return [
+            bool(nodes) and not adds_to_attention(nodes[place], block) and adds_more_than_attention(self._nodes, block, nodes[place])
+            for block, nodes, place in each
+        ]
+
+    @property
+    def has_parallel_parts(self) -> bool:
+        """Return whether some block adds more than its attention to the stream in one sum, such as an MLP in parallel."""
+        return any(self._has_parallel_parts)
 
     def _scaled(self, node: Node, total: Tensor) -> Tensor:
         """Return ``total``, the result of a sum, times the numbers by which the model multiplies it before anything reads it."""
@@ -323,6 +371,11 @@ class ModelStructure:
         return self._projections[1]
 
     @cached_property
+    def products_of_attention(self) -> frozenset[int]:
+        """The positions of the matrix products of two paths that make attention weights or multiply values by them."""
+        return positions_of_attention(self._nodes)
+
+    @cached_property
     def normalised(self) -> frozenset[int]:
         """The positions of the linear attentions that are divided by their normaliser."""
         return attention_nodes.normalised(self._nodes)
@@ -346,9 +399,9 @@ class ModelStructure:
 
 
 def _is_read_as(read: AttentionMap, shaped: attention_nodes.Attention | None) -> bool:
-    """Return whether the attention map ``read`` is the softmax of the attention ``shaped``, whose product with values has axes for samples
-    and heads too; false if that is None.
+    """Return whether the attention map ``read`` is the softmax of the attention ``shaped``, whose queries and keys are the tokens in their
+    order, and whose product with values has axes for samples and heads too; false if that is None.
     """
-    if shaped is None or read.sources[0] is not shaped.weights:
+    if shaped is None or read.sources[0] is not shaped.weights or not read.is_in_order:
         return False
     return shaped.product is None or len(shaped.product.shape) == len(shaped.weights.shape)

@@ -48,7 +48,7 @@ def cut(font: ImageFont.FreeTypeFont, glyph: str, crop: list[float] | None = Non
 
 
 def main() -> None:
-    """Cut every sprite of the table out of the font and save it."""
+    """Cut every sprite of the table out of the font named on the command line, and save each as a picture in the folder of ``--out``."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("font", type=Path, help="NotoColorEmoji.ttf")
     parser.add_argument("--out", type=Path, default=Path(__file__).parents[1] / "sprites")

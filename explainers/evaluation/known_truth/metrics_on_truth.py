@@ -130,6 +130,10 @@ class MetricControls(Record):
 class MetricOnTruth(Record):
     """A metric: its name, title and family, how well it agrees with the truth, by kind of input and by world, and how it ranks the
     controls.
+
+    kinds     kind of input -> the agreement over its worlds; None if it was not measured on any
+    worlds    name of a world -> the agreement there; None if it was not measured there
+    controls  its ranks of the controls
     """
 
     name: str

@@ -30,8 +30,9 @@ SHARED_ROWS_ENDING = "-rows"  # ending of the files that hold rows of several pr
 class ProtocolModel:
     """A model that a protocol measures.
 
-    ``name`` is what ``explainers.open`` takes; ``get`` says how to obtain a model that has no such name; ``options`` are options of its
-    runs that differ from the protocol's.
+    title    the paper's name for it
+    name     what ``explainers.open`` takes; empty for a model without such a name, and then ``get`` says how to obtain it
+    options  options of its runs that differ from the protocol's
     """
 
     title: str
@@ -44,12 +45,13 @@ class ProtocolModel:
 class Measure:
     """A column of a protocol's table; the table has it once for each model.
 
-    dataset  a name of :data:`explainers.datasets.DATASETS`
-    metric   a name of :data:`explainers.metrics.METRICS`; in a ranking of names the class
-    options  options of the run (those of ``vitrine evaluate``) that differ from the protocol's
-    models   titles of the models for which the paper has this column; empty: all
+    head      its heading
+    dataset   a name of :data:`explainers.datasets.DATASETS`
+    metric    a name of :data:`explainers.metrics.METRICS`; in a ranking of names the class
+    options   options of the run (those of ``vitrine evaluate``) that differ from the protocol's
+    models    titles of the models for which the paper has this column; empty: all
     has_best  whether the best value of the column is marked
-    unit     unit in which the paper prints it, if not the metric's
+    unit      unit in which the paper prints it, if not the metric's
     """
 
     head: str
@@ -63,7 +65,12 @@ class Measure:
 
 @dataclass(frozen=True, kw_only=True)
 class ProtocolRow:
-    """A row of a protocol's table: the method as the paper calls it, its spec, and the options of this row only."""
+    """A row of a protocol's table.
+
+    title    the method as the paper calls it
+    spec     the method here
+    options  options of the runs of this row only
+    """
 
     title: str
     spec: str
@@ -99,17 +106,22 @@ class Figure:
 class Protocol:
     """The description of how one table or figure of a paper is measured.
 
-    place       which table or figure it is, by the numbers of the ``version`` of the paper, such as its proceedings
-    kind        ``runs``: each cell is the value of a metric; ``names``: the names of a data set of texts, ranked
-    inputs      how many of each data set the paper measures; None: all
-    options     options of all runs (those of ``vitrine evaluate``)
-    splits      name of a data set -> the part that the paper measures, if not the first
-    notes       explanations that a reader of the table needs, a sentence or two each
+    name         its name on the command line; ``title`` says what the table compares
+    paper        the publication
+    place        which table or figure it is, by the numbers of the ``version`` of the paper, such as its proceedings
+    models       the paper's models; the table has its ``measures``, the columns, once for each
+    rows         the methods
+    kind         ``runs``: each cell is the value of a metric; ``names``: the names of a data set of texts, ranked
+    inputs       how many of each data set the paper measures; None: all
+    options      options of all runs (those of ``vitrine evaluate``)
+    splits       name of a data set -> the part that the paper measures, if not the first
+    notes        explanations that a reader of the table needs, a sentence or two each
     differences  how it differs from the paper or its code, a sentence or two each
-    decimals    number of decimals that the paper prints; None: as all figures are printed
-    figure      the axes of the figure, if the paper draws one
-    inside      names of embedded models that can take the place of the paper's
-    stand_ins   data set of the paper -> an embedded data set that these models can read instead
+    decimals     number of decimals that the paper prints; None: as all figures are printed
+    figure       the axes of the figure, if the paper draws one
+    published    the values that the paper prints; None if they were not copied
+    inside       names of embedded models that can take the place of the paper's
+    stand_ins    data set of the paper -> an embedded data set that these models can read instead
     """
 
     name: str

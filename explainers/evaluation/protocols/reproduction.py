@@ -71,7 +71,11 @@ class Reproduction:
 class _Source:
     """An available model with an available data set.
 
-    ``titles`` are the two heads of its columns in the table; ``options`` are the options of its runs.
+    model     the opened model
+    data      the opened data set; ``dataset`` is the name that it has in the protocol
+    titles    the two heads of its columns in the table: model and data set
+    options   options of its runs that differ from the protocol's
+    measures  the columns that are measured on it
     """
 
     model: Model

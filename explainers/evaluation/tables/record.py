@@ -57,7 +57,12 @@ class Column:
 
 @dataclass(frozen=True)
 class Row:
-    """A row: its title, the spec of its method (empty if it has none), and a cell for each column."""
+    """A row of a table.
+
+    title  its heading
+    spec   the spec of its method; empty if it has none
+    cells  one for each column
+    """
 
     title: str
     spec: str

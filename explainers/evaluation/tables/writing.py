@@ -27,8 +27,14 @@ _ARROWS = {"higher": "↑", "lower": "↓", None: ""}
 
 @dataclass(frozen=True)
 class PrintedCell:
-    """A cell as people read it: the value, its spread, its number of inputs if others have more, the number of its note, and whether it is
-    the best or tied with it.
+    """A cell as people read it, each part as text that is ready to print; empty for a missing part.
+
+    value     the figure
+    spread    the ends of its interval
+    count     number of inputs, if other cells of the table have more
+    note      number of its footnote; None if it has none
+    is_best   whether it is the best of its column, printed bold
+    has_star  whether it cannot be told from the best, and is not the best itself
     """
 
     value: str
@@ -40,14 +46,16 @@ class PrintedCell:
 
 
 def head_of(column: Column) -> str:
-    """Return the innermost head of a column, with its unit and an arrow to the better end."""
+    """Return the heading of ``column`` as plain text: the innermost of its stacked headings, its unit (" %" for shares, nothing for plain
+    numbers), and an arrow to the better end, such as ``Deletion % ↓``. There is no arrow if neither end is better.
+    """
     unit = {"share": " %", "number": ""}.get(column.unit, f" ({column.unit})")
     return f"{column.head[-1]}{unit} {_ARROWS[column.direction]}".rstrip()
 
 
 def printed_rows(table: Table) -> list[list[PrintedCell]]:
-    """Return the cells of each row of ``table`` as people read them: text of the value, spread, count, note, and marks for the best and for
-    ties.
+    """Return the cells of each row of ``table`` as people read them, a list of :class:`PrintedCell` for each row: text of the value,
+    spread, count, note, and marks for the best and for ties.
     """
     notes, counts = table.numbered_notes, [table.counts(place) for place in range(len(table.columns))]
     return [
@@ -178,7 +186,9 @@ def _letters_across(table: Table) -> float:
 
 
 def _latex_form(width: float) -> tuple[str, str, bool]:
-    """Return the environment of a table of this width, the size of its letters, and whether it must be shrunk even so."""
+    """Return how a table of ``width``, in letters of the usual size, is set on a page: the LaTeX environment (``table`` or
+    ``sidewaystable``), the command for the size of its letters ("" for the usual one), and whether it must be shrunk even so.
+    """
     for name, across in _LETTERS_ACROSS.items():
         for size, letter_width in _LETTER_WIDTHS.items():
             if letter_width * width <= across:

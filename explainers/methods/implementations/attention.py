@@ -214,8 +214,9 @@ def generic_attention(trace: Trace, start_layer: int = 0) -> Tensor:
 
 #: Said of AttCAT where the output of the last block, which it leaves out, has a gradient at every token.
 POOLED_ATTCAT = (
-    "The head of this model pools all tokens of the last block. Their own share in the answer is not in this map, which ends with the "
-    "block before, as LibraGrad's code does: attcat?published_code=true takes the last block in, by its input."
+    "This model goes on with all tokens of the last block that is read here, and not with one of them. Their own share in the answer is "
+    "not in this map, which ends with the block before, as LibraGrad's code does: attcat?published_code=true takes the last block in, by "
+    "its input."
 )
 
 

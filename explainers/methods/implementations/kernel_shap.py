@@ -29,10 +29,11 @@ Coalitions = tuple[Tensor, Tensor, Tensor]
 
 
 def slic_segments(pixels: Tensor, grid: tuple[int, int], most: int) -> Tensor:
-    """Return the segment of each patch of a ``grid`` (rows, columns), as integers (rows * columns,) from 0, at most ``most`` distinct ones:
-    the superpixel (by SLIC of scikit-image) that contains most of its pixels.
+    """Return the segment of each patch of a ``grid`` (rows, columns): the superpixel (by SLIC of scikit-image) that contains most of the
+    patch's pixels. Segments are int64 (rows * columns,), row by row, numbered from 0 without gaps, at most ``most`` of them.
 
-    ``pixels`` (C, height, width) as the model takes them, scaled from 0 to 1. Raises ExplainerError without scikit-image.
+    ``pixels`` (C, height, width) is the picture as the model takes it, usually normalised; its values are scaled here to run from 0 to 1.
+    Raises ExplainerError without scikit-image.
     """
     try:
         from skimage.segmentation import slic

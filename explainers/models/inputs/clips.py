@@ -31,7 +31,12 @@ _WANTED = (
 
 @dataclass(frozen=True)
 class ClipShape:
-    """The input shape of a model of clips: the number of frames, the frames in one token, and the pixels of a patch's side."""
+    """The input shape of a model of clips.
+
+    frames   number of frames in a clip
+    tubelet  number of consecutive frames that one token covers
+    patch    side of a patch, in pixels
+    """
 
     frames: int
     tubelet: int

@@ -203,16 +203,18 @@ class PicturePreparation(ABC):
 class Preprocessing(PicturePreparation):
     """The steps that turn an upright RGB image into a tensor: resize, cut or pad around the centre, scale, normalise.
 
-    resize  (height, width), or None to leave the size alone
-    fit     "squash": to ``resize`` exactly. "cover": keep the proportions, the shorter side fills ``resize``. "contain": keep the
-            proportions, the longer side fits ``resize``.
-    crop    (height, width) kept around the centre, padded with ``fill`` where the picture is smaller; None keeps everything
-    channels  1 for greys, 3 for colours
-    patches (side of a patch in pixels, maximum number of patches), or None. Keep the proportions and use as many whole patches as
-            allowed, without ``resize`` or crop
-    longest maximum length of the longer side, when "cover" fills ``resize`` with the shorter one, as in transformers' detectors
-    multiple  number of pixels of which both sides become whole multiples, by cutting after resizing
-    round   how half a pixel of margin is rounded: "nearest" (torchvision, timm) or "down" (transformers)
+    resize     (height, width), or None to leave the size alone
+    fit        "squash": to ``resize`` exactly. "cover": keep the proportions, the shorter side fills ``resize``. "contain": keep the
+               proportions, the longer side fits ``resize``.
+    crop       (height, width) kept around the centre, padded with ``fill`` where the picture is smaller; None keeps everything
+    resample   the filter that resizes
+    mean, std  by channel: values from 0 to 1 become (value - mean) / std
+    channels   1 for greys, 3 for colours
+    patches    (side of a patch in pixels, maximum number of patches), or None. Keep the proportions and use as many whole patches as
+               allowed, without ``resize`` or crop
+    longest    maximum length of the longer side, when "cover" fills ``resize`` with the shorter one, as in transformers' detectors
+    multiple   number of pixels of which both sides become whole multiples, by cutting after resizing
+    round      how half a pixel of margin is rounded: "nearest" (torchvision, timm) or "down" (transformers)
     """
 
     resize: tuple[int, int] | None

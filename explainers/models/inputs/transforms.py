@@ -130,7 +130,11 @@ AnyPreprocessing = Preprocessing | TransformPreprocessing
 
 
 def _tensor_of(transform: Callable[[Any], Any], picture: Image.Image) -> Tensor:
-    """Apply a transform to a picture and return the tensor, float32 (C, H, W). Raises ExplainerError if it returns something else."""
+    """Apply ``transform``, which a user passed as ``preprocess=``, to a PIL image and return the tensor, float32 (C, H, W).
+
+    The transform may return a tensor or a NumPy array, a batch or a list of one, or a dict with ``pixel_values`` or ``image``. Raises
+    ExplainerError if it fails, and for anything else, such as whole numbers.
+    """
     try:
         made = transform(picture)
     except Exception as problem:  # each transform has errors of its own

@@ -16,6 +16,7 @@ from torch import Tensor
 from explainers.errors import ExplainerError
 from explainers.json_records import HIDDEN, INLINE, Record, as_it_is, describe, optional
 from explainers.models.inputs.depth import GreyWindow, WindowedPicture
+from explainers.models.inputs.picture_tiles import WHOLE, PictureTile, join_tiles
 
 #: The input of a model: images, texts, images and texts (which it compares), or molecules.
 ModelKind = Literal["image", "text", "clip", "molecule"]
@@ -110,12 +111,16 @@ class ImageInput(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class PicturePart(ImageInput):
-    """A picture among the tokens of a text: how it was shown to the model, the index of its first token, and the rows and columns of its
-    tokens.
+    """A picture among the tokens of a text: how it was shown to the model, the index of its first token, the rows and columns of its map,
+    and its tiles of tokens.
     """
 
-    grid: Annotated[tuple[int, int], describe("Rows and columns of its patches, each a token.")]
-    first: Annotated[int, describe("The first of these tokens; they follow each other in raster order, and have part 3.")]
+    grid: Annotated[tuple[int, int], describe("Rows and columns of its map; without tiles each of these patches is a token.")]
+    first: Annotated[int, describe("The first of its tokens, which have part 3; without tiles they follow each other in raster order.")]
+    tiles: Annotated[
+        tuple[PictureTile, ...],
+        optional("Of a picture that is more than one grid of tokens that follow each other: the rectangle that each token covers."),
+    ] = ()
 
 
 #: The ``part`` of tokens that the model wrote itself, of those that a picture became among those of a text, and of those that a chat
@@ -231,7 +236,12 @@ class Drawing(Record):
 
 @dataclass(frozen=True)
 class MoleculePart(Record):
-    """What belongs to a molecule besides its SMILES: its bonds, its toxicophores and its drawing."""
+    """What belongs to a molecule besides its SMILES: its bonds, its toxicophores and its drawing.
+
+    bonds         each with the indices of its two atoms among the words, and its order (1.5: aromatic)
+    toxicophores  the groups of atoms in it that are known to make molecules mutagenic, each with its name and indices of atoms
+    drawing       an SVG with its size and the place of each atom; None if the molecule was not drawn
+    """
 
     bonds: tuple[Bond, ...]
     toxicophores: tuple[Toxicophore, ...]
@@ -260,13 +270,15 @@ class PicturePromptInput(TextInput):
     """A picture and a prompt as a vision-language model read them: the tokens of the prompt, and the picture's among them.
 
     picture  how the picture was shown; None for a plain text
-    grid     rows and columns of its patches, each a token
+    grid     rows and columns of its map; without ``tiles`` each of these patches is a token
     first    index of the first patch among the tokens
+    tiles    the parts of the picture that its tokens cover, if these are more than one grid of tokens that follow each other
     """
 
     picture: Annotated[ImageInput | None, HIDDEN] = None
     grid: Annotated[tuple[int, int], HIDDEN] = (0, 0)
     first: Annotated[int, HIDDEN] = 0
+    tiles: Annotated[tuple[PictureTile, ...], HIDDEN] = ()
 
     @property
     def _has_parts(self) -> bool:
@@ -274,16 +286,25 @@ class PicturePromptInput(TextInput):
 
     @property
     def _picture(self) -> Annotated[PicturePart | None, optional(key="picture")]:
-        return None if self.picture is None else PicturePart(**vars(self.picture), grid=self.grid, first=self.first)
+        if self.picture is None:
+            return None
+        return PicturePart(**vars(self.picture), grid=self.grid, first=self.first, tiles=self.tiles)
 
     @property
-    def patches(self) -> slice:
-        """The slice of the tokens that are patches, in raster order."""
-        return slice(self.first, self.first + self.grid[0] * self.grid[1])
+    def all_tiles(self) -> tuple[PictureTile, ...]:
+        """The tiles of the picture: one over all of it where the record names none."""
+        return self.tiles or (PictureTile(self.first, self.grid[1], *self.grid, WHOLE),)
+
+    @property
+    def patches(self) -> Tensor:
+        """The indices of the tokens that are patches, in their order."""
+        return torch.cat([tile.tokens.flatten() for tile in self.all_tiles])
 
     def on_picture(self, scores: Tensor) -> Tensor:
-        """Return the scores of the picture's patches, (rows, columns), from those of all tokens (S,)."""
-        return scores[self.patches].view(self.grid)
+        """Return the map of the picture, (rows, columns), from the scores of all tokens (S,): those of its patches, or joined from tiles
+        without a change of their sum.
+        """
+        return join_tiles(scores, self.tiles, self.grid) if self.tiles else scores[self.patches].view(self.grid)
 
 
 @dataclass(frozen=True)

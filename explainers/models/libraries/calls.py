@@ -13,11 +13,12 @@ from explainers.errors import ExplainerError
 from explainers.models.inputs.types import Side
 from explainers.models.libraries import openclip
 from explainers.models.libraries.recognition import VIDEO_PIXELS, Library, clip_shape, vision_config
+from explainers.models.libraries.vision_language import MULTIMODAL_TENSORS, with_positions
 
 #: A function from a dict of tensors to the module's own output.
 RawForward = Callable[[Mapping[str, Tensor]], Any]
 #: The tensors that a model may be given.
-TENSOR_NAMES = ("pixel_values", "input_ids", "attention_mask", "token_type_ids", "position_ids")
+TENSOR_NAMES = ("pixel_values", "input_ids", "attention_mask", "token_type_ids", "position_ids", *MULTIMODAL_TENSORS)
 #: The names of features in outputs of transformers; these are not logits.
 _FEATURES = ("last_hidden_state", "pooler_output", "image_embeds", "text_embeds")
 #: Tensors that tokenizers always add, and that are left out if a model does not take them.
@@ -152,7 +153,7 @@ def _as_taken(module: nn.Module, takes: Mapping[str, Any], tensors: dict[str, Te
     """Return ``tensors`` in the form that ``module``, whose arguments are named in ``takes``, takes: images unchanged, as clips, or cut
     into rows of patches with the positions of these.
     """
-    pixels = tensors.get("pixel_values")
+    tensors, pixels = with_positions(module, tensors), tensors.get("pixel_values")
     if pixels is not None and (clip := clip_shape(module)) is not None:
         others = {name: tensor for name, tensor in tensors.items() if name != "pixel_values"}
         return {**others, VIDEO_PIXELS if VIDEO_PIXELS in takes else "pixel_values": clip.clips_of(pixels)}

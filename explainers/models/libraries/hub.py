@@ -33,7 +33,8 @@ _SIDE_FILES = (".json", ".txt", ".model", ".jinja", "README.md")
 
 def fetch(repository: str, progress: DownloadProgress | None = None, revision: str | None = None) -> Path:
     """Return the folder with the files of ``repository`` ("org/name"), at the commit ``revision`` (None: the newest): from the local cache
-    if it is there, else downloaded into it. A download that broke off before goes on where it stopped.
+    if it is there, else downloaded into it. A download that broke off before goes on where it stopped. ``progress``, unless None, is called
+    while files are downloaded.
 
     Raises ExplainerError if there is no such repository, no access to it, no room for it on the disk, or no network (within about
     PATIENCE_SECONDS), and in offline mode if it is not cached.
@@ -70,8 +71,8 @@ def find_cached_file(repository: str, names: Sequence[str]) -> Path | None:
 
 
 def fetch_one(repository: str, names: Sequence[str], progress: DownloadProgress | None = None) -> Path:
-    """Return the path of one file of ``repository``, the first of ``names`` that it has, from the local cache or downloaded. Raises as
-    :func:`fetch` does.
+    """Return the path of one file of ``repository``, the first of ``names`` that it has, from the local cache or downloaded. ``progress``
+    is called, and errors are raised, as by :func:`fetch`.
     """
     from huggingface_hub import constants, hf_hub_download
 
@@ -90,7 +91,9 @@ def fetch_one(repository: str, names: Sequence[str], progress: DownloadProgress 
 
 
 def fetch_config(repository: str, progress: DownloadProgress | None = None) -> Path:
-    """Download a ``repository`` without its weights, and return the folder with its ``config.json``. Raises as :func:`fetch` does."""
+    """Download the small files of a ``repository``, not its weights, unless they are in the local cache, and return the folder with its
+    ``config.json``. ``progress`` is called, and errors are raised, as by :func:`fetch`.
+    """
     from huggingface_hub import constants, hf_hub_download, try_to_load_from_cache
     from huggingface_hub.errors import HFValidationError
 
@@ -115,7 +118,9 @@ def fetch_config(repository: str, progress: DownloadProgress | None = None) -> P
 
 
 def missing_weights(folder: Path) -> list[str]:
-    """Return names of the weight files that ``folder`` lacks, the shards that an index names included."""
+    """Return the names of the weight files that ``folder`` lacks, the shards that an index names included; an empty list if it lacks none.
+    Raises ExplainerError for an index that cannot be used.
+    """
     present = next((folder / name for name in WEIGHTS if (folder / name).is_file()), None)
     if present is None:
         return ["model.safetensors"]
@@ -156,7 +161,9 @@ def _download(repository: str, progress: DownloadProgress | None, revision: str 
 
 @contextmanager
 def _download_errors(repository: str) -> Iterator[None]:
-    """Raise ExplainerError in place of whatever the hub's client raises inside this context: errors of three libraries."""
+    """Raise ExplainerError in place of any exception that is raised inside this context, in which files of ``repository`` ("org/name") are
+    downloaded; its message names the repository and the original error.
+    """
     try:
         yield
     except Exception as problem:

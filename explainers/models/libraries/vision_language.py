@@ -10,6 +10,30 @@ from torch import Tensor, nn
 
 from explainers.errors import ExplainerError
 
+#: The tensors that processors of transformers give with pictures besides ``pixel_values``, and the one that marks the tokens of pictures.
+PICTURE_TENSORS = ("image_grid_thw", "image_sizes", "pixel_attention_mask", "batch_num_images")
+MULTIMODAL_TENSORS = (*PICTURE_TENSORS, "mm_token_type_ids")
+
+
+def later_entries_of(module: Any) -> int:
+    """Return to how many blocks of its language model ``module``, a vision-language model, adds the picture once more (Qwen3-VL's
+    deepstack), as its configuration declares.
+    """
+    vision = getattr(getattr(module, "config", None), "vision_config", None)
+    return len(getattr(vision, "deepstack_visual_indexes", None) or ())
+
+
+def with_positions(module: Any, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Return ``tensors``, an input of ``module``, with the positions of all tokens, if the model computes those in rows and columns of a
+    picture from the tokens that are not masked: where some are, the positions of the others would move.
+    """
+    mask = tensors.get("attention_mask")
+    inner: Any = getattr(module, "model", None)
+    if mask is None or "mm_token_type_ids" not in tensors or not hasattr(inner, "get_rope_index") or bool(mask.all()):
+        return tensors
+    given = {name: tensors[name] for name in ("input_ids", "mm_token_type_ids", "image_grid_thw") if name in tensors}
+    return {**tensors, "position_ids": inner.get_rope_index(**given)[0]}
+
 
 def picture_token_of(module: nn.Module, library: str) -> int | None:
     """Return the id that stands for each token of a picture in the text of ``module``, if it is a language model of transformers that reads
@@ -22,15 +46,17 @@ def picture_token_of(module: nn.Module, library: str) -> int | None:
     return next((index for index in ids if isinstance(index, int)), None)
 
 
-def refuse_packed_pictures(module: Any) -> None:
-    """Raise ExplainerError if ``module``, a vision-language model, packs the patches of pictures of any size into rows and needs their
-    numbers as input.
+def refuse_without_processor(module: Any, reason: str) -> None:
+    """Raise ExplainerError if the vision tower of ``module``, a vision-language model without a processor, needs more than the pixel
+    values. ``reason`` says why a processor that was saved with it could not be used; empty if none was.
     """
-    if "image_grid_thw" in inspect.signature(module.get_image_features).parameters:
+    takes = inspect.signature(module.get_image_features).parameters
+    is_needed = "image_sizes" in takes and takes["image_sizes"].default is inspect.Parameter.empty
+    if needs := "image_grid_thw" if "image_grid_thw" in takes else "image_sizes" if is_needed else "":
         raise ExplainerError(
-            f"{type(module).__name__} takes pictures of any size, as packed rows of patches with the size of each (image_grid_thw): how "
-            "many tokens a picture has, and where they lie, changes with it, which is not explained here. Models that make a square of "
-            "tokens of each picture (LLaVA's kind) are"
+            f"{type(module).__name__} is told the size of each picture ({needs}), which its processor computes: pass the processor, "
+            "preprocess=transformers.AutoProcessor.from_pretrained(...), or save it in the model's folder"
+            f"{f'. The one that was saved could not be used: {reason}' if reason else ''}"
         )
 
 

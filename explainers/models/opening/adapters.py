@@ -23,8 +23,8 @@ _TASKS = {"SEQ_CLS": "AutoModelForSequenceClassification", "TOKEN_CLS": "AutoMod
 def merge_adapter(
     folder: Path, base: str | Path | nn.Module | None, progress: DownloadProgress | None = None
 ) -> tuple[nn.Module, Path | None, str]:
-    """Merge the adapter in ``folder`` into its base model; return the model, the folder of the base (which may hold its tokenizer) and the
-    name of the base.
+    """Merge the adapter in ``folder`` into its base model; return the model, the folder of the base, which may hold its tokenizer (None if
+    ``base`` is a module), and the name of the base.
 
     base  the base model: a folder, ``hf/<organisation>/<name>``, or a module; None: what the adapter names
 

@@ -39,8 +39,13 @@ ANYTHING = (
 
 @dataclass(frozen=True, eq=False)
 class OpeningResult:
-    """A model, what it was opened from, and what was guessed; ``twin`` is the original module, if there is one, whose answers the model
-    must reproduce.
+    """An opened model, and what is known of how it was opened.
+
+    model    the model, wrapped
+    opened   what it was opened from, as a phrase such as "a folder of timm"
+    guesses  values that nobody stated, each with the argument that overrides it
+    notes    sentences for a person
+    twin     the original module, whose answers the model must reproduce; None if there is none
     """
 
     model: Model
@@ -52,7 +57,17 @@ class OpeningResult:
 
 @dataclass(frozen=True)
 class OpenOptions:
-    """The arguments of :func:`open_model` except the thing to open; None if the caller gave none."""
+    """The arguments of :func:`open_model` except the thing to open; None if the caller gave none.
+
+    architecture  for weights without code: the name of an architecture, a file with its configuration, or a module
+    labels        the names of the classes
+    base          for an adapter: its base model, as a name, a folder or a module
+    weights       the key of the set of weights to read, if a file holds several
+    device        where the model runs
+    progress      called during downloads
+    dtype         the type of the weights
+    wrapping      further arguments, for :func:`explainers.wrap`
+    """
 
     architecture: str | Path | nn.Module | None = None
     labels: Any = None

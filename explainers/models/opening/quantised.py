@@ -14,7 +14,8 @@ _HALF = (torch.float16, torch.bfloat16)
 
 
 def in_float32(module: nn.Module) -> tuple[nn.Module, str | None]:
-    """Return ``module`` if its weights are floats, of whatever precision, else a copy in float32; and a sentence on what was done.
+    """Return ``module`` if no layer of it is quantised, else a copy in float32; and a sentence for a person: that weights of half precision
+    stay so, or that a copy is explained. None if there is nothing to say.
 
     Raises ExplainerError for quantised layers whose weights cannot be read.
     """

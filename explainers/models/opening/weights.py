@@ -147,9 +147,12 @@ def _begun_with(sets: Mapping[str, Mapping[str, Tensor]], key: str) -> dict[str,
 
 
 def rename_weights(weights: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Rename ``weights`` to the names ``wanted`` by a module: the prefixes of wrappers are removed, and other copies of the model left out.
+    """Rename ``weights``, the tensors of a file by name, to the names in ``wanted``, the state dict of a module; return them by their new
+    names.
 
-    If ``wanted`` is empty, the known prefixes of wrappers are removed.
+    The prefix under which most wanted names are found, such as ``module.``, is removed; weights outside of it keep their names. Other
+    copies of the model, such as a teacher, are left out. If ``wanted`` is empty, or no name in it is found, the known prefixes of wrappers
+    are removed.
     """
     best, others = find_prefixes(weights, wanted)
     inside = {key[len(best) :]: tensor for key, tensor in weights.items() if key.startswith(best)}

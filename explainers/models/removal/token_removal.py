@@ -93,6 +93,8 @@ def repeat_sample(model: Model, tensors: Mapping[str, Tensor], times: int) -> di
     """Repeat the ``tensors`` of one sample ``times`` times and return them by name; those that the samples of ``model`` share are not
     repeated.
     """
+    if model.reads_pictures:
+        return model.repeat(tensors, times)
     return {name: tensor.expand(times, *tensor.shape[1:]) if model.is_sample(name) else tensor for name, tensor in tensors.items()}
 
 

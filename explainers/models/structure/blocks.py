@@ -49,6 +49,8 @@ class Structure:
     class_blocks  modules after the blocks in which a class token may join the tokens, in the order they run
     earlier  the calls of blocks of the same kind that run before ``blocks`` and take more tokens of the same width, in order, followed by
              the call of the first of ``blocks``; empty if there are no such calls
+    left_out  how many calls of other modules in the list of the blocks run before them, and how many after them, as where a token joins
+             between two of them
     """
 
     blocks: tuple[nn.Module, ...]
@@ -59,6 +61,7 @@ class Structure:
     grid: tuple[int, int] | None
     class_blocks: tuple[nn.Module, ...] = ()
     earlier: tuple[EarlierCall, ...] = ()
+    left_out: tuple[int, int] = (0, 0)
 
 
 @dataclass
@@ -76,6 +79,13 @@ class _Call:
     block_kind: BlockKind | None = None  # where calls tell it: of several streams
     tokens_first: bool = False  # whether tokens lie before samples in what it takes and gives
     attends: bool = False  # whether a softmax or attention ran in it
+    other_samples: int | None = None  # how many samples it takes, where these are not those of the model
+
+    @property
+    def gives_fewer(self) -> bool:
+        """True if the module takes tokens in a row and returns fewer."""
+        shapes = [None if each is None or each.dim() != 3 else each.shape for each in (self.tokens, self.output)]
+        return shapes[0] is not None and shapes[1] is not None and shapes[1][1] < shapes[0][1] and shapes[1][2] == shapes[0][2]
 
     @property
     def keeps(self) -> bool:
@@ -86,6 +96,11 @@ class _Call:
     def is_of_transformer(self) -> bool:
         """True if the module attends, or if it takes tokens in a row or in several streams; else it takes a map."""
         return self.attends or self.block_kind is not None or (self.tokens is not None and self.tokens.dim() == 3)
+
+    @property
+    def is_of_row(self) -> bool:
+        """True if the module takes tokens in one row."""
+        return self.block_kind is None and self.tokens is not None and self.tokens.dim() == 3
 
     @property
     def kind(self) -> BlockKind:
@@ -182,6 +197,16 @@ def find(
                 "blocks= must be modules that run and that take and give tokens of one shape: (batch, tokens, width), or a map of them"
             )
         chosen = runs[0]
+    elif not runs and (unlike := next((call for call in calls if call.other_samples is not None and call.attends), None)) is not None:
+        raise ExplainerError(
+            f"the blocks in {unlike.row!r} take {unlike.other_samples} samples for {batch} of the model's: which of them belong to which "
+            "is not known. Wrap a module whose forward gives its blocks one row of tokens for each sample"
+        )
+    elif not runs and (fewer := next((call for call in calls if call.gives_fewer), None)) is not None:
+        raise ExplainerError(
+            f"each of the blocks in {fewer.row!r} gives fewer tokens than it takes, as where tokens are merged or dropped (ToMe), so that "
+            "no two take the same tokens, and blocks= cannot help: let none be merged or dropped (r=0)"
+        )
     elif not runs and any(call.tokens is None or call.output is None for call in calls):
         several = next(call for call in calls if call.tokens is None or call.output is None)
         raise ExplainerError(
@@ -204,6 +229,7 @@ def find(
         grid=kind.map_of((first.tokens,), {}),
         class_blocks=_class_blocks(calls, chosen[-1], row.shape),
         earlier=_earlier(calls, first),
+        left_out=_left_out(calls, chosen),
     )
 
 
@@ -248,13 +274,16 @@ def _watch(module: nn.Module, containers: Mapping[str, Sequence[nn.Module]], run
         def hook(child: nn.Module, args: Any, kwargs: Any) -> None:
             tokens = first_tensor(args) if args else first_tensor(kwargs)
             turned = tokens is not None and tokens.dim() == 3 and len(tokens) != batch == tokens.shape[1] and tokens.is_floating_point()
+            is_row = tokens is not None and tokens.dim() == 3 and tokens.is_floating_point() and not turned
+            samples = len(tokens) if is_row and tokens is not None and len(tokens) != batch else None
             if tokens is not None and not turned and (tokens.dim() not in (3, 4) or len(tokens) != batch or not tokens.is_floating_point()):
                 tokens = None
             norm, result = last_norm
             made = tokens is not None and result is not None and result.shape == tokens.shape
             made = made and (result is tokens or bool((result == tokens).all()))
             laid = tokens.transpose(0, 1) if turned and tokens is not None else tokens
-            open_calls.append(_Call(row, child, laid, norm if made else None, floating_tensors((args, kwargs)), tokens_first=turned))
+            given = floating_tensors((args, kwargs))
+            open_calls.append(_Call(row, child, laid, norm if made else None, given, tokens_first=turned, other_samples=samples))
             calls.append(open_calls[-1])
 
         return hook
@@ -391,6 +420,19 @@ def _earlier(calls: Sequence[_Call], first: _Call) -> tuple[EarlierCall, ...]:
             seen.add(id(call.tokens))
             with_more.append(call)
     return tuple(_number_call(calls, call) for call in [*with_more, first]) if with_more else ()
+
+
+def _left_out(calls: Sequence[_Call], chosen: BlockCalls) -> tuple[int, int]:
+    """Return how many ``calls`` of the list of the ``chosen`` blocks run before these, and how many after them; none if their tokens lie in
+    maps, whose stages have other sizes.
+    """
+    if not chosen[0].is_of_row:
+        return 0, 0
+    order = {id(call): place for place, call in enumerate(calls) if call.row == chosen[0].row}
+    first, last = order.get(id(chosen[0])), order.get(id(chosen[-1]))
+    if first is None or last is None:
+        return 0, 0
+    return sum(place < first for place in order.values()), sum(place > last for place in order.values())
 
 
 def _number_call(calls: Sequence[_Call], call: _Call) -> EarlierCall:

@@ -17,7 +17,7 @@ from explainers.models.structure.blocks import Structure
 from explainers.models.structure.dropped_tokens import are_in_place
 from explainers.models.structure.head_reading import ReadTokens, read_tokens
 from explainers.models.structure.patch_extents import covered_pixels
-from explainers.models.structure.patch_places import order_of
+from explainers.models.structure.patch_places import are_channels, order_of
 from explainers.models.structure.watching import covers_image, embed, has_bypass, sees_all_edges
 
 LayoutOf = Callable[[Mapping[str, Tensor]], Layout]
@@ -52,8 +52,9 @@ def image_layout(
     bypassed, x = has_bypass(module, structure, run, tensors, answers)
     if bypassed:
         raise ExplainerError(
-            "the model also sees the image on a way round the blocks that were found, so that no map of their tokens accounts for its "
-            "answer; pass blocks= (modules that all of it goes through)"
+            f"the model also sees the image on a way round the blocks that were found, {_name_of(module, structure.blocks[0])} and those "
+            "after it, so that no map of their tokens accounts for its answer; pass blocks= (modules that all of it goes through, such as "
+            "those of an encoder whose decoder was found), or, if there are none, wrap one of its parts alone"
         )
     if structure.block_kind.patch_places:
         return _known_layout(module, structure, run, tensors, prefix)
@@ -75,7 +76,14 @@ def image_layout(
             "not known; pass blocks= (modules that take tokens in the order of the image)"
         )
     if not 1 / 3 < (height * columns) / (width * rows or 1) < 3:  # no map, or one of groups of tokens: no patch is so long
-        rows, columns = _grid(module, structure.tokens - prefix - after, (height, width))
+        try:
+            rows, columns = _grid(module, structure.tokens - prefix - after, (height, width))
+        except ExplainerError:
+            if clip_shape(module) is None and are_channels(module, structure, run, tensors):
+                raise ExplainerError(_CHANNELS_FIRST) from None
+            if structure.earlier:
+                raise ExplainerError(_DROPPED_BEFORE) from None
+            raise
     if clip_shape(module) is not None and not covers_image(
         module, structure, run, tensors["pixel_values"][:1], slice(prefix, structure.tokens - after), (rows, columns)
     ):
@@ -114,6 +122,11 @@ def image_layout(
     return layout_of
 
 
+def _name_of(module: nn.Module, part: nn.Module) -> str:
+    """Return the dotted name of a ``part`` of a module, in quotes; "the first" if it has none."""
+    return next((repr(name) for name, each in module.named_modules() if each is part), "the first")
+
+
 def _checked_places(
     module: nn.Module, structure: Structure, run: Forward, tensors: Mapping[str, Tensor], place: slice, grid: tuple[int, int]
 ) -> tuple[int, int] | None:
@@ -121,11 +134,10 @@ def _checked_places(
     and width in pixels that they cover if it is less; None for all of it. Raises ExplainerError if they lie in another way.
     """
     if structure.earlier and not are_in_place(module, structure, run, tensors, place, grid):
-        raise ExplainerError(
-            "tokens are dropped or merged before the blocks that are read, so that what is left does not lie row by row in the order "
-            "of the picture: pass blocks= (the modules before that, if all blocks are to take every patch) or let no token be dropped"
-        )
+        raise ExplainerError(_DROPPED_BEFORE)
     order = order_of(module, structure, run, tensors, place, grid)
+    if order == "channels":
+        raise ExplainerError(_CHANNELS_FIRST)
     if order == "out of order":
         raise ExplainerError(
             "the tokens of this model do not lie row by row in the order of the picture, so that a map would be drawn at other places "
@@ -143,6 +155,16 @@ def _checked_places(
             "would be drawn at other places than it is of: have preprocess= do that instead"
         )
     return covered
+
+
+_DROPPED_BEFORE = (
+    "tokens are dropped or merged before the blocks that are read, so that what is left does not lie row by row in the order of the "
+    "picture: pass blocks= (a list of the modules that run before that, which take every patch), or let no token be dropped or merged"
+)
+_CHANNELS_FIRST = (
+    "the blocks take channels before tokens, (batch, width, tokens): each row of what they take is of the whole picture, and each column "
+    "of one place. Let them take (batch, tokens, width), as where their forward begins and ends with a transpose of the last two axes"
+)
 
 
 def _known_layout(module: nn.Module, structure: Structure, run: Forward, tensors: Mapping[str, Tensor], prefix: int | None) -> LayoutOf:

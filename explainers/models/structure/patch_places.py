@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Literal
 
 import torch
@@ -30,13 +31,36 @@ _SEEN_AGAIN = 0.9
 _NEAR = 1.5
 #: How many patches at least single tokens lie from where they are drawn, to be out of order, and how much of them may lie elsewhere.
 _ONE_PATCH, _CLEAR = 0.9, 0.03
+#: How much less of each column than of each row must come from elsewhere for the columns to be the patches, and the rows channels.
+_OF_ROWS = 0.6
+#: In how many steps, down and across, noise grows where the grid of patches is not known.
+_SOME_GRID = 16, 16
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where in the picture patches come from.
+
+    places    (N, 2), row and column in the grid of patches
+    rest      (N,), the share of each that comes from elsewhere: 0 if it comes from one patch of the picture alone
+    channels  (D,), the same share of each of their channels, of all patches together
+    """
+
+    places: Tensor
+    rest: Tensor
+    channels: Tensor
+
+    @property
+    def are_channels(self) -> bool:
+        """Return whether the patches are in truth channels: each is of the whole picture, and what is taken for channels is of places."""
+        rows, columns = (each[each.isfinite()] for each in (self.rest, self.channels))
+        return bool(len(rows) and len(columns)) and bool(columns.median() < _OF_ROWS * rows.median())
 
 
 def patch_places(
     module: nn.Module, structure: Structure, run: Forward, tensors: Mapping[str, Tensor], place: slice, grid: tuple[int, int], seed: int = 0
-) -> tuple[Tensor, Tensor]:
-    """Find where in the picture the patches at ``place`` of the embedded tokens x^1 come from: (N, 2), row and column in the ``grid``; and
-    (N,), the share of each token that comes from elsewhere: 0 if it comes from one patch of the picture alone.
+) -> Places:
+    """Find where in the picture the patches at ``place`` of the embedded tokens x^1 come from, by row and column in the ``grid``.
 
     ``run`` returns the logits of ``module``, whose blocks are in ``structure``, for ``tensors``, a picture. Noise, drawn by ``seed``, is
     added to the picture: first equally strong everywhere, then stronger towards the bottom, then towards the right. How much a token
@@ -52,13 +76,30 @@ def patch_places(
     )
     images = torch.cat([pixels, pixels + noise, pixels + noise * down[:, None], pixels + noise * across])
     x = embed(module, structure, run, {**tensors, "pixel_values": images})[:, place].double()
-    plain, *coded = x[1:] - x[0]
+    change = x[1:] - x[0]
+    strength, rest = _strengths(change)
+    places = (strength - 1) * torch.tensor(grid, device=x.device)
+    return Places(places.cpu(), rest.cpu(), _strengths(change.mT)[1].cpu())
+
+
+def are_channels(module: nn.Module, structure: Structure, run: Forward, tensors: Mapping[str, Tensor]) -> bool:
+    """Return whether the second axis of the embedded tokens x^1, the one of tokens elsewhere, is of channels, and the third of places.
+    ``run`` returns the logits of ``module``, whose blocks are in ``structure``, for ``tensors``, a picture.
+    """
+    return patch_places(module, structure, run, tensors, slice(None), _SOME_GRID).are_channels
+
+
+def _strengths(change: Tensor) -> tuple[Tensor, Tensor]:
+    """Return how strong the noise was where each of N rows comes from, for each kind of noise: (N, kinds); and the share of each row (N,)
+    that no one strength explains. ``change`` (1 + kinds, N, D) has the change of each row by noise that is equally strong everywhere, then
+    by each kind.
+    """
+    plain, *coded = change
     tiny = torch.finfo(torch.float64).tiny
     size = plain.square().sum(-1).clamp_min(tiny)
     strength = torch.stack([(plain * each).sum(-1) / size for each in coded], -1)
     rest = torch.stack([(each - strength[:, i : i + 1] * plain).square().sum(-1) for i, each in enumerate(coded)], -1)
-    rest = (rest.amax(-1) / size).sqrt().where(plain.square().sum(-1) > 0, torch.inf)
-    return (strength - 1) * torch.tensor(grid, device=x.device), rest
+    return strength, (rest.amax(-1) / size).sqrt().where(plain.square().sum(-1) > 0, torch.inf)
 
 
 def are_in_order(places: Tensor, rest: Tensor, grid: tuple[int, int]) -> bool:
@@ -98,8 +139,9 @@ def are_in_order(places: Tensor, rest: Tensor, grid: tuple[int, int]) -> bool:
     return not (bool(is_far.any()) and bool(to_another[moved].mean() * _BETTER < to_own_place[moved].mean()))
 
 
-#: Whether patches lie row by row in the order of the picture: exactly where they are drawn, near it, or so that more is not known.
-Order = Literal["out of order", "in place", "near", "in order"]
+#: Whether patches lie row by row in the order of the picture: exactly where they are drawn, near it, or so that more is not known. What is
+#: taken for patches may be channels.
+Order = Literal["channels", "out of order", "in place", "near", "in order"]
 
 
 def order_of(
@@ -113,17 +155,18 @@ def order_of(
     which they do not after many layers of random weights.
     """
 
-    def look(seed: int) -> tuple[Tensor, Tensor]:
-        places, rest = patch_places(module, structure, run, tensors, place, grid, seed)
-        return places.cpu(), rest.cpu()
+    def look(seed: int) -> Places:
+        return patch_places(module, structure, run, tensors, place, grid, seed)
 
     first = look(0)
-    nearly: Order = "near" if bool(first[1].median() * max(grid) < _NEAR) else "in order"
-    if are_in_order(*first, grid):
-        return "in place" if bool((first[1][first[1] < _NO_PLACE] < _ROUNDING).all()) else nearly
+    if first.are_channels:
+        return "channels"
+    nearly: Order = "near" if bool(first.rest.median() * max(grid) < _NEAR) else "in order"
+    if are_in_order(first.places, first.rest, grid):
+        return "in place" if bool((first.rest[first.rest < _NO_PLACE] < _ROUNDING).all()) else nearly
     second = look(1)
-    known = (first[1] < _NO_PLACE) & (second[1] < _NO_PLACE)
+    known = (first.rest < _NO_PLACE) & (second.rest < _NO_PLACE)
     axes = [axis for axis, count in enumerate(grid) if count > 1]
-    seen_again = torch.stack([torch.corrcoef(torch.stack([first[0][known, axis], second[0][known, axis]]))[0, 1] for axis in axes])
-    is_out = bool(seen_again.mean() >= _SEEN_AGAIN) and not are_in_order(*second, grid)
+    seen_again = torch.stack([torch.corrcoef(torch.stack([first.places[known, axis], second.places[known, axis]]))[0, 1] for axis in axes])
+    is_out = bool(seen_again.mean() >= _SEEN_AGAIN) and not are_in_order(second.places, second.rest, grid)
     return "out of order" if is_out else nearly

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -37,6 +38,8 @@ class GeneratedAnswer(VocabularyTask):
     name = "text-generation"
     places_are = "answer (all of it), word:Paris, word:Paris#2 for the second one, tokens:5-7, or words (each word of it a class)"
     control = "words"
+    #: Of an answer's tokens, by the name of a tensor: their value where it is not that of the last token of the prompt.
+    answer_values: Mapping[str, int] = MappingProxyType({})
 
     @classmethod
     def of(cls, module: nn.Module, library: Library, output: Any) -> VocabularyTask | None:
@@ -51,8 +54,10 @@ class GeneratedAnswer(VocabularyTask):
         """Return from the module's output the logits (B, V) of the token that would come next."""
         return self.logits(output)[:, -1]
 
-    def sample(self, text: str) -> Any:
-        """Return the text without its last word, because some models write nothing after a complete sentence."""
+    def sample(self, text: str) -> str:
+        """Return the sentence ``text`` without its last word, with which a model is checked when it is opened; after a complete sentence
+        some models write nothing.
+        """
         return text.rsplit(" ", 1)[0]
 
     def complete(self, prepared: Prepared, module: nn.Module) -> Prepared:
@@ -91,6 +96,8 @@ class GeneratedAnswer(VocabularyTask):
             behind = tensor[:, -1:].expand(-1, len(answer)) if tensor.shape == (1, length) else tensor
             if name == "input_ids":
                 behind = torch.tensor([list(answer)], device=tensor.device, dtype=tensor.dtype)
+            elif name in self.answer_values and tensor.shape == (1, length):
+                behind = torch.full_like(behind, self.answer_values[name])
             elif name == "position_ids":
                 behind = behind + torch.arange(1, len(answer) + 1, device=tensor.device)
             tensors[name] = torch.cat([tensor, behind], 1) if tensor.shape == (1, length) else tensor

@@ -39,8 +39,8 @@ class MaskedWord(VocabularyTask):
         """Return this task if ``module`` is a masked language model of transformers (``library``), else None; ``output`` is not read."""
         return cls() if transformers_class_ends(module, library, "ForMaskedLM") else None
 
-    def sample(self, text: str) -> Any:
-        """Return the sentence ``text`` with its last word masked, as a sample input."""
+    def sample(self, text: str) -> str:
+        """Return the sentence ``text`` with its last word replaced by the mask token, with which a model is checked when it is opened."""
         return re.sub(r"\w+(?=\W*$)", lambda _: self._mask(), text)
 
     def _mask(self) -> str:

@@ -37,8 +37,8 @@ class QuestionAnswering(Task):
         ends = [tensor_of(output, name) for name in ("start_logits", "end_logits")]
         return cls() if library == "transformers" and all(end is not None and end.dim() == 2 for end in ends) else None
 
-    def sample(self, text: str) -> Any:
-        """Return a question with ``text`` as its context, as a sample input."""
+    def sample(self, text: str) -> TextPair:
+        """Return the pair of the question "What is it?" and the context ``text``, with which a model is checked when it is opened."""
         return TextPair("What is it?", text)
 
     def trial(self, output: Any) -> Tensor:

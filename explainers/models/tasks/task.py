@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from explainers.errors import ExplainerError
 from explainers.json_records import Record, describe, optional
-from explainers.models.inputs.types import ImageInput, Prepared, TextInput
+from explainers.models.inputs.types import ImageInput, Prepared, TextInput, TextPair
 from explainers.models.layout import Layout, OtherTokens
 from explainers.models.libraries.calls import RawForward
 from explainers.models.libraries.recognition import Library
@@ -133,8 +133,10 @@ class Task(ABC):
         """Return the forward from which places are read, given the module's own ``forward``."""
         return forward
 
-    def sample(self, text: str) -> Any:
-        """Return an input made from the sentence ``text``, with which a model of texts is checked when it is opened."""
+    def sample(self, text: str) -> str | TextPair:
+        """Return an input of this task, made from the sentence ``text``: a text or a pair of texts. A model of texts is checked with it
+        when it is opened.
+        """
         return text
 
     def complete(self, prepared: Prepared, module: nn.Module) -> Prepared:

@@ -63,8 +63,8 @@ def words_of(record: TextInput, first: int, last: int) -> str:
 
 
 def place_of_part(words: str, number: int, record: TextInput, part: int | None = None) -> Place | None:
-    """Return the place of the ``number``-th occurrence of ``words`` in the text ``record``, as whole words if possible. ``part`` chooses
-    the text, see :func:`place_in_text`.
+    """Return the place of the ``number``-th occurrence of ``words`` in the text ``record``, as whole words if possible; None if there is
+    none. ``part`` chooses the text, see :func:`place_in_text`.
     """
     words = words.strip()
     if record.text is None or not words or number < 1:

@@ -38,18 +38,20 @@ class AnyOf(ClassSet):
         return find_group(self.group, classes.groups, classes.labels)
 
     def label(self, name_of: NameOf) -> str:
-        """Return the label of this target for people, such as ``any dog``."""
+        """Return the label of this target for people, such as ``any dog``. ``name_of`` is not used."""
         return f"any {self.group.casefold()}"
 
     def text(self, name_of: NameOf) -> str:
-        """Return the name of the group in lower case."""
+        """Return the name of the group in lower case. ``name_of`` is not used."""
         return self.group.casefold()
 
     @classmethod
     def parse(cls, text: str, read_name: ReadName) -> AnyOf:
-        """Return the target of the group that ``text`` names, in any case of letters."""
+        """Return the target of the group that ``text`` names, such as ``dog``, in any case of letters. ``read_name`` is not used."""
         return cls(text.casefold())
 
     def to_json(self, name_of: NameOf) -> dict[str, Any]:
-        """Return the description of this target as JSON, with the group in a field of its own; ``name_of`` gives the label of a class."""
+        """Return the description of this target in JSON: a dict with ``read``, ``of`` (such as ``any:dog``), and the name of the group in
+        ``group``. ``name_of`` is not used.
+        """
         return {"read": self.explains, "of": self.spelling(name_of), "group": self.text(name_of)}

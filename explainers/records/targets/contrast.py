@@ -77,18 +77,22 @@ class Contrast(Target):
             raise ExplainerError(f"The contrast of {str(self.towards)!r} with itself is zero: name two different classes.")
 
     def label(self, name_of: NameOf) -> str:
-        """Return the label of this target for people, such as ``zebra − dog``."""
+        """Return the label of this target for people, for example ``zebra − dog``; ``name_of`` returns the label of an entry of
+        :meth:`names`.
+        """
         towards, against = self.sides
         return f"{towards.label(name_of)} − {against.label(name_of)}"
 
     def to_json(self, name_of: NameOf) -> dict[str, Any]:
-        """Return the description of this target as JSON, with both sides as they are written; ``name_of`` gives the label of a class."""
+        """Return the description of this target in JSON: a dict with ``read``, and with both sides as they are written in ``of`` and
+        ``against``. ``name_of`` returns the text of an entry of :meth:`names`.
+        """
         towards, against = self.sides
         return {"read": self.explains, "of": towards.spelling(name_of), "against": against.spelling(name_of)}
 
     @classmethod
     def from_json(cls, info: Mapping[str, Any], read_name: ReadName) -> Contrast:
-        """Return the contrast of the two sides, ``of`` and ``against``, that ``info``, the JSON of a target, describes; ``read_name`` turns
-        each text into a target.
+        """Return the contrast of the two sides, ``of`` and ``against``, in ``info``, the dict of a target in JSON; ``read_name`` turns each
+        text into a label or a target.
         """
         return cls(read_name(info["of"]), read_name(info["against"]))

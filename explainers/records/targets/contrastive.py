@@ -55,16 +55,20 @@ class OfOneClass(Target):
         return replace(self, name=TopClass(index)) if self.name is None else self
 
     def label(self, name_of: NameOf) -> str:
-        """Return the label of this target for people, such as ``zebra (CLRP)``."""
+        """Return the label of this target for people, such as ``zebra (CLRP)``; ``name_of`` returns the label of a class from its name."""
         return f"{name_of(self.name)} ({self.kind.upper()})"
 
     def text(self, name_of: NameOf) -> str:
-        """Return the label of the class, as it is written after the kind of target and a colon; ``name_of`` gives the label."""
+        """Return the label of the class, as it is written after the kind of target and a colon; ``name_of`` returns the label of a class
+        from its name.
+        """
         return name_of(self.name)
 
     @classmethod
     def parse(cls, text: str, read_name: ReadName) -> Target:
-        """Return the target for the class that the text names, or for the top class if the text is empty."""
+        """Return the target for the class that ``text`` names, or for the top class if it is empty; ``read_name`` turns the text into a
+        label or an index.
+        """
         return cls(read_name(text) if text else None)
 
 

@@ -70,13 +70,15 @@ class Finer(OfOneClass):
         )
 
     def text(self, name_of: NameOf) -> str:
-        """Return the label of the class, from ``name_of``, followed by settings such as ``?gamma=0.4&references=5``."""
+        """Return the label of the class followed by the settings that differ from the defaults, such as ``?gamma=0.4&references=5``;
+        ``name_of`` returns the label of a class from its name.
+        """
         return f"{super().text(name_of)}{self._settings()}"
 
     @classmethod
     def parse(cls, text: str, read_name: ReadName) -> Target:
-        """Return the target of the class that the text names, with the settings after it. Raises ExplainerError for settings that are no
-        numbers.
+        """Return the target of the class that ``text`` names, with the settings after it, such as ``zebra?gamma=0.4``; ``read_name`` turns
+        the name into a label or an index. Raises ExplainerError for settings that are no numbers.
         """
         name, mark, query = text.rpartition("?")
         said = dict(part.partition("=")[::2] for part in query.split("&"))
@@ -99,7 +101,9 @@ class Finer(OfOneClass):
             raise ExplainerError("FinerCAM sets a class against its nearest ones, and this model has one class: explain its logit.")
 
     def label(self, name_of: NameOf) -> str:
-        """Return the label of this target for people, such as ``zebra (against its nearest kinds)``."""
+        """Return the label of this target for people, such as ``zebra (against its nearest kinds)``; ``name_of`` returns the label of a
+        class from its name.
+        """
         said = self._settings().removeprefix("?").replace("&", ", ")
         return f"{name_of(self.name)} (against {self.words}{f'; {said}' if said else ''})"
 

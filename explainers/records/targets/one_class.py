@@ -52,17 +52,19 @@ class OneClass(Target):
         return OneClass(TopClass(index)) if self.name is None else self
 
     def spelling(self, name_of: NameOf) -> str:
-        """Return the label of the class, from ``name_of``, as it is written after the kind of target and a colon."""
+        """Return the label of the class, as ``name_of`` returns it from the name: a class alone is written without a kind and a colon."""
         return name_of(self.name)
 
     def to_json(self, name_of: NameOf) -> dict[str, Any]:
-        """Return the description in JSON, without a name (``name_of`` is not called): label and index already say which class it is."""
+        """Return the description in JSON, a dict with ``read`` alone: the label and index that stand with it already say which class it is.
+        ``name_of`` is not called.
+        """
         return {"read": self.explains}
 
     @classmethod
     def from_json(cls, info: Mapping[str, Any], read_name: ReadName) -> Target:
-        """Return the target for the class that ``info``, the JSON of a target, describes: by its index, or if it has none by its label,
-        which ``read_name`` turns into a target (two classes may share a label).
+        """Return the target for the class that ``info``, the dict of a target in JSON, describes: by its index, since two classes may share
+        a label; a prompt, or a class without an index, by its text, which ``read_name`` turns into a name or a target.
         """
         name = info["index"] if info.get("index") is not None and "prompt" not in info else read_name(info.get("of", info["label"]))
         return name if isinstance(name, Target) else cls(name)

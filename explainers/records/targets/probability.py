@@ -74,20 +74,21 @@ class Probability(Target):
         return Probability(TopClass(index)) if self.of is None else self
 
     def label(self, name_of: NameOf) -> str:
-        """Return the label of this target for people, such as ``p(zebra)``."""
+        """Return the label of this target for people, such as ``p(zebra)``; ``name_of`` returns the label of an entry of :meth:`names`."""
         return f"p({self._class.label(name_of)})"
 
     def to_json(self, name_of: NameOf) -> dict[str, Any]:
-        """Return the description of the target's class as JSON, with the label of this target in it; ``name_of`` gives the label of a
-        class.
+        """Return the description in JSON of the class or group whose probability is explained, as a dict with the fields of
+        :class:`TargetInfo`: ``read`` is "probability", ``of`` the class or group as it is written, such as ``zebra`` or ``any:dog``; a
+        group has its name in ``group`` as well. ``name_of`` returns the text of an entry of :meth:`names`.
         """
         of_class = self._class
         return {**of_class.to_json(name_of), "read": self.explains, "of": of_class.spelling(name_of)}
 
     @classmethod
     def from_json(cls, info: Mapping[str, Any], read_name: ReadName) -> Probability:
-        """Return the probability of the class or group that ``info``, the JSON of a target, describes; ``read_name`` turns its label into a
-        target.
+        """Return the probability of the class or group that ``info``, the dict of :meth:`to_json` with the index and label of the class,
+        describes; ``read_name`` turns the text of a class or group into its name or a target.
         """
         of_class = OneClass.from_json(info, read_name)
         return cls(of_class.name if isinstance(of_class, OneClass) else of_class)  # type: ignore[arg-type]

@@ -83,9 +83,14 @@ def _with_plain_indices(value: Any) -> Any:
 
 
 def parse_target(text: str, labels: Sequence[str]) -> str | int | Target:
-    """Return the target that ``text`` spells, as the command line and HTTP write it: a label, else a kind and a colon before what it takes,
-    such as ``any:dog``, else a whole number for an index, else any other name of a class. Without ``labels``, as for a vocabulary where a
-    number may be a word, a whole number stays text.
+    """Return the target that ``text`` spells, as the command line and HTTP write it. The first of these that fits holds:
+
+    one of ``labels``                      that text
+    a kind and a colon, as in ``any:dog``  a :class:`Target`
+    a whole number, if there are labels    an integer, the index of a class
+    anything else                          the text, as another name of a class or a prompt
+
+    Without ``labels``, as for a vocabulary where a number may be a word, a whole number stays text.
     """
     written = _parse_if_written(text, labels, partial(parse_target, labels=labels))
     is_index = isinstance(written, str) and labels and written not in labels and written.isascii() and written.isdigit()

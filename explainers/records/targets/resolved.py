@@ -21,9 +21,11 @@ _UNNAMED = Classes(())
 
 @dataclass(frozen=True)
 class ResolvedTarget:
-    """A target resolved for one batch: a label for each sample, and the places of the classes that it names.
+    """A target resolved for one batch.
 
-    places   for each name that the target gives, the indices (B, M) of its classes
+    target   the target; its names are class labels, indices or groups
+    labels   for each of the B samples the label of what is explained
+    places   name that the target gives -> the indices (B, M) of its classes among the logits
     classes  the model's classes, and what their logits mean
     """
 
@@ -56,7 +58,7 @@ class ResolvedTarget:
         return replace(self, labels=labels, places={name: place.repeat_interleave(times, 0) for name, place in self.places.items()})
 
     def only(self, sample: int) -> ResolvedTarget:
-        """Return the target of input number ``sample`` of the batch alone."""
+        """Return the target for input number ``sample``, from 0, of the batch alone: a target of a batch of one."""
         row = slice(sample, sample + 1)
         return replace(self, labels=self.labels[row], places={name: place[row] for name, place in self.places.items()})
 
@@ -121,8 +123,8 @@ def _name_of(classes: Classes, places: Mapping[Any, Tensor], sample: int, *, spe
 
 
 def expand_targets(targets: Sequence[Target], classes: Classes, logits: Tensor) -> list[Target]:
-    """Replace each target that stands for several classes by targets for these classes, given the logits (B, C) of a batch; return all
-    targets.
+    """Return ``targets`` in order, with each one that stands for several classes, such as ``over:0.5``, replaced by a target for each of
+    these classes. Which classes these are follows from the ``classes`` of the model and its logits (B, C) for a batch.
     """
     return [each for target in targets for each in target.expand(NamedLogits(logits, {}, classes))]
 
@@ -151,13 +153,15 @@ def _place(name: Any, classes: Classes, logits: Tensor) -> Tensor:
 
 
 def resolved_class(labels: Sequence[str], index: Tensor) -> ResolvedTarget:
-    """Return the target of one class for each sample, from its index (B,) and its label."""
+    """Return the target that explains for each sample of a batch the logit of one class: ``index`` (B,) holds the indices of the classes,
+    ``labels`` the text that is shown for each sample, in the same order.
+    """
     return ResolvedTarget(OneClass(), tuple(labels), {None: index[:, None]})
 
 
 def check_names(target: TargetLike, classes: Classes) -> int | Target:
-    """Check that the names in ``target`` are among ``classes``, and return the target; a single class is returned as its index. Raises
-    ExplainerError for a class or a group that the model does not have.
+    """Check that ``classes`` has every class and group that ``target`` names. Return the index of the class if the target is a single
+    class, else the target itself as a :class:`Target`. Raises ExplainerError for a class or a group that the model does not have.
     """
     kind = as_target(target)
     logits = torch.zeros(1, len(classes.labels))
@@ -166,7 +170,9 @@ def check_names(target: TargetLike, classes: Classes) -> int | Target:
 
 
 def refuse_repeated(targets: Sequence[Target], chosen: Sequence[ResolvedTarget]) -> None:
-    """Raise ExplainerError if two of ``chosen``, named targets, are the same, because their maps could not be distinguished."""
+    """Raise ExplainerError if two of ``targets`` explain the same number, because their maps could not be distinguished. ``chosen`` are the
+    same targets, in the same order, resolved for a batch; a target whose top class was not named beforehand is ignored.
+    """
     known: list[ResolvedTarget] = []
     for target, resolved in zip(targets, chosen, strict=True):
         if any(name is None or isinstance(name, TopClass) for name in target.names()):

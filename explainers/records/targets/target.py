@@ -100,19 +100,20 @@ class Target(ABC):
         """Return the explained number f(x) (B,), made of the logits by differentiable functions."""
 
     def label(self, name_of: NameOf) -> str:
-        """Return the label that is shown with maps; ``name_of`` returns the label of a name."""
+        """Return the label that is shown with maps; ``name_of`` returns the label of an entry of :meth:`names`."""
         return self.spelling(name_of)
 
     def text(self, name_of: NameOf) -> str:
-        """Return the text after ``kind:`` where the target is written; ``name_of`` gives the label of a class, and :meth:`parse` reads the
-        text again.
+        """Return the text after ``kind:`` where the target is written, which :meth:`parse` reads again; ``name_of`` returns the text of an
+        entry of :meth:`names`.
         """
         raise NotImplementedError(f"a target of kind {self.kind} is not written as one text")
 
     @classmethod
     def parse(cls, text: str, read_name: ReadName) -> Target:
-        """Return the target written as ``kind:text``; ``read_name`` gives the class that a part of the text names. Raises ExplainerError
-        for a text that it cannot read.
+        """Return the target of this kind that ``text`` describes, the part after the colon where it is written as ``kind:text``;
+        ``read_name`` turns the name of a class in it into a label, an index or a target. Raises ExplainerError for a text that cannot be
+        read, and NotImplementedError for a kind that is not written in this way.
         """
         raise NotImplementedError(f"a target of kind {cls.kind} is not written as one text")
 
@@ -155,21 +156,21 @@ class Target(ABC):
         return self
 
     def spelling(self, name_of: NameOf) -> str:
-        """Return the target as text, ``kind:text``, as it is written on the command line and over HTTP; ``name_of`` gives the text of a
-        class.
+        """Return the target as text, ``kind:text``, as it is written on the command line and over HTTP; ``name_of`` returns the text of an
+        entry of :meth:`names`.
         """
         return f"{self.kind}:{self.text(name_of)}"
 
     def to_json(self, name_of: NameOf) -> dict[str, Any]:
         """Return the description of the target in an explanation, without its numbers: a dict with the names of fields of
-        :class:`TargetInfo`.
+        :class:`TargetInfo`. ``name_of`` returns the text of an entry of :meth:`names`.
         """
         return {"kind": self.kind, "read": self.explains, "of": self.spelling(name_of)}
 
     @classmethod
     def from_json(cls, info: Mapping[str, Any], read_name: ReadName) -> Target:
-        """Return the target that ``info``, from the JSON of an explanation, describes; ``read_name`` turns the text of a class into a
-        target.
+        """Return the target that ``info``, the dict of a target in the JSON of an explanation, describes; ``read_name`` turns the text of a
+        class into a label, an index or a target.
         """
         return cls.parse(info["of"].removeprefix(f"{cls.kind}:"), read_name)
 

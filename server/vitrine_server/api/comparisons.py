@@ -39,7 +39,8 @@ def agreement(explanation_id: ExplanationId, services: Use, target: str | None =
 
     ``target`` is a label, by default the first. ``methods`` are ordered so that similar ones are neighbours; ``correlations`` has rows and
     columns in that order, null for a map with the same score everywhere. ``sentence`` says in words what the maps have in common, without
-    the control; "" if there is nothing to say. ``outline`` has the patches of a picture that most maps mark most, where most maps agree.
+    the control; "" if there is nothing to say. ``outline`` has the patches of the part of a picture that
+    most maps mark, none where there is no such part.
     """
     document = find_document(explanation_id, services)
     label = str(find_target(document, target)["label"])

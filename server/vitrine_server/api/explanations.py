@@ -133,9 +133,9 @@ def _submit(question: Question, entry: ModelEntry, images: dict[str, bytes], ser
     id of a finished one of this visitor that answers the same question. For sample inputs, another visitor's explanation is copied: samples
     are not private, and a whole class of students begins with them.
     """
-    if entry.has_failed and entry.problem is not None:
+    if entry.has_failed and entry.problem is not None and not entry.lacked_memory:
         raise entry.problem
-    if entry.state == "available":
+    if entry.state == "available" or entry.lacked_memory:
         services.registry.ask(entry.name, services.worker.load, visitor=visitor)
     if (facts := entry.facts) is not None:  # else the worker checks, once the model is loaded
         key, store = plan(question, facts).key, services.store

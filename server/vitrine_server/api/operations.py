@@ -57,20 +57,23 @@ async def healthz(request: Request) -> Response:
 
 @router.get("/readyz", response_model=Readiness)
 def readyz(services: Use) -> Response:
-    """Return ready once an embedded model is loaded and none has failed, the worker makes progress, and results can be stored; 503 until
+    """Return ready once an embedded model was loaded, none has failed, the worker makes progress, and results can be stored; 503 until
     then. The other embedded models load meanwhile, requested ones first. Hub models do not count, nor models whose optional package is not
-    installed.
+    installed. A model that has left memory for others, or that found too little of it, is loaded for the next request: the server stays
+    ready.
     """
-    states = {entry.name: entry.state for entry in services.registry.all() if entry.embedded}
-    is_one_there = not states or "loaded" in states.values()
-    waiting = [f"{name} is {state}" for name, state in states.items() if state == "failed" or not is_one_there]
+    embedded = [entry for entry in services.registry.all() if entry.embedded]
+    is_one_known = not embedded or any(entry.was_loaded for entry in embedded)
+    waiting = [
+        f"{entry.name} is {entry.state}" for entry in embedded if not is_one_known or (entry.state == "failed" and not entry.lacked_memory)
+    ]
     if not services.worker.healthy:
         waiting.append("a model hangs, and nothing can end it")
     if (fault := services.store.check()) is not None:
         waiting.append(fault)
     if waiting:
         return Problem(503, "not-ready", f"Not ready: {', '.join(waiting)}.", headers={"Retry-After": "2"}).response()
-    return DocumentResponse({"status": "ready", "models": states})
+    return DocumentResponse({"status": "ready", "models": {entry.name: entry.state for entry in embedded}})
 
 
 @router.get("/api/limits", response_model=Limits)

@@ -63,14 +63,15 @@ class RunEndedEvent(Message):
 RunEvent = Annotated[RunProgressEvent | RunEndedEvent, Field(discriminator="event")]
 
 
-def _may_run(services: Services) -> bool:
+def may_run(services: Services) -> bool:
+    """Return whether visitors may begin and stop runs and collections here."""
     settings = services.settings
     return settings.engine == "local" and (settings.allow_runs or not is_reached_by_others(settings)) and not settings.read_only
 
 
-def _check_may_run(services: Services) -> None:
+def check_may_run(services: Services) -> None:
     """Raise Problem 403 if visitors may not begin and stop runs."""
-    if not _may_run(services):
+    if not may_run(services):
         detail = f"This server does not measure methods for visitors; {environment_name('allow_runs')} allows it."
         if services.settings.engine != "local":
             detail = "On a cluster, methods cannot be measured from the page."
@@ -85,7 +86,7 @@ def runs(services: Use, visitor: Who) -> DocumentResponse:
     are sets of methods; ``most`` is the maximum number of inputs, ``most_mb`` the maximum megabytes of a data set that is sent.
     """
     answer = Runs(
-        models=services.runs.measurable.models(visitor) if _may_run(services) else [],
+        models=services.runs.measurable.models(visitor) if may_run(services) else [],
         sets=registries.presets([]),
         most=services.settings.max_run_inputs,
         most_mb=services.settings.max_data_mb,
@@ -124,7 +125,7 @@ async def receive(name: Annotated[str, Query(max_length=1000)], request: Request
     each class, with ``masks/`` if there are any, or a .csv or .jsonl of texts. It is kept until a run on it is done or deleted; without a
     run for an hour.
     """
-    _check_may_run(services)
+    check_may_run(services)
     source = await services.sent_data.receive(name, request.stream())
     data = await run_in_threadpool(services.runs.measurable.about_data, source)
     return DocumentResponse(data.to_json(), 201)
@@ -135,7 +136,7 @@ async def begin(wanted: RunRequest, services: Use, visitor: Who) -> DocumentResp
     """Begin the run that the body describes (a model, a data set, methods and metrics), and return its state; all questions of visitors go
     before it. A run that was stopped continues after its last input. Its results appear on the leaderboard under the returned id.
     """
-    _check_may_run(services)
+    check_may_run(services)
     expected = await run_in_threadpool(_estimate, wanted, services, visitor)
     run = await run_in_threadpool(services.runs.begin, wanted, visitor, expected.seconds)
     return DocumentResponse(run.to_json(), 202)
@@ -160,7 +161,7 @@ async def events(id: str, services: Use, visitor: Who) -> EventSourceResponse:  
 @router.post("/{id}/stop", status_code=204)
 def stop(id: str, services: Use, visitor: Who) -> Response:  # noqa: A002
     """Stop the run with this id. What it measured is kept."""
-    _check_may_run(services)
+    check_may_run(services)
     services.runs.stop(id, visitor)
     return Response(status_code=204)
 
@@ -170,7 +171,7 @@ async def go_on(id: str, services: Use, visitor: Who) -> DocumentResponse:  # no
     """Continue the run with this id, which was stopped or has failed, after its last input, and return its state; also after a restart of
     the server.
     """
-    _check_may_run(services)
+    check_may_run(services)
     run = await run_in_threadpool(services.runs.go_on, id, visitor)
     return DocumentResponse(run.to_json(), 202)
 
@@ -178,7 +179,7 @@ async def go_on(id: str, services: Use, visitor: Who) -> DocumentResponse:  # no
 @router.delete("/{id}", status_code=204)
 def delete(id: str, services: Use, visitor: Who) -> Response:  # noqa: A002
     """Delete the run with this id with its results, and the data set that was sent for it; a running one is stopped first."""
-    _check_may_run(services)
+    check_may_run(services)
     services.runs.remove(id, visitor)
     run_reports(visitor, services)  # which drops what was kept of it
     return Response(status_code=204)

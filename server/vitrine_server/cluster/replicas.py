@@ -16,8 +16,8 @@ class FactsRequest:
 
 @dataclass(frozen=True)
 class MakeRequest:
-    """A request to compute the maps of the stored explanation with this id, unless another process has claimed it. The result is None, once
-    the explanation has ended here.
+    """A request to compute the maps of the stored explanation ``explanation_id``, unless another process has claimed it. The result is
+    None, once the explanation has ended here.
     """
 
     explanation_id: str

@@ -32,8 +32,9 @@ def add(commands: Commands) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Run the command with its parsed arguments: have the model answer a prompt, and print or write the table of prompt words by answer
-    words.
+    """Run ``vitrine answer-table`` with its parsed arguments: have the model answer a prompt, and compute a table of the prompt's words by
+    the answer's words. Print it, or with ``--json`` its JSON, and write it to the file of ``--out``, if any: as numbers (.json) or a figure
+    (.png, .pdf, .svg).
     """
     check_out_file(args.out, [".json", ".png", ".pdf", ".svg"])
     import explainers

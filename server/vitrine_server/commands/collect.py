@@ -103,6 +103,7 @@ def run(args: argparse.Namespace) -> None:
             batch=args.batch,
             skip_broken=args.skip_broken,
             engine=_engine(args, sources),
+            sources=sources,
             progress=bar,
         )
     assert collection is not None

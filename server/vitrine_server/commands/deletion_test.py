@@ -38,8 +38,9 @@ def add(commands: Commands) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Run the command with its parsed arguments: explain one input, test its maps by deletion, and print or write the ranking of
-    methods.
+    """Run ``vitrine deletion-test`` with its parsed arguments: explain one input and test its maps by deletion. Print the ranking of
+    methods for each target, or with ``--json`` all tests as one JSON list, and write numbers or a figure to the file of ``--out``, if any;
+    with several targets to one file each, named after the target.
     """
     check_out_file(args.out, FIGURES)
     from explainers.analysis.deletion_test import check_draws, deletion_test, even_shares

@@ -43,7 +43,9 @@ def add(commands: Commands) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Run the command with its parsed arguments: measure the depth of a model, and print or write it."""
+    """Run ``vitrine depth`` with its parsed arguments: measure on some inputs how much of a model's work its Transformer does. Print the
+    figures as a table, or with ``--json`` as JSON, and write them to the .json file of ``--out``, if any.
+    """
     check_out_file(args.out, [".json"])
     inputs = read_inputs(args.inputs)
     import explainers

@@ -137,7 +137,11 @@ def add_protocol(parser: argparse._ActionsContainer) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Run the command with its parsed arguments: measure methods on a data set, write the reports, and print the table."""
+    """Run ``vitrine evaluate`` with its parsed arguments: measure methods on a data set. The run and its reports go to the folder of
+    ``--out``; the table is printed, or with ``--json`` the report as JSON.
+
+    With ``--list`` only print the data sets and metrics.
+    """
     args = apply_experiment(args)
     if args.list:
         print(json.dumps(listed(), indent=1, ensure_ascii=False) if args.json else listing())

@@ -18,8 +18,9 @@ class Experiment(argparse.Action):
     def __call__(
         self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option_string: str | None = None
     ) -> None:
-        """Read options from the file ``values``, an experiment, and store them in ``namespace`` as ``parser`` reads them; the parser
-        reports wrong ones.
+        """Read the experiment file at the path ``values`` (TOML), parse its options with ``parser`` as if they were on the command line,
+        and store the result as a namespace of its own in ``namespace``, under the name of this option. ``parser`` ends the program with a
+        message if the file or an option in it is wrong.
         """
         try:
             options = read_options(values)
@@ -32,8 +33,8 @@ class Experiment(argparse.Action):
 
 
 def read_options(path: Path) -> dict[str, Any]:
-    """Return the options in the experiment file ``path``. Its key ``extends`` names another file in the same folder, whose options come
-    first: lists are continued, other values replaced.
+    """Return the options in the experiment file ``path`` (TOML), a dict of values by long name without dashes. Its key ``extends`` names
+    another file in the same folder, whose options come first: lists are continued, other values replaced.
 
     Raises ExperimentError if a file cannot be read, extends itself, or contains the option ``experiment``.
     """
@@ -61,7 +62,9 @@ def are_both_lists(first: object, second: object) -> bool:
 
 
 def to_arguments(name: str, value: Any) -> list[str]:
-    """Convert the option ``name`` with its ``value`` to the words of a command line; a false one to none."""
+    """Convert the option ``name`` with its ``value`` to the words of a command line, such as ``--limit`` and ``50``: True to the name
+    alone, False to no words, a list to the name and one word for each item.
+    """
     if isinstance(value, bool):
         return [f"--{name}"] if value else []
     return [f"--{name}", *(map(str, value) if isinstance(value, list) else [str(value)])]

@@ -127,7 +127,10 @@ def _add_texts(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Run the command with its parsed arguments: explain one input, print the table or JSON, and write the maps to ``--out``."""
+    """Run ``vitrine explain`` with its parsed arguments: explain one input. Print a table of the answer and its maps, or with ``--json``
+    the result as JSON, and write each map as .png and .npy and the result as ``result.json`` to the folder of ``--out``, if any; maps that
+    an earlier run left there are removed.
+    """
     check_out_folder(args.out)
     former = [] if args.out is None else files_of_former_run(args.out)
     _, result = make_explanation(args)
@@ -290,8 +293,8 @@ def check_kind(args: argparse.Namespace, model: Model) -> None:
 
 
 def read_targets(args: argparse.Namespace, model: Model) -> Any:
-    """Return the target for ``explain`` that ``args``, the command line, name for ``model``: None, or a list with one entry for each
-    target.
+    """Return the targets for ``explain`` that the command line ``args`` names for ``model``, a list; None if it names none, which means the
+    top class.
     """
     from explainers.records.targets import parse_target, targets_of_form
 

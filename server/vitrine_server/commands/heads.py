@@ -68,8 +68,9 @@ def _head(text: str) -> tuple[int, int]:
 
 
 def run_heads(args: argparse.Namespace) -> None:
-    """Run ``vitrine heads`` with its parsed arguments: print the contribution of each head to a cosine, or compare the cosine with one head
-    ablated.
+    """Run ``vitrine heads`` with its parsed arguments: compute what each head adds to the cosine of a picture and a prompt; with
+    ``--without`` the cosine with and without one head. Print the result as a table, or with ``--json`` as JSON, and write it to the .json
+    file of ``--out``, if any.
     """
     check_out_file(args.out, [".json"])
     if not args.image.is_file():
@@ -88,7 +89,9 @@ def run_heads(args: argparse.Namespace) -> None:
 
 
 def run_words(args: argparse.Namespace) -> None:
-    """Run ``vitrine head-words`` with its parsed arguments: choose the words that describe each head of a model."""
+    """Run ``vitrine head-words`` with its parsed arguments: choose the words that describe each head of a model. Print them as a table, or
+    with ``--json`` as JSON, and write them to the .json file of ``--out``, if any.
+    """
     check_out_file(args.out, [".json"])
     texts = None if args.texts is None else [line.strip() for line in read_text_file(args.texts).splitlines() if line.strip()]
     import explainers

@@ -82,7 +82,10 @@ def _add_settings(parser: argparse.ArgumentParser, about: str, default: str | No
 
 
 def run_interaction(args: argparse.Namespace) -> None:
-    """Run ``vitrine interaction`` with its parsed arguments: compute which words of a prompt go with which patches of a picture."""
+    """Run ``vitrine interaction`` with its parsed arguments ``args``: compute how much each pair of a word of the prompt and a patch of the
+    picture adds to the cosine of the two, print that as a table, or as JSON with ``--json``, and write it to the file of ``--out``, if any.
+    Raises CommandError for arguments that do not fit together.
+    """
     check_out_file(args.out, ENDINGS)
     if not args.image.is_file():
         raise CommandError(f"there is no file {args.image}")
@@ -102,7 +105,10 @@ def run_interaction(args: argparse.Namespace) -> None:
 
 
 def run_alike(args: argparse.Namespace) -> None:
-    """Run ``vitrine alike`` with its parsed arguments: compute which parts make two pictures, or two texts, similar to a model."""
+    """Run ``vitrine alike`` with its parsed arguments ``args``: compute how much each pair of parts of two pictures, or of two texts, adds
+    to their cosine, print that as a table, or as JSON with ``--json``, and write it to the file of ``--out``, if any. Raises CommandError
+    for arguments that do not fit together.
+    """
     check_out_file(args.out, ENDINGS)
     are_files = [Path(text).is_file() for text in args.inputs]
     if are_files[0] != are_files[1]:

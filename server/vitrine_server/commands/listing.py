@@ -32,7 +32,9 @@ def add(commands: Commands) -> None:
 
 
 def run_models(args: argparse.Namespace) -> None:
-    """Run ``vitrine models`` with its parsed arguments: print the catalogue of models."""
+    """Run ``vitrine models`` with its parsed arguments: print the catalogue of models as a table, with the thresholds beyond which each
+    says that it does not know; or with ``--json`` as JSON.
+    """
     from explainers.models.catalogue import CATALOGUE
     from explainers.models.loading import calibration_of
 
@@ -56,7 +58,10 @@ def run_models(args: argparse.Namespace) -> None:
 
 
 def run_methods(args: argparse.Namespace) -> None:
-    """Run ``vitrine methods`` with its parsed arguments: print every method with each rule that it can use."""
+    """Run ``vitrine methods`` with its parsed arguments: print each method with each of its rules as a table, or with ``--json`` as JSON.
+    With ``--model`` the table says which cannot run for that model. With ``--all`` print everything about each method, with ``--markdown``
+    the table of docs/methods.md.
+    """
     import explainers
     from explainers.methods import count_methods
 

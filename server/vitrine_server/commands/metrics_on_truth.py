@@ -30,8 +30,8 @@ def add(commands: Commands) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Run the command with its parsed arguments: compare metrics with the truth, write the figures, and print the tables and
-    conclusions.
+    """Run ``vitrine metrics-on-truth`` with its parsed arguments: compare metrics with the known truth of the given runs. Write all figures
+    as ``truth.json`` to the folder of ``--out``, and print tables and conclusions, or with ``--json`` that file.
     """
     from explainers.evaluation.known_truth.metrics_on_truth import FILE, write_truth
     from explainers.evaluation.known_truth.truth_in_words import advice, conclusions

@@ -35,7 +35,11 @@ def add(commands: Commands) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Run the command with its parsed arguments: open a model and print its report. Raises CommandError after that if a check failed."""
+    """Run ``vitrine open`` with its parsed arguments: open a model, check it, and print the report as text, or with ``--json`` as JSON.
+
+    If the model cannot be opened, write a report of that to the file of ``--failure``, if any, and raise ExplainerError. If a check failed,
+    raise CommandError after printing.
+    """
     import explainers
 
     anything = args.anything[0] if len(args.anything) == 1 else args.anything

@@ -47,7 +47,9 @@ def parse_group(text: str) -> tuple[str, list[str]]:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Run the command with its parsed arguments: put the words of each group into the sentence, and print or write the model's answers."""
+    """Run ``vitrine probe`` with its parsed arguments: put the words of each group into the sentence, and ask the model about each. Print
+    its answers as a table, or with ``--json`` as JSON, and write them to the .json file of ``--out``, if any.
+    """
     groups = dict(args.group)
     if len(groups) < len(args.group):
         raise CommandError("two groups have the same name: give each group a name of its own")

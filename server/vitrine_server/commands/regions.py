@@ -29,8 +29,8 @@ def add(commands: Commands) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Run the command with its parsed arguments: explain one picture for several prompts or classes, and print or write which wins each
-    patch.
+    """Run ``vitrine regions`` with its parsed arguments: explain one picture for several prompts or classes, and find which of them wins
+    each patch. Print the shares as a table, or with ``--json`` as JSON, and write the mask or the numbers to the file of ``--out``, if any.
     """
     check_out_file(args.out, ENDINGS)
     if args.methods is not None and len(args.methods) > 1:

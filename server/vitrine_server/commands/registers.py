@@ -37,7 +37,9 @@ def add(commands: Commands) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Run the command with its parsed arguments: find the register neurons of a model, and print or write them."""
+    """Run ``vitrine registers`` with its parsed arguments: find the register neurons of a model. Print them as a sentence, or with
+    ``--json`` as JSON, and write them to the .json file of ``--out``, if any.
+    """
     check_out_file(args.out, [".json"])
     import explainers
 

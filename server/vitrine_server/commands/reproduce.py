@@ -57,7 +57,9 @@ def add(commands: Commands) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Run the command with its parsed arguments: measure a table of a paper, write the result, and print it."""
+    """Run ``vitrine reproduce`` with its parsed arguments: measure a table of a paper. Write the table (.html, .md, .csv, .tex), its figure
+    if it has one, and the runs to the folder of ``--out`` (default: ``reproduce/<protocol>``), and print the table as Markdown.
+    """
     if args.list:
         print(listing())
         return

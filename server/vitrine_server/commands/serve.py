@@ -39,7 +39,9 @@ def add(commands: Commands) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Run the command with its parsed arguments: start the server, and stop when it is interrupted."""
+    """Run ``vitrine serve`` with its parsed arguments: serve pages and the HTTP API until the process is interrupted, and print the
+    address. Raises CommandError for settings that are not valid.
+    """
     try:
         settings = load_settings({name: getattr(args, name) for name in Settings.model_fields})
     except ValueError as problem:

@@ -50,7 +50,9 @@ def _home(args: argparse.Namespace) -> Path:
 
 
 def run_backup(args: argparse.Namespace) -> None:
-    """Run ``vitrine backup`` with its parsed arguments: copy the store of the server to a folder."""
+    """Run ``vitrine backup`` with its parsed arguments: copy the store of the server's home to the folder ``args.folder``, in place of an
+    older backup there, and print its path.
+    """
     from vitrine_server.store.copies import back_up
 
     back_up(_home(args), args.folder)
@@ -58,7 +60,9 @@ def run_backup(args: argparse.Namespace) -> None:
 
 
 def run_restore(args: argparse.Namespace) -> None:
-    """Run ``vitrine restore`` with its parsed arguments: replace the store by a backup."""
+    """Run ``vitrine restore`` with its parsed arguments: replace the store of the server's home by the backup in ``args.folder``, and print
+    where the former store was moved to.
+    """
     from vitrine_server.store.copies import restore
 
     before = restore(args.folder, _home(args))
@@ -66,7 +70,9 @@ def run_restore(args: argparse.Namespace) -> None:
 
 
 def run_recover(args: argparse.Namespace) -> None:
-    """Run ``vitrine recover`` with its parsed arguments: add to the store whatever can be read of a damaged one."""
+    """Run ``vitrine recover`` with its parsed arguments: add to the server's store what can be read of the damaged store ``args.file``, and
+    print the numbers of recovered explanations and of unreadable rows.
+    """
     from vitrine_server.store.copies import recover
 
     explanations, lost = recover(args.file, _settings(args))

@@ -52,8 +52,9 @@ def add(commands: Commands) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Run the command with its parsed arguments: explain many inputs by one method, write the summary, and print it. If some inputs cannot
-    be explained, they are named and the exit code is 1.
+    """Run ``vitrine summarise`` with its parsed arguments: explain many inputs by one method. Write rows, summary and mean map to the
+    folder of ``--out``, and print the summary as tables, or with ``--json`` as JSON. Raises PartialFailure (exit code 1) after that if some
+    inputs could not be explained.
     """
     check_out_folder(args.out)
     inputs = read_inputs(args)

@@ -58,7 +58,10 @@ def add(commands: Commands) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Run the command with its parsed arguments: combine the results of runs in one table, and write or print it."""
+    """Run ``vitrine tables`` with its parsed arguments: combine the results of runs in one table. Write it to the files of ``--csv``,
+    ``--markdown``, ``--latex`` and ``--html`` and the tests of pairs to that of ``--pairs``, as far as they are given; if the table is
+    written to none, print it as Markdown.
+    """
     from explainers.evaluation.tables.over_runs import AXES, Selection, pairs_over_runs, table_over_runs
     from explainers.evaluation.tables.writing import to_csv, to_html, to_latex, to_markdown
 

@@ -31,8 +31,9 @@ def add(commands: Commands) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Run the command with its parsed arguments: have a model answer a question about a picture, and print or write a map for each token of
-    the answer.
+    """Run ``vitrine token-maps`` with its parsed arguments: have a model answer a question about a picture, and make a map of the picture
+    for each token of the answer. Print the largest score of each map and where it lies, or with ``--json`` all maps as JSON, and write the
+    maps to the file of ``--out``, if any: as numbers (.json) or a figure (.png, .pdf, .svg).
     """
     check_out_file(args.out, [".json", ".png", ".pdf", ".svg"])
     if args.model is None:

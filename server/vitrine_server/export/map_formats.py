@@ -16,9 +16,10 @@ from vitrine_server.store.map_files import npy
 class MapFormat:
     """A file format for the scores of a map.
 
-    ending  the suffix of the file and of the API call
-    says    the content of the file, for the list in the bundle
-    write   encodes a float32 array: (rows, columns) of patches, one score a token, or (height, width) of pixels
+    ending      the suffix of the file and of the API call
+    media_type  the MIME type of the answer
+    says        the content of the file, for the list in the bundle
+    write       encodes a float32 array: (rows, columns) of patches, one score a token, or (height, width) of pixels
     """
 
     ending: str

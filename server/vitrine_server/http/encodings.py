@@ -34,7 +34,9 @@ class ReadEncodings:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on to the application with ``Accept-Encoding`` reduced to gzip, or to none."""
+        """Pass the request in ``scope`` on to the application. For HTTP its header ``Accept-Encoding`` becomes "gzip" if the client accepts
+        gzip, else "identity"; other requests pass unchanged.
+        """
         if scope["type"] == "http":
             chosen = "gzip" if takes_gzip(Headers(scope=scope)) else "identity"
             others = [(name, value) for name, value in scope["headers"] if name != _NAME.encode()]

@@ -30,8 +30,13 @@ _GZIP_LEVEL = 6  # of gzip: each is packed once and sent often
 
 @dataclass
 class _Kept:
-    """A cached answer, its size in bytes, the objects from which it was made (``of``), and the versions of the files on which it depends.
-    It is valid as long as the objects are the same.
+    """A cached answer. It is valid as long as the objects from which it was made are the same.
+
+    of        weak references to these objects
+    versions  versions of the files on which it depends
+    lock      held while the answer is made, so that it is made once
+    value     the answer; None until it is made
+    size      its size in bytes; None until it is made
     """
 
     of: list[weakref.ref[object]]

@@ -19,8 +19,11 @@ MOST_BYTES_OF_FIELDS = 1_000_000  # all of a form but its image: names, targets,
 
 @dataclass(frozen=True)
 class Limit(Record):
-    """The maximum of one quantity in a request (``most``), and the refusal of a request that exceeds it: its status, its type, what is
-    wrong and what to send instead.
+    """The maximum of one quantity in a request, and the refusal of a request that exceeds it.
+
+    most    the largest number that is allowed
+    status  HTTP status of the refusal; ``slug`` is its type
+    detail  what is wrong; ``send`` says what to send instead
     """
 
     most: int

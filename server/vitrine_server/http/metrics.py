@@ -11,7 +11,7 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 MEDIA_TYPE = CONTENT_TYPE_PLAIN_0_0_4
 #: Counters for alarms. They exist from 0 on, since otherwise their first count would be no increase; others appear with their first count.
 _WATCHED_REFUSALS = ("queue-full", "disk-full")
-_WATCHED_ENDS = ("worker-ended", "worker-hung")
+_WATCHED_ENDS = ("worker-ended", "worker-hung", "device-lost")
 PLACES = ("device", "host", "disk")
 disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series for each, with the time of its first count
 

@@ -22,6 +22,7 @@ from vitrine_server.json_text import encodable
 
 log = logging.getLogger(__name__)
 LOGIN = "/login"  # the one page that a form is sent to
+OUT_OF_MEMORY = "out-of-memory"  # the slug of the Problem for memory that ran out: a later request may find more of it
 _CLIENT_CLOSED_REQUEST = 499  # as nginx logs it; there is no standard status
 
 
@@ -144,7 +145,7 @@ def out_of_memory(detail: str, send: str) -> Problem:
     """Return the Problem 503 for memory that ran out, of the GPU or of the machine, with the sentences ``detail`` and ``send`` (what to
     do).
     """
-    return Problem(503, "out-of-memory", detail, send=send)
+    return Problem(503, OUT_OF_MEMORY, detail, send=send)
 
 
 def answer_to_crash(request: Request, error: Exception, request_id: str) -> Response:

@@ -14,7 +14,12 @@ from vitrine_server.json_text import json_text
 
 @dataclass(frozen=True)
 class Event:
-    """One event: its number in the feed (kept over a reconnect and a restart), its name, its data as JSON text."""
+    """One event of a feed.
+
+    id    its number in the feed, kept over a reconnect and a restart
+    name  its kind, such as "progress"
+    data  its data as JSON text
+    """
 
     id: int
     name: str

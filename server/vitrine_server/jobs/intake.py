@@ -59,6 +59,8 @@ def input_asked(question: Question) -> QuestionInput:
 class ExplanationPlan:
     """The arguments of ``explain`` for a question, and notes for the visitor.
 
+    targets  what to explain; None: the top class
+    methods  specs of the maps to make
     content  what the answer depends on besides the methods: the values that every question has, and those that few have
     """
 
@@ -273,8 +275,11 @@ def _check_clip(question: Question, image: bytes, facts: ModelFacts) -> None:
 
 
 def find_named(text: str, facts: ModelFacts) -> int | str | Target:
-    """Return the target that ``text`` names: a class by label or index, or a written target such as ``any:<group>``. Raises Problem 422 if
-    the model with these ``facts`` has none of this name.
+    """Return the target that ``text`` names, for a model with these ``facts``: the index of a class, from its label or index; or a
+    :class:`Target` such as ``any:<group>``.
+
+    For a model with a task and no labels, whose places have labels of their own, nothing is looked up: a name or number is returned as
+    text. Raises Problem 422 if the model has labels and none of this name.
     """
     labels = facts.labels
     if facts.details.get("task") and not labels:  # each place has numbers of its own, which the model knows

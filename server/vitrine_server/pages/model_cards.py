@@ -25,7 +25,12 @@ _NONE = "This model came without a card. The facts above are all that is known."
 
 
 def card_html(text: str) -> str:
-    """Convert the Markdown ``text`` of a card to HTML. As it may come from anyone, markup in it is shown as text, and it loads nothing."""
+    """Convert the Markdown ``text`` of a model's card to HTML. Its front matter is dropped, and its headings are lowered to fit below the
+    page's own.
+
+    As a card may come from anyone, HTML in it is shown as text, a picture becomes a link to it, and only http and https addresses are
+    links: the page loads nothing from elsewhere.
+    """
     reader = MarkdownIt("commonmark", {"html": False}).enable("table").disable("image")
     reader.validateLink = lambda url: bool(_WEB.match(url))  # type: ignore[method-assign]
     tokens = reader.parse(_METADATA.sub("", text))

@@ -31,6 +31,7 @@ PAGES: dict[str, tuple[str, str]] = {
     "/prompt": ("prompt.html", "Prompt"),
     "/text": ("text.html", "Text"),
     "/molecule": ("molecule.html", "Molecule"),
+    "/collection": ("collection.html", "Collection"),
     "/history": ("history.html", "History"),
     "/methods": ("methods.html", "Methods"),
     "/models": ("models.html", "Models"),

@@ -136,7 +136,11 @@ class StaticFolder(StaticFiles):
 
 @dataclass(frozen=True)
 class _File:
-    """A file as it was read: its size and time of change, and its content."""
+    """A file as it was read.
+
+    state    its size in bytes and its time of change in nanoseconds
+    content  its bytes
+    """
 
     state: tuple[int, int]
     content: bytes

@@ -216,8 +216,10 @@ class OfExplanation(Schema):
 class Summed(OfExplanation):
     """A result computed from the maps of an explanation, with a sentence."""
 
-    sentence: str = Field(description='What the maps have in common, in words; "" where there is nothing to say.')
-    outline: list[int] = Field(description="The patches of a picture that the maps mark most, where most of them agree.")
+    sentence: str = Field(description='What the maps have in common and which of them differs, in words; "" where there is nothing to say.')
+    outline: list[int] = Field(
+        description="The patches of the part of a picture that most of its maps mark; none where there is no such part."
+    )
 
 
 Agreement = schema_of(agreement.Agreement, base=Summed)

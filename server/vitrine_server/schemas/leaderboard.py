@@ -21,8 +21,9 @@ class MethodInRun(Schema):
 
 
 class MetricInRun(Schema):
-    """The fields that the server adds to a metric of a run: why it cannot tell methods apart, if so, its agreement with the truth, and why
-    it is not to be believed, if so.
+    """The fields that the server adds to a metric of a run: what it measures, in one line; why it cannot tell methods apart (null if it
+    can); its mean rank correlation (Kendall's tau) with methods' known true order, null if that was not measured; and the reasons not to
+    believe it, a list that is empty if there are none.
     """
 
     line: str = Field(description="What it measures, in one line.")
@@ -37,7 +38,8 @@ RunMetric = schema_of(Metric, base=MetricInRun)
 
 class ServedRun(Schema):
     """The fields that the server adds to the report of a run: its id, whether it ships with Vitrine or was begun here, whether its inputs
-    may be shown, and how it measured, in sentences.
+    may be shown, how it measured and what it found, in sentences, the metric that ranks its methods, and its methods and metrics with
+    fields of their own.
     """
 
     id: str
@@ -55,7 +57,9 @@ RunReport = schema_of(reporting.EvaluationReport, name="RunReport", base=ServedR
 
 
 class Doubted(Schema):
-    """The field that the server adds to a metric that was compared with the truth: reasons to doubt it."""
+    """The field that the server adds to a metric that was compared with the truth: for each kind of input the reasons to doubt it, an empty
+    list if there are none.
+    """
 
     doubts: dict[str, list[str]] = Field(description="By the kind of input, why it is not to be believed there, each a predicate.")
 
@@ -64,8 +68,8 @@ MetricOnTruth = schema_of(metrics_on_truth.MetricOnTruth, base=Doubted)
 
 
 class MetricTruth(Schema):
-    """The agreement of every metric with the truth, the worlds in which it was measured, and sentences on what the figures say and which
-    metric to use.
+    """The agreement of every metric with the truth, the confidence level of its intervals, the worlds in which it was measured, and
+    sentences on what the figures say and which metric to use.
     """
 
     interval: Interval
@@ -83,7 +87,9 @@ class ExampleWord(Schema):
 
 
 class Example(Schema):
-    """One input of a run: its name and explained class, its value of a metric, and its map, as a picture or as scored words."""
+    """One input of a run: its number in the run, name and explained class, its value of a metric, and its map, as a picture or as scored
+    words.
+    """
 
     place: int
     name: str

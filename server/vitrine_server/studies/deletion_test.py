@@ -148,9 +148,13 @@ class DeletionQuestion(Schema):
 
 @dataclass(frozen=True)
 class Edit:
-    """A change of the input: the tokens to remove (these, all but these, or the first of a map's order), and words to replace.
+    """A change of the input: tokens to remove, which are named in one of three ways, and words to replace. None: not used.
 
-    ``how`` is the way in which patches are removed; None: the model's default.
+    remove            indices of the tokens to remove
+    keep              indices of the tokens to keep; all others are removed
+    method, fraction  spec of a map, and the share of tokens to remove in its order: the most or the least relevant first (``order``)
+    replace           index of a word -> the text in its place
+    how               the way in which patches are removed; None: the model's default
     """
 
     remove: Sequence[int] | None = None

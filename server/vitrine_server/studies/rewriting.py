@@ -12,7 +12,11 @@ from vitrine_server.http.problems import Problem
 
 @dataclass(frozen=True)
 class Rewritten:
-    """A text with words replaced; ``spans``: for each token (part, start, end) in the new text, or None if its word was replaced."""
+    """A text with words replaced.
+
+    text   the new text; ``text_pair`` is the second one, None if there is none
+    spans  for each token (part, start, end) in the new text: which text, and characters in it; None if its word was replaced
+    """
 
     text: str
     text_pair: str | None

@@ -68,7 +68,12 @@ def prompts_of(document: Mapping[str, Any]) -> list[str]:
 
 @dataclass(frozen=True)
 class PastInput:
-    """An explanation, and the stored input of its model: ``tensors`` as a file or, for older ones, ``picture``, a smaller copy."""
+    """A stored explanation with the input of its model.
+
+    document  the explanation as JSON
+    tensors   the input's tensors, as a file; None for older explanations
+    picture   for older ones: a smaller copy of the picture, as a file; None otherwise
+    """
 
     document: dict[str, Any]
     tensors: bytes | None

@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 import numpy as np
+import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.support.number_format import percent, probability_end, shown
@@ -47,6 +48,7 @@ def use(page: Page, share: int) -> None:
 def check_after(visit: Visit, deletion: Any, first: str, share: float, caption: str | None = None) -> None:
     """Under each plate of a target, or with this caption, stands what the model says there, and the rank."""
     ranks = {row["method"]: row["rank"] for row in deletion["ranking"] if "control" not in row}
+    gaps = {"random baseline" if "control" in row else row["method"]: row["gap"] for row in deletion["ranking"]}
     removed = int(share * deletion["tokens"] + 0.5)
     for curve in deletion["curves"]:
         if curve["order"] != first:
@@ -57,7 +59,8 @@ def check_after(visit: Visit, deletion: Any, first: str, share: float, caption: 
         expected = percent(value) if deletion["read"] == "probability" else shown(value)
         assert lines[0].removeprefix("≈ ") == expected
         assert lines[0].startswith("≈") == (removed not in deletion["counts"])
-        assert re.sub(r"(?<=\d)(st|nd|rd|th)", "", lines[1]) == f"{ranks[curve['method']]} of {len(ranks)}"
+        fails = ", fails" if gaps[curve["method"]] <= gaps["random baseline"] else ""
+        assert re.sub(r"(?<=\d)(st|nd|rd|th)", "", lines[1]) == f"{ranks[curve['method']]} of {len(ranks)}{fails}"
 
 
 def visit_caption(visit: Visit, deletion: Any) -> str:
@@ -185,7 +188,7 @@ def test_two_models_each_lose_what_their_own_maps_name(desk: Visit) -> None:
     desk.maps()
     second = desk.get(f"/api/explanations/{desk.query['compare'][0]}")
     titles = {model["name"]: model["title"] for model in desk.get("/api/models")["models"]}
-    expect(page.locator(".said")).to_contain_text(f"{titles[other]}: 2 methods; the model was asked at", timeout=240_000)
+    expect(page.locator(".said")).to_contain_text(f"{titles[other]}: 2 maps, asked at", timeout=240_000)
     sizes = {len(document["maps"][0]["scores"]) for document in (first, second)}
     page.locator("#removed").fill("30")
     number = f" · {int(0.3 * min(sizes) + 0.5)} of {min(sizes)}" if len(sizes) == 1 else " of each"
@@ -264,3 +267,18 @@ def test_the_dock_fits_a_phone(phone: Visit) -> None:
     box = page.locator(".deletion-bar").bounding_box()
     assert box is not None
     assert box["height"] < 150
+
+
+@pytest.mark.trained
+@pytest.mark.parametrize("path", ["/image", "/text"])
+def test_what_the_test_finds_is_said_over_the_maps_and_no_map_moves(desk: Visit, path: str) -> None:
+    page = desk.open(path, folded=True)
+    first = page.locator(".plate").first
+    before = first.bounding_box()
+    lead = page.locator(".advice.lead")
+    expect(lead).to_contain_text("the best comes first.")
+    use(page, 20)
+    expect(page.locator(".tested")).to_contain_text(re.compile(r"Here the deletion test .*(fails? it|No method fails it): "))
+    assert lead.inner_text().count("the best comes first.") == 0
+    assert first.bounding_box() == before
+    page.get_by_role("button", name="End the test").click()

@@ -240,6 +240,13 @@ def test_no_name_of_the_plot_is_over_another_or_out_of_sight(browser: Browser, b
 
 
 @pytest.mark.parametrize("task", ["image", "clip", "text", "molecule"])
+def test_a_task_is_no_longer_than_a_few_screens_of_a_phone(phone: Visit, task: str) -> None:
+    phone.open(f"/leaderboard?task={task}", maps=False)
+    expect(phone.page.locator(".places tbody").first).to_be_visible()
+    assert phone.page.evaluate("() => document.documentElement.scrollHeight") <= 2500
+
+
+@pytest.mark.parametrize("task", ["image", "clip", "text", "molecule"])
 def test_a_task_is_one_screen_of_three_sentences_maps_and_a_plot(desk: Visit, task: str) -> None:
     """As the run that ships says; ties, chance and intervals can be seen."""
     page = desk.open(f"/leaderboard?task={task}", maps=False)

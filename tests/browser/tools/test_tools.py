@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 from playwright.sync_api import Locator, Route, expect
 
-from tests.browser.support.accessibility import no_violation
+from tests.browser.support.accessibility import no_violation_anywhere
 from tests.browser.support.number_format import MINUS, percent, shown_score
 from tests.browser.support.serving import HTTP
 from tests.browser.support.visit import Visit
@@ -255,7 +255,7 @@ def test_patches_taken_out_or_painted_grey_and_what_the_other_way_gives(desk: Vi
     other = tool.locator(".other-way")
     expect(other).to_contain_text(percent(painted["probability"]))
     falls = [outcome["probability"] < target["probability"] for outcome in (removed, painted)]
-    expect(other).to_contain_text("Were they painted grey" if falls[0] == falls[1] else "The two ways disagree")
+    expect(other).to_contain_text("If they were painted grey" if falls[0] == falls[1] else "The two ways disagree")
     tool.get_by_role("radio", name="painted grey").check(force=True)
     expect(tool.locator(".now b")).to_have_text(percent(painted["probability"]))
     expect(tool.locator(".now")).to_contain_text(f"{len(hidden)} of {patches} patches painted grey")
@@ -280,5 +280,24 @@ def test_no_open_drawer_has_a_violation_that_axe_finds(desk: Visit, path: str) -
         drawer.locator("summary").first.click()
         expect(drawer).to_have_attribute("open", "")
         desk.settled()
-        no_violation(page)
-        drawer.locator("summary").first.click()
+    no_violation_anywhere(page)
+
+
+@pytest.mark.parametrize("path", ["/image", "/prompt", "/text"])
+def test_no_open_panel_has_a_violation_that_axe_finds(desk: Visit, path: str) -> None:
+    """The menus over the maps, the deletion test, a large plate and the help."""
+    page = desk.open(path, folded=True)
+    page.locator("#removed").fill("20")
+    expect(page.locator(".panels svg")).to_have_count(2)
+    no_violation_anywhere(page)
+    for place in ("#controls", "#export", "#why"):
+        for menu in page.locator(f"{place} details").all():
+            menu.locator("summary").first.click()
+            expect(menu).to_have_attribute("open", "")
+            no_violation_anywhere(page, within=place)
+            page.keyboard.press("Escape")
+    for opener in (page.locator(".enlarge:visible").first, page.get_by_role("button", name="Help")):
+        opener.click()
+        expect(page.locator("dialog[open]")).to_be_visible()
+        no_violation_anywhere(page, within="dialog[open]")
+        page.keyboard.press("Escape")

@@ -26,7 +26,7 @@ def test_what_the_maps_have_in_common_is_said_as_the_server_says_it_by_the_names
     names = set(page.locator(".plate h2, .line h2").all_inner_texts())
     specs = {(attribution["title"], attribution["method"].partition("?")[2]) for attribution in document["maps"]}
     assert names == {f"{title} ({options})" if options else title for title, options in specs}
-    named = re.findall(r"[.] ((?!They |The |Half )[A-Z][^.(]+?) (?:puts|stands|says|say|is like) ", sentence)
+    named = re.findall(r"[.] ([A-Z][^.(]+?) (?:shows? |says? |differs most|marks |is unlike )", sentence)
     assert set(" and ".join(named).split(" and ")) <= names | {""}
 
 

@@ -9,8 +9,10 @@ from tests.browser.support.number_format import percent
 from tests.browser.support.questions import explained
 from tests.browser.support.scenes import scene
 from tests.browser.support.visit import Visit
+from tests.conftest import ROOT
 from tests.server.conftest import png
 
+DOGS = ROOT / "explainers" / "embedded" / "samples" / "photos" / "dogs.jpg"
 LOW = 900  # pixels of a laptop's window
 
 
@@ -84,6 +86,27 @@ def test_the_maps_are_in_sight_at_once_and_those_that_were_asked_for(phone: Visi
     assert page.evaluate("() => document.documentElement.scrollWidth") == 390
 
 
+@pytest.mark.trained
+@pytest.mark.parametrize("other", ["gorilla", "great white shark"])
+def test_on_a_phone_the_first_map_of_one_class_rather_than_another_is_fully_in_sight(phone: Visit, other: str) -> None:
+    page = phone.page
+    page.set_viewport_size({"width": 390, "height": 844})
+    phone.open("/image", folded=True)
+    answer = phone.document()
+    document = phone.explained(DOGS.read_bytes(), model=answer["model"], target=answer["targets"][0]["label"], against=other)
+    phone.open(f"/image?id={document['id']}", folded=True)
+    box = page.locator(".plate .map-canvas").first.bounding_box()
+    assert box is not None
+    assert page.evaluate("() => scrollY") == 0
+    assert box["y"] >= 0
+    assert box["y"] + box["height"] <= 844
+    strip, more = (page.locator(selector).bounding_box() for selector in ("#samples", ".verdict > .act"))
+    assert strip is not None
+    assert more is not None
+    assert strip["x"] + strip["width"] <= more["x"]  # next to each other, none over the other
+    assert more["x"] + more["width"] <= 390
+
+
 def test_the_input_panel_is_reached_whole_in_a_low_window(desk: Visit) -> None:
     """It stays in view beside the plates, so what does not fit into the window must be reached without the end of the page."""
     page = desk.open("/image?model=scenes-vit")
@@ -106,7 +129,7 @@ def test_help_begins_at_its_beginning(phone: Visit) -> None:
 
 @pytest.mark.trained
 def test_a_class_is_set_against_any_other_by_search(desk: Visit) -> None:
-    page = desk.open("/image?methods=rollout", folded=True)
+    page = desk.open("/image?methods=rollout&methods=fullgrad_plus:libra", folded=True)
     before = desk.document()
     first, second = (answer["label"] for answer in before["top"][:2])
     ask, entries = page.get_by_text("Why not another class?"), page.locator("#against-list li")
@@ -118,10 +141,16 @@ def test_a_class_is_set_against_any_other_by_search(desk: Visit) -> None:
     page.keyboard.press("Enter")
     desk.next_maps(before["id"])
     expect(page.locator("#answer")).to_have_text(f"{first} rather than zebra")
+    signed = page.locator('.plate[data-spec="fullgrad_plus:libra"] .meaning span')
+    expect(signed).to_have_text(["for zebra", f"for {first}"])  # what the two colours speak for
     page.keyboard.press("Enter")  # the focus is back on the button
     expect(entries.first).to_have_text(f"no other class: “{first}” alone")
     page.keyboard.press("Escape")
     expect(entries.first).to_be_hidden()
+    before = desk.document()
+    page.get_by_role("button", name="No longer rather than zebra").click()
+    desk.next_maps(before["id"])
+    expect(signed).to_have_text(["against", "for"])
 
 
 @pytest.mark.trained

@@ -158,12 +158,69 @@ def test_the_patches_that_most_maps_mark_are_outlined_in_place_of_rows_and_colum
     sentence, found = outlined_sentence(titled, GRID)
     assert set(found) <= set(marked)
     assert 2 * base[found].sum() >= base.sum() - base.max()  # half of the evidence, up to a patch
-    assert sentence.endswith("Those 3 mark the outlined part most.")
-    assert outlined_sentence(titled[:3], GRID)[0].endswith("They mark the outlined part most.")
-    assert "rows" not in sentence
+    assert sentence == "3 of 4 maps agree on the outlined part, at the right. D differs most: it marks the upper left."
+    assert outlined_sentence(titled[:3], GRID)[0] == "All 3 maps agree on the outlined part, at the right."
     assert outlined_sentence(titled[:1], GRID)[1] == []
     apart = [TitledMap(title, noise(seed), True) for seed, title in enumerate("ABC")]
     assert outlined_sentence(apart, GRID)[1] == []
     assert "outlined" not in outlined_sentence(apart, GRID)[0]
     wide = [TitledMap(title, np.abs(noise(5)) + 1 + 0.001 * noise(seed), True) for seed, title in enumerate("ABC")]
     assert outlined_sentence(wide, GRID)[1] == []  # half of it lies nearly everywhere
+
+
+def blob(row: int, column: int, size: int = 4, seed: int = 0) -> Scores:
+    """A square of evidence with its corner at this patch, cut off at the edges of the picture and put on at the other ones, in a little
+    noise.
+    """
+    scores = np.zeros(GRID)
+    scores[:size, :size] = 1
+    return np.roll(scores, (row, column), (0, 1)).flatten() + 0.001 * noise(seed)
+
+
+def test_the_map_that_marks_another_place_is_named_with_its_place() -> None:
+    titled = [TitledMap(title, blob(5, 5, seed=seed), True) for seed, title in enumerate("ABCD")]
+    odd = TitledMap("Odd", blob(10, 0), True)
+    sentence, patches = outlined_sentence([*titled, odd], GRID)
+    assert sentence == "4 of 5 maps agree on the outlined part, in the centre. Odd differs most: it marks the lower left."
+    assert set(patches) <= set(np.flatnonzero(blob(5, 5) > 0.5).tolist())
+
+
+def test_a_part_across_ninths_has_the_names_of_two_or_of_its_half_or_none() -> None:
+    two, wide, corners = np.full(GRID, 0.04), np.full(GRID, 0.08), np.full(GRID, 0.07)
+    two[:2, :2] = two[6:8, 6:8] = 1
+    wide[1, :14] = 1  # in three ninths
+    corners[:2, :2] = corners[:2, -2:] = corners[-2:, -2:] = 1
+    names = ((two, " part, in the upper left and the centre."), (wide, " part, in the upper half."), (corners, " part."))
+    for part, name in names:
+        maps = [TitledMap(title, part.flatten() + 0.001 * noise(seed), True) for seed, title in enumerate("ABC")]
+        assert outlined_sentence(maps, GRID)[0] == f"All 3 maps agree on the outlined{name}"
+
+
+def test_maps_without_a_common_part_are_told_apart_by_what_two_of_them_mark() -> None:
+    places = {"A": blob(0, 0, seed=1), "B": blob(5, 5, seed=2), "C": blob(10, 10, seed=3)}
+    sentence, patches = outlined_sentence([TitledMap(title, scores, True) for title, scores in places.items()], GRID)
+    assert patches == []
+    least = min("BC", key=lambda title: rho(places["A"], places[title]))
+    assert sentence.endswith(f" A marks the upper left, {least} {'the centre' if least == 'B' else 'the lower right'}.")
+
+
+def test_of_maps_at_random_hardly_any_part_is_outlined() -> None:
+    """Squares at random places have parts in common more often than single patches at random."""
+    draw = np.random.default_rng(0)
+    outlined = 0
+    for count in (2, 3, 4, 5, 8):
+        for _ in range(60):
+            maps = [TitledMap(str(i), blob(*draw.integers(0, 14, 2).tolist(), size=5, seed=i), True) for i in range(count)]
+            outlined += bool(outlined_sentence(maps, GRID)[1])
+    assert outlined <= 15  # of 300
+
+
+def test_maps_that_agree_in_part_name_the_one_that_differs_most() -> None:
+    base = noise(0)
+    maps = {"A": near(base, 1, 0.7), "B": near(base, 2, 0.7), "C": near(base, 3, 0.7), "Odd": near(base, 4, 1.6), "E": near(base, 5, 0.3)}
+    maps["F"] = near(maps["E"], 6)
+    others = {title: np.median([rho(scores, other) for name, other in maps.items() if name != title]) for title, scores in maps.items()}
+    assert min(others, key=lambda title: others[title]) == "Odd"
+    middle = np.median([rho(a, b) for a, b in itertools.combinations(maps.values(), 2)])
+    numbers = f"median rank correlation {others['Odd']:.2f}, of any two maps {middle:.2f}"
+    assert said(maps).startswith(f"Odd differs most from the other maps ({numbers}).")

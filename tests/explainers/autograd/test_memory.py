@@ -14,6 +14,7 @@ from explainers.autograd import memory
 from explainers.autograd.forward_decomposition import ForwardDecomposition
 from explainers.autograd.memory import estimate_of_one, measure_one, rows_at_once
 from explainers.autograd.recording import Recording
+from explainers.errors import MemoryShortageError
 from tests.explainers.support.wrapped import inputs, wrapped
 from tests.families import FAMILIES
 
@@ -50,6 +51,23 @@ def test_a_session_that_does_not_fit_is_refused_with_both_figures_and_how_many_d
     ten = {name: tensor[:10] for name, tensor in batch.items()}
     assert len(explainers.Session(model, ten).samples) == 10
     assert len(explainers.explain(model, batch, methods="rollout")) == 50  # a few at a time
+
+
+def test_the_bytes_that_one_input_needs_are_said_where_more_memory_would_not_change_them(free: Any) -> None:
+    """By them a server judges whether other models should leave for it."""
+    model, tensors = wrapped("vit"), inputs("vit", 1)
+    one = memory.OVERHEAD_FACTOR * measure_one(model, tensors)
+
+    def needed(count: int, **how: Any) -> int | None:
+        free(count)
+        with pytest.raises(MemoryShortageError) as refused:
+            memory.check_memory(model, how.pop("tensors", tensors), **how)
+        return refused.value.needed
+
+    assert needed(int(one)) == int(one)  # a tenth stays free
+    assert needed(int(one), tensors=inputs("vit", 2)) is None  # they are explained one by one
+    assert needed(1000) is None  # by a generous estimate: nothing was measured
+    assert needed(1000, recomputed=True) == memory.bytes_recomputed(model, tensors)
 
 
 def test_one_input_that_does_not_fit_is_refused_before_it_is_recorded(free: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -64,6 +64,23 @@ class Kernel(torch.autograd.Function):
         raise NotImplementedError
 
 
+class Attention(torch.autograd.Function):
+    """Attention of the tokens to themselves, with its derivative."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        weights = (x @ x.mT).softmax(-1)
+        ctx.save_for_backward(x, weights)
+        return weights @ x
+
+    @staticmethod
+    def backward(ctx: Any, *signals: Tensor) -> Any:
+        x, weights = ctx.saved_tensors
+        of_weights = weights * (signals[0] @ x.mT)
+        of_scores = of_weights - weights * of_weights.sum(-1, keepdim=True)
+        return of_scores @ x + of_scores.mT @ x + weights.mT @ signals[0]
+
+
 def _scripted(x: Tensor) -> Tensor:
     return x * torch.sigmoid(x)
 
@@ -71,6 +88,10 @@ def _scripted(x: Tensor) -> Tensor:
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # torch would have people compile; models that exist are scripted
     scripted = torch.jit.script(_scripted)
+
+
+def attend(x: Tensor) -> Tensor:
+    return (x @ x.mT).softmax(-1) @ x
 
 
 def swish(x: Tensor) -> Tensor:
@@ -110,6 +131,7 @@ EXACT: dict[str, tuple[Function, Function]] = {
     "function": (lambda x: Swish.apply(x @ W, 1.5) @ W, lambda x: swish(x @ W) @ W),
     "function-twice": (lambda x: Swish.apply(Swish.apply(x, 1.5) @ W, 1.5), lambda x: swish(swish(x) @ W)),
     "function-without-backward": (lambda x: Kernel.apply(x @ W) @ W, lambda x: F.silu(x @ W) @ W),
+    "attention": (lambda x: Attention.apply(Attention.apply(x @ W)) @ W, lambda x: attend(attend(x @ W)) @ W),
     "checkpoint": (lambda x: checkpoint(swish, x @ W, use_reentrant=False) @ W, lambda x: swish(x @ W) @ W),
     "checkpoint-reentrant": (lambda x: checkpoint(swish, x @ W, use_reentrant=True) @ W, lambda x: swish(x @ W) @ W),
     "function-of-a-function": (lambda x: Swish.apply(Swish.apply(x @ W, 1.5), 1.5) @ W, lambda x: swish(swish(x @ W)) @ W),

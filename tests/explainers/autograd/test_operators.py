@@ -81,15 +81,6 @@ def test_a_product_of_two_complex_paths_is_named() -> None:
 
 #: Rows whose value is not the sum of what x and the biases gave, and why.
 INCOMPLETE = {
-    "a product of two paths is taken for queries times keys, which only shape weights": {
-        "two-paths",
-        "two-paths-bmm",
-        "two-vectors",
-        "linear-with-active-weight",
-        "mha-data-made",
-        "einsum-widened",
-        *("dot", "method-dot", "vdot", "method-vdot"),
-    },
     "weights of attention are constants, and here they are shown, or weigh constants": {
         "sdpa-constant-values",
         "einsum-constant-values",

@@ -67,3 +67,29 @@ def test_a_stopwatch_measures_what_is_between() -> None:
     watch.stop()
     passed = time.perf_counter() - began
     assert 0 < watch.seconds <= passed
+
+
+def test_on_a_gpu_the_events_are_in_the_queue_of_the_gpu_of_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which need not be the one of this thread: an event without a queue would be recorded on the first GPU, and take memory of it."""
+    recorded: list[str] = []
+
+    class Event:
+        def __init__(self, enable_timing: bool) -> None:
+            assert enable_timing
+
+        def record(self, queue: str) -> None:
+            recorded.append(queue)
+
+        def synchronize(self) -> None:
+            recorded.append("waited")
+
+        def elapsed_time(self, end: object) -> float:
+            return 1500.0
+
+    monkeypatch.setattr(torch.cuda, "Event", Event)
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: f"queue of {device}")
+    watch = Stopwatch(torch.device("cuda:1"))
+    watch.stop()
+    assert recorded == ["queue of cuda:1"] * 2
+    assert watch.seconds == 1.5
+    assert recorded[2:] == ["waited"]

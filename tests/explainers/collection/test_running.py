@@ -16,6 +16,7 @@ import explainers
 from explainers import ExplainerError
 from explainers.collection.result import open_collection
 from explainers.collection.running import usual_batch
+from explainers.collection.sources import Sources, sources_of
 from explainers.datasets import Dataset, Sample
 from explainers.models.model import Model
 from tests.explainers.support.collected import LABELS, finished, picture, save_pictures, tiny_vit
@@ -179,3 +180,14 @@ def test_the_model_is_not_asked_again_if_nothing_shall_be_removed(model: Model, 
         assert [(each.answer_without, each.logit_without, each.falls) for each in other.maps] == [(None, None, None)] * 2
         assert [(each.scores, each.top) for each in row.maps] == [(each.scores, each.top) for each in other.maps]
         assert (row.answer, row.embedding) == (other.answer, other.embedding)
+
+
+def test_it_says_where_its_inputs_lie(model: Model, data: Path, tmp_path: Path) -> None:
+    collection = finished(explainers.collect(model, data, tmp_path / "out", ["rollout"], limit=2, removal=False))
+    sources = sources_of(collection.about)
+    assert sources is not None
+    assert [sample.name for sample in sources.open()] == [f"{LABELS[i % 5]}/{i:03d}.png" for i in (0, 5, 1, 6, 2, 7, 3, 8, 4)]
+    moved = save_pictures(tmp_path / "moved", 9)
+    again = finished(explainers.collect(model, moved, tmp_path / "out", ["rollout"], limit=2, removal=False))
+    assert sources_of(again.about) == Sources(str(moved))
+    assert sources_of({}) is sources_of({"sources": "elsewhere"}) is None

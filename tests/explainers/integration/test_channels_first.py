@@ -1,4 +1,4 @@
-"""Blocks over maps (B, D, rows, columns) with attention by 1 x 1 convolutions and a normalisation over all tokens: read, or refused with
+"""Blocks over maps (B, D, rows, columns) or rows (B, D, tokens) of channels, with attention by 1 x 1 convolutions: read, or refused with
 the true reason.
 """
 
@@ -100,3 +100,59 @@ def test_vit_cx_of_tokens_that_enter_the_last_block(how: str, monkeypatch: pytes
     by_patch = expected.unflatten(1, (4, 8)).unflatten(0, (4, 8)).sum((1, 3)).flatten()
     assert float(by_patch.max() / by_patch.min()) > 1.01
     torch.testing.assert_close(found.scores.double(), by_patch, rtol=1e-5, atol=0.0)
+
+
+class RowBlock(nn.Module):
+    """Attention over rows (B, width, tokens); with ``turned`` it takes and gives (B, tokens, width)."""
+
+    def __init__(self, width: int, turned: bool) -> None:
+        super().__init__()
+        self.turned, self.norm = turned, nn.GroupNorm(1, width)
+        self.qkv, self.proj, self.mlp = nn.Conv1d(width, 3 * width, 1), nn.Conv1d(width, width, 1), nn.Conv1d(width, width, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x.mT if self.turned else x
+        q, k, v = self.qkv(self.norm(x)).unflatten(1, (3, HEADS, -1)).unbind(1)
+        x = x + self.proj((v @ softmax_of(q.mT, k.mT).mT).flatten(1, 2))
+        x = x + self.mlp(F.gelu(x))
+        return x.mT if self.turned else x
+
+
+class Rows(nn.Module):
+    def __init__(self, width: int, first: str = "patches", turned: bool = False) -> None:
+        super().__init__()
+        convolutions = [nn.Conv2d(3, width, 3, 2, 1), nn.ReLU(), nn.Conv2d(width, width, 3, 4, 1)]
+        self.patch = nn.Sequential(*convolutions) if first == "convolutions" else nn.Conv2d(3, width, 8, 8)
+        self.token = nn.Parameter(torch.randn(1, width, 1)) if first == "class token" else None
+        self.turned, self.blocks = turned, nn.ModuleList([RowBlock(width, turned), RowBlock(width, turned)])
+        self.head = nn.Linear(width, CLASSES)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.patch(x).flatten(2)
+        x = x if self.token is None else torch.cat([self.token.expand(len(x), -1, -1), x], 2)
+        x = x.mT if self.turned else x
+        for block in self.blocks:
+            x = block(x)
+        x = x.mT if self.turned else x
+        return self.head(x.mean(2) if self.token is None else x[:, :, 0])
+
+
+@pytest.mark.parametrize("first", ["patches", "convolutions", "class token"])
+@pytest.mark.parametrize("width", [16, 24, 64])
+def test_channels_before_tokens_are_refused_whatever_their_number(width: int, first: str) -> None:
+    """16 patches: 16 and 64 channels would fill a square grid."""
+    with pytest.raises(explainers.ExplainerError, match=r"channels before tokens.*transpose of the last two axes"):
+        explainers.wrap(built(lambda: Rows(width, first)), kind="image", preprocess=PREPROCESS)
+
+
+@pytest.mark.parametrize("width", [16, 24])
+def test_blocks_that_transpose_what_they_take_are_read(width: int) -> None:
+    """What the refusal advises, against autograd on the model that has channels first."""
+    module, plain = built(lambda: Rows(width, turned=True)), built(lambda: Rows(width))
+    x = plain.patch(pixels()).flatten(2).detach().requires_grad_()  # type: ignore[operator]
+    y = x
+    for block in plain.blocks:  # type: ignore[union-attr]
+        y = block(y)
+    (gradient,) = torch.autograd.grad(plain.head(y.mean(2))[0, 1], x)  # type: ignore[operator]
+    (found,) = scores(module, pixels(), 1, "input_x_gradient")
+    torch.testing.assert_close(found, (x * gradient).sum(1)[0].detach(), rtol=1e-5, atol=1e-8)

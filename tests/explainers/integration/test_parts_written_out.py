@@ -257,6 +257,104 @@ def test_the_stream_after_attention_is_the_whole_sum_where_a_difference_is_added
         assert float((one - other).abs().max() / other.abs().max()) < 1e-6, spec
 
 
+def of_length_one(x: Tensor) -> Tensor:
+    return x / x.norm(dim=-1, keepdim=True)
+
+
+class OnSphere(WrittenOut):
+    """A block of nGPT: what each part gives, and the stream after each step, are of length 1. ``total`` takes the stream and a part."""
+
+    def __init__(self, total: Callable[[Tensor, Tensor], Tensor]) -> None:
+        super().__init__()
+        self.step = total
+
+    def forward(self, x: Tensor) -> Tensor:
+        q, k, v = self.attn.qkv(x).unflatten(-1, (3, HEADS, -1)).permute(2, 0, 3, 1, 4)  # type: ignore[union-attr,operator]
+        given = self.attn.proj((softmax_of(q, k) @ v).transpose(1, 2).flatten(2))  # type: ignore[union-attr,operator]
+        x = of_length_one(self.step(x, of_length_one(given)))
+        return of_length_one(self.step(x, of_length_one(self.mlp(x))))
+
+
+@pytest.mark.parametrize("spec", ["globenc", "alti"])
+@pytest.mark.parametrize("by_difference", [True, False])
+def test_a_share_of_the_stream_is_no_weight_of_the_norm_before(by_difference: bool, spec: str) -> None:
+    """nGPT's residual as x + a (h - x) and as (1 - a) x + a h: contributions by the formula, token by token, with lengths held constant."""
+    a = torch.linspace(0.2, 0.6, WIDTH, dtype=torch.float64)
+    module = of_two(lambda: OnSphere((lambda x, h: x + a * (h - x)) if by_difference else (lambda x, h: (1 - a) * x + a * h)))
+    x = module.patch(pixels()).flatten(2).mT  # type: ignore[operator]
+    x = (torch.cat([module.cls, x], 1) + module.pos).detach()  # type: ignore[list-item,operator]
+    matrices = []
+    for block in module.blocks:  # type: ignore[union-attr]
+        q, k, v = block.attn.qkv(x).unflatten(-1, (3, HEADS, -1)).permute(2, 0, 3, 1, 4)
+        weights = softmax_of(q, k)[0]
+        of_token = v[0] @ block.attn.proj.weight.unflatten(1, (HEADS, -1)).permute(1, 2, 0)  # (H, S, D)
+        moved = torch.einsum("hij,hjd->ijd", weights, of_token)
+        given = moved.sum(1) + block.attn.proj.bias
+        own = torch.diag_embed(x[0].T).permute(1, 2, 0)  # (S, S, D)
+        middle = (1 - a) * x[0] + a * of_length_one(given)
+        vectors = ((1 - a) * own + a * moved / given.norm(dim=-1)[:, None, None]) / middle.norm(dim=-1)[:, None, None]
+        whole = of_length_one(middle)
+        if spec == "globenc":
+            last = (1 - a) * whole + a * of_length_one(block.mlp(whole))
+            sizes = (vectors / last.norm(dim=-1)[:, None, None]).norm(dim=-1)
+        else:
+            sizes = (whole.abs().sum(-1)[:, None] - (whole[:, None] - vectors).abs().sum(-1)).clamp(min=0)
+        matrices.append((sizes / sizes.sum(-1, keepdim=True)).detach())
+        x = block(x).detach()
+    (found,) = scores(module, pixels(), 1, spec)
+    expected = (matrices[1] @ matrices[0])[0, 1:]
+    torch.testing.assert_close(found[..., -16:].flatten(), expected, rtol=1e-5, atol=1e-8)
+
+
+class Parallel(WrittenOut):
+    """Attention and MLP of one input: ``how`` says in which order they are added, or that one layer makes both of one row."""
+
+    def __init__(self, how: str) -> None:
+        super().__init__()
+        self.how, self.both = how, nn.Linear(3 * WIDTH, WIDTH)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.n1(x)
+        q, k, v = self.attn.qkv(y).unflatten(-1, (3, HEADS, -1)).permute(2, 0, 3, 1, 4)  # type: ignore[union-attr,operator]
+        given = (softmax_of(q, k) @ v).transpose(1, 2).flatten(2)
+        if self.how == "fused":
+            return x + self.both(torch.cat([given, F.gelu(self.mlp.a(y))], -1))  # type: ignore[union-attr,operator]
+        a, m = self.attn.proj(given), self.mlp(y)  # type: ignore[union-attr,operator]
+        return {"attention first": lambda: (x + a) + m, "together": lambda: x + (a + m), "MLP first": lambda: (x + m) + a}[self.how]()
+
+
+def test_the_stream_after_attention_is_known_where_attention_is_added_before_a_parallel_mlp() -> None:
+    """TokenTM by its formula, with x + attention as the stream between."""
+    module, tokens, maps = of_two(lambda: Parallel("attention first")), list[tuple[Tensor, Tensor, Tensor]](), list[Tensor]()
+    x = torch.cat([module.cls, module.patch(pixels()).flatten(2).mT], 1) + module.pos  # type: ignore[list-item,operator]
+    x = start = x.detach().requires_grad_()
+    for block in module.blocks:  # type: ignore[union-attr]
+        q, k, v = block.attn.qkv(block.n1(x)).unflatten(-1, (3, HEADS, -1)).permute(2, 0, 3, 1, 4)
+        maps.append(softmax_of(q, k))
+        middle = x + block.attn.proj((maps[-1] @ v).transpose(1, 2).flatten(2))
+        given = middle + block.mlp(block.n1(x))
+        tokens.append((x[0].detach(), middle[0].detach(), given[0].detach()))
+        x = given
+    gradients = torch.autograd.grad(module.head(module.norm(x)[:, 0])[0, 1], maps)  # type: ignore[operator]
+    matrix = torch.diag(start[0].detach().norm(dim=-1))
+    for (first, middle, last), weights, gradient in zip(tokens, maps, gradients, strict=True):
+        ratio = lambda u, v: torch.diag(v.norm(dim=-1) / u.norm(dim=-1) * F.cosine_similarity(u, v, dim=-1).softmax(0))  # noqa: E731
+        identity = torch.eye(len(first), dtype=first.dtype)
+        attended = (weights[0].detach().mean(0) @ ratio(first, middle)) * gradient[0].clamp(min=0).mean(0)
+        matrix = (identity + ratio(middle, last)) @ (identity + attended) @ matrix
+    (found,) = scores(module, pixels(), 1, "token_tm")
+    torch.testing.assert_close(found[..., -16:].flatten(), matrix[0, 1:], rtol=1e-5, atol=1e-8)
+
+
+@pytest.mark.parametrize("how", ["together", "MLP first", "fused"])
+def test_no_stream_after_attention_is_read_where_an_mlp_is_added_with_it(how: str) -> None:
+    model = explainers.wrap(of_two(lambda: Parallel(how)), kind="image", preprocess=PREPROCESS)
+    for spec in ("token_tm", "globenc", "alti"):
+        with pytest.raises(ExplainerError, match=r"an MLP to the residual stream in parallel.*such as rollout"):
+            explainers.explain(model, {"pixel_values": pixels()}, 1, [spec])
+    explainers.explain(model, {"pixel_values": pixels()}, 1, ["rollout", "fullgrad_plus:libra"])
+
+
 Norm = Callable[[nn.LayerNorm, Tensor], Tensor]
 
 

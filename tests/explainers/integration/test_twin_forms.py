@@ -15,6 +15,7 @@ from explainers.errors import ExplainerError
 from tests.explainers.support.attention_forms import (
     HEADS,
     PREPROCESS,
+    TOKENS,
     WIDTH,
     Attention,
     Block,
@@ -79,6 +80,42 @@ def test_what_reads_the_stream_after_attention_finds_it_in_every_form(form: Any)
         torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-7)
 
 
+#: Tokens behind the class token in another order inside attention.
+SHUFFLED = torch.cat([torch.zeros(1, dtype=torch.long), 1 + torch.randperm(TOKENS - 1, generator=torch.Generator().manual_seed(3))])
+
+
+def shuffled_queries(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+    out = torch.zeros_like(q)
+    out[:, :, SHUFFLED] = softmax_of(q[:, :, SHUFFLED], k) @ v
+    return out
+
+
+def shuffled_keys(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+    return softmax_of(q, k[:, :, SHUFFLED]) @ v[:, :, SHUFFLED]
+
+
+def heads_added(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+    out, weights = torch.zeros_like(q), softmax_of(q, k)
+    for i in range(HEADS):
+        out = out.index_add(1, torch.tensor([i]), weights[:, [i]] @ v[:, [i]])
+    return out
+
+
+@pytest.mark.parametrize("form", [in_chunks, head_by_head, heads_added, shuffled_queries, shuffled_keys])
+def test_the_projection_of_attention_is_that_however_its_output_is_put_together(form: Any) -> None:
+    """Rules of gamma have none there."""
+    specs = ("pa_lrp", "input_x_gradient:pa-lrp", "input_x_gradient:cp-lrp-gamma")
+    found, expected = (scores(vit_of(each), pixels(), 1, *specs) for each in (form, of_module))
+    for spec, one, other in zip(specs, found, expected, strict=True):
+        assert float((one - other).abs().max()) < 1e-5 * float(other.abs().max()), spec
+
+
+@pytest.mark.parametrize("form", [shuffled_queries, shuffled_keys])
+def test_queries_and_keys_that_are_not_the_tokens_in_their_order_are_not_read_as_them(form: Any) -> None:
+    with pytest.raises(ExplainerError, match="queries or keys that are not its tokens in their order"):
+        scores(vit_of(form), pixels(), 1, "grad_eclip")
+
+
 class Macaron(Block):
     """A block with another MLP before its attention, which here adds next to nothing."""
 
@@ -132,7 +169,7 @@ class AddedInParts(Block):
 def test_what_reads_the_stream_after_attention_is_refused_where_it_is_no_single_tensor(is_flat: bool) -> None:
     vit = built(lambda: Vit(lambda: [AddedInParts(is_flat), AddedInParts(is_flat)]))
     for spec in INSIDE_BLOCKS:
-        with pytest.raises(ExplainerError, match="do not add attention to a residual stream, all tokens at once"):
+        with pytest.raises(ExplainerError, match="do not add attention to a residual stream by a sum, all tokens at once"):
             scores(vit, pixels(), 1, spec)
     specs = ("rollout", "legrad", "fullgrad_plus", "input_x_gradient:libra", "transformer_attribution")
     for found, expected in zip(scores(vit, pixels(), 1, *specs), scores(vit_of(of_module), pixels(), 1, *specs), strict=True):
@@ -325,7 +362,7 @@ class MeanPooled(Vit):
 def test_attcat_says_what_it_leaves_out_where_the_head_pools(vit: type[Vit], pools: bool) -> None:
     model = explainers.wrap(built(lambda: vit(plain_blocks)), kind="image", preprocess=PREPROCESS)
     result = explainers.explain(model, {"pixel_values": pixels()}, 1, ["attcat", "attcat?published_code=true"])
-    assert [any("pools all tokens of the last block" in note for note in one.notes) for one in result.maps] == [pools, False]
+    assert [any("goes on with all tokens of the last block" in note for note in one.notes) for one in result.maps] == [pools, False]
 
 
 class Gated(Block):

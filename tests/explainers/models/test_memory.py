@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
+from weakref import ref
 
 import psutil
 import pytest
@@ -18,6 +20,8 @@ from explainers.models.memory import (
     indexed,
     limit_memory,
     measure_memory,
+    on_device,
+    release_memory,
     restart_peak,
     total_memory,
 )
@@ -128,3 +132,39 @@ def test_a_process_that_shares_a_gpu_takes_its_part(monkeypatch: pytest.MonkeyPa
 def test_a_device_is_named_with_its_index() -> None:
     named = [str(indexed(torch.device(name))) for name in ("cpu", "cuda", "cuda:1", "mps")]
     assert named == ["cpu", "cuda:0", "cuda:1", "mps:0"]
+
+
+@pytest.mark.parametrize(("is_used", "emptied"), [(False, 0), (True, 1)])
+def test_memory_is_returned_to_a_gpu_that_is_used_and_no_other_is_begun_with(
+    monkeypatch: pytest.MonkeyPatch, is_used: bool, emptied: int
+) -> None:
+    calls: list[str] = []
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: is_used)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: calls.append("it loads the driver"))
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: calls.append("emptied"))
+    release_memory()
+    assert calls == ["emptied"] * emptied
+
+
+def test_the_gpu_of_a_thread_is_that_of_its_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    chosen: list[torch.device] = []
+    monkeypatch.setattr(torch.cuda, "device", lambda device: (chosen.append(device), nullcontext())[1])
+    with on_device(CPU), on_device(torch.device("cuda:1")), on_device(torch.device("cuda")):
+        pass
+    assert [str(device) for device in chosen] == ["cuda:1", "cuda:0"]
+
+
+def test_both_sides_of_a_model_let_go_of_what_they_cached() -> None:
+    """It may be on the device that the model leaves."""
+    model = wrap(FAMILIES["hf-clip"].build(), device="cpu")
+    model.clear_caches()
+    kept = [model.cached("a", Large), model.seen_from("text").cached("b", Large)]
+    assert model.seen_from("text").cached("b", lambda: pytest.fail("it is cached")) is kept[1]
+    references = [ref(each) for each in kept]
+    kept.clear()
+    model.clear_caches()
+    assert [each() for each in references] == [None, None]
+
+
+class Large:
+    """Something that is kept for the inputs that were asked last."""

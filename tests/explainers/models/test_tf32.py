@@ -8,11 +8,13 @@ from typing import Any
 
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import explainers
 from explainers import ExplainerError
 from explainers.models import tf32
 from explainers.models.tf32 import asking_for_tf32, is_tf32_asked, products_in_float32
+from explainers.pipeline.memory_steps import run_in_steps
 from explainers.records.session import Session
 from tests.explainers.support.wrapped import inputs, wrapped
 
@@ -59,6 +61,39 @@ def test_every_pass_of_an_explanation_multiplies_as_was_asked(monkeypatch: pytes
         handle.remove()
     assert {kind for kind, _ in seen} == {"forward", "backward"}
     assert all(state == (ON if precision == "tf32" else OFF) for _, state in seen)
+    assert settings() == ON
+
+
+class Products(TorchDispatchMode):
+    """Notes torch's settings at each product of matrices and each convolution, wherever it is asked for."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.states: list[list[Any]] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func.overloadpacket.__name__ in ("mm", "bmm", "addmm", "baddbmm", "convolution"):
+            self.states.append(settings())
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize(
+    "method", ["rollout", "transformer_attribution", "integrated_gradients?steps=2", "grad_eclip", "attcat", "decompx", "lrp"]
+)
+@pytest.mark.parametrize(("precision", "expected"), [("auto", OFF), ("tf32", ON)])
+def test_what_a_method_multiplies_outside_of_a_pass_is_rounded_no_more(method: str, precision: Any, expected: list[Any]) -> None:
+    with Products() as products:
+        explainers.explain(wrapped("vit", torch.float32), inputs("vit", 1, torch.float32), 1, [method], precision=precision)
+    assert products.states
+    assert all(state == expected for state in products.states)
+    assert settings() == ON
+
+
+def test_what_an_analysis_multiplies_is_not_rounded() -> None:
+    a = torch.eye(2)
+    with Products() as products:
+        assert torch.equal(run_in_steps(lambda: wrapped("vit"), lambda: a @ a), a)
+    assert products.states == [OFF]
     assert settings() == ON
 
 

@@ -12,9 +12,12 @@ from torch import Tensor, nn
 
 import explainers
 from explainers import ExplainerError, Preprocessing
+from explainers.errors import MemoryShortageError
 from explainers.models.catalogue import embedded_names
 from explainers.models.model import Model
 from explainers.models.opening.open_model import open_model
+from explainers.models.passes import is_memory_shortage
+from explainers.records import session
 from explainers.self_check import checks
 from explainers.self_check.opening import check_model
 from explainers.self_check.sample import picture
@@ -34,6 +37,27 @@ def failed(model: Model, twin: nn.Module | None = None) -> dict[str, str]:
 
 def test_a_whole_model_fails_nothing() -> None:
     assert not failed(opened())
+
+
+@pytest.mark.parametrize(("place", "name"), [(session, "check_memory"), (checks, "_logits")], ids=["the recording", "a check"])
+def test_too_little_memory_is_no_failure_of_the_model(monkeypatch: pytest.MonkeyPatch, place: Any, name: str) -> None:
+    """An estimate that forbids a pass: it would stand in the notes of every map for as long as the model is loaded."""
+
+    def full(*given: Any, **how: Any) -> None:
+        raise MemoryShortageError("This needs about 9 GB, and 2 GB are free.")
+
+    monkeypatch.setattr(place, name, full)
+    with pytest.raises(MemoryShortageError):
+        check_model(opened())
+
+
+def test_a_shortage_is_recognised_through_what_it_was_turned_into() -> None:
+    error = ExplainerError("cat.jpg cannot be explained")
+    assert not is_memory_shortage(error)
+    error.__cause__ = MemoryShortageError("This needs about 9 GB.")
+    assert is_memory_shortage(error)
+    error.__cause__ = RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED")
+    assert is_memory_shortage(error)
 
 
 def test_other_logits_than_the_modules_are_found() -> None:

@@ -154,7 +154,7 @@ def statements(script: Path) -> set[Path]:
 
 
 def test_all_imports_and_exports_of_our_scripts_are_found() -> None:
-    scripts = sorted(STATIC.rglob("*.js"))
+    scripts = sorted(path for path in STATIC.rglob("*.js") if path.parent.name != "vendor")  # those stay files of their own
     assert len(scripts) > 100
     for script in scripts:
         text = script.read_text("utf-8")

@@ -10,6 +10,7 @@ from fastapi.testclient import TestClient
 from httpx import Response
 from pydantic import TypeAdapter
 
+from vitrine_server.api.collections import CollectionEvent
 from vitrine_server.api.models import LoadingEvent
 from vitrine_server.api.runs import RunEvent
 from vitrine_server.app import API
@@ -20,6 +21,7 @@ EVENTS = {
     "/api/explanations/{id}/events": ExplanationEvent,
     "/api/models/events": LoadingEvent,
     "/api/runs/{id}/events": RunEvent,
+    "/api/collections/{id}/events": CollectionEvent,
 }
 ROUTES = [route for module in API for route in module.router.routes if isinstance(route, APIRoute)]
 

@@ -25,6 +25,25 @@ def test_values_lie_on_the_scale_in_proportion_and_all_of_them_inside() -> None:
     assert found[2] == pytest.approx([0.5, 0.5, 0.5])  # all values are equal
 
 
+def test_what_a_tie_means_is_said_and_that_a_better_value_can_be_behind_only_where_one_is() -> None:
+    function = "async ([places, direction]) => (await script('pages/ranking.js')).tieLine({ places, metric: { direction } })"
+    tie = [{"group": "first", "value": 0.5}, {"group": "first", "value": 0.4}]
+    low, high = ([*tie, {"group": "behind", "value": value}] for value in (0.3, 0.45))
+    cases = [(tie, "higher"), (low, "higher"), (high, "higher"), (high, "lower"), (low, "lower"), (tie[:1], "higher")]
+    plain = "Methods tie where their difference on the same inputs may be chance."
+    odd = "Methods tie where their difference on the same inputs may be chance, so one with a better value can still be behind."
+    assert compute_all(function, cases) == [plain, plain, odd, odd, odd, ""]
+    both = """async (places) => {
+      const second = { title: "S", line: "Is it so?" };
+      return (await script("pages/ranking.js")).tieLine({ places, metric: { direction: "higher" }, second });
+    }"""
+    also = "To tie for first, a method must also be among the best by “S”"
+    assert compute_all(both, [low, high]) == [
+        f"{plain} {also}. Is it so?",
+        f"{plain} {also}, so one with a better value can still be behind. Is it so?",
+    ]
+
+
 def test_groups_are_headed_by_their_size_and_speak_of_chance_only_where_it_was_measured() -> None:
     function = """async ({ groups, random }) => {
       const { groupsOf } = await script("pages/places.js");

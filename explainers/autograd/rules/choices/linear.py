@@ -142,7 +142,10 @@ class Derivative(LinearChoice):
 
 @dataclass(frozen=True)
 class _WithStrength(Derivative):
-    """Base of choices for linear operators that have numbers as parameters."""
+    """Base of choices for linear operators that read numbers, such as γ and ε, from a rule's :class:`Strength`.
+
+    strength  the numbers; :meth:`with_strength` makes a copy of the choice with other numbers
+    """
 
     accounts = False
     has_linear_form = False

@@ -31,9 +31,10 @@ class ProductChoice(Choice):
 
     def matmul(self, product: MatrixProduct, signal: Tensor) -> tuple[Tensor, Tensor]:
         """Return the signals at both factors of a matrix product of two paths that is no part of attention, from ``signal`` at the product:
-        the derivative at each, times ``part``.
+        the derivative at each, times ``part``; whole where only one of them is asked for.
         """
-        return self.part * (signal @ product.b.mT), self.part * (product.a.mT @ signal)
+        part = self.part if all(product.paths) else 1.0
+        return part * (signal @ product.b.mT), part * (product.a.mT @ signal)
 
     def forward(self, a: Tensor, b: Tensor, real_a: Tensor, real_b: Tensor) -> Tensor:
         """Return what contributions ``a`` and ``b`` to the factors of a product contribute to it, by the linear form of the choice;

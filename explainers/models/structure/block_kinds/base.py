@@ -25,7 +25,12 @@ OLD_NAMES = {
 
 @dataclass(frozen=True)
 class BlockCall:
-    """A recorded call of a ``block`` in a trial pass over ``batch`` different samples: its arguments and its output."""
+    """A recorded call of a ``block`` in a trial pass.
+
+    args    its positional arguments; ``kwargs`` are its keyword arguments
+    output  what it returned
+    batch   number of samples in the pass, which all differ
+    """
 
     block: nn.Module
     args: tuple[Any, ...]

@@ -51,9 +51,20 @@ class DeviceBudget:
 
 @dataclass(frozen=True)
 class ModelFacts:
-    """The facts of a loaded model that the web threads use: its kind and device, its labels and groups of classes, the methods and their
-    ``variants`` that can run, and the specs of the ``default_methods``; ``text_side`` holds those of the text side of a CLIP model that has
-    one.
+    """The facts of a loaded model that the web threads use.
+
+    kind                   what it reads, such as "image"; ``device`` is where it runs
+    labels                 names of its classes; ``classes`` has facts about each
+    groups                 name of a group -> indices of its classes; ``synonyms``: another name -> indices of its classes
+    details                facts such as its blocks, heads and grid, for JSON
+    weights_digest         SHA-256 of its weights
+    blocks                 number of its blocks
+    methods                all methods as JSON, with what each needs; ``variants``: each with its own rules, and the reason if it cannot run
+    default_methods        specs of the methods that are used if nobody chooses any
+    text_side              the facts of a CLIP model's text side; None if it has none
+    calibration            the calibration of its probabilities, and thresholds beyond which it does not know
+    report                 what was found and checked when it was opened; None if it was only loaded
+    reason_against_resize  why its pictures cannot be brought to its size in another way; None if they can
     """
 
     kind: str

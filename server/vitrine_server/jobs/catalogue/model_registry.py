@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from explainers.json_records import Record, describe, optional
 from explainers.models.companion_files.calibration import Calibration
 from explainers.models.inputs.types import ModelKind
-from vitrine_server.http.problems import Problem, suggestion
+from vitrine_server.http.problems import OUT_OF_MEMORY, Problem, suggestion
 from vitrine_server.http.visitors import Visitor
 from vitrine_server.jobs.catalogue.model_facts import DeviceBudget, ModelFacts, ResidentModel
 from vitrine_server.jobs.failures import NOT_INSTALLED
@@ -86,6 +86,7 @@ class ModelEntry:
     is_awaited: bool = False  # somebody follows its loading
     is_early: bool = False  # it is loaded at the start, and nobody has asked for it yet
     state: ModelState = "available"
+    was_loaded: bool = False  # at least once, since the server started
     problem: Problem | None = None
     facts: ModelFacts | None = None
     feed: Feed = field(default_factory=Feed)
@@ -97,6 +98,11 @@ class ModelEntry:
     def has_failed(self) -> bool:
         """True if loading ended with ``problem``: it failed, or an optional package is not installed."""
         return self.state in ("failed", "not-installed")
+
+    @property
+    def lacked_memory(self) -> bool:
+        """True if loading failed because memory was too short, which the next request may find."""
+        return self.state == "failed" and self.problem is not None and self.problem.slug == OUT_OF_MEMORY
 
     @property
     def origin(self) -> Origin:
@@ -265,7 +271,7 @@ class ModelRegistry:
     def loaded(self, entry: ModelEntry, facts: ModelFacts) -> None:
         """Mark the model of ``entry`` as loaded, with its ``facts``, and tell those who follow."""
         with self._lock:
-            entry.facts, entry.kind, entry.state = facts, facts.kind, "loaded"
+            entry.facts, entry.kind, entry.state, entry.was_loaded = facts, facts.kind, "loaded", True
             self.tell(entry, "loaded", entry.to_json())
             entry.feed.close()
 

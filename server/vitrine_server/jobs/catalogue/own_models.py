@@ -27,8 +27,15 @@ _SEND_FILES = "Send weights (.safetensors, .pth, .pt, .ckpt, .tar) and the .json
 
 @dataclass
 class Upload:
-    """An upload of a model's files by a visitor: its id and folder, its owner, when it began, the number and size of its files so far, the
-    names of files that were not kept, and whether a model was opened from it.
+    """An upload of a model's files by a visitor.
+
+    id         its name in requests; ``folder`` is where its files lie
+    owner      of which visitor; "" where all are one person
+    begun      when it began, in seconds of the monotonic clock
+    size       bytes of its files so far, ``unpacked_bytes`` of which came out of zips; ``files`` is their number
+    left_out   names of files that were not kept
+    is_open    whether a model was opened from it, so that its files stay
+    unpacking  held while a zip is unpacked
     """
 
     id: str

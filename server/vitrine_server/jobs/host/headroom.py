@@ -23,7 +23,10 @@ MIN_SHARE_OF_START, MAX_DEVICE_SHARE = 0.25, 0.5
 
 @dataclass(eq=False)
 class _Use:
-    """The use of a model that is under way, and the most bytes beyond weights that were on its device during it (None: not measured)."""
+    """The use of a model that is under way on ``device``.
+
+    peak  the most bytes beyond weights that were on the device during it; None: not measured
+    """
 
     device: torch.device
     peak: int | None = None

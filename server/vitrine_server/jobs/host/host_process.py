@@ -32,7 +32,8 @@ log = logging.getLogger(__name__)
 _LOOK = 0.1  # seconds between two checks of a silent process
 _PAUSE = 0.05  # seconds between two checks, by the process, whether to stop
 _DEVICE_LOST = 75  # exit code of a process whose GPU answers nothing more: EX_TEMPFAIL of sysexits.h
-_IDLE_LOOK = 5.0  # seconds after which an idle process counts the free cores again
+_IDLE_LOOK = 5.0  # seconds after which an idle process does its chores again, see ModelHost.rest
+_STOP_SECONDS = 15.0  # for which a process goes on that was told to stop: as long as a service may take to stop
 
 # The server sends (number of the request, "ask", the request), then (number, "reply", a reply) for each message, or (number, "close", None)
 # to stop it. The process answers each of these once: with ("message", a message), ("result", the result) or ("error", what was raised).
@@ -45,7 +46,7 @@ class HostProcess:
 
     def __init__(self, make_host: Callable[[], ModelHost], logs: tuple[str, str], on_end: Callable[[str], None] = lambda _: None) -> None:
         """``make_host`` (picklable) makes the host inside the process; ``logs`` is the level and format of its log; ``on_end`` gets the
-        slug of the problem for which a process ended.
+        slug of the problem for which a process ended, or "device-lost" where its GPU answered nothing more.
         """
         self._make_host, self._logs, self._on_end = make_host, logs, on_end
         self.pid: int | None = None
@@ -132,15 +133,16 @@ class HostProcess:
 
     def _end(self, problem: Problem | None) -> Problem:
         """Kill the process, for a ``problem`` or because it has ended by itself (None); return the Problem for which it ended."""
-        reason, pid = "ended by the server", self.pid
+        reason, pid, code = "ended by the server", self.pid, None
         if problem is None:
             assert self._process is not None
             self._process.join(1)  # its connection has closed, so it is about to end
-            reason = _ending(self._process.exitcode)
+            code = self._process.exitcode
+            reason = _ending(code)
             send = "Ask again; where it ends again, ask for less, or choose another model."
             problem = Problem(503, "worker-ended", f"The process of the models {reason} while this was made.", send=send)
         log.warning("the process of the models (%s) %s: %s", pid, reason, problem.detail)
-        self._on_end(problem.slug)
+        self._on_end("device-lost" if code == _DEVICE_LOST else problem.slug)
         self._last_problem = problem
         self.close()
         return problem
@@ -160,6 +162,8 @@ class HostProcess:
 def _ending(code: int | None) -> str:
     if code is None:
         return "hung up"
+    if code == _DEVICE_LOST:
+        return "lost its device"
     return f"was killed ({signal.Signals(-code).name})" if code < 0 else f"exited with {code}"
 
 
@@ -171,6 +175,7 @@ def _serve(connection: Connection, make_host: Callable[[], ModelHost], logs: tup
     is the level and format of its log.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl+C is for the server, which then ends this process
+    signal.signal(signal.SIGTERM, _end_later)
     threading.Thread(target=_end_with_server, daemon=True).start()
     set_up_log(*logs)
     forbid_bombs()
@@ -180,7 +185,7 @@ def _serve(connection: Connection, make_host: Callable[[], ModelHost], logs: tup
     with suppress(EOFError, OSError):
         while True:
             while not streams and not connection.poll(_IDLE_LOOK):
-                host.count_free_cores()
+                host.rest()
             connection.send_bytes(_step(host, streams, *connection.recv()))
     os._exit(0)  # whatever threads a model has left
 
@@ -207,6 +212,15 @@ def _step(host: ModelHost, streams: dict[int, Stream[Any]], number: int, kind: s
     except Exception as error:
         streams.pop(number, None)
         return bytes(ForkingPickler.dumps(("error", error)))
+
+
+def _end_later(*_: object) -> None:
+    """Exit some seconds from now, on a signal to stop. Service managers send it to all processes of a service at once: the server stops
+    first, keeps the explanations under way for its next start, and ends this process itself.
+    """
+    timer = threading.Timer(_STOP_SECONDS, os._exit, (1,))
+    timer.daemon = True
+    timer.start()
 
 
 def _end_with_server() -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import time
 from typing import cast
 
 from vitrine_server.jobs.catalogue.model_facts import DeviceBudget, ResidentModel
 from vitrine_server.jobs.host.interface import HostRequest, Reply, Result, Stream, Watch
+from vitrine_server.jobs.host.lost_device import DeviceLostError
 from vitrine_server.jobs.host.model_host import ModelHost
 
 
@@ -21,12 +23,17 @@ class HostThread:
     def __init__(self, host: ModelHost) -> None:
         self._host = host
         self._waits_since: float | None = None
+        self._has_lost_device = False
         self.models: dict[str, ResidentModel] = {}
         self.budget: DeviceBudget | None = None
 
     @property
     def silence(self) -> float:
-        """Return the seconds for which the server has waited for the next message; 0 while it does not wait."""
+        """Return the seconds for which the server has waited for the next message: 0 while it does not wait, infinity once the device is
+        lost.
+        """
+        if self._has_lost_device:
+            return math.inf
         since = self._waits_since
         return 0.0 if since is None else time.monotonic() - since
 
@@ -42,13 +49,16 @@ class HostThread:
         except StopIteration as end:
             result: Result = end.value
             return result
+        except DeviceLostError:  # whatever is asked next fails, and no other process takes its place: the server has to be restarted
+            self._has_lost_device = True
+            raise
         finally:
             self._waits_since = None
             stream.close()
 
     def look_after(self) -> None:
-        """Choose the number of CPU threads by the cores that other processes leave, see :meth:`ModelHost.count_free_cores`."""
-        self._host.count_free_cores()
+        """Do the chores of an idle host, see :meth:`ModelHost.rest`."""
+        self._host.rest()
 
     def close(self) -> None:
         """End the threads that wait for requests."""

@@ -74,8 +74,11 @@ class Begun:
 
 @dataclass(frozen=True)
 class Residents:
-    """A message after models were loaded, moved or dropped, or their room has changed: the models that the host holds now, by name, how it
-    shares out the memory of its device (None: not known), and how often memory was too short since it began.
+    """A message after models were loaded, moved or dropped, or their room has changed.
+
+    models     name -> where the model is, for all models that the host holds now
+    budget     how the memory of its device is shared out; None: not known
+    shortages  how often memory was too short since the host began
     """
 
     models: dict[str, ResidentModel]
@@ -104,8 +107,11 @@ class ChooseMethod:
 
 @dataclass(frozen=True)
 class ModelAnswer:
-    """The answer of a model: the explanation as JSON, without maps; the number of tokens of a text (0: no text); files to store with it, by
-    name.
+    """The answer of a model to one input, before any map is made.
+
+    document  the explanation as JSON, without maps
+    tokens    number of tokens of a text; 0: no text
+    files     name -> content of the files to store with it
     """
 
     document: dict[str, Any]
@@ -115,7 +121,12 @@ class ModelAnswer:
 
 @dataclass(frozen=True)
 class MadeMap:
-    """A finished map as JSON; its values by pixel as a NumPy file, or None; and the number of tokens of a text (0: no text)."""
+    """A finished map.
+
+    document  the map as JSON
+    pixels    its values by pixel as a NumPy file; None if it has none
+    tokens    number of tokens of a text; 0: no text
+    """
 
     document: dict[str, Any]
     pixels: bytes | None

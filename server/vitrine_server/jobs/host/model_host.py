@@ -15,12 +15,12 @@ from PIL import Image
 from safetensors.torch import save
 
 from explainers import explain
-from explainers.errors import ran_out_of_memory
+from explainers.errors import MemoryShortageError
 from explainers.models.inputs.depth import WindowedPicture
 from explainers.models.inputs.types import Clip, Crop, PicturePrompt, TextPair
 from explainers.models.loading import device_named
-from explainers.models.memory import indexed, limit_memory, release_memory
-from explainers.models.passes import Shortages
+from explainers.models.memory import indexed, limit_memory, on_device, release_memory
+from explainers.models.passes import Shortages, is_memory_shortage
 from explainers.models.registers.moving import view_of
 from explainers.models.threads import Threads
 from explainers.pipeline.memory_steps import run_in_steps
@@ -51,13 +51,14 @@ from vitrine_server.jobs.host.lost_device import check_device
 from vitrine_server.jobs.host.residency import Residency
 from vitrine_server.jobs.host.streams import Tell, WorkThreads
 from vitrine_server.jobs.host.warm_up import warm_up
-from vitrine_server.jobs.host.work import run_with_memory_retry
+from vitrine_server.jobs.host.work import MakeRoom, run_with_memory_retry
 from vitrine_server.json_text import json_text
 from vitrine_server.schemas.question import ExplainOptions, Question
 from vitrine_server.settings import Settings
 from vitrine_server.store.map_files import npy
 from vitrine_server.store.stored_files import TENSORS_FILE
 
+_REST_SECONDS = 5.0  # after an answer: whoever asks again soon finds the memory of the last question
 CHOOSE_SMALLER = "Choose another model, or try again later."
 SEND_LESS = "Ask for fewer methods at once, for fewer targets, or for a shorter text."
 
@@ -82,6 +83,7 @@ class ModelHost:
     _shortages_before: int = field(init=False)  # in this process, before this host
     _cores: Threads = field(default_factory=Threads)
     _threads: WorkThreads = field(default_factory=WorkThreads)
+    _answered_at: float | None = None  # by time.monotonic(); None: memory was returned since
 
     def __post_init__(self) -> None:
         """Set how much of a device's memory this host and its models may take: the hosts on it share it out."""
@@ -99,12 +101,15 @@ class ModelHost:
     def _answer(self, request: HostRequest[Any], tell: Tell) -> Any:
         tell(Begun())
         try:
-            return self._answer_begun(request, tell)
+            with on_device(self._device):
+                return self._answer_begun(request, tell)
         except Cancelled:
             raise
         except Exception:
             check_device(self._device)
             raise
+        finally:
+            self._answered_at = time.monotonic()
 
     def _answer_begun(self, request: HostRequest[Any], tell: Tell) -> Any:
         match request:
@@ -128,9 +133,8 @@ class ModelHost:
         wanted = self.bytes_of(named, dtype)
         with self._models.loading(self._device):
             while True:
+                self._make_room_for(request, wanted, tell)
                 try:
-                    self._models.make_room_for(name, wanted, self._device)
-                    self._tell_residents(tell)
                     with _exits_as_errors():
                         model = self.load_model(named, self.settings.devices[0], **options, **request.open_options)
                         facts = facts_of(model)
@@ -138,16 +142,28 @@ class ModelHost:
                         run_with_memory_retry(partial(self.warm_up, model), name, str(model.device), CHOOSE_SMALLER, make_room)
                     break
                 except Exception as error:
-                    problem, is_full = load_problem(name, error, place), ran_out_of_memory(error)
+                    problem, is_full = load_problem(name, error, place), is_memory_shortage(error)
                     del error
                 model = None  # of one that could not be warmed up nothing stays on the device
                 release_memory()
                 if not (is_full and self._models.make_room()):
                     self._tell_residents(tell)
                     raise problem
+            check_device(self._device)  # checks and the first pass report an error as the model's own, also one that ends the device
             self._models.add(name, model)
         self._tell_residents(tell)
         return facts
+
+    def _make_room_for(self, request: LoadRequest, wanted: int | None, tell: Tell) -> None:
+        """Have models leave for the one that ``request`` names, which takes ``wanted`` bytes. Raises a Problem if those that stay leave too
+        little: then no more have to leave.
+        """
+        try:
+            self._models.make_room_for(request.name, wanted, self._device)
+        except MemoryShortageError as error:
+            raise load_problem(request.name, error, request.place) from None
+        finally:
+            self._tell_residents(tell)
 
     def _tell_residents(self, tell: Tell) -> None:
         """Tell the server where models are held, how the device is shared out and how often memory was short, if that has changed."""
@@ -170,9 +186,14 @@ class ModelHost:
         finally:
             self._tell_residents(tell)
 
-    def count_free_cores(self) -> None:
-        """Choose the number of CPU threads by the cores that other processes leave; called now and then while the host is idle."""
+    def rest(self) -> None:
+        """Choose the number of CPU threads by the cores that other processes leave, and some seconds after the last answer return to a GPU
+        what torch's allocator keeps for later, so that other processes find it. Called now and then while the host is idle.
+        """
         self._cores.fit(None)
+        if self._device.type != "cpu" and self._answered_at is not None and time.monotonic() - self._answered_at >= _REST_SECONDS:
+            self._answered_at = None
+            release_memory()
 
     def close(self) -> None:
         """End the threads that wait for requests."""
@@ -235,11 +256,11 @@ class ModelHost:
             json_text(answers[-1])  # it can be sent
         return answers[-1]
 
-    def _room_next_to(self, model: Any) -> Callable[[], bool]:
-        """Return a function that moves another model off the GPU of ``model``, and returns whether there was one to move. For a model on a
-        CPU the function moves none and returns False: the others would have to be read from disk again, because one question was too large.
+    def _room_next_to(self, model: Any) -> MakeRoom:
+        """Return a function that moves another model off the GPU of ``model``, see :meth:`Residency.make_room`. For a model on a CPU the
+        function moves none and returns False: the others would have to be read from disk again, because one question was too large.
         """
-        return (lambda: False) if model.device.type == "cpu" else partial(self._models.make_room, model.device)
+        return (lambda needed: False) if model.device.type == "cpu" else partial(self._models.make_room, model.device)
 
     def _pauses(self, model: Any, tell: Tell) -> Callable[[], bool]:
         """Return a function to be called between passes. It sends a :class:`Pause` by ``tell`` and returns the reply, whether to stop; and

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -28,6 +29,7 @@ class _Held:
     bytes: int
     place: Place = "device"
     open_requests: int = 0  # while there are any, it stays where it is
+    is_dropped: bool = False  # as soon as there are none
 
 
 class Residency:
@@ -59,7 +61,9 @@ class Residency:
         return self._budget(indexed(device))
 
     def _budget(self, device: torch.device, newest: str = "") -> DeviceBudget | None:
-        """Return how the memory of a device is shared out; with a name, as if the model called ``newest`` were on it."""
+        """Return how the memory of ``device`` is shared out, as if the model called ``newest``, if any, were on it too; None if the size of
+        its memory is not known.
+        """
         if (memory := self._memory(device)) is None:
             return None
         there = {name for name, held in self._held.items() if self._is_on(held, device)}
@@ -109,20 +113,27 @@ class Residency:
                 yield held.model
         finally:
             held.open_requests -= 1
+            if held.is_dropped and self._held.get(name) is held:
+                self.drop({name})
 
     def drop(self, names: Iterable[str]) -> None:
-        """Drop the models in ``names`` that are loaded here."""
-        if gone := self._held.keys() & set(names):
-            for name in gone:
-                del self._held[name]
+        """Drop the models in ``names`` that are loaded here; one in use counts until its last request has ended."""
+        unused = set[str]()
+        for name in self._held.keys() & set(names):
+            self._held[name].is_dropped = True
+            if not self._held[name].open_requests:
+                unused.add(name)
+        for name in unused:
+            del self._held[name]
+        if unused:
             release_memory()
 
-    def make_room(self, device: torch.device | None = None) -> bool:
+    def make_room(self, device: torch.device | None = None, needed: int | None = None) -> bool:
         """Have the model on ``device`` that is unused for longest leave it (None: any, those in host memory last). Returns False if every
-        model there is in use.
+        model there is in use, and if ``needed`` bytes (None: not known) would not be free even without all that may leave.
         """
         name = self._oldest(None if device is None else indexed(device))
-        if name is None:
+        if name is None or (device is not None and needed is not None and needed > self._most_free(indexed(device))):
             return False
         self._leave(name)
         self._fit(_CPU, name)
@@ -134,7 +145,7 @@ class Residency:
 
     def _bring(self, name: str, held: _Held) -> None:
         """Move the model ``name``, which ``held`` describes, from host memory to its device; others are moved away until it fits. Raises
-        torch's error if it does not fit even alone.
+        torch's error if it does not fit even alone: then it is in host memory again, or gone where that has become full.
         """
         self._check_room(name, held.bytes, held.device)
         held.place = "device"
@@ -144,10 +155,13 @@ class Residency:
                 held.model.module.to(held.device)
                 return
             except Exception as error:
-                held.model.module.to(_CPU)
-                if not (ran_out_of_memory(error) and self.make_room(held.device)):
-                    held.place = "host"
-                    raise
+                failed = error
+            if not _move_to_host(held):
+                del self._held[name]
+                raise failed
+            if not (ran_out_of_memory(failed) and self.make_room(held.device)):
+                raise failed
+            held.place = "device"
 
     def _fit(self, device: torch.device, newest: str = "", wanted: int = 0) -> None:
         """Move models off ``device``, and then drop models from host memory, until the weights on each, and ``wanted`` more bytes, take no
@@ -168,8 +182,10 @@ class Residency:
         budget, taken = self._budget(device), sum(stay.values())  # that which the queue goes by
         if budget is None or taken + wanted <= (room := max(budget.room, round(self._share * (budget.room + budget.headroom)))):
             return
-        if wanted > budget.total - budget.others:
-            held_by_others = f", of which other processes hold {gigabytes(budget.others)}" if budget.others else ""
+        # a process gets no more than its part of a GPU; of the machine the system may give it more
+        if wanted > (budget.total - budget.others if device == _CPU else budget.room + budget.headroom):
+            part = f", of which this process may take {gigabytes(budget.room + budget.headroom)}" if self._part(device) < 1 else ""
+            held_by_others = f", of which other processes hold {gigabytes(budget.others)}" if budget.others and not part else part
             raise MemoryShortageError(
                 f"{name} takes {gigabytes(wanted)}, and {device.type} has {gigabytes(budget.total)} in all{held_by_others}: choose a "
                 f"smaller model, or load its weights in half precision ({environment_name('model_dtype')}=bfloat16)."
@@ -204,10 +220,18 @@ class Residency:
             return min(free, key=lambda name: self._held[name].place == "host", default=None)
         return next((name for name in free if self._is_on(self._held[name], device)), None)
 
+    def _most_free(self, device: torch.device) -> float:
+        """Return the bytes of ``device`` that would be free if every model left it that may; infinity where that is not known."""
+        if (budget := self._budget(device)) is None:
+            return math.inf
+        held = self._held.items()
+        stay = sum(each.bytes for name, each in held if self._is_on(each, device) and (name in self._pinned or each.open_requests))
+        return budget.room + budget.headroom - stay
+
     def _leave(self, name: str) -> None:
         held = self._held[name]
         with self._headroom.paused(held.device):
-            held.model.cache.clear()  # it may hold tensors on the device
+            held.model.clear_caches()  # which may hold tensors on the device
             if held.place == "host" or held.device == _CPU or not _move_to_host(held):
                 del self._held[name]
             release_memory()

@@ -17,6 +17,9 @@ TellAnswers = Callable[[int, int], None]
 #: What a study runs in the thread of the model: a function of the model, of whether to stop, and of ``TellAnswers``, to the answer.
 Work = Callable[[Any, Callable[[], bool], TellAnswers], dict[str, Any]]
 
+#: Moves one model away from the device and returns whether it has; its argument is the bytes that are needed (None: not known).
+MakeRoom = Callable[[int | None], bool]
+
 
 @contextmanager
 def between_passes() -> Iterator[None]:
@@ -27,14 +30,15 @@ def between_passes() -> Iterator[None]:
         yield
 
 
-def run_with_memory_retry(work: Callable[[], None], model: str, device: str, send: str, make_room: Callable[[], bool]) -> None:
-    """Run ``work``, for ``model`` on ``device``, whose result is not kept; if memory ran out, have other models make room (``make_room``
-    moves one and returns whether there was one) and run it once more. Raises Problem 503, with ``send`` as advice, if that fails too.
+def run_with_memory_retry(work: Callable[[], None], model: str, device: str, send: str, make_room: MakeRoom) -> None:
+    """Run ``work``, for ``model`` on ``device``, whose result is not kept; if memory ran out, have other models make room (``make_room``)
+    and run it once more. Raises Problem 503, with ``send`` as advice, if that fails too.
     """
     error, has_room = _shortage_of(work), False
     if error is None:
         return
-    while make_room():
+    needed = error.needed if isinstance(error, MemoryShortageError) else None
+    while make_room(needed):
         has_room = True
     if has_room or not isinstance(error, MemoryShortageError):  # else the estimate would forbid it again
         error = _shortage_of(work)

@@ -37,6 +37,9 @@ class DeviceQueue:
 
     is_ready  returns whether a model is loaded, or has failed to load
     is_quick  returns whether the next map of an explanation is estimated to be quick
+    loads     models that wait to be loaded
+    studies   studies that wait, such as deletion tests
+    jobs      explanations that wait or have maps to be made
     """
 
     is_ready: Callable[[ModelEntry], bool]
@@ -65,7 +68,8 @@ class DeviceQueue:
         waits for, short studies, new explanations, studies of few passes, explanations that have begun, studies of many passes, embedded
         models that nobody has asked for. Among explanations those of the visitor come first who has used the device least.
 
-        Below ``FEW_PASSES`` only short studies and explanations whose next map is quick are taken. What does not fit into memory
+        Below ``EVERYTHING`` another item is under way, and explanations that need the device alone wait for its end. Below
+        ``FEW_PASSES`` only short studies and explanations whose next map is quick are taken. What does not fit into memory
         (``has_room``) waits.
         """
         fits = self._fitting(has_room)
@@ -74,9 +78,10 @@ class DeviceQueue:
             return wanted
         if (study := self._take_study(range(SHORT, FEW_PASSES), fits)) is not None:
             return study
+        ready = (job for job in self._ready_jobs(fits) if below == EVERYTHING or not job.needs_device_alone)
         if below <= FEW_PASSES:
-            return self._remove(next(filter(self.is_quick, self._ready_jobs(fits)), None))
-        next_job = next(self._ready_jobs(fits), None)
+            return self._remove(next(filter(self.is_quick, ready), None))
+        next_job = next(ready, None)
         is_new = next_job is not None and not next_job.has_begun
         if not is_new and (study := self._take_study(range(FEW_PASSES, FEW_PASSES + 1), fits)) is not None:
             return study

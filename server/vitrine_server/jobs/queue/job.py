@@ -32,6 +32,7 @@ class Job:
     stopped    set when the visitor wants the finished maps and no others
     plan       the arguments for ``explain``; None until the worker has checked the question against the model
     used       seconds of the device that it has used
+    needs_device_alone  whether memory was too short for it between two passes of another item, so that it waits for the end of such
     visitor    the visitor who asked
     waits_since  when it began to wait for its first turn, by the clock of ``time.monotonic``
     costs      spec -> estimated seconds for its maps
@@ -60,6 +61,7 @@ class Job:
         self.cancelled, self.stopped = threading.Event(), threading.Event()
         self.plan: ExplanationPlan | None = None
         self.used = 0.0
+        self.needs_device_alone = False
         self.costs: dict[str, float] = {}
         self._order = question.order
         self._position: int | None = None

@@ -16,7 +16,7 @@ from typing import Any
 
 from explainers.records.session import Cancelled
 from vitrine_server.http.limits import limits
-from vitrine_server.http.problems import Problem
+from vitrine_server.http.problems import OUT_OF_MEMORY, Problem
 from vitrine_server.jobs.catalogue.model_facts import ModelFacts, ResidentModel
 from vitrine_server.jobs.catalogue.model_registry import ModelEntry
 from vitrine_server.jobs.failures import interrupted, load_problem, problem_of
@@ -96,14 +96,26 @@ class Runner(threading.Thread):
 
     def _has_room(self, entry: ModelEntry, begun: Collection[ModelEntry]) -> bool:
         """Return whether the model of ``entry`` fits on the device next to the models of the items under way, and to those of ``begun``
-        explanations that are there.
+        explanations that are there. One that the device cannot hold is left to a larger one, if another host has that.
         """
+        if self._is_for_another_host(entry):
+            return False
         there = {name for name, model in self.host.models.items() if model.place == "device"}
         there |= {other.name for other in self._open}
         others = {other.name: other.bytes or 0 for other in (*self._open, *begun) if other.name in there}
         if not others or entry.name in others or self.host.budget is None:
             return True
         return sum(others.values()) + (entry.bytes or 0) <= self.host.budget.room
+
+    def _is_for_another_host(self, entry: ModelEntry) -> bool:
+        """Return whether the device cannot hold the model of ``entry``, for what other processes hold of it, and that of another host has
+        more memory.
+        """
+        budget = self.host.budget
+        if budget is None or entry.bytes is None or entry.name in self.host.models:
+            return False
+        here = budget.total - budget.others
+        return entry.bytes > here and any(other.total - other.others > here for other in self._scheduler.registry.budgets)
 
     def _take(self) -> WorkItem | None:
         """Wait for the next item and return it; None when the server stops."""
@@ -355,7 +367,10 @@ class Runner(threading.Thread):
             else:  # an item between two of its passes lost the host: the job goes on with another one
                 outcome = ("failed", lost.problem) if lost.is_guilty else None
         except Exception as error:
-            outcome = ("failed", problem_of(error, "explanation", "cannot-explain"))
+            problem = problem_of(error, "explanation", "cannot-explain")
+            is_short_beside = problem.slug == OUT_OF_MEMORY and len(self._open) > 1  # the item that waits between two passes holds memory
+            job.needs_device_alone = is_short_beside
+            outcome = None if is_short_beside else ("failed", problem)
         seconds = max(self._now() - began, _SHORTEST_TURN)
         job.used += seconds
         self._scheduler.note(job, seconds)

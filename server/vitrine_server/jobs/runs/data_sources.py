@@ -35,7 +35,9 @@ class DataSource:
     is_sent: bool = False
 
     def open(self) -> Dataset:
-        """Open the data set and return it. Raises ExplainerError, without any path in its message, if it cannot be read."""
+        """Open the data set and return it as a :class:`explainers.datasets.Dataset`, which reads an input when it is asked for. Raises
+        ExplainerError, without any path in its message, if the data set cannot be read.
+        """
         from explainers.datasets import open_dataset
 
         try:
@@ -44,18 +46,25 @@ class DataSource:
             raise without_paths(problem, self.folder) from None
 
     def to_json(self) -> dict[str, Any]:
-        """Return the name, data set and folder as JSON, to send to the process of a model."""
-        return {"name": self.name, "dataset": self.dataset, "folder": None if self.folder is None else str(self.folder)}
+        """Return the name, data set, folder (as text, or None) and whether it was sent as a dict for JSON, to send to the process of a
+        model.
+        """
+        folder = None if self.folder is None else str(self.folder)
+        return {"name": self.name, "dataset": self.dataset, "folder": folder, "is_sent": self.is_sent}
 
 
 def source_from_json(document: Mapping[str, Any]) -> DataSource:
-    """Return the data source in ``document``, the JSON of :meth:`DataSource.to_json`."""
+    """Return the data source of ``document``, the dict of :meth:`DataSource.to_json`. Title and ``is_sent`` are not in it and get their
+    defaults.
+    """
     folder = document["folder"]
     return DataSource(document["name"], document["dataset"], None if folder is None else Path(folder))
 
 
 def without_paths(problem: ExplainerError, *folders: Path | None) -> ExplainerError:
-    """Return ``problem`` with these ``folders`` removed from its message, since visitors read it over the network."""
+    """Return an error with the message of ``problem`` without the paths of these ``folders``, since visitors read it over the network. A
+    folder of None is ignored.
+    """
     text = str(problem)
     for folder in folders:
         if folder is not None:
@@ -106,8 +115,8 @@ class DataCatalogue:
         return next((source for source in self.listed() if source.name == name), None) or self.find_sent(name)
 
     def opened(self, source: DataSource) -> Dataset:
-        """Return the opened data set of ``source``; one that is open already is not opened again. Raises ExplainerError if it cannot be
-        read.
+        """Return the opened data set of ``source``, a :class:`explainers.datasets.Dataset`; one that is open already is not opened again,
+        unless a visitor sent it. Raises ExplainerError if it cannot be read.
         """
         with self._lock:
             if source.name not in self._opened:

@@ -40,7 +40,10 @@ class MeasurableDataset(Record):
 
 @dataclass(frozen=True)
 class MeasurableModel(Record):
-    """A loaded model (name and title), and the data sets on which it can be measured."""
+    """A loaded model (name and title), and the data sets on which it can be measured.
+
+    datasets  every data set, each with the reason if it does not suit
+    """
 
     name: str
     title: str

@@ -23,6 +23,9 @@ _SEVERAL = 2  # methods: a metric that compares several is allowed
 class ProtocolForm(Record):
     """The settings of a run that follows the protocol of a paper: methods, metrics, number of inputs and options; what is left out, and
     what differs from the paper.
+
+    name   name of the protocol; ``title`` is its name for people
+    limit  number of inputs
     """
 
     name: str

@@ -15,8 +15,8 @@ from vitrine_server.http.problems import Problem
 from vitrine_server.http.visitors import Visitor
 from vitrine_server.jobs.feed import Feed, event
 from vitrine_server.jobs.queue.study import Study
+from vitrine_server.jobs.runs.run_kind import Request
 from vitrine_server.schemas.base import ProblemDocument
-from vitrine_server.schemas.runs import RunRequest
 
 _SAVED_EVERY = 5.0  # seconds, while it is measured
 EndState = Literal["done", "stopped", "failed"]
@@ -44,17 +44,25 @@ class RunState:
     """A run: its request, its progress and its record on the disk. ``feed`` has the events ``progress`` and, at its end, ``ended``, each
     with :meth:`to_json`.
 
-    title    the title of its data set
-    visitor  its owner, and with whom they share turns
-    place    the path of its record
-    study    the study that is queued or running; None if there is none
-    ended    how it ended last; None while it waits or runs
-    problem  why it failed, as JSON
-    spent    seconds for which it was measured since the server started; ``measured``: the inputs measured in that time
+    id                its name in requests
+    request           what is measured
+    title             the title of its data set
+    visitor           its owner, and with whom they share turns
+    created           when it was begun, ISO 8601
+    place             the path of its record
+    done, total       numbers of inputs that are measured, and of all
+    ended             how it ended last; None while it waits or runs
+    problem           why it failed, as JSON
+    study             the study that is queued or running; None if there is none
+    spent             seconds for which it was measured since the server started; ``measured``: the inputs measured in that time
+    turn_began        when the first input of this turn was begun, None before; ``turn_from``: the inputs done then
+    is_stopped        whether somebody has asked for its end; ``is_unwanted``: whether it is removed then
+    expected_seconds  estimate for the whole run, before anything was measured; None if unknown
+    saved             when its record was written last, in seconds of the monotonic clock
     """
 
     id: str
-    request: RunRequest
+    request: Request
     title: str
     visitor: Visitor
     created: str
@@ -172,13 +180,14 @@ class RunState:
         self.saved = time.monotonic()
 
 
-def run_from_record(place: Path, document: Mapping[str, Any]) -> RunState:
-    """Make a run from ``document``, its record, which is kept at ``place``; one that waited or ran when the server ended counts as stopped.
+def run_from_record(place: Path, document: Mapping[str, Any], request: type[Request]) -> RunState:
+    """Make a run from ``document``, its record, which is kept at ``place``, with a ``request`` of this type; one that waited or ran when
+    the server ended counts as stopped.
     Raises ValueError, KeyError or TypeError if the document is no record.
     """
     plain = {name: document[name] for name in ("title", "created", "done", "total", "problem")}
     run = RunState(
-        id=place.stem, request=RunRequest.model_validate(document["request"]), place=place, visitor=Visitor(document["owner"]), **plain
+        id=place.stem, request=request.model_validate(document["request"]), place=place, visitor=Visitor(document["owner"]), **plain
     )
     run.ended = document["ended"] or "stopped"
     run.feed.publish(event(run.total + 1, "ended", run.to_json()))

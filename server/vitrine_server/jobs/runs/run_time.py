@@ -47,7 +47,9 @@ def estimate_time(model: str, specs: Sequence[str], metrics: Sequence[str], inpu
 
 
 def _most_alike(spec: str, metrics: Sequence[str], runs: Iterable[RunReport]) -> RunReport | None:
-    """Return the run that measured ``spec`` by most of these ``metrics`` and fewest others; of equal ones that of most inputs."""
+    """Return the run that measured ``spec`` by most of these ``metrics`` and fewest others; of equal ones that of most inputs. None if no
+    run measured it.
+    """
     wanted = set(metrics)
 
     def likeness(run: RunReport) -> tuple[float, int]:

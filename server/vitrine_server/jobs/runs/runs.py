@@ -26,16 +26,18 @@ from vitrine_server.jobs.queue.worker_interface import WorkerInterface
 from vitrine_server.jobs.runs.data_sources import DataSource
 from vitrine_server.jobs.runs.measurable import Measurable
 from vitrine_server.jobs.runs.measuring import check, evaluate
+from vitrine_server.jobs.runs.run_kind import Request, RunKind
 from vitrine_server.jobs.runs.run_state import RunState, run_from_record
+from vitrine_server.jobs.runs.sent_data import source_in
 from vitrine_server.schemas.runs import RunRequest
 
 log = logging.getLogger(__name__)
 FOLDER = "runs"  # of the runs that were begun here, in the server's home
 TURN_SECONDS = 30.0  # after which a run lets another one go on
-_MOST_KEPT = 200
+INPUTS = ".inputs"  # the suffix of the folder of the data that was sent for a run, where that is kept
 
 
-def folder_name(request: RunRequest, *measured_with: str) -> str:
+def folder_name(request: Request, *measured_with: str) -> str:
     """Return a folder name made of the request and of what it is ``measured_with`` (engine, weights, owner): the same request again
     continues the same run.
     """
@@ -64,32 +66,42 @@ def _check(wanted: Mapping[str, Any], model: Any, cancelled: Callable[[], bool],
     return check(model, wanted)
 
 
+#: Measuring methods on a data set, as `vitrine evaluate` does.
+MEASURING = RunKind("run", FOLDER, RunRequest, _measure, _check)
+
+
 @dataclass
 class RunController:
     """The runs of a server: begins, follows, stops and removes them. Any thread may call.
 
     measurable   the models and data sets that can be measured
+    worker       runs studies on the models
+    home         the folder of the runs' files
     forget_data  called with the name of a data set that a visitor sent, once no run needs it
+    kind         what is done
+    keep_data    called with the name of a data set that a visitor sent, and the folder in which a run keeps it too
     """
 
     measurable: Measurable
     worker: WorkerInterface
     home: Path
     forget_data: Callable[[str], None]
+    kind: RunKind = MEASURING
+    keep_data: Callable[[str, Path], None] = lambda name, place: None
     _lock: threading.RLock = field(default_factory=threading.RLock)
     _runs: dict[str, RunState] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for place in sorted(self.folder.glob("*.json")):
             try:
-                self._runs[place.stem] = run_from_record(place, json.loads(place.read_text("utf-8")))
+                self._runs[place.stem] = run_from_record(place, json.loads(place.read_text("utf-8")), self.kind.request)
             except (OSError, ValueError, KeyError, TypeError) as problem:
                 log.warning("the record %s of a run cannot be read: %s", place, problem)
 
     @property
     def folder(self) -> Path:
         """The folder in which the runs are kept."""
-        return self.home / FOLDER
+        return self.home / self.kind.folder
 
     def all(self, visitor: Visitor) -> list[RunState]:
         """Return the runs that ``visitor`` began here, the latest first."""
@@ -107,14 +119,15 @@ class RunController:
         with self._lock:
             if run_id in self._runs and self.is_for(run_id, visitor):
                 return self._runs[run_id]
-        raise Problem(404, "no-run", f"There is no run {run_id[:100]!r}.", send="GET /api/runs lists the runs that were begun here.")
+        send = f"GET /api/{self.kind.folder} lists what was begun here."
+        raise Problem(404, "no-run", f"There is no {self.kind.noun} {run_id[:100]!r}.", send=send)
 
     def states_on(self, dataset: str) -> set[str]:
         """Return the states of all runs on the data set with the id ``dataset``."""
         with self._lock:
             return {run.state for run in self._runs.values() if run.request.dataset == dataset}
 
-    def begin(self, request: RunRequest, visitor: Visitor, expected_seconds: float | None = None) -> RunState:
+    def begin(self, request: Request, visitor: Visitor, expected_seconds: float | None = None) -> RunState:
         """Queue the run that ``request`` describes for ``visitor`` and return it; the same request again continues it.
 
         ``expected_seconds`` is the estimate of its time. Raises Problem 404 for an unknown model or data set, 409 if another run of the
@@ -125,21 +138,32 @@ class RunController:
         if request.limit > (most := self.measurable.most):
             raise Problem(422, "too-many-inputs", f"A run here has at most {most} inputs.", send="Larger ones: vitrine evaluate.")
         self._refuse_second(visitor)
-        checking = Study(entry, Task(partial(_check, self._wanted(request, source)), visitor=visitor))
+        checking = Study(entry, Task(partial(self.kind.check, self._wanted(request, source)), visitor=visitor))
         self.worker.study(checking)
         checking.future.result()  # which raises what it is refused for
         run_id = folder_name(request, engine_digest(), facts.weights_digest, visitor.owner)
         with self._lock:
             if (run := self._runs.get(run_id)) is None:
-                if len(self._runs) >= _MOST_KEPT:
-                    raise Problem(
-                        429, "too-many-runs", f"{len(self._runs)} runs are stored here, which is the maximum.", send="Delete one first."
-                    )
+                self._check_room(visitor)
                 self.folder.mkdir(parents=True, exist_ok=True)
                 created = datetime.now(UTC).isoformat(timespec="milliseconds")
                 run = RunState(run_id, request, source.title, visitor, created, self.folder / f"{run_id}.json")
             run.expected_seconds = expected_seconds
-        return self._queue(run, entry, source)
+        return self._queue(run, entry, self._kept(run, source))
+
+    def _check_room(self, visitor: Visitor) -> None:
+        """Raise Problem 429 if no further run is kept, of this visitor or of all."""
+        for stored, most in ((len(self._runs), self.kind.most_kept), (len(self.all(visitor)), self.kind.most_of_one)):
+            if stored >= most:
+                detail = f"{stored} {self.kind.noun}s are stored here, which is the maximum."
+                raise Problem(429, "too-many-runs", detail, send="Delete one first.")
+
+    def _kept(self, run: RunState, source: DataSource) -> DataSource:
+        """Keep the data that was sent for ``run`` with it, if its kind does so, and return the source there; else ``source`` itself."""
+        if not (self.kind.keeps_data and source.is_sent):
+            return source
+        self.keep_data(source.name, run.place.with_suffix(INPUTS))
+        return source_in(run.place.with_suffix(INPUTS), source.name) or source
 
     def go_on(self, run_id: str, visitor: Visitor) -> RunState:
         """Queue the ``visitor``'s stopped or failed run ``run_id`` again, to continue after its last input, and return its state. Raises
@@ -150,12 +174,12 @@ class RunController:
         entry = registry.ask(registry.find(run.request.model, visitor).name, self.worker.load, visitor=visitor)
         if (facts := entry.facts) is None:
             raise Problem(409, "model-loading", f"The model {entry.name} is still loading.", send="Ask again in a moment.")
-        source = self.measurable.source(run.request.dataset, facts)
+        source = source_in(run.place.with_suffix(INPUTS), run.request.dataset) or self.measurable.source(run.request.dataset, facts)
         if folder_name(run.request, engine_digest(), facts.weights_digest, run.visitor.owner) != run_id:
             detail = (
                 "The model's weights or Vitrine have changed since this run was begun, so its other inputs would not be measured alike."
             )
-            raise Problem(409, "run-outdated", detail, send="Begin it again with POST /api/runs, and delete this one.")
+            raise Problem(409, "run-outdated", detail, send=f"Begin it again with POST /api/{self.kind.folder}, and delete this one.")
         self._refuse_second(visitor)
         run.visitor = visitor
         return self._queue(run, entry, source)
@@ -163,15 +187,20 @@ class RunController:
     def _refuse_second(self, visitor: Visitor) -> None:
         for run in self.all(visitor):
             if run.ended is None:
-                send = f"Wait for it, or stop it with POST /api/runs/{run.id}/stop."
-                raise Problem(409, "run-going", f"Your run {run.id} is still running; you can have one at a time.", send=send)
+                send = f"Wait for it, or stop it with POST /api/{self.kind.folder}/{run.id}/stop."
+                raise Problem(409, "run-going", f"Your {self.kind.noun} {run.id} is still running; you can have one at a time.", send=send)
 
     def stop(self, run_id: str, visitor: Visitor) -> None:
         """Stop the ``visitor``'s waiting or running run ``run_id``; what it measured is kept. Raises Problem 409 if it is over."""
         run = self.find(run_id, visitor)
         with self._lock:
             if run.ended is not None or run.study is None:
-                raise Problem(409, "run-over", f"The run {run_id} is {run.ended}.", send="GET /api/runs shows the state of each run.")
+                raise Problem(
+                    409,
+                    "run-over",
+                    f"The {self.kind.noun} {run_id} is {run.ended}.",
+                    send=f"GET /api/{self.kind.folder} shows the state of each.",
+                )
             run.is_stopped = True
             study = run.study
         study.cancel()
@@ -193,22 +222,27 @@ class RunController:
         with self._lock:
             self._runs.pop(run.id, None)
             run.place.unlink(missing_ok=True)
-            shutil.rmtree(run.folder, ignore_errors=True)
+            for folder in (run.folder, run.place.with_suffix(INPUTS)):
+                shutil.rmtree(folder, ignore_errors=True)
         self._drop_data(run.request.dataset)
 
     def _drop_data(self, dataset: str) -> None:
         if not self.states_on(dataset) - {"done"}:
             self.forget_data(dataset)
 
-    def _wanted(self, request: RunRequest, source: DataSource) -> dict[str, Any]:
+    def _wanted(self, request: Request, source: DataSource) -> dict[str, Any]:
         """Return the request as JSON for the process of the model, with the source of its data and whether examples are shown."""
-        shows = source.folder is None if request.examples is None else request.examples
-        return {**request.model_dump(), "examples": shows, "source": source.to_json()}
+        wanted = {**request.model_dump(), "source": source.to_json()}
+        if isinstance(request, RunRequest) and request.examples is None:
+            wanted["examples"] = source.folder is None
+        return wanted
 
     def _queue(self, run: RunState, entry: ModelEntry, source: DataSource) -> RunState:
         with self._lock:
             if run.id in self._runs and run.ended is None:
-                raise Problem(409, "run-going", f"The run {run.id} goes on.", send=f"GET /api/runs/{run.id} tells how far it is.")
+                raise Problem(
+                    409, "run-going", f"The {self.kind.noun} {run.id} goes on.", send=f"GET /api/{self.kind.folder} tells how far it is."
+                )
             run.begin()
             self._runs[run.id] = run
             try:
@@ -222,7 +256,7 @@ class RunController:
         """Queue one turn of ``run``, whose request is ``wanted``, on the model of ``entry``, in which it continues after its last input;
         the turn ends early if others wait.
         """
-        study = Study(entry, Task(partial(_measure, wanted, run.folder), BACKGROUND, visitor=run.visitor))
+        study = Study(entry, Task(partial(self.kind.work, wanted, run.folder), BACKGROUND, visitor=run.visitor))
 
         def tell(done: int, total: int) -> None:
             run.tell(done, total)

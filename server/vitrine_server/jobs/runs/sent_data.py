@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import json
+import os
 import re
 import secrets
 import shutil
@@ -37,6 +38,23 @@ _MOST_SECONDS = 900.0  # that one may take to arrive
 _SEND = "Send a .zip of pictures in a folder for each class, with masks/ where there are any, or a .csv or .jsonl of texts."
 
 
+def source_in(folder: Path, name: str) -> DataSource | None:
+    """Return the source of the data set that was sent and lies in ``folder``; None if there is none."""
+    try:
+        about = json.loads((folder / _ABOUT).read_text("utf-8"))
+    except (OSError, ValueError):
+        return None
+    return DataSource(name, about["dataset"], folder / about["place"], about["title"], is_sent=True)
+
+
+def _link(source: str, target: str) -> None:
+    """Link a file to a further place, or copy it where links are not possible."""
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copyfile(source, target)
+
+
 class SentData:
     """The data sets that visitors sent, in a folder of ``home``; ``states_on`` returns the states of the runs on the data set of a name.
     Any thread may call.
@@ -49,14 +67,17 @@ class SentData:
 
     def find(self, name: str) -> DataSource | None:
         """Return the source of the data set called ``name``; None if there is none."""
-        folder = self._folder(name) if _ID.fullmatch(name) else None
-        try:
-            about = json.loads((folder / _ABOUT).read_text("utf-8")) if folder is not None else None
-        except (OSError, ValueError):
-            about = None
-        if folder is None or about is None:
-            return None
-        return DataSource(name, about["dataset"], folder / about["place"], about["title"], is_sent=True)
+        return source_in(self._folder(name), name) if _ID.fullmatch(name) else None
+
+    def keep(self, name: str, place: Path) -> None:
+        """Keep the data set called ``name`` in ``place`` too, as links to the same files where the disk can: it stays there when it is
+        forgotten here. Does nothing if it is kept there already.
+        """
+        if not place.is_dir() and _ID.fullmatch(name):
+            half = place.with_name(f".{place.name}.half")
+            shutil.rmtree(half, ignore_errors=True)
+            shutil.copytree(self._folder(name), half, copy_function=_link)
+            half.rename(place)
 
     def forget(self, name: str) -> None:
         """Remove the data set called ``name`` and its files."""

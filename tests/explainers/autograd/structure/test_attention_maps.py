@@ -276,6 +276,11 @@ def other_order_in_each_head(module: Attention, q: Tensor, k: Tensor, v: Tensor,
     return softmax_of(q, k.gather(2, order)) @ v.gather(2, order)
 
 
+def fewer_keys(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+    k, v = (each[:, :, 1:].unflatten(2, (8, 2)).mean(3) for each in (k, v))
+    return softmax_of(q, k) @ v
+
+
 def test_attention_of_each_sample_and_head_alone_is_read_of_one_input() -> None:
     vit, plain = Form(one_by_one).vit(), Form().vit()
     for spec in ("rollout", "raw_attention", "generic_attention", "attcat", "transformer_attribution"):
@@ -291,6 +296,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "exponentials whose sum divides what they gave": (late, "no softmax runs in them"),
     "linear attention by two softmaxes": (linear, "goes into another without a residual"),
     "over channels": (over_channels, "over channels"),
+    "a key of two tokens each": (fewer_keys, "each key of their attention is made of several tokens"),
     "keys of each head in another order": (other_order_in_each_head, "not the same tokens in the same order for all heads"),
 }
 

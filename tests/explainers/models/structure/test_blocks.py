@@ -105,3 +105,80 @@ def test_a_trunk_of_convolutions_alone_is_explained_as_before() -> None:
 def test_two_towers_that_both_see_the_image_are_refused() -> None:
     with pytest.raises(ExplainerError, match="sees the image on a way round the blocks"):
         explainers.wrap(built(lambda: Hybrid("towers", 7)), kind="image", preprocess=PREPROCESS)
+
+
+class Whole(nn.Module):
+    """Patches, then ``run`` of two blocks, then the mean."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.patch, self.blocks = nn.Conv2d(3, WIDTH, 8, 8), nn.ModuleList(plain_blocks())
+        self.queries, self.decoder = nn.Parameter(torch.randn(1, 3, WIDTH)), nn.ModuleList([Decoding(), Decoding()])
+        self.head = nn.Linear(WIDTH, CLASSES)
+
+    def run(self, x: Tensor) -> Tensor:
+        for block in self.blocks:
+            x = block(x)
+        return x
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.head(self.run(self.patch(x).flatten(2).mT).mean(1))
+        return out
+
+
+class Decoding(nn.Module):
+    """A block of a decoder: its queries read the tokens."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.q, self.kv, self.proj = nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, queries: Tensor, x: Tensor) -> Tensor:
+        kv = self.kv(x)
+        return queries + self.proj((self.q(queries) @ kv.mT / 5).softmax(-1) @ kv)
+
+
+class Doubled(Whole):
+    def run(self, x: Tensor) -> Tensor:
+        first, second = super().run(torch.cat([x, x.flip(1)])).chunk(2)
+        return first + second
+
+
+class EncoderAndDecoder(Whole):
+    def run(self, x: Tensor) -> Tensor:
+        queries, x = self.queries.expand(len(x), -1, -1), super().run(x)
+        for block in self.decoder:
+            queries = block(queries, x)
+        return queries
+
+
+class Merging(Whole):
+    """As ToMe, each block ends with two tokens less."""
+
+    def run(self, x: Tensor) -> Tensor:
+        for block in self.blocks:
+            block.register_forward_hook(lambda module, args, output: torch.cat([output[:, :-2], output[:, -2:].mean(1, keepdim=True)], 1))
+        return super().run(x)
+
+
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [
+        (Doubled, "'blocks' take 4 samples for 2 of the model's.*one row of tokens for each sample"),
+        (EncoderAndDecoder, r"that were found, 'decoder.0' and those after it.*blocks= \(.*such as those of an encoder"),
+        (Merging, r"each of the blocks in 'blocks' gives fewer tokens than it takes.*blocks= cannot help.*\(r=0\)"),
+    ],
+)
+def test_the_reason_why_no_blocks_are_explained_is_true(make: type[Whole], reason: str) -> None:
+    with pytest.raises(ExplainerError, match=reason):
+        explainers.wrap(built(make), kind="image", preprocess=PREPROCESS)
+
+
+def test_the_encoder_of_an_encoder_and_decoder_is_explained_by_its_name() -> None:
+    module, x = built(EncoderAndDecoder), pixels()
+    model = explainers.wrap(module, kind="image", preprocess=PREPROCESS, blocks="blocks")
+    result = explainers.explain(model, {"pixel_values": x}, 1, ["input_x_gradient"])
+    assert not isinstance(result, list)
+    tokens = module.patch(x).flatten(2).mT.detach().requires_grad_()  # type: ignore[operator]
+    (gradient,) = torch.autograd.grad(module.head(module.run(tokens).mean(1))[0, 1], tokens)  # type: ignore[operator]
+    torch.testing.assert_close(result["input_x_gradient"].scores.double(), (tokens * gradient).sum(-1)[0].detach(), rtol=1e-5, atol=1e-8)

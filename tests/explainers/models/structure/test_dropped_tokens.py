@@ -46,6 +46,7 @@ KERNEL = torch.randn(WIDTH, WIDTH, 3, 3, generator=torch.Generator().manual_seed
 DROPPED = {
     "four strongest": strongest(4),
     "nine strongest": strongest(9),
+    "seven strongest": strongest(7),  # which fill no grid
     "nine fixed": lambda x: x[:, [0, 1, 2, 4, 6, 8, 10, 12, 15]],
     "first four": lambda x: x[:, :4],
     "each row merged": lambda x: x.unflatten(1, (4, 4)).mean(2),
@@ -62,6 +63,18 @@ POOLED = {
 def test_dropped_or_merged_tokens_are_refused(name: str, is_inside: bool) -> None:
     with pytest.raises(ExplainerError, match="in the order of the picture"):
         explainers.wrap(built(lambda: Pooled(DROPPED[name], is_inside)), kind="image", preprocess=PREPROCESS)
+
+
+def test_the_blocks_before_tokens_are_dropped_are_explained_where_they_are_named() -> None:
+    """What the refusal advises, against autograd."""
+    module, x = built(lambda: Pooled(strongest(7), False)), torch.randn(1, 3, 32, 32, generator=torch.Generator().manual_seed(5)).double()
+    model = explainers.wrap(module, kind="image", preprocess=PREPROCESS, blocks=[module.blocks[0]])  # type: ignore[index]
+    result = explainers.explain(model, {"pixel_values": x}, 1, ["input_x_gradient"])
+    assert not isinstance(result, list)
+    tokens = (module.patch(x).flatten(2).mT + module.pos[:, 1:]).detach().requires_grad_()  # type: ignore[operator,index]
+    kept = module.blocks[1](strongest(7)(module.blocks[0](tokens)))  # type: ignore[index,operator]
+    (gradient,) = torch.autograd.grad(module.head(module.norm(kept).mean(1))[0, 1], tokens)  # type: ignore[operator]
+    torch.testing.assert_close(result["input_x_gradient"].scores.double(), (tokens * gradient).sum(-1)[0].detach(), rtol=1e-5, atol=1e-8)
 
 
 @pytest.mark.parametrize("is_inside", [False, True], ids=["behind the block", "inside it"])

@@ -15,6 +15,7 @@ from torch import Tensor
 import explainers
 from explainers import ExplainerError
 from explainers.autograd import memory
+from explainers.autograd.memory import bytes_recomputed
 from explainers.autograd.recording import Recording
 from explainers.errors import MemoryShortageError, ran_out_of_memory
 from explainers.models.model import Model
@@ -203,6 +204,7 @@ def test_where_nothing_fits_the_error_says_how_many_bytes(device: Device, monkey
     with pytest.raises(ExplainerError, match=r"needs about [\d.e-]+ GB \(cpu\), and 3 GB of 80 GB are free") as failed:
         explainers.explain(device.model, batch, 1, SPECS[:3])
     assert isinstance(failed.value, MemoryShortageError)
+    assert failed.value.needed == bytes_recomputed(device.model, batch)
     assert not ran_out_of_memory(failed.value)  # it is an answer: asking once more would not help
     assert failed.value.__cause__ is None
     gc.collect()
@@ -281,6 +283,38 @@ def test_nothing_holds_what_a_failed_pass_made() -> None:
     assert not isinstance(failed, Ran)
     assert ran_out_of_memory(failed)
     assert kept[0]() is None
+
+
+def test_nothing_holds_what_led_to_the_error_either() -> None:
+    """An error has a cause and a context, which need not be the same: the frames of both hold tensors."""
+    kept: list[Any] = []
+
+    class Large:
+        pass
+
+    def fail(error: Exception) -> None:
+        large = Large()
+        kept.append(ref(large))
+        raise error
+
+    def run() -> None:
+        try:
+            fail(torch.OutOfMemoryError(FULL))
+        except RuntimeError as error:
+            cause = error
+        try:
+            fail(KeyError("while it was put right"))
+        except KeyError:
+            raise ExplainerError("the model failed") from cause
+
+    gc.collect()
+    gc.disable()  # what is found by counting references alone
+    try:
+        failed = attempt(run)
+        assert ran_out_of_memory(failed)  # type: ignore[arg-type]
+    finally:
+        gc.enable()
+    assert [each() for each in kept] == [None, None]
 
 
 def test_where_blocks_cannot_run_again_the_error_says_why_and_how_many_bytes() -> None:

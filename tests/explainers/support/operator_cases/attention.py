@@ -127,7 +127,9 @@ def multi_head(name: str, twin_mask: Tensor | None = None, **options: Any) -> Ca
 def linear_attention(name: str, way: str) -> Case:
     """Queries, keys and values without a softmax, keys and values multiplied first; the twin makes the weights.
 
-    ``way`` the normaliser is made: beside the values, as the sum of a column of ones (EfficientViT), apart from them, or not at all.
+    ``way`` the normaliser is made: beside the values, as the sum of a column of ones (EfficientViT), apart from them, or not at all. The
+    weights themselves are made in the other ways: over their sum ("weights-over-sum"), or without a normaliser, by matmul, einsum or a
+    linear layer of one head.
     """
 
     def parts(x: Tensor, t: Twin) -> tuple[Tensor, Tensor, Tensor]:
@@ -139,6 +141,16 @@ def linear_attention(name: str, way: str) -> Case:
         if way == "beside":
             out = q @ (k.transpose(-1, -2) @ F.pad(v, (0, 1), value=1.0))
             out = out[..., :-1] / (out[..., -1:] + 0.1)
+        elif way.startswith("weights"):
+            scores = q @ k.mT
+            if way == "weights-einsum":
+                out = torch.einsum("bhnm,bhmd->bhnd", torch.einsum("bhnd,bhmd->bhnm", q, k), v)
+            elif way == "weights-linear":
+                out = torch.stack(
+                    [torch.stack([F.linear(a, b.mT) for a, b in zip(*heads, strict=True)]) for heads in zip(scores, v, strict=True)]
+                )
+            else:
+                out = (scores / (scores.sum(-1, keepdim=True) + 0.1) if way == "weights-over-sum" else scores) @ v
         else:
             out = q @ (k.mT @ v)
             out = out / (q @ k.sum(-2, keepdim=True).mT + 0.1) if way == "apart" else out
@@ -147,7 +159,8 @@ def linear_attention(name: str, way: str) -> Case:
     def twin(t: Twin, x: Tensor) -> Tensor:
         q, k, v = parts(x, t)
         scores = t.matmul(q, k.mT)
-        return t.matmul(t.weights(scores) if way == "none" else t.normalised(scores, 0.1), v).transpose(1, 2)
+        has_no_sum = way in ("none", "weights", "weights-einsum", "weights-linear")
+        return t.matmul(t.weights(scores) if has_no_sum else t.normalised(scores, 0.1), v).transpose(1, 2)
 
     return Case(name, lambda: function, twin)
 
@@ -216,6 +229,7 @@ CASES = [
     linear_attention("linear-attention", "beside"),
     linear_attention("linear-attention-normaliser-apart", "apart"),
     linear_attention("linear-attention-no-normaliser", "none"),
+    *(linear_attention(f"linear-attention-{way}", way) for way in ("weights", "weights-over-sum", "weights-einsum", "weights-linear")),
     sdpa("sdpa"),
     sdpa("sdpa-scale", scale=0.3),
     sdpa("sdpa-bool", BOOLEAN),

@@ -118,7 +118,7 @@ def bilinear_twin(t: Twin, x: Tensor) -> Tensor:
 
 def products(name: str, function: Function, left: Callable[[Tensor], Tensor], right: Callable[[Tensor], Tensor]) -> Case:
     """A product of two parts of x that hold no weights of attention."""
-    return Case(name, lambda: function, lambda t, x: t.matmul(left(x), right(x)))
+    return Case(name, lambda: function, lambda t, x: t.by_data(left(x), right(x)))
 
 
 def chain(x: Tensor) -> Tensor:

@@ -110,11 +110,22 @@ def multi_head(x: Tensor) -> Tensor:
 
 
 def multi_head_twin(t: Twin, x: Tensor) -> Tensor:
-    q, k, v = (t.add(t.matmul(x, w.mT), b) for w, b in zip(in_weights(x).chunk(3), x[0, :3], strict=True))
-    return t.add(t.matmul(t.attend(q, k, v), x[0].repeat(2, 1)[:D].mT), x[0, 3])
+    q, k, v = (t.add(t.by_data(x, w.mT), b) for w, b in zip(in_weights(x).chunk(3), x[0, :3], strict=True))
+    return t.add(t.by_data(t.attend(q, k, v), x[0].repeat(2, 1)[:D].mT), x[0, 3])
+
+
+def two_made_weights(x: Tensor) -> Tensor:
+    """Two linear layers whose weights (D, 3) and (3, 3) are made from the data."""
+    return x @ x[:, :3].mT @ x[:, :3, :3]
 
 
 CASES = [
+    Case("matmul-data-made-twice", lambda: two_made_weights, lambda t, x: t.by_data(t.by_data(x, x[:, :3].mT), x[:, :3, :3])),
+    Case(
+        "baddbmm-data-made",
+        lambda: lambda x: torch.baddbmm(x[..., :3], x, x[:, :3].mT),
+        lambda t, x: t.add(x[..., :3], t.by_data(x, x[:, :3].mT)),
+    ),
     Case("conv1d-data-made", lambda: lambda x: F.conv1d(x, kernels(x), x[0, :2, 0], padding=1), conv1d_twin, ONE),
     Case("conv1d-data-made-same", lambda: lambda x: F.conv1d(x, kernels(x), x[0, :2, 0], padding="same"), conv1d_twin, ONE),
     Case("conv1d-data-made-no-batch", lambda: lambda x: F.conv1d(x[0], kernels(x), x[0, :2, 0], padding=1)[None], conv1d_twin, ONE),

@@ -68,13 +68,13 @@ CASES = [
         lambda t, x: _chain(t, x),
     ),
     stays("data", With(lambda x, w: x * w.data, w=C)),
-    Case("two-paths", lambda: lambda x: x @ x.mT, lambda t, x: t.matmul(x, x.mT)),
-    Case("two-paths-bmm", lambda: lambda x: torch.bmm(x, x.mT), lambda t, x: t.matmul(x, x.mT)),
-    Case("two-vectors", lambda: lambda x: torch.stack([r[0] @ r[1] for r in x])[:, None], lambda t, x: t.matmul(x[:, :1], x[:, 1:2].mT)),
+    Case("two-paths", lambda: lambda x: x @ x.mT, lambda t, x: t.by_data(x, x.mT)),
+    Case("two-paths-bmm", lambda: lambda x: torch.bmm(x, x.mT), lambda t, x: t.by_data(x, x.mT)),
+    Case("two-vectors", lambda: lambda x: torch.stack([r[0] @ r[1] for r in x])[:, None], lambda t, x: t.by_data(x[:, :1], x[:, 1:2].mT)),
     Case(
         "linear-with-active-weight",
         lambda: lambda x: F.linear(x, x[0], C[:, 0]),
-        lambda t, x: t.plus(t.matmul(x, x.mT), C[:, 0]),
+        lambda t, x: t.plus(t.by_data(x, x.mT), C[:, 0]),
         x=X[:1],
     ),
 ]

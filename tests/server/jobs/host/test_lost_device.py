@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 
+from tests.server.support.gated_models import image_model
 from vitrine_server.http.problems import Problem
 from vitrine_server.jobs.host import model_host
+from vitrine_server.jobs.host.host_thread import HostThread
 from vitrine_server.jobs.host.interface import ExplainRequest, LoadRequest, follow
 from vitrine_server.jobs.host.lost_device import DeviceLostError, check_device
 from vitrine_server.jobs.host.model_host import ModelHost
@@ -48,3 +50,33 @@ def test_whatever_a_request_fails_with_its_device_is_asked_after_it(monkeypatch:
         with pytest.raises(DeviceLostError):
             follow(host.ask(request), lambda _: None)
     assert checked == [torch.device("cpu")] * 2
+
+
+def test_the_device_is_asked_after_a_load_whose_checks_hide_what_happened(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Checks and the first pass report any error as the model's own: the next question would be blamed for it."""
+    host = ModelHost(lambda *_, **__: image_model(), load_settings({"device": "cpu"}, {}))
+    follow(host.ask(LoadRequest("a")), lambda _: None)
+
+    def lost(device: torch.device) -> None:
+        raise DeviceLostError("it is lost")
+
+    monkeypatch.setattr(model_host, "check_device", lost)
+    with pytest.raises(DeviceLostError):
+        follow(host.ask(LoadRequest("b")), lambda _: None)
+    assert set(host._models.resident()) == {"a"}
+
+
+def test_a_server_whose_own_process_has_lost_its_device_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No other process takes its place, so whoever watches the server has to start it again."""
+    host = HostThread(ModelHost(lambda *_, **__: fail(), load_settings({"device": "cpu"}, {})))
+
+    def ask() -> None:
+        follow(host.ask(LoadRequest("a"), lambda _: None), lambda _: None)
+
+    with pytest.raises(Problem):
+        ask()
+    assert host.silence == 0
+    monkeypatch.setattr(model_host, "check_device", lambda device: (_ for _ in ()).throw(DeviceLostError("it is lost")))
+    with pytest.raises(DeviceLostError):
+        ask()
+    assert host.silence == float("inf")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from tests.server.support.gated_models import image_model
 from vitrine_server.http.problems import Problem
 from vitrine_server.jobs.host.interface import DropRequest, HostRequest, LoadRequest, Message, Residents, follow
 from vitrine_server.jobs.host.model_host import ModelHost, part_of_device
+from vitrine_server.jobs.host.residency import Residency
 from vitrine_server.jobs.host.warm_up import explain_sample, warm_up
 from vitrine_server.settings import load_settings
 
@@ -113,6 +115,34 @@ def own_image_model() -> explainers.Model:
     return image_model.__wrapped__()
 
 
+def test_an_idle_host_returns_memory_once_and_some_seconds_after_its_last_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that other processes on the GPU find it, and whoever asks again soon still does."""
+    clock, released, entered = [100.0], list[float](), list[str]()
+    monkeypatch.setattr("vitrine_server.jobs.host.model_host.time.monotonic", lambda: clock[0])
+    monkeypatch.setattr("vitrine_server.jobs.host.model_host.release_memory", lambda: released.append(clock[0]))
+    monkeypatch.setattr("vitrine_server.jobs.host.model_host.on_device", lambda device: (entered.append(str(device)), nullcontext())[1])
+    host = ModelHost(load, load_settings({"device": "cpu"}, {}))
+
+    def rest(*times: float) -> None:
+        for clock[0] in times:
+            host.rest()
+
+    ask(host, DropRequest(frozenset()))
+    rest(200)
+    assert released == []  # a CPU has nothing to return
+    host._device = torch.device("cuda:1")
+    host._models = Residency(0.8, lambda device: None)
+    rest(300)
+    assert released == [300]
+    rest(310, 320)
+    assert released == [300]
+    clock[0] = 400
+    ask(host, DropRequest(frozenset()))
+    rest(404.9, 405, 411)
+    assert released == [300, 405]
+    assert entered == ["cpu", "cuda:1"]  # whatever names no GPU is that of the host
+
+
 class WarmUp:
     """Warms up no model, and fails as often as the test says."""
 
@@ -151,6 +181,29 @@ def test_a_model_that_has_no_memory_for_its_first_pass_is_not_loaded() -> None:
         ask(host, LoadRequest("a"))
     assert (problem.value.status, problem.value.slug) == (503, "out-of-memory")
     assert ask(host, LoadRequest("a")) == [{"a"}]  # memory is free again
+
+
+def test_others_make_room_where_an_estimate_forbids_the_checks_of_a_model() -> None:
+    """As where torch runs out of memory: the next load finds the room that they left."""
+    errors, loads = [MemoryShortageError("This needs about 9 GB, and 2 GB are free.")], list[str]()
+
+    def load_once_room(name: str, device: str | None, **how: Any) -> explainers.Model:
+        loads.append(name)
+        if name == "c" and errors:
+            raise errors.pop()
+        return load(name)
+
+    host = ModelHost(load_once_room, load_settings({}, {}))
+    for name in "ab":
+        ask(host, LoadRequest(name))
+    assert ask(host, LoadRequest("c"))[-1] == {"b", "c"}
+    assert loads == ["a", "b", "c", "c"]
+    errors[:] = [MemoryShortageError("This needs about 9 GB, and 2 GB are free.")] * 9
+    host = ModelHost(load_once_room, load_settings({}, {}))
+    ask(host, LoadRequest("a"))
+    with pytest.raises(Problem, match="This needs about 9 GB") as problem:
+        ask(host, LoadRequest("c"))
+    assert problem.value.slug == "out-of-memory"
 
 
 def test_a_first_pass_is_recorded_and_a_cpu_has_none(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -36,6 +36,7 @@ from tests.server.support.hostile import (
 )
 from vitrine_server.app import create_app, host_makers
 from vitrine_server.jobs.catalogue.model_source import ModelSource
+from vitrine_server.jobs.host import host_process
 from vitrine_server.jobs.host.processes import IMPORTED, START_METHOD
 from vitrine_server.jobs.queue import runner as runners
 from vitrine_server.settings import load_settings
@@ -106,7 +107,7 @@ class End:
 ENDS = [
     End(RAISE, "explanation-failed", 500, "unexpected reason", True),
     End(EXIT, "explanation-failed", 500, "unexpected reason", True),
-    End(LOSE, "worker-ended", 503, "exited with 75", False),
+    End(LOSE, "worker-ended", 503, "lost its device", False),
     End(CRASH, "worker-ended", 503, "SIGKILL", False),
 ]
 
@@ -119,6 +120,8 @@ def test_a_model_that_fails_fails_alone(site: Site, refused: Check, end: End) ->
     assert (host_of(site).pid == before) is end.same_process
     assert is_running(before) is end.same_process
     assert site.get("/readyz")["status"] == "ready"
+    if end.word == LOSE:
+        assert 'vitrine_worker_restarts_total{reason="device-lost"} 1' in site.client.get("/metrics").text
 
 
 def test_its_process_that_is_killed_is_started_anew(site: Site) -> None:
@@ -137,6 +140,30 @@ def test_its_process_that_is_killed_is_started_anew(site: Site) -> None:
     assert host_of(site).pid != before
     text = site.client.get("/metrics").text
     assert re.search(r'vitrine_worker_restarts_total{reason="worker-ended"} [1-9]', text)
+
+
+def test_a_process_that_is_told_to_stop_leaves_the_server_time_to_stop_first(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Systemd sends SIGTERM to all processes of a service: the explanation under way must not fail for it."""
+    before = wait_for_model(site)
+    os.kill(before, signal.SIGTERM)
+    goes_on(site, "the")
+    assert host_of(site).pid == before
+    timers: list[Any] = []
+
+    class Timer:
+        daemon = False
+
+        def __init__(self, *given: Any) -> None:
+            self.given = given
+
+        def start(self) -> None:
+            timers.append(self)
+
+    monkeypatch.setattr(host_process.threading, "Timer", Timer)
+    host_process._end_later(signal.SIGTERM, None)
+    (timer,) = timers
+    assert timer.daemon
+    assert timer.given == (15.0, os._exit, (1,))  # as TimeoutStopSec of the service
 
 
 def test_what_hangs_is_ended_where_nobody_wants_it(site: Site, impatient: None) -> None:
@@ -243,6 +270,17 @@ def test_each_gpu_has_a_process_and_a_cpu_as_many_as_workers(
         host: Any = make_host(lambda _: None)
         host._make_host()
     assert [(one.device, one.workers) for one in made] == of_each
+
+
+@pytest.mark.parametrize(("there", "named"), [(True, "cuda"), (False, "cpu")])
+def test_what_was_chosen_at_the_start_is_not_chosen_again(monkeypatch: pytest.MonkeyPatch, there: bool, named: str) -> None:
+    """A process that starts after its GPU was lost would go on with the CPU, and nobody would know."""
+    monkeypatch.setattr("torch.cuda.is_available", lambda: there)
+    made: list[Any] = []
+    for make_host in host_makers(load_settings({"device": "auto"}, {}), ModelSource([]), made.append):
+        host: Any = make_host(lambda _: None)
+        host._make_host()
+    assert [one.device for one in made] == [named]
 
 
 def test_a_gpu_that_is_not_there_is_named_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -44,6 +44,9 @@ class MadeUp:
     def __post_init__(self) -> None:
         self.module = Movable(self.fails)
 
+    def clear_caches(self) -> None:
+        self.cache.clear()
+
 
 def memory(gpu: float, host: float) -> Callable[[torch.device], DeviceMemory]:
     """Return the memory of devices, in models, that nothing else holds."""
@@ -139,6 +142,72 @@ def test_a_model_that_does_not_fit_alone_stays_in_host_memory() -> None:
     assert places(residency) == {"moved": "host"}
     with residency.using("moved"):  # memory is free again
         assert places(residency) == {"moved": "device"}
+
+
+def test_nobody_leaves_for_a_question_that_the_whole_device_could_not_hold() -> None:
+    """One question that is too large would empty the GPU, again and again."""
+    residency = Residency(0.5, memory(10, 10), pinned={"pinned"})
+    for name in ("pinned", "asked", "a", "b"):
+        residency.add(name, MadeUp(GPU))
+    with residency.using("asked"):
+        assert not residency.make_room(GPU, 8 * SIZE + 1)
+        assert set(places(residency).values()) == {"device"}
+        assert residency.make_room(GPU, 8 * SIZE)
+        assert residency.make_room(GPU, 8 * SIZE)
+        assert not residency.make_room(GPU, 8 * SIZE)
+    assert places(residency) == {"pinned": "device", "a": "host", "b": "host", "asked": "device"}
+
+
+def test_a_model_that_fits_neither_place_whole_is_gone_and_the_others_stay() -> None:
+    """Its move to the GPU ran out of memory, and so did the way back."""
+    residency = Residency(1.0, memory(10, 10))
+    moved = MadeUp(GPU)
+    residency.add("moved", moved)
+    assert residency.make_room(GPU)
+    residency.add("other", MadeUp(GPU))
+    moved.fails[:] = [torch.OutOfMemoryError("CUDA out of memory")]
+    to = moved.module.to
+
+    def full(device: torch.device) -> Any:
+        if device == CPU:
+            raise MemoryError
+        return to(device)
+
+    moved.module.to = full  # type: ignore[method-assign]
+    with pytest.raises(torch.OutOfMemoryError), residency.using("moved"):
+        pass
+    assert places(residency) == {"other": "device"}
+    budget = residency.budget(GPU)
+    assert budget is not None
+    assert budget.room == 10 * SIZE
+
+
+def test_a_move_that_fails_for_another_reason_leaves_the_model_in_host_memory_and_moves_no_other() -> None:
+    residency = Residency(1.0, memory(10, 10))
+    moved = MadeUp(GPU)
+    residency.add("moved", moved)
+    assert residency.make_room(GPU)
+    residency.add("other", MadeUp(GPU))
+    moved.fails[:] = [RuntimeError("a bug")]
+    with pytest.raises(RuntimeError, match="a bug"), residency.using("moved"):
+        pass
+    assert places(residency) == {"other": "device", "moved": "host"}
+
+
+def test_a_model_that_is_dropped_in_use_counts_until_its_last_request_has_ended() -> None:
+    """Its weights are there for so long: what is loaded next to them must fit."""
+    residency = Residency(1.0, memory(2, 9))
+    for name in "ab":
+        residency.add(name, MadeUp(GPU))
+    with residency.using("a"):
+        with residency.using("a"):
+            residency.drop({"a", "b"})
+            assert places(residency) == {"a": "device"}
+            with pytest.raises(MemoryShortageError, match=r"c takes .* does not fit next to a"):
+                residency.make_room_for("c", 2 * SIZE, GPU)
+        assert places(residency) == {"a": "device"}
+    assert places(residency) == {}
+    residency.make_room_for("c", 2 * SIZE, GPU)
 
 
 def test_a_model_that_cannot_leave_the_gpu_whole_is_gone() -> None:
@@ -291,6 +360,17 @@ def test_hosts_that_share_a_device_have_a_part_of_it_each() -> None:
     budget = residency.budget(GPU)
     assert budget is not None
     assert (budget.room, budget.headroom) == (1.5 * SIZE, 0.5 * SIZE)
+
+
+def test_a_model_larger_than_the_part_of_a_gpu_that_its_process_may_take_is_refused_before_it_is_read() -> None:
+    """Torch would refuse it at the end of the load."""
+    residency = Gpu(8 * SIZE).residency(0.75, part=lambda device: 0.5)
+    residency.make_room_for("a", 4 * SIZE, GPU)
+    with pytest.raises(
+        MemoryShortageError, match=r"a takes 2e-06 GB, and cuda has 3\.2e-06 GB in all, of which this process may take 1\.6e-06"
+    ):
+        residency.make_room_for("a", 5 * SIZE, GPU)
+    residency.make_room_for("a", 50 * SIZE, CPU)
 
 
 # --- what explanations take -----------------------------------------------------------------------------------------------------

@@ -26,7 +26,8 @@ class Work:
         if self.errors:
             raise self.errors.pop(0)
 
-    def make_room(self) -> bool:
+    def make_room(self, needed: int | None) -> bool:
+        self.needed = needed
         self.others -= 1
         return self.others >= 0
 
@@ -62,6 +63,13 @@ def test_what_does_not_fit_is_refused_in_words(make: Callable[[], Work], runs: i
         do(work)
     assert (refused.value.status, refused.value.detail, refused.value.send) == (503, words, "Ask for less.")
     assert work.runs == runs
+
+
+@pytest.mark.parametrize(("error", "needed"), [(MemoryShortageError("9 GB", needed=9), 9), (FORBIDDEN, None), (FULL, None)])
+def test_who_makes_room_is_told_how_much_is_needed(error: Exception, needed: int | None) -> None:
+    work = Work([error], 1)
+    do(work)
+    assert work.needed == needed
 
 
 def test_other_errors_are_raised_as_they_are() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,6 +13,9 @@ import torch
 from explainers.models.memory import bytes_of_weights, total_memory
 from tests.server.conftest import Site, Sites, png
 from tests.server.support.gated_models import SLOW_STEP, STEPS, image_model
+from vitrine_server.jobs.catalogue.model_facts import DeviceBudget, ResidentModel
+from vitrine_server.jobs.catalogue.model_registry import ModelEntry, ModelRegistry
+from vitrine_server.jobs.queue.runner import Runner
 
 IMAGE_MODELS = ("scenes-vit", "timm/listed", "timm/other")
 
@@ -34,6 +38,32 @@ def small(sites: Sites, room: float, **settings: Any) -> Iterator[Site]:
 
 def loads(site: Site) -> dict[str, int]:
     return {name: site.models.calls.count(f"load {name}") for name in IMAGE_MODELS}
+
+
+@pytest.mark.parametrize(
+    ("size", "is_here", "others", "expected"),
+    [
+        (300, False, [900], False),  # another GPU has room for it
+        (200, False, [900], True),
+        (300, False, [200], True),  # no GPU has: this one says so
+        (300, True, [900], True),
+        (None, False, [900], True),
+    ],
+)
+def test_a_model_that_one_gpu_cannot_hold_is_left_to_a_larger_one(
+    size: int | None, is_here: bool, others: list[int], expected: bool
+) -> None:
+    """Other processes hold most of this one: whichever takes the question first would fail it."""
+    registry, entry = ModelRegistry([]), ModelEntry("a", None, "a", "", embedded=False)
+    entry.bytes = size
+    runner = Runner.__new__(Runner)
+    runner._open, runner._scheduler = [], SimpleNamespace(registry=registry)  # type: ignore[assignment]
+    budget = DeviceBudget("cuda:0", total=1000, others=750, headroom=50, room=200)
+    models = {"a": ResidentModel("device", "cuda:0", 300)} if is_here else {}
+    runner.host = SimpleNamespace(budget=budget, models=models)  # type: ignore[assignment]
+    for number, free in enumerate([250, *others]):
+        registry.note_residents(number, {}, set(), DeviceBudget(f"cuda:{number}", 1000, 1000 - free, 0, free))
+    assert runner._has_room(entry, []) is expected
 
 
 def test_two_models_that_do_not_fit_together_are_loaded_once_each(sites: Sites) -> None:
@@ -117,6 +147,24 @@ def test_models_of_the_start_that_do_not_fit_are_loaded_when_they_are_asked(site
         metrics = site.client.get("/metrics").text
         assert f'vitrine_model_moves_total{{device="cpu",to="device"}} {float(sum(loaded.values()))}' in metrics
         assert f'vitrine_model_moves_total{{device="cpu",to="disk"}} {float(sum(loaded.values()) - 1)}' in metrics
+
+
+def test_a_server_stays_ready_while_its_models_make_room_and_while_memory_is_short(sites: Sites) -> None:
+    """What took it out of a balancer's list would keep it out: nobody would ask for the model again."""
+    with small(sites, 1.05) as site:
+        assert site.ask(png(0), model="timm/listed", wait=True).json()["state"] == "done"
+        assert site.get("/readyz")["models"]["scenes-vit"] == "available"  # it has left memory
+        site.models.errors["load scenes-vit"] = [torch.OutOfMemoryError("full")] * 2
+        for _ in range(2):
+            answer = site.ask(png(0), wait=True)
+            assert (answer.status_code, answer.json()["type"]) == (503, "urn:vitrine:problem:out-of-memory")
+            assert site.get("/readyz")["models"]["scenes-vit"] == "failed"
+        assert site.ask(png(0), wait=True).json()["state"] == "done"  # memory is there again: it is loaded by the question
+        assert loads(site)["scenes-vit"] == 4
+        assert site.ask(png(0), model="timm/listed", wait=True).json()["state"] == "done"
+        site.models.errors["load scenes-vit"] = [RuntimeError("its file is damaged")]
+        assert site.ask(png(1), wait=True).status_code == 500
+        assert site.client.get("/readyz").status_code == 503
 
 
 def test_a_model_that_does_not_fit_next_to_a_pinned_one_says_so(sites: Sites) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+import torch
 
 from tests.server.conftest import Check, Site, Sites, png
 from tests.server.support.gated_models import SLOW_STEP, STEPS, Gate, GatedModels
@@ -271,3 +272,18 @@ def test_the_answer_of_every_study_is_told_as_it_goes_with_what_it_takes(site: S
     ) as answer:
         lines = [line for line in answer.iter_lines() if line]
     assert lines[:2] == ["event: expected", 'data: {"seconds":7.5}']
+
+
+def test_what_finds_too_little_memory_between_two_passes_is_made_after_them(slow_site: Site) -> None:
+    """The explanation that waits holds memory, and no model that leaves makes room for that."""
+    site = slow_site
+    gates = [site.models.gate(f"pass {number}") for number in range(3)]
+    slow = site.ask(png(0), methods=[SLOW_STEP]).json()["id"]
+    gates[0].wait()
+    site.models.errors[STEPS[0]] = [torch.OutOfMemoryError("CUDA out of memory")] * 2  # also with activations computed again
+    other = site.ask(png(1), methods=STEPS[0]).json()["id"]
+    for gate in gates:
+        gate.open()
+    assert methods(site.finish(other)) == [STEPS[0]]
+    assert methods(site.finish(slow)) == [SLOW_STEP]
+    assert made(site) == [SLOW_STEP, "pass 0", STEPS[0], STEPS[0], "pass 1", "pass 2", STEPS[0]]

@@ -1,0 +1,78 @@
+"""Means and shares of many rows with intervals, and a test, from sums and counts alone, so that rows need not be kept."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Annotated
+
+from explainers.json_records import Record, describe
+
+LEVEL = 0.95  # of every interval
+
+
+@dataclass(frozen=True)
+class Share(Record):
+    """How many of some inputs something is true of."""
+
+    count: int
+    of: int
+    value: Annotated[float | None, describe("The share; null of no inputs.")]
+    low: Annotated[float | None, describe("The lower end of its 95 % interval (Wilson, 1927).")]
+    high: Annotated[float | None, describe("The upper end.")]
+
+
+@dataclass(frozen=True)
+class Mean(Record):
+    """A mean over inputs that have a value."""
+
+    inputs: int
+    value: Annotated[float | None, describe("The mean; null of no inputs.")]
+    low: Annotated[float | None, describe("The lower end of its 95 % interval (Student's t); null of fewer than two inputs.")]
+    high: Annotated[float | None, describe("The upper end.")]
+
+
+def share(count: int, of: int) -> Share:
+    """Return ``count`` of ``of`` inputs as a share with Wilson's interval, which also has a width where the share is 0 or 1."""
+    if not of:
+        return Share(0, 0, None, None, None)
+    from scipy.stats import binomtest  # takes a second to import
+
+    interval = binomtest(count, of).proportion_ci(LEVEL, "wilson")
+    return Share(count, of, count / of, float(interval.low), float(interval.high))
+
+
+def sign_test(rises: int, changes: int) -> float:
+    """Return the two-sided p that a value rises in as many inputs as it falls, by a sign test: it rose in ``rises`` of ``changes``."""
+    if not changes:
+        return 1.0
+    from scipy.stats import binomtest
+
+    return float(binomtest(rises, changes).pvalue)
+
+
+class Sums:
+    """The sums of values that come one after the other."""
+
+    def __init__(self) -> None:
+        self.inputs, self._mean, self._squares = 0, 0.0, 0.0
+
+    def add(self, value: float) -> None:
+        """Count one more value (Welford, 1962)."""
+        self.inputs += 1
+        step = value - self._mean
+        self._mean += step / self.inputs
+        self._squares += step * (value - self._mean)
+
+    def mean(self) -> Mean:
+        """Return the mean of the values with Student's interval."""
+        if self.inputs < 2:
+            return Mean(self.inputs, self._mean if self.inputs else None, None, None)
+        from scipy.stats import t
+
+        half = float(t.ppf((1 + LEVEL) / 2, self.inputs - 1)) * self._error
+        return Mean(self.inputs, self._mean, self._mean - half, self._mean + half)
+
+    @property
+    def _error(self) -> float:
+        return math.sqrt(self._squares / (self.inputs - 1) / self.inputs)

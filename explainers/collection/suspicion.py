@@ -1,0 +1,98 @@
+"""Suspicion: which rows of a collection a person should look at first, and the four readings that it is made of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+#: One sentence for readers of the table.
+SUSPICION_IN_WORDS = (
+    "Most suspicious first: wrong and sure, the first map off the object, methods that disagree, an answer that stays without what the map "
+    "marks."
+)
+SURE_FROM = 0.5  # probability of a wrong answer
+DISAGREEMENT_BELOW = 0.2  # mean rank correlation of the maps
+BORDER_FROM = 1 / 3  # of what a map can exceed chance by on the outermost patches
+STAYS_FROM = 0.9  # share of the answer's probability that is left without the top parts
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class Readings:
+    """What suspicion is judged by: one value for each row, NaN where it is not known.
+
+    right          1 or 0
+    probability    of the answer
+    agreement      mean rank correlation of every two maps
+    on_object, object_area  share of the first map, and of all parts, that is on the object
+    on_border, border_area  share of the first map, and of all patches, that is outermost
+    falls          1 if the model answers otherwise without the top parts of the first map, else 0
+    without        the probability that is left to the answer then
+    """
+
+    right: Floats
+    probability: Floats
+    agreement: Floats
+    on_object: Floats
+    object_area: Floats
+    on_border: Floats
+    border_area: Floats
+    falls: Floats
+    without: Floats
+
+    @property
+    def stays(self) -> Floats:
+        """The share of the answer's probability that is left without the top parts, 0 if another answer is given then."""
+        with np.errstate(invalid="ignore", divide="ignore"):
+            left = np.clip(self.without / self.probability, 0, 1)
+        return np.where(self.falls == 1, 0.0, np.where(np.isnan(self.falls), np.nan, left))
+
+    @property
+    def past_border(self) -> Floats:
+        """How far the first map exceeds chance on the border of a picture: 0 for chance and less, 1 with everything there."""
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return np.clip((self.on_border - self.border_area) / (1 - self.border_area), 0, 1)
+
+    @property
+    def off_object(self) -> Floats:
+        """How far the first map misses the object: 0 for a map that is on it at least as much as chance, 1 for one with nothing on it.
+
+        Without a marked object it is :attr:`past_border`.
+        """
+        with np.errstate(invalid="ignore", divide="ignore"):
+            missed = np.clip(1 - self.on_object / self.object_area, 0, 1)
+        return np.where(np.isnan(missed), self.past_border, missed)
+
+    def suspicion(self) -> Floats:
+        """Return the mean of the parts that are known, each 0 to 1: the probability of a wrong answer, :attr:`off_object`, half of one
+        minus the agreement, and :attr:`stays`. 0 if none is known.
+        """
+        surely_wrong = np.where(np.isnan(self.right), np.nan, (1 - self.right) * np.nan_to_num(self.probability, nan=1.0))
+        parts = np.stack([surely_wrong, self.off_object, (1 - self.agreement) / 2, self.stays])
+        known = ~np.isnan(parts)
+        total: Floats = np.where(known, parts, 0).sum(0) / np.maximum(known.sum(0), 1)
+        return total
+
+    def flags(self) -> dict[str, Bools]:
+        """Return which rows have each of the :data:`FLAGS`, by its name; an unknown reading has none."""
+        return {
+            "wrong": (self.right == 0) & ~(self.probability < SURE_FROM),
+            "off_object": self.on_object < self.object_area,
+            "on_border": self.past_border >= BORDER_FROM,
+            "disagree": self.agreement < DISAGREEMENT_BELOW,
+            "stays": self.stays >= STAYS_FROM,
+        }
+
+
+#: The name of each flag, and its words on the page and in full.
+FLAGS = {
+    "wrong": ("wrong and sure", f"The answer is wrong, with a probability of at least {SURE_FROM:.0%}."),
+    "off_object": ("map off the object", "Less of the first map lies on the object than a map by chance has there."),
+    "on_border": ("map at the border", "Much more of the first map lies on the outermost patches than a map by chance has there."),
+    "disagree": ("methods disagree", f"The mean rank correlation of the maps is below {DISAGREEMENT_BELOW:g}."),
+    "stays": ("answer stays", "Without the tenth that the first map marks most, the answer keeps 90 % of its probability."),
+}

@@ -1,0 +1,383 @@
+"""Reader of a picture with a prompt by the model's own processor: tiles, small copies and packed patches, wherever they lie in the text."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor, nn
+
+from explainers.errors import ExplainerError
+from explainers.models.inputs.images import read_picture
+from explainers.models.inputs.picture_tiles import WHOLE, PictureTile, finest_grid
+from explainers.models.inputs.texts import TextReader, check_text, check_words
+from explainers.models.inputs.types import (
+    PICTURE,
+    TEMPLATE,
+    Crop,
+    ImageInput,
+    PicturePrompt,
+    PicturePromptInput,
+    Prepared,
+    TextInput,
+    Token,
+)
+from explainers.models.inputs.words import words_of
+from explainers.models.libraries.recognition import vision_config
+from explainers.models.libraries.vision_language import later_entries_of
+from explainers.models.picture_layout import pixel_places, possible_layouts, why_unverified
+from explainers.models.preparing import move_tensors
+
+#: Width and height of the pictures with which a model is tried, and the prompt.
+TRIAL_SIZES, _TRIAL_TEXT = ((320, 240), (224, 336)), "a good film"
+_LONGEST_SIDE = 1024  # of the copy of a picture on which its map is drawn, in pixels
+
+
+_ENTERS_LATER = (
+    "The model adds the picture once more behind each of its first {} blocks (deepstack). Scores are of the tokens before the first block: "
+    "what the picture adds later is on no map."
+)
+
+
+class UnusableProcessorError(ExplainerError):
+    """The error of a processor that cannot prepare a picture and a prompt."""
+
+
+def processor_of(module: nn.Module, passed: Any) -> tuple[Any, str]:
+    """Return the processor of pictures and texts of ``module``: ``passed`` if it is one, else the one saved with the weights; None if there
+    is none, or if ``passed`` is something else. Also return why one that was saved could not be loaded; empty if none was.
+    """
+    if passed is not None:
+        return (passed if _is_processor(passed) else None), ""
+    place, problems = getattr(getattr(module, "config", None), "_name_or_path", ""), []
+    for how in ({"backend": "pil"}, {}) if place else ():  # some have parts that need torchvision
+        from transformers import AutoProcessor
+
+        try:
+            processor = AutoProcessor.from_pretrained(place, local_files_only=True, trust_remote_code=False, **how)
+        except OSError:
+            return None, ""
+        except (ValueError, KeyError, ImportError, AttributeError, TypeError) as problem:
+            problems.append(str(problem))
+        else:
+            return (processor if _is_processor(processor) else None), ""
+    return None, problems[-1] if problems else ""
+
+
+def _is_processor(value: Any) -> bool:
+    """Return whether ``value`` is a processor of pictures and texts."""
+    return hasattr(value, "image_processor") and hasattr(value, "tokenizer") and callable(value)
+
+
+def _noise_picture(size: tuple[int, int]) -> Image.Image:
+    """Return a picture of this ``size`` (width, height) of random colours, the same at every call."""
+    return Image.fromarray(np.random.default_rng(0).integers(0, 256, (size[1], size[0], 3), dtype=np.uint8))
+
+
+class _Listener:
+    """A tokenizer that keeps the last text that it was given, ``text``, and what it made of it, ``encoding``."""
+
+    def __init__(self, tokenizer: Any) -> None:
+        self._tokenizer, self.text, self.encoding = tokenizer, "", None
+
+    def __call__(self, text: Any, *args: Any, **kwargs: Any) -> Any:
+        self.encoding = self._tokenizer(text, *args, **kwargs)
+        self.text = text if isinstance(text, str) else text[0]
+        return self.encoding
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._tokenizer, name)
+
+
+@dataclass(frozen=True)
+class ProcessorReader:
+    """A reader that converts pictures with prompts to tensors by the model's processor, for one model.
+
+    words      reader of texts with the processor's tokenizer
+    processor  a processor of transformers, with ``image_processor`` and ``tokenizer``
+    token      the id that stands for each token of a picture
+    layouts    the tiles of pictures by their size (width, height), from the picture's first token on, and the number of its tokens
+    """
+
+    module: nn.Module
+    words: TextReader
+    processor: Any
+    token: int
+    layouts: dict[tuple[int, int], tuple[tuple[PictureTile, ...], int]] = field(default_factory=dict)
+
+    @property
+    def placeholder(self) -> str:
+        """The text that stands for a picture in a prompt."""
+        token = getattr(self.processor, "image_token", None)
+        token = getattr(token, "content", token)
+        return token if isinstance(token, str) else str(self.processor.tokenizer.convert_ids_to_tokens(self.token))
+
+    @property
+    def grid(self) -> tuple[int, int]:
+        """Rows and columns of the map of a trial picture."""
+        return finest_grid(self.layouts[TRIAL_SIZES[0]][0])
+
+    def try_out(self) -> dict[str, Tensor]:
+        """Read two trial pictures, a wide and a tall one, and return the tensors of the first. Raises ExplainerError if the processor or
+        the model cannot, or where their tokens come from in the picture is not found.
+        """
+        wide, _ = (self.read(PicturePrompt(_noise_picture(size), _TRIAL_TEXT)) for size in TRIAL_SIZES)
+        return wide.tensors
+
+    def read(self, prompt: PicturePrompt, chat: bool = False) -> Prepared:
+        """Return the tensors and the record of ``prompt``, a picture and its text, on the device of the model, with the processor's chat
+        template around them if ``chat`` is true. Raises ExplainerError for more than one picture in the text.
+        """
+        check_text(prompt.text)
+        if (several := prompt.text.count(self.placeholder)) > 1:
+            raise ExplainerError(f"the prompt has {several} places for a picture, and one picture is explained: leave one")
+        part = prompt.picture.box if isinstance(prompt.picture, Crop) else None
+        whole, window = read_picture(prompt.picture.image if isinstance(prompt.picture, Crop) else prompt.picture)
+        if isinstance(prompt.picture, Crop):
+            prompt.picture.check(whole.size)
+        picture = whole if part is None else whole.crop(part)
+        tensors, heard = self._process(self._text(prompt.text, chat), picture)
+        tiles = self._tiles(tensors, picture.size)
+        tokens, words = self._tokens(prompt.text, tensors["input_ids"][0].tolist(), heard, tiles, chat)
+        shown = replace(_shown(picture, tiles), window=window)
+        if part is not None:
+            x0, y0, x1, y1 = shown.crop
+            placed = (x0 + part[0], y0 + part[1], x1 + part[0], y1 + part[1])
+            shown = replace(shown, width=whole.width, height=whole.height, crop=placed, frame=part)
+        notes: tuple[str, ...] = ()
+        if self.placeholder not in prompt.text and not chat and _replaces_placeholders(self.processor):
+            notes = (
+                f"The prompt does not say where the picture stands: it is read before it. Write {self.placeholder} where it shall be.",
+            )
+        if entries := later_entries_of(self.module):
+            notes = (*notes, _ENTERS_LATER.format(entries))
+        return Prepared(tensors, (_record(TextInput(prompt.text, tokens, words), shown, tiles, picture.size),), (notes,))
+
+    def read_tensors(self, tensors: Mapping[str, Tensor]) -> Prepared:
+        """Return ``tensors`` of one picture and one prompt, as the processor gives them, with a record of them. Raises ExplainerError if
+        they do not say which size the picture had, by which its tiles are found.
+        """
+        ids, pixels = tensors.get("input_ids"), tensors.get("pixel_values")
+        if ids is None or ids.dim() != 2 or len(ids) != 1 or ids.is_floating_point() or pixels is None:
+            raise ExplainerError(
+                "send what the model's processor gives for one picture and one prompt: input_ids (1, tokens), pixel_values"
+            )
+        size = self._size_of(tensors)
+        moved = move_tensors(tensors, self.module)
+        tiles = self._tiles(moved, size)
+        outside = ids[0].cpu() != self.token
+        of_text = {name: tensor[:, outside.to(tensor.device)] for name, tensor in tensors.items() if tensor.shape == ids.shape}
+        (record,) = self.words.read_tensors(of_text)
+        place = outside.nonzero().flatten().tolist()
+        laid = _picture_tokens(len(outside), tiles)
+        for index, token in zip(place, record.tokens, strict=True):
+            laid[index] = token
+        words = tuple(replace(word, tokens=tuple(place[i] for i in word.tokens)) for word in record.words)
+        shown = replace(_shown(Image.new("RGB", size), tiles), pixels=None)
+        return Prepared(moved, (_record(replace(record, tokens=tuple(laid), words=words), shown, tiles, size),), ((),))
+
+    def _size_of(self, tensors: Mapping[str, Tensor]) -> tuple[int, int]:
+        """Return a size (width, height) of a picture of which the processor makes pixel values of the shape of those in ``tensors``."""
+        pixels = tensors["pixel_values"]
+        if (sizes := tensors.get("image_sizes")) is not None:
+            return int(sizes[0, 1]), int(sizes[0, 0])
+        if (packed := tensors.get("image_grid_thw")) is not None:
+            return int(packed[0, 2]) * (side := _patch_size(self.module) or 1), int(packed[0, 1]) * side
+        if pixels.dim() == 4 and len(pixels) == 1:
+            return int(pixels.shape[-1]), int(pixels.shape[-2])
+        raise ExplainerError(
+            "these tensors do not say how the tiles of the picture lie, which depends on its size: send explainers.PicturePrompt(picture, "
+            "'What is this?')"
+        )
+
+    def _text(self, text: str, chat: bool) -> str:
+        """Return the text with a place for the picture, in the chat template if ``chat`` is true."""
+        has_place = self.placeholder in text or not _replaces_placeholders(self.processor)
+        if not chat:
+            return text if has_place else f"{self.placeholder}{text}"
+        content = [*([] if has_place else [{"type": "image"}]), {"type": "text", "text": text}]
+        try:
+            return str(
+                self.processor.apply_chat_template([{"role": "user", "content": content}], tokenize=False, add_generation_prompt=True)
+            )
+        except Exception as problem:  # a template raises errors of its own
+            raise ExplainerError(f"the chat template refuses this prompt: {problem}") from problem
+
+    def _process(self, text: str, picture: Image.Image) -> tuple[dict[str, Tensor], _Listener]:
+        """Return what the processor makes of ``text`` and ``picture``, on the device of the model, and the tokenizer with what it heard."""
+        processor, listener = copy.copy(self.processor), _Listener(self.processor.tokenizer)
+        processor.tokenizer = listener
+        try:
+            with warnings.catch_warnings():  # of NumPy, about the processor's own code
+                warnings.simplefilter("ignore")
+                made = processor(text=[text], images=[picture], return_tensors="pt")
+        except Exception as problem:
+            why = f"the model's processor ({type(self.processor).__name__}) refuses this input: {problem}"
+            raise UnusableProcessorError(why) from problem
+        takes = inspect.signature(self.module.forward).parameters
+        tensors = {name: value for name, value in made.items() if isinstance(value, Tensor) and name in takes and name != "labels"}
+        if missing := {"input_ids", "pixel_values"} - tensors.keys():
+            raise ExplainerError(f"the model's processor ({type(self.processor).__name__}) gives no {', '.join(sorted(missing))}")
+        return move_tensors(tensors, self.module), listener
+
+    def _tiles(self, tensors: Mapping[str, Tensor], size: tuple[int, int]) -> tuple[PictureTile, ...]:
+        """Return the tiles of a picture of this ``size`` (width, height) in ``tensors``; they are found once for each size."""
+        seen = (tensors["input_ids"][0] == self.token).nonzero().flatten().tolist()
+        if not seen:
+            raise ExplainerError(f"input_ids hold no token of a picture, the id {self.token}: send what the model's processor gives")
+        known = self.layouts.get(size)
+        if known is None or known[1] != len(seen):
+            tiles = tuple(tile.moved(-seen[0]) for tile in self._find_tiles(tensors, size))
+            self.layouts[size] = known = tiles, len(seen)
+        return tuple(tile.moved(seen[0]) for tile in known[0])
+
+    def _find_tiles(self, tensors: Mapping[str, Tensor], size: tuple[int, int]) -> tuple[PictureTile, ...]:
+        """Return the one layout of tiles under which tokens change with their own part of the picture alone, for ``tensors`` of a picture
+        of this ``size``. Raises ExplainerError with the reason if there is none.
+        """
+        text = self._text(_TRIAL_TEXT, chat=False)
+        places = pixel_places(lambda picture: self._process(text, picture)[0]["pixel_values"].cpu(), size)
+        reasons = []
+        for tiles in possible_layouts(tensors, self.token, places.boxes, size, _patch_size(self.module)):
+            if (reason := why_unverified(self.module, tensors, self.token, places, tiles)) is None:
+                return tiles
+            reasons.append(reason)
+        count = int((tensors["input_ids"] == self.token).sum())
+        why = f"under the likeliest layout {reasons[0]}" if reasons else "they fill no grid of a tile"
+        raise ExplainerError(
+            f"{type(self.module).__name__} makes {count} tokens of a picture of {size[0]} x {size[1]} pixels, and which part of it each "
+            f"shows is not known: {why}. Where every token looks at the whole picture (a Q-Former, a resampler), none has a place in it"
+        )
+
+    def _tokens(
+        self, text: str, ids: list[int], heard: _Listener, tiles: tuple[PictureTile, ...], chat: bool
+    ) -> tuple[tuple[Token, ...], tuple[Any, ...]]:
+        """Return the tokens with the ``ids`` that the tokenizer made of what it ``heard``, of which ``text`` is the person's part, and the
+        words of that.
+        """
+        encoding: Any = heard.encoding
+        if encoding is None or not encoding.encodings or list(encoding.encodings[0].ids) != ids:
+            raise ExplainerError("the processor's tokenizer does not say which characters its tokens stand for: use a fast one")
+        offsets, spans = encoding.encodings[0].offsets, _spans_of(text, self.placeholder, heard.text)
+        placed: list[tuple[int, int]] = []
+        for start, stop in offsets:
+            span = next(((first, last, at) for first, last, at in spans if start < last and stop > first), None)
+            placed.append((0, 0) if span is None else (max(start, span[0]) - span[0] + span[2], min(stop, span[1]) - span[0] + span[2]))
+        special = [stop <= start or index == self.token for (start, stop), index in zip(placed, ids, strict=True)]
+        read = self.words.tokens(text, ids, placed, special)
+        tokens = [replace(token, part=TEMPLATE) if chat and token.special else token for token in read]
+        laid = _picture_tokens(len(ids), tiles)
+        tokens = [laid[i] if index == self.token else tokens[i] for i, index in enumerate(ids)]
+        numbers = encoding.word_ids(0)
+        check_words(text, read)
+        of_text = [token if token.part != PICTURE else replace(token, special=True) for token in tokens]
+        return tuple(tokens), words_of(text, of_text, numbers)
+
+
+def _replaces_placeholders(processor: Any) -> bool:
+    """Return whether ``processor`` puts the tokens of a picture where a prompt has a placeholder; some put them before every prompt."""
+    from transformers import ProcessorMixin
+
+    replaces = getattr(type(processor), "replace_image_token", None)
+    return replaces is None or replaces is not getattr(ProcessorMixin, "replace_image_token", None)
+
+
+def _spans_of(text: str, placeholder: str, whole: str) -> list[tuple[int, int, int]]:
+    """Return where the parts of ``text`` before and after its ``placeholder`` stand in ``whole``, the last one first: their first and last
+    character there, and their first in ``text``. Raises ExplainerError if they were changed.
+    """
+    spans, end, stop = [], len(whole), len(text)
+    for part in reversed(text.split(placeholder)):
+        first, said = stop - len(part), part.strip()
+        stop = first - len(placeholder)
+        if not said:
+            continue
+        start = whole.rfind(said, 0, end)
+        if start < 0:
+            raise ExplainerError("the processor changes the text, so which of its tokens are the person's is not known")
+        spans.append((start, start + len(said), first + part.index(said)))
+        end = start
+    return spans
+
+
+def _picture_tokens(count: int, tiles: tuple[PictureTile, ...]) -> list[Token]:
+    """Return ``count`` tokens of a picture; those of no part of it, by its ``tiles``, are special."""
+    tokens = [Token("", 0, 0, True, PICTURE)] * count
+    for tile in tiles:
+        for index in tile.tokens.flatten().tolist():
+            tokens[index] = Token("", 0, 0, False, PICTURE)
+    return tokens
+
+
+def _shown(picture: Image.Image, tiles: tuple[PictureTile, ...]) -> ImageInput:
+    """Return the record of ``picture``: the part of it that ``tiles`` cover, and a copy of that part of at most 1024 pixels a side."""
+    width, height = picture.size
+    x0, y0 = (max(0.0, min(tile.box[axis] for tile in tiles)) for axis in (0, 1))
+    x1, y1 = (min(1.0, max(tile.box[axis] for tile in tiles)) for axis in (2, 3))
+    crop = round(x0 * width), round(y0 * height), round(x1 * width), round(y1 * height)
+    pixels = picture.crop(crop)
+    pixels.thumbnail((_LONGEST_SIDE, _LONGEST_SIDE))
+    return ImageInput(width, height, crop, pixels.size, pixels)
+
+
+def _record(text: TextInput, shown: ImageInput, tiles: tuple[PictureTile, ...], size: tuple[int, int]) -> PicturePromptInput:
+    """Return the record of a picture of this ``size`` among the tokens of ``text``: ``shown`` is how its map is drawn, ``tiles`` are in
+    shares of the whole picture.
+    """
+    left, top = (shown.frame or (0, 0))[:2]
+    x0, y0, x1, y1 = ((shown.crop[i] - (left, top)[i % 2]) / size[i % 2] for i in range(4))
+    tiles = tuple(
+        replace(
+            tile,
+            box=(
+                (tile.box[0] - x0) / (x1 - x0),
+                (tile.box[1] - y0) / (y1 - y0),
+                (tile.box[2] - x0) / (x1 - x0),
+                (tile.box[3] - y0) / (y1 - y0),
+            ),
+        )
+        for tile in tiles
+    )
+    first, plain = tiles[0], len(tiles) == 1 and tiles[0].box == WHOLE and tiles[0].step == tiles[0].columns
+    grid = (first.rows, first.columns) if plain else finest_grid(tiles)
+    return PicturePromptInput(text.text, text.tokens, text.words, picture=shown, grid=grid, first=first.first, tiles=() if plain else tiles)
+
+
+def _patch_size(module: nn.Module) -> int | None:
+    """Return the side in pixels of the patches of the vision tower of ``module``; None if it is not declared."""
+    declared = getattr(vision_config(module), "patch_size", None)
+    side = declared[0] if isinstance(declared, list | tuple) else declared
+    return side if isinstance(side, int) else None
+
+
+def processor_reader(module: nn.Module, words: TextReader, processor: Any, token: int) -> tuple[ProcessorReader, dict[str, Tensor]]:
+    """Return the reader of pictures with prompts by ``processor``, and the tensors of a trial picture. Raises ExplainerError as
+    :meth:`ProcessorReader.try_out` does.
+    """
+    reader = ProcessorReader(module, words, processor, token)
+    return reader, reader.try_out()
+
+
+def prepare_by_processor(reader: ProcessorReader, inputs: Any, chat: bool = False) -> Prepared:
+    """Return one picture with its prompt (with ``chat`` put into the chat template), or their tensors (``inputs``), prepared by ``reader``.
+    Raises ExplainerError for several inputs or another kind.
+    """
+    if isinstance(inputs, Mapping):
+        prepared = reader.read_tensors(inputs)
+    else:
+        several = list(inputs) if isinstance(inputs, list | tuple) else [inputs]
+        if len(several) != 1 or not isinstance(several[0], PicturePrompt):
+            raise ExplainerError(
+                f"{type(reader.module).__name__} reads a picture and a prompt: send explainers.PicturePrompt(picture, 'What is this?'), "
+                "one at a time"
+            )
+        prepared = reader.read(several[0], chat)
+    prepared.tensors.setdefault("attention_mask", torch.ones_like(prepared.tensors["input_ids"]))  # with which tokens are removed
+    return prepared

@@ -1,0 +1,145 @@
+// The cells of one row of a collection: the picture with its maps, or the text with its words, the answer, the reasons.
+
+import { count, el, number, percent } from "../core/dom.js";
+import { limits } from "../core/colour.js";
+import { greyBase, paint } from "../maps/heatmap.js";
+
+/** @import { CollectionFlag, CollectionRowMap, CollectionRow } from "../core/schemas.js" */
+
+const SIDE = 60; // pixels of a thumbnail in the table
+const LEVELS = 4; // of the underlines of words
+const BEFORE = 6; // words shown before the first that matters
+const VIEW = { evidence: "both", grid: "patches", opacity: 78 }; // smoothing would take most of the time of a row
+
+/**
+ * The picture of a row, and next to it each map over it in grey.
+ * @param {CollectionRow} row
+ * @param {string} source of the thumbnail
+ * @param {number} most maps
+ * @returns {HTMLElement}
+ */
+export function pictures(row, source, most) {
+  const image = el("img", { src: source, alt: "", class: "seen", width: SIDE, height: SIDE });
+  const maps = row.maps.slice(0, most).map((map) => ({ map, canvas: mapCanvas(map) }));
+  image.decode().then(
+    () => {
+      const base = greyBase(image, 2 * SIDE, 2 * SIDE);
+      for (const { map, canvas } of maps) draw(canvas, base, map, row.grid);
+    },
+    () => {}, // the row was scrolled away, or has no picture
+  );
+  return el("div", { class: "pictures" }, image, ...maps.map(({ canvas }) => canvas));
+}
+
+/** @param {CollectionRowMap} map */
+const mapCanvas = (map) =>
+  el("canvas", {
+    width: 2 * SIDE,
+    height: 2 * SIDE,
+    title: map.method,
+    role: "img",
+    "aria-label": `Map of ${map.method}`,
+  });
+
+/**
+ * @param {HTMLCanvasElement} canvas
+ * @param {OffscreenCanvas} base
+ * @param {CollectionRowMap} map
+ * @param {number[]} grid
+ */
+function draw(canvas, base, map, grid) {
+  const signed = map.scores.some((score) => score < 0);
+  paint(canvas, base, { scores: map.scores, grid, signed }, limits([map.scores], signed), VIEW);
+}
+
+/**
+ * The words of a text, underlined as the first map has them, from a little before the first one that matters.
+ * @param {CollectionRow} row
+ * @returns {HTMLElement}
+ */
+export function words(row) {
+  const texts = [row.text, row.text_pair].map((text) => [...(text ?? "")]);
+  const scores = row.maps[0]?.scores ?? [];
+  const most = Math.max(1, ...scores.map(Math.abs));
+  const level = (/** @type {number} */ score) => Math.round((LEVELS * Math.abs(score)) / most);
+  const first = scores.findIndex((score) => level(score) === LEVELS);
+  const from = first > 2 * BEFORE ? first - BEFORE : 0;
+  /** @type {(string | Node)[]} */
+  const parts = from ? ["… "] : [];
+  row.words.slice(from).forEach(([start, end, part], i) => {
+    const [, before, partBefore] = row.words[from + i - 1] ?? [0, 0, 0];
+    const gap = i && part === partBefore ? texts[part].slice(before, start).join("") : i ? " · " : "";
+    const score = scores[from + i] ?? 0;
+    const mark = `${score < 0 ? "against" : "for"} s${level(score)}`;
+    parts.push(gap, el("span", { class: mark }, texts[part].slice(start, end).join("")));
+  });
+  return el("div", { class: "words" }, parts.length > 1 ? parts : (row.text ?? ""));
+}
+
+/**
+ * The label and the answer, marked where it is wrong.
+ * @param {CollectionRow} row
+ * @param {boolean} [isOpener] whether the answer is the button that opens the row
+ * @returns {HTMLElement}
+ */
+export function answerCell(row, isOpener = false) {
+  const { labels, answer, right, probability, runner_up: second, runner_up_probability: of } = row;
+  const sure = probability === null ? "" : percent(probability);
+  const mark = right === null ? null : el("i", { class: right ? "right" : "wrong" }, right ? "right" : "wrong");
+  const other = right === false ? `label: ${labels.join(", ")}` : second && of ? `then ${second}, ${percent(of)}` : "";
+  return el(
+    "div",
+    { class: "answer" },
+    isOpener
+      ? el("button", { type: "button", class: "link what open", title: `Open ${row.input} in the workbench` }, answer)
+      : el("span", { class: "what", title: answer }, answer),
+    el("span", { class: "figure" }, sure, mark),
+    el("span", { class: "quiet", title: other }, other),
+  );
+}
+
+/**
+ * How suspicious a row is, and why.
+ * @param {CollectionRow} row
+ * @param {CollectionFlag[]} flags
+ * @returns {HTMLElement}
+ */
+export function reasons({ suspicion, flags: has }, flags) {
+  const bar = el("meter", { min: 0, max: 1, value: suspicion, title: `suspicion ${number(suspicion, 2)} of 1` });
+  const named = flags.filter(({ name }) => has.includes(name));
+  return el(
+    "div",
+    { class: "reasons" },
+    bar,
+    el(
+      "span",
+      { class: "chips" },
+      named.map(({ title, says }) => el("span", { class: "chip", title: says }, title)),
+    ),
+  );
+}
+
+/**
+ * The name of a row, as the button that opens it, and its own columns.
+ * @param {CollectionRow} row
+ * @returns {HTMLElement}
+ */
+export function nameCell({ input, own_columns: own, notes, doubt }) {
+  const more = [
+    ...Object.entries(own).map(([name, value]) => `${name} ${value}`),
+    ...(doubt ? ["the model abstains"] : []),
+  ];
+  const noted = notes.length ? count(notes.length, "note") : "";
+  return el(
+    "div",
+    { class: "named" },
+    el("button", { type: "button", class: "link open", title: `Open ${input} in the workbench` }, input),
+    el("span", { class: "quiet", title: notes.join(" ") }, [...more, ...(noted ? [noted] : [])].join(" · ")),
+  );
+}
+
+/** @param {number | null} value */
+export const share = (value) => (value === null ? "–" : percent(value));
+
+/** @param {number | null} value */
+export const correlation = (value) => (value === null ? "–" : number(value, 2));

@@ -1,0 +1,209 @@
+"""The Collection page: rows, filters by every control, the plane, and the way to the workbench and back."""
+
+from __future__ import annotations
+
+import io
+import re
+import zipfile
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from tests.browser.support.accessibility import no_violation
+from tests.browser.support.tiny_models import tiny_server
+from tests.browser.support.visit import Visit
+from tests.server.conftest import png
+from tests.support.made_up_collection import made_up_row, text_row, write_collection, wrong
+
+MANY = 600  # rows of the collection of pictures
+WRONG = 7
+
+
+@pytest.fixture(scope="module")
+def collection_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A server with a collection of many pictures, some of them there to be opened, and one of texts."""
+    folder = tmp_path_factory.mktemp("collections")
+    rows = [wrong(0, "bee", 0.9, own_columns={"camera": "North"}), *(wrong(3 * i, "cat", 0.8) for i in range(1, WRONG))]
+    known = {row.index for row in rows}
+    rows += [made_up_row(index, own_columns={"camera": "South"}) for index in range(MANY) if index not in known]
+    for row in rows:
+        (folder / "data" / row.input).parent.mkdir(parents=True, exist_ok=True)
+        (folder / "data" / row.input).write_bytes(png(row.index % 3))
+    sources = {"data": str(folder / "data"), "folder": None, "split": None}
+    write_collection(folder / "all/photos", sorted(rows, key=lambda row: row.index), group=50, sources=sources)
+    write_collection(folder / "all/films", [text_row(0, "a fine film"), text_row(1, "a bad film")], model="reviews-bert")
+    with tiny_server(tmp_path_factory.mktemp("tiny"), collections=str(folder / "all")) as address:
+        yield address
+
+
+@pytest.fixture
+def address(collection_address: str) -> str:
+    return collection_address
+
+
+def opened(visit: Visit, title: str, query: str = "") -> Page:
+    """The page with the collection of this title, once its rows are drawn."""
+    listed = {each["title"]: each["id"] for each in visit.get("/api/collections")["collections"]}
+    visit.page.goto(f"{visit.address}/collection?c={listed[title]}{query}")
+    drawn(visit.page)
+    return visit.page
+
+
+def drawn(page: Page) -> None:
+    expect(page.locator("#rows")).to_have_attribute("aria-busy", "false")
+
+
+def names(page: Page) -> Locator:
+    """The names of the rows in view, from the top."""
+    return page.locator(".tabulator-row .open")
+
+
+def select(page: Page, title: str) -> Locator:
+    """The select of the filters with this title."""
+    return page.locator("#filters .field").filter(has=page.get_by_text(title, exact=True)).locator("select")
+
+
+def test_the_most_suspicious_row_is_at_the_top(desk: Visit) -> None:
+    page = opened(desk, "photos")
+    expect(names(page).first).to_have_text("ant/00000.png")
+    expect(page.locator("#status")).to_have_text(re.compile(rf"^{MANY} rows, 98\.8.%\s*right$"))
+    expect(page.locator("#suspicion")).to_contain_text("wrong and sure")
+    first = page.locator(".tabulator-row").first
+    expect(first.locator(".chip")).to_have_text(["wrong and sure"])
+    expect(first.locator("canvas")).to_have_count(2)
+    first.locator("img").evaluate("(image) => image.decode()")
+    seen = first.locator("canvas").first.evaluate("(canvas) => new Set(canvas.getContext('2d').getImageData(0, 0, 120, 120).data).size")
+    assert seen > 10  # colours of a map over a picture
+    assert page.locator(".tabulator-row").count() < 100  # only those near the window are there
+    no_violation(page)
+
+
+def test_every_control_filters(desk: Visit) -> None:
+    page = opened(desk, "photos")
+    status = page.locator("#status")
+    page.locator(".toggle", has_text="wrong and sure").click()
+    expect(status).to_contain_text(f"{WRONG} of {MANY} rows")
+    select(page, "Answer").select_option("bee")
+    expect(status).to_contain_text(f"1 of {MANY} rows")
+    expect(names(page)).to_have_text(["ant/00000.png"])
+    assert desk.query["flag"] == ["wrong"]
+    assert desk.query["answer"] == ["bee"]
+    page.get_by_role("button", name="Show all rows").click()
+    expect(status).to_contain_text(f"{MANY} rows")
+    select(page, "camera").select_option("North")
+    expect(status).to_contain_text(f"1 of {MANY} rows")
+    page.get_by_role("button", name="Show all rows").click()
+    page.locator("#filters [type=search]").fill("00012")
+    expect(names(page)).to_have_text(["ant/00012.png"])
+    page.locator("#filters [type=search]").fill("nowhere")
+    expect(page.locator(".tabulator-placeholder")).to_contain_text("No row is left")
+
+
+def test_a_count_of_the_matrix_shows_its_rows(desk: Visit) -> None:
+    page = opened(desk, "photos")
+    cell = page.get_by_role("button", name=f"{WRONG - 1} rows with the label ant answered cat")
+    cell.click()
+    expect(page.locator("#status")).to_contain_text(f"{WRONG - 1} of {MANY} rows")
+    expect(cell).to_have_attribute("aria-pressed", "true")
+    cell.click()
+    expect(page.locator("#status")).to_contain_text(f"{MANY} rows")
+
+
+def test_a_box_in_the_plane_shows_its_rows(desk: Visit) -> None:
+    page = opened(desk, "photos")
+    over = page.locator("#plane .u-over")
+    over.scroll_into_view_if_needed()
+    box = over.bounding_box()
+    assert box is not None
+    middle = (box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    page.mouse.move(*middle)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] - 2, box["y"] + 2, steps=4)
+    page.mouse.up()
+    expect(page.locator("#status")).to_contain_text(f"of {MANY} rows")
+    drawn(page)
+    x0, y0, x1, y1 = map(float, desk.query["box"])
+    points = desk.get(f"/api/collections/{desk.query['c'][0]}/points")
+    inside = sum(x0 <= x <= x1 and y0 <= y <= y1 for x, y in zip(points["x"], points["y"], strict=True))
+    assert 20 < inside < MANY / 2
+    assert int(page.locator("#status").inner_text().split()[0]) == pytest.approx(inside, abs=1)  # the address has five digits
+    page.mouse.click(box["x"] + 5, box["y"] + box["height"] - 5)
+    expect(page.locator("#status")).to_have_text(re.compile(f"^{MANY} rows"))
+
+
+def test_a_press_opens_the_workbench_and_back_returns(desk: Visit) -> None:
+    page = opened(desk, "photos")
+    page.locator(".sort[data-order=input]").click()
+    expect(names(page).first).to_have_text("ant/00000.png")
+    expect(page.locator(".tabulator-col[aria-sort=ascending]")).to_contain_text("Input")
+    page.locator(".tabulator-tableholder").evaluate("(holder) => { holder.scrollTop = 76 * 300; }")  # far from any page that is here
+    expect(names(page).filter(has_text="bee/00304.png")).to_be_visible()
+    expect(page).to_have_url(re.compile(r"[?&]at=300(&|$)"))
+    names(page).filter(has_text="bee/00304.png").press("Enter")
+    expect(page).to_have_url(re.compile(r"/image\?.*id=\w"))
+    desk.maps()
+    document = desk.document()
+    assert document["model"] == "scenes-vit"
+    assert [each["method"] for each in document["maps"]] == ["fullgrad_plus:libra", "rollout"]
+    page.go_back()
+    drawn(page)
+    expect(page.locator(".tabulator-row.opened .open")).to_have_text("bee/00304.png")
+    expect(names(page).filter(has_text="bee/00304.png")).to_be_in_viewport()
+    assert desk.query["order"] == ["input"]
+
+
+def test_texts_have_their_words_and_open_on_their_page(desk: Visit) -> None:
+    page = opened(desk, "films")
+    expect(page.locator(".tabulator-row .words").first).to_have_text("a fine film")
+    expect(page.locator(".tabulator-row .words .s4").first).to_have_text("film")
+    page.locator(".tabulator-row").first.locator(".words").click()
+    expect(page).to_have_url(re.compile(r"/text\?.*id=\w"))
+    desk.maps()
+
+
+def test_a_picture_that_is_gone_is_said(desk: Visit) -> None:
+    page = opened(desk, "photos")
+    page.route("**/inputs/*", lambda route: route.fulfill(status=409, content_type="application/problem+json", body=GONE))
+    page.locator(".tabulator-row").first.locator(".what").click()
+    expect(page.get_by_role("alert")).to_contain_text("not where it was collected")
+    desk.refused(409)
+
+
+GONE = '{"type": "urn:vitrine:problem:input-gone", "title": "Gone", "status": 409, "detail": "The picture is not where it was collected."}'
+
+
+def test_on_a_phone_nothing_is_wider_than_the_window(phone: Visit) -> None:
+    page = opened(phone, "photos")
+    assert page.evaluate("() => document.documentElement.scrollWidth") == 390
+    expect(page.locator(".tabulator-row").first.locator(".what")).to_have_text("bee")
+    no_violation(page)
+
+
+def test_a_zip_becomes_a_table(desk: Visit) -> None:
+    page = opened(desk, "films")
+    page.get_by_text("Make a table of your own").click()
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w") as file:
+        for number, name in enumerate(("left/a.png", "right/b.png")):
+            file.writestr(name, png(number))
+    page.locator("#wanted-file").set_input_files({"name": "mine.zip", "mimeType": "application/zip", "buffer": archive.getvalue()})
+    expect(page.locator("#make")).to_contain_text("2 inputs, with classes")
+    page.locator("#wanted [name=model]").select_option("scenes-vit")
+    page.get_by_label("Labels are classes of the model").uncheck()
+    page.get_by_role("button", name="Make the table").click()
+    made = page.locator("#run-list li")
+    expect(made).to_contain_text("mine.zip: 2 inputs collected")
+    made.get_by_role("button", name="Open").click()
+    expect(page.locator("#which option:checked")).to_contain_text("mine.zip")
+    drawn(page)
+    expect(page.locator(".tabulator-row")).to_have_count(2)
+    page.get_by_role("button", name="Delete").click()
+    expect(page.locator("#which option", has_text="mine.zip")).to_have_count(0)
+
+
+def test_without_a_collection_it_says_how_to_make_one(tiny_address: str, desk: Visit) -> None:
+    page = desk.page
+    page.goto(f"{tiny_address}/collection")
+    expect(page.locator("#none")).to_contain_text("vitrine collect")
+    expect(page.locator("#view")).to_be_hidden()

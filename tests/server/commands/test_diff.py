@@ -1,0 +1,48 @@
+"""``vitrine diff``: what changed between two models."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.explainers.support.collected import made_up_collection, made_up_row
+from vitrine_server.cli import main
+
+
+@pytest.fixture
+def words(tmp_path: Path) -> list[str]:
+    """The command on two collections of ten rows, of which two got another answer."""
+    for name, changed in (("old", 0), ("new", 2)):
+        made_up_collection(tmp_path / name, [made_up_row(i, [9, 5, 2, 1], answer="bee" if i < changed else "ant") for i in range(10)])
+    return ["diff", str(tmp_path / "old"), str(tmp_path / "new"), "--out", str(tmp_path / "out")]
+
+
+def test_it_prints_what_changed(words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(words) == 0
+    printed = capsys.readouterr()
+    assert "2 of 10 answers changed: 20.0 %" in printed.out
+    assert "report.html" in printed.err
+    assert (tmp_path / "out/report.html").is_file()
+    assert main([*words, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == json.loads((tmp_path / "out/report.json").read_text("utf-8"))
+
+
+@pytest.mark.parametrize(("limit", "code"), [("0.2", 0), ("0.19", 1), ("0", 1), ("1", 0)])
+def test_the_exit_code_is_one_above_the_share(words: list[str], limit: str, code: int, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*words, "--fail-above", limit]) == code
+    assert ("2 of 10 inputs have to be looked at" in capsys.readouterr().err) == bool(code)
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        (["--fail-above", "5"], "a share of the inputs"),
+        (["--out", "/dev/null/x"], "/dev/null"),
+        (["--reference", "nowhere-at-all"], "nowhere-at-all"),
+    ],
+)
+def test_what_is_typed_wrong_is_said(words: list[str], options: list[str], problem: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*words, *options]) == 2
+    assert problem in capsys.readouterr().err

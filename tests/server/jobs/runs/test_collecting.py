@@ -1,0 +1,169 @@
+"""Collections that visitors begin: watched, stopped, gone on with, deleted; whose they are, and what of the data stays."""
+
+from __future__ import annotations
+
+import io
+import shutil
+import zipfile
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import explainers
+from tests.server.conftest import Check, Site, Sites, png
+from tests.server.support.gated_models import STEPS, GatedModels
+from vitrine_server.jobs.runs.collecting import COLLECTING
+from vitrine_server.services import Services
+
+WANTED = {"model": "scenes-vit", "dataset": "scenes", "methods": [STEPS[0]], "limit": 3, "removal": False, "labels": False}
+MANY = 150  # inputs: more than go through the model together
+
+
+def packed(files: dict[str, bytes]) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for name, content in files.items():
+            archive.writestr(name, content)
+    return buffer.getvalue()
+
+
+def sent(site: Site, name: str, content: bytes) -> Any:
+    answer = site.client.post("/api/runs/data", params={"name": name}, content=content)
+    assert answer.status_code == 201, answer.text
+    return answer.json()["name"]
+
+
+def begun(site: Site, **changes: Any) -> str:
+    answer = site.client.post("/api/collections", json={**WANTED, **changes})
+    assert answer.status_code == 202, answer.text
+    return str(answer.json()["id"])
+
+
+def ended(site: Site, name: str) -> Any:
+    assert site.events(f"/api/collections/{name}/events")[-1][1] == "ended"
+    return site.get(f"/api/collections/{name}/progress")
+
+
+def listed(site: Site) -> list[str]:
+    return [each["id"] for each in site.get("/api/collections")["collections"]]
+
+
+def test_what_was_sent_stays_with_the_collection_until_it_is_deleted(sites: Sites, tmp_path: Path, refused: Check) -> None:
+    pictures = packed({"my/zebra/a.png": png(), "my/dog/b.png": png(1), "my/masks/dog/b.png": png(2)})
+    with sites() as site:
+        name = begun(site, dataset=sent(site, "my.zip", pictures))
+        now = ended(site, name)
+        assert (now["state"], now["done"], now["title"]) == ("done", 2, "my.zip"), now
+        assert listed(site) == [name]
+        rows = site.get(f"/api/collections/{name}/rows?order=input")["rows"]
+        assert [(row["input"], row["labels"]) for row in rows] == [("dog/b.png", ["dog"]), ("zebra/a.png", ["zebra"])]
+        assert rows[0]["object_area"] is not None
+        assert site.client.get(f"/api/collections/{name}/inputs/{rows[1]['index']}").content == png()
+    with sites() as site:  # after a restart too, and when the data that was sent is forgotten
+        shutil.rmtree(tmp_path / "home/run-data")
+        assert site.client.get(f"/api/collections/{name}/inputs/{rows[1]['index']}").content == png()
+        assert site.client.delete(f"/api/collections/{name}").status_code == 204
+        assert listed(site) == []
+        refused(site.client.get(f"/api/collections/{name}"), 404, "no-such-collection")
+        assert not list((tmp_path / "home/collections").iterdir())
+
+
+def test_texts_come_with_their_own_columns(sites: Sites) -> None:
+    with sites() as site:
+        data = sent(site, "films.csv", b"text,label,year\na fine film,positive,1999\na bad film,negative,2001\n")
+        name = begun(site, model="reviews-bert", dataset=data)
+        assert ended(site, name)["state"] == "done"
+        rows = site.get(f"/api/collections/{name}/rows?column=year%3D2001")["rows"]
+        assert [row["text"] for row in rows] == ["a bad film"]
+
+
+def test_a_table_that_is_sent_names_no_files_of_this_machine(sites: Sites, tmp_path: Path, refused: Check) -> None:
+    (tmp_path / "secret.png").write_bytes(png())
+    with sites() as site:
+        data = sent(site, "films.csv", f"text,label,path\na film,zebra,{tmp_path / 'secret.png'}\n".encode())
+        answer = site.client.post("/api/collections", json={**WANTED, "model": "reviews-bert", "dataset": data})
+        document = refused(answer, 422, "cannot-answer")
+        assert "cannot name picture files" in document["detail"]
+        assert str(tmp_path) not in str(document)
+
+
+def test_one_that_was_stopped_goes_on_after_a_restart(sites: Sites, refused: Check) -> None:
+    models = GatedModels()
+    gate = models.gate(f"{STEPS[0]} 0")
+    with sites(models) as site:
+        name = begun(site, limit=MANY)
+        gate.wait()
+        refused(site.client.post("/api/collections", json=WANTED | {"seed": 1}), 409, "run-going")
+        site.client.post(f"/api/collections/{name}/stop")
+        gate.open()
+        now = ended(site, name)
+        assert now["state"] == "stopped"
+        assert listed(site) == []
+    with sites() as site:
+        before = site.get(f"/api/collections/{name}/progress")
+        assert before["state"] == "stopped"
+        assert site.client.post(f"/api/collections/{name}/again").status_code == 202
+        after = ended(site, name)
+        assert (after["state"], after["done"]) == ("done", MANY)
+        assert site.get(f"/api/collections/{name}")["entry"]["is_own"]
+
+
+def test_one_that_fails_says_why_and_may_go_on(sites: Sites) -> None:
+    models = GatedModels(errors={STEPS[0]: [explainers.ExplainerError("A picture is broken.")]})
+    with sites(models) as site:
+        name = begun(site)
+        now = ended(site, name)
+        assert now["state"] == "failed"
+        assert "broken" in now["problem"]["detail"]
+        site.client.post(f"/api/collections/{name}/again")
+        assert ended(site, name)["state"] == "done"
+
+
+def test_it_is_the_visitors_own_alone(sites: Sites, refused: Check) -> None:
+    with sites(visitors="apart", allow_runs=True) as site:
+        name = begun(site)
+        assert ended(site, name)["state"] == "done"
+        site.client.cookies.clear()
+        assert listed(site) == []
+        for way in ("", "/rows", "/selection", "/points", "/thumbnails/0.jpg", "/inputs/0"):
+            refused(site.client.get(f"/api/collections/{name}{way}"), 404, "no-such-collection")
+        for answer in (
+            site.client.get(f"/api/collections/{name}/progress"),
+            site.client.post(f"/api/collections/{name}/stop"),
+            site.client.post(f"/api/collections/{name}/again"),
+            site.client.delete(f"/api/collections/{name}"),
+        ):
+            refused(answer, 404, "no-run")
+
+
+@pytest.mark.parametrize(
+    ("changes", "status", "kind"),
+    [
+        ({"model": "scenes-vt"}, 404, "unknown-model"),
+        ({"dataset": "sent/0123456789abcdef"}, 404, "data-gone"),
+        ({"dataset": "sample-reviews"}, 422, "unsuitable-dataset"),
+        ({"limit": 2001}, 422, "too-many-inputs"),
+        ({"limit": 0}, 422, "invalid-request"),
+        ({"methods": ["rolout"]}, 422, "cannot-answer"),
+        ({"odd": 1}, 422, "invalid-request"),
+    ],
+)
+def test_what_is_refused(site: Site, refused: Check, changes: dict[str, Any], status: int, kind: str) -> None:
+    refused(site.client.post("/api/collections", json={**WANTED, **changes}), status, kind)
+
+
+def test_few_are_kept(sites: Sites, refused: Check) -> None:
+    assert 0 < COLLECTING.most_of_one < COLLECTING.most_kept <= 32
+    with sites() as site:
+        services: Services = site.client.app.state.services  # type: ignore[attr-defined]
+        services.collecting.kind = replace(COLLECTING, most_of_one=1)
+        assert ended(site, begun(site))["state"] == "done"
+        refused(site.client.post("/api/collections", json=WANTED | {"seed": 1}), 429, "too-many-runs")
+
+
+def test_where_runs_are_not_allowed_nothing_begins(sites: Sites, refused: Check) -> None:
+    with sites(host="0.0.0.0") as site:
+        assert site.get("/api/collections")["models"] == []
+        refused(site.client.post("/api/collections", json=WANTED), 403, "runs-not-allowed")
