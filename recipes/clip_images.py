@@ -80,14 +80,13 @@ def soft_loss(logits: Tensor, targets: Tensor) -> Tensor:
 
 
 class Losses:
-    """The losses of ``clip``'s image side, each a scalar tensor with gradients: distances of pictures and patches from the prompts that are
-    true of them. ``side`` is the image side that is trained, ``texts`` the text side, and ``scenes_weight`` the weight of the loss of whole
-    scenes. ``readout`` (classes, directions) and ``bias`` (classes,) turn the teacher's local features into logits.
+    """The losses of ``clip``'s image ``side``, each a scalar tensor with gradients: distances of pictures and patches from the prompts that
+    are true of them. ``kinds`` (kinds, wordings, SHARED) are embeddings of prompts for each kind of the scenes; ``readout`` (classes,
+    directions) and ``bias`` (classes,) turn the teacher's local features into logits.
     """
 
     def __init__(self, side: ImageSide, kinds: Tensor, readout: Tensor, bias: Tensor) -> None:
-        self.side, self.kinds = side, kinds  # embeddings of prompts for each kind of the scenes, (kinds, wordings, SHARED)
-        self.readout, self.bias = readout, bias  # of the teacher, `Teacher`
+        self.side, self.kinds, self.readout, self.bias = side, kinds, readout, bias
 
     def photos(self, embeddings: Tensor, wanted: Tensor, names: Tensor, chosen: Tensor) -> tuple[Tensor, float]:
         """Return the loss of photos by their ``embeddings`` (B, SHARED) and the teacher's logits ``wanted`` (B, classes), and how often
