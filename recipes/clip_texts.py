@@ -1,8 +1,9 @@
 """The text side of ``clip``: a pretrained sentence encoder, pruned, that prompts are embedded with.
 
-The image side is tuned while the encoder stays as it is. In the end the encoder learns the words that stand for one class or for a group
-of classes: "tomcat" may lie near "cat" and yet nearer to another of 1,000 names. Each is drawn to its class, or towards the classes of its
-group; names, words of other things and prompts about scenes are held where they were, so that the image side need not change.
+First the encoder learns the words that stand for one class or for a group of classes: "tomcat" may lie near "cat" and yet nearer to another
+of 1,000 names. Each is drawn to its class, or towards the classes of its group; names, words of other things and prompts about scenes are
+held where they were. Then the image side learns to lie near its embeddings, and the words for what photos show learn with it
+(``train_clip``).
 """
 
 from __future__ import annotations
@@ -27,10 +28,9 @@ from recipes.data.prompts import classes, scene_groups, words, write_prompt
 from recipes.data.unseen_photos import known_classes
 from recipes.networks.text_tower import centre_, directions, new_tower, read
 from recipes.networks.trunk import autocast
-from recipes.networks.written_clip import FEATURES
 from recipes.training import fit
 
-SHARED = FEATURES  # dimensions of the space in which pictures and prompts are compared
+SHARED = 320  # dimensions of the space in which pictures and prompts are compared
 WORDINGS, KIND_WORDINGS = 4, 8  # of each word for what photos show, and of each kind of the scenes
 SYNONYMS, GROUPS = 72, 28  # prompts of a step that the tower learns
 LABELS, OTHERS, SCENES = 24, 56, 28  # prompts of a step whose embeddings must stay: names of classes, words of the tokenizer, scenes
@@ -76,18 +76,16 @@ class Lesson(NamedTuple):
     held: Tensor
 
 
-def new_texts(encoder: Path, vocabulary: int, projection: Tensor | None = None) -> Texts:
-    """Build the text side before it learns, from the pretrained sentence encoder in the folder ``encoder``, which is pruned to
-    ``vocabulary`` word pieces; return it as :class:`Texts`.
+def new_texts(encoder: Path, vocabulary: int) -> Texts:
+    """Build the text side before it learns, from a pretrained sentence encoder that is pruned to ``vocabulary`` word pieces.
 
-    It is always the same but for rounding, which may flip the sign of a direction of its projection. ``projection`` (SHARED, width) is that
-    of a finished clip if an image side is to stay in its space; None finds a new one.
+    It is always the same but for rounding, which may flip the sign of a direction of its ``projection``.
     """
     tower, tokenizer = new_tower(encoder, sorted({*KINDS, *words().names}), vocabulary)
     banks = _read_banks(tower, tokenizer)
     names = banks[0][: len(classes())].mean(1)
     centre_(tower, names)
-    return _texts(tower, tokenizer, directions(names, SHARED) if projection is None else projection, banks)
+    return _texts(tower, tokenizer, directions(names, SHARED), banks)
 
 
 def load_texts(folder: Path) -> Texts:
@@ -124,6 +122,33 @@ def _texts(tower: BertModel, tokenizer: PreTrainedTokenizerFast, projection: Ten
     )
 
 
+def free_learned_parameters_(tower: BertModel) -> None:
+    """Set which parameters of the text ``tower`` training may change, in place: `LEARNED_PARAMETERS`, without the last layer, which
+    averages.
+    """
+    last = f"encoder.layer.{len(tower.encoder.layer) - 1}."
+    for name, value in tower.named_parameters():
+        value.requires_grad_(name.startswith(LEARNED_PARAMETERS) and not name.startswith(last))
+
+
+class HeldPrompts:
+    """A source of prompts whose embeddings must stay while the text side ``texts`` learns: ``others`` about words of its tokenizer, and
+    ``scenes`` about rendered scenes.
+    """
+
+    def __init__(self, texts: Texts, others: int, scenes: int) -> None:
+        vocabulary = sorted(texts.tokenizer.get_vocab())
+        self.words = [word for word in vocabulary if word.isalpha() and len(word) >= MIN_LETTERS and word not in HELD_OUT]
+        self.nouns = [noun for group in scene_groups() for noun in group]
+        self.others, self.scenes = others, scenes
+
+    def __call__(self, rng: np.random.Generator) -> list[str]:
+        """Return new prompts, drawn by ``rng``."""
+        nouns = [(rng.choice(self.words),) for _ in range(self.others)]
+        nouns += [self.nouns[i] for i in rng.choice(len(self.nouns), self.scenes, replace=False)]
+        return [write_prompt(rng, noun) for noun in nouns]
+
+
 def embed_prompts(texts: Texts, prompts: Sequence[str]) -> Tensor:
     """Return the embeddings (prompts, SHARED) of ``prompts``, of length 1 and with gradients, computed by ``texts``, the text side of a
     CLIP model.
@@ -144,18 +169,16 @@ def lessons(texts: Texts, seed: int, first: int) -> Iterator[Lesson]:
     by ``texts``.
     """
     taught, labels = synonyms(), [row["label"] for row in classes()]
-    others = [word for word in sorted(texts.tokenizer.get_vocab()) if word.isalpha() and len(word) >= MIN_LETTERS and word not in HELD_OUT]
-    nouns = [noun for group in scene_groups() for noun in group]
+    others = HeldPrompts(texts, OTHERS, SCENES)
     for number in range(first, 10**9):
         rng = np.random.default_rng([seed, 8, number])
         chosen = [taught[i] for i in rng.choice(len(taught), SYNONYMS, replace=False)]
         groups = [words().groups[i] for i in rng.choice(len(words().groups), GROUPS, replace=False)]
         learned = [word for word, _ in chosen] + [words().names[place] for place, _ in groups]
-        held = [(rng.choice(labels),) for _ in range(LABELS)] + [(rng.choice(others),) for _ in range(OTHERS)]
-        held += [nouns[i] for i in rng.choice(len(nouns), SCENES, replace=False)]
-        prompts = [write_prompt(rng, noun) for noun in [*((word,) for word in learned), *held]]
+        learned += rng.choice(labels, LABELS).tolist()
+        prompts = [write_prompt(rng, (word,)) for word in learned] + others(rng)
         with torch.no_grad():
-            places = embed_prompts(texts, prompts[len(learned) :])
+            places = embed_prompts(texts, prompts[len(learned) - LABELS :])
         rows = torch.zeros(len(groups), len(classes()))
         for row, (_, members) in zip(rows, groups, strict=True):
             row[torch.from_numpy(members)] = 1 / len(members)
@@ -168,9 +191,7 @@ def teach_words(texts: Texts, steps: int, seed: int, checkpoint: Path, resume: b
     """
     pupil = texts._replace(tower=copy.deepcopy(texts.tower))
     names = texts.names()[: len(classes())]
-    last = f"encoder.layer.{len(pupil.tower.encoder.layer) - 1}."
-    for name, value in pupil.tower.named_parameters():
-        value.requires_grad_(name.startswith(LEARNED_PARAMETERS) and not name.startswith(last))
+    free_learned_parameters_(pupil.tower)
 
     def loss(lesson: Lesson, progress: float, step: int) -> tuple[Tensor, float]:
         with autocast():

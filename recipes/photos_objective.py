@@ -24,7 +24,6 @@ from timm.models.vision_transformer import VisionTransformer
 from torch import Tensor, nn
 
 from recipes.data.teacher_views import LOCAL_DIRECTIONS, Teachers, Views
-from recipes.networks.feature_shift import rectangles
 from recipes.networks.trunk import FAST_DTYPE, autocast
 from recipes.networks.vits import encode_features
 
@@ -70,6 +69,18 @@ class Student(nn.Module):
         found["head.weight"] = self.readout @ weights["answer_head.weight"]
         found["head.bias"] = self.readout @ weights["answer_head.bias"] + self.bias
         return found
+
+
+def rectangles(rng: np.random.Generator, number: int, grid: int) -> Tensor:
+    """Draw random rectangles in square grids as masks (number, grid * grid): 1 inside, 0 outside, at least a third as wide and tall as the
+    grid.
+    """
+    least = math.ceil(grid / 3)
+    sizes = rng.integers(least, grid + 1, (2, number, 1))
+    starts = (rng.random((2, number, 1)) * (grid - sizes + 1)).astype(int)
+    places = np.arange(grid)
+    tall, wide = ((places >= starts) & (places < starts + sizes)).astype(np.float32)
+    return torch.from_numpy(tall[:, :, None] * wide[:, None, :]).flatten(1)
 
 
 def paste(views: Views, rng: np.random.Generator, readout: Tensor) -> Views:

@@ -1,13 +1,13 @@
 """``clip``: a small dual encoder that matches photos and rendered scenes with English prompts.
 
-The text tower is a pretrained sentence encoder, pruned and at first locked (Zhai et al., "LiT", CVPR 2022): its embeddings of many prompts
-are made once. The image tower is written (``networks.written_clip``) from the weights of EfficientNet-Lite0 and of detectors of what scenes
-show, and then tuned: it learns to land near the prompts that are true of a picture. EfficientNet-Lite0 itself says what is true of a photo,
-as shares of ImageNet's classes; in every step each class goes by its name, a synonym or the name of a group that it is in. In the end the
-text tower learns synonyms and groups (``clip_texts``).
+The text side is a pretrained sentence encoder, pruned, which learned synonyms and names of groups (``clip_texts``). The image side learns
+to lie near its embeddings, and the embeddings of what photos show move towards it; those of other words stay. The image side begins as a
+trained ``photos-vit`` (``train_photos_vit``). Its projection begins as the pseudo-inverse of the embeddings of the classes' names, applied
+to the classifier: a picture lies where the names that the classifier gives it lie. Then it learns
 
-A finished clip may learn scenes again (``--start``): its detectors are fitted again, and only what is about scenes alone is tuned, so that
-it says of photos what it said.
+- of photos, mosaics and pasted parts, which classes they show: in every step each class goes by its name, a synonym or a group's name;
+- of each patch, what the teacher finds at its place, by name: so a prompt finds its own thing;
+- of rendered scenes, which kinds are in them and at which patches.
 """
 
 from __future__ import annotations
@@ -16,8 +16,10 @@ import explainers.embedded.architectures
 
 # isort: split
 import argparse
+import copy
+import functools
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,48 +27,194 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from safetensors.torch import load_file, save_file
-from timm.models.vision_transformer import VisionTransformer
-from torch import Tensor
-from transformers import (
-    TimmWrapperConfig,
-    VisionTextDualEncoderConfig,
-    VisionTextDualEncoderModel,
-)
+from torch import Tensor, nn
+from transformers import TimmWrapperConfig, VisionTextDualEncoderConfig, VisionTextDualEncoderModel
 from transformers.models.clip.image_processing_pil_clip import CLIPImageProcessorPil
 
 import explainers
 from explainers.embedded.architectures import MEAN, STD
-from explainers.embedded.synthetic.scenes import KINDS
 from recipes.clip_calibration import calibrate_clip
-from recipes.clip_images import MAX_LOG_SCALE, ImageSide, Losses, Step, steps
-from recipes.clip_texts import SHARED, Texts, load_texts, new_texts, teach_words
-from recipes.data.clip import Part, parts, photos
+from recipes.clip_images import MAX_LOG_SCALE, ImageSide, Losses, shares_of_kept
+from recipes.clip_texts import (
+    SHARED,
+    HeldPrompts,
+    Texts,
+    embed_prompts,
+    free_learned_parameters_,
+    load_texts,
+    new_texts,
+    teach_words,
+)
+from recipes.data.clip import Drawn, draw_scenes
 from recipes.data.pictures import SIDE, Pictures
-from recipes.detectors import fit_detectors
-from recipes.networks.feature_shift import Mover
+from recipes.data.prompts import choose_names, classes, words, write_prompt
+from recipes.data.teacher_views import Batches, Teachers, Views, ViewStore
+from recipes.evaluation import MODELS
 from recipes.networks.pruning import save_tokenizer
 from recipes.networks.text_tower import VOCABULARY
-from recipes.networks.trunk import STAGES, Teacher, teacher_trunk
-from recipes.networks.vits import create, to_half
-from recipes.networks.written_clip import (
-    LAST_FEATURES,
-    Detectors,
-    compose,
-    model_args,
-    scene_weights,
-    tuned_parameters,
-    write_detectors,
-)
-from recipes.train_photos_vit import ARCHITECTURE
-from recipes.train_reviews_bert import encoder_folder
+from recipes.networks.trunk import autocast
+from recipes.networks.vits import create, encode_features, load, plain_attention, to_half
+from recipes.photos_objective import choose_patches, later_tokens, pick_patches, prepare_step
+from recipes.train_photos_vit import ARCHITECTURE, ATTENTION_DROPOUT, CAPACITY, SHAPE, prepare_basis, see
 from recipes.training import add_common_arguments, fit, schedule
 
-TUNED_FILE = "image_side.pt"  # file of the tuned image side while the text side learns
-PARTS = 12  # number of parts of the training pictures
-FIT_BATCHES = 8  # number of batches that the directions of the last layer are fitted to
-SCENE_STEP_COUNTS = (16, 32)  # photos and scenes of a step where scenes alone are learned
-SCENES_WEIGHT = 4.0  # weight of the loss of whole scenes, where scenes alone are learned
-ZERO_WEIGHT_SIZE = 0.05  # the size assumed of a weight that is all zeros
+LOSS_PATCHES = 10  # patches of each picture that a patch loss reads
+PHOTO_WEIGHT, PHOTO_PATCH_WEIGHT = 2.0, 0.5  # weights of the losses of photos and of their patches
+LEARNED_NAMES = 128  # words for classes that the text side embeds, and learns, in a step
+HELD_WORDS, HELD_SCENES = 56, 28  # prompts of a step that must stay: about words of the tokenizer, about scenes
+HELD_WEIGHT = 40.0  # weight of how far these moved
+TEXT_RATE_SHARE = 0.2  # learning rate of the text side as a share of the image side's
+SCENE_WEIGHT, SCENE_PATCH_WEIGHT = 0.5, 0.5  # weights of the losses of scenes and of their patches
+FRESH_EVERY = 8  # steps of which one makes new views of photos, and of which one draws new scenes; the others see some again
+FIRST_SCENE_BATCHES = 8  # batches of scenes that are drawn before the first step
+SCENE_SEED = 78  # of scenes that no evaluation draws
+
+Batch = tuple[Views, Drawn]
+
+
+@torch.no_grad()
+def begin_side(folder: Path, names: Tensor) -> tuple[ImageSide, int]:
+    """Build the image side from a finished photos-vit, and return it with the number of the trunk's stages.
+
+    ``names`` are the embeddings of the classes' names, (classes, SHARED). The projection P of the class token x is such that P x is the
+    least-squares solution e of ``names`` e = the centred logits of the classifier; what its bias adds goes into the last normalisation.
+    """
+    finished = load(folder)
+    stages = len(finished.patch_embed.backbone) - 2  # apart from the stem's convolution and activation
+    vit = create(ARCHITECTURE, [], {**SHAPE, "trunk_stages": stages, "attn_drop_rate": ATTENTION_DROPOUT})
+    weights = {name: value for name, value in finished.state_dict().items() if not name.startswith("head.")}
+    vit.load_state_dict(weights)
+    side = ImageSide(vit)
+    inverse = torch.linalg.pinv(names.double())
+    weight, bias = finished.head.weight.double(), finished.head.bias.double()
+    projection = inverse @ (weight - weight.mean(0))
+    constant = inverse @ (bias - bias.mean())
+    vit.norm.bias.add_((torch.linalg.pinv(projection) @ constant).float())
+    side.projection.weight.copy_(projection)
+    vit.patch_embed.backbone.requires_grad_(False)
+    plain_attention(vit, "cpu")
+    return side, stages
+
+
+def load_side_(side: ImageSide, folder: Path) -> None:
+    """Copy the weights of the image side of the finished clip in ``folder`` into ``side``, of the same shape, in place."""
+    clip = VisionTextDualEncoderModel.from_pretrained(folder, dtype=torch.float32, local_files_only=True)
+    side.vit.load_state_dict(clip.vision_model.timm_model.state_dict())
+    side.projection.load_state_dict(clip.visual_projection.state_dict())
+    side.scale.data.copy_(clip.logit_scale)
+
+
+class Scenes:
+    """A growing list of batches of rendered scenes, as the teacher sees them: now and then a new one, else one of those before."""
+
+    def __init__(self, teachers: Teachers, seed: int) -> None:
+        self.teachers, self.seed, self.batches = teachers, seed, [draw_scenes(teachers.lite0, [SCENE_SEED + seed, 0])]
+
+    def __call__(self, step: int) -> Drawn:
+        """Return the scenes of training step ``step``."""
+        rng = np.random.default_rng([self.seed, 9, step])
+        while len(self.batches) < FIRST_SCENE_BATCHES + step // FRESH_EVERY:
+            self.batches.append(draw_scenes(self.teachers.lite0, [SCENE_SEED + self.seed, len(self.batches)]))
+        return self.batches[rng.integers(len(self.batches))]
+
+
+class TwoSides(nn.Module):
+    """Both sides of ``clip`` as one module: the image side and the tower of the text side, of which only some parameters learn."""
+
+    def __init__(self, image: ImageSide, texts: Texts) -> None:
+        super().__init__()
+        self.image, self.tower = image, texts.tower
+        free_learned_parameters_(self.tower)
+
+
+class Objective:
+    """The training loss of one step of both sides, a function of stored views of photos and of scenes (see :meth:`__call__`).
+
+    Names of classes move with the image side; other words and prompts about scenes are held where ``texts`` has them at the beginning.
+    """
+
+    def __init__(self, side: ImageSide, texts: Texts, teachers: Teachers, stages: int, mean_token: Tensor, seed: int) -> None:
+        self.side, self.texts, self.readout, self.seed = side, texts, teachers.readout, seed
+        self.losses = Losses(side, texts.kinds, teachers.readout, teachers.lite0.bias)
+        self.bank = texts.photos[:, 0].clone()  # (words, SHARED): where each word lay when it was last embedded
+        self.before = texts._replace(tower=copy.deepcopy(texts.tower))
+        self.held = HeldPrompts(texts, HELD_WORDS, HELD_SCENES)
+        self.tokens = functools.partial(later_tokens, teachers.later_stage(stages))
+        self.mean_token = mean_token  # (channels,), of patches that are masked
+
+    def embed(self, tokens: Tensor, kept: Tensor | None, corner: tuple[int, int] = (0, 0)) -> tuple[Tensor, Tensor]:
+        """Return the embeddings of pictures (B, SHARED) and of the patches that are read, (B, n, SHARED), each of length 1. ``tokens`` are
+        the trunk's features of the pictures, ``kept`` the indices of the patches that are read (None: all), ``corner`` the place of the
+        pictures in the position embeddings.
+        """
+        with autocast():
+            found = self.side.projection(encode_features(self.side.vit, tokens, kept, corner)).float()
+        found = F.normalize(found, dim=-1)
+        return found[:, 0], found[:, 1:]
+
+    def names(self, rng: np.random.Generator) -> tuple[Tensor, Tensor]:
+        """Choose by ``rng`` a word for each class, its name, a synonym or a group; return the embeddings of the words (words, SHARED) and
+        the word of each class (classes,). Only `LEARNED_NAMES` of the words are embedded anew; the others are where they were last.
+        """
+        places, chosen = np.unique(choose_names(rng), return_inverse=True)
+        asked = rng.choice(len(places), LEARNED_NAMES, replace=False)
+        with autocast():
+            learned = embed_prompts(self.texts, [write_prompt(rng, (words().names[place],)) for place in places[asked]])
+        found = self.bank[places].index_copy(0, torch.from_numpy(asked), learned)
+        self.bank[places[asked]] = learned.detach()
+        return found, torch.from_numpy(chosen)
+
+    def moved(self, rng: np.random.Generator) -> Tensor:
+        """Return how far prompts that must stay, drawn by ``rng``, have moved: 1 minus the cosine with their embeddings before."""
+        prompts = self.held(rng)
+        with torch.no_grad():
+            before = embed_prompts(self.before, prompts)
+        with autocast():
+            now = embed_prompts(self.texts, prompts)
+        return 1 - (now * before).sum(1).mean()
+
+    def photos(self, views: Views, rng: np.random.Generator) -> tuple[Tensor, float]:
+        """Return the loss of photos and of some of their patches, and how often the likeliest word is the teachers'. ``views`` holds what
+        the teachers see in the photos; ``rng`` chooses the patches.
+        """
+        grid = self.side.vit.patch_embed.grid_size[0]
+        tokens, local, wanted, _, kept, corner = prepare_step(views, rng, self.readout, self.tokens, self.mean_token, grid)
+        pictures, patches = self.embed(tokens, kept, corner)
+        names, chosen = self.names(rng)
+        value, right = self.losses.photos(pictures, wanted, names, chosen)
+        asked = torch.from_numpy(rng.integers(patches.shape[1], size=(len(patches), LOSS_PATCHES)))
+        there = pick_patches(pick_patches(local, kept), asked)
+        patch_value = self.losses.photo_patches(pick_patches(patches, asked), there, names[chosen])
+        return PHOTO_WEIGHT * value + PHOTO_PATCH_WEIGHT * patch_value, right
+
+    def scenes(self, drawn: Drawn, rng: np.random.Generator) -> Tensor:
+        """Return the loss of the scenes in ``drawn`` and of some of their patches, chosen by ``rng``."""
+        number, places = drawn.patches.shape
+        kept = choose_patches(rng, number, places)
+        every = torch.arange(places).expand(number, -1) if kept is None else kept
+        pictures, patches = self.embed(self.tokens(drawn.seen.tokens).clone(), kept)
+        asked = torch.from_numpy(rng.integers(patches.shape[1], size=(number, LOSS_PATCHES)))
+        shown = drawn.patches.gather(1, every.gather(1, asked))
+        value = self.losses.scenes(pictures, shares_of_kept(drawn.kinds, drawn.patches, every), rng)
+        return SCENE_WEIGHT * value + SCENE_PATCH_WEIGHT * self.losses.scene_patches(pick_patches(patches, asked), shown, rng)
+
+    def __call__(self, batch: Batch, progress: float, step: int) -> tuple[Tensor, float]:
+        """Return the loss of step number ``step`` on ``batch``, photos and scenes, and how often the likeliest word of a photo is the
+        teachers'.
+        """
+        rng = np.random.default_rng([self.seed, 7, step])
+        value, right = self.photos(batch[0], rng)
+        return value + self.scenes(batch[1], rng) + HELD_WEIGHT * self.moved(rng), right
+
+
+def get_texts(args: argparse.Namespace) -> Texts:
+    """Return the text side: that of the clip in ``args.texts``, or, if ``args.encoder`` names a sentence encoder, a new one that has
+    learned words.
+    """
+    if args.encoder is None:
+        return load_texts(args.texts)
+    args.out.mkdir(parents=True, exist_ok=True)
+    return teach_words(new_texts(args.encoder, args.vocabulary), args.word_steps, args.seed, args.out / "words.pt", args.resume)
 
 
 def save(side: ImageSide, texts: Texts, model_args: dict[str, Any], out: Path) -> None:
@@ -108,157 +256,55 @@ def _forget_origin(path: Path) -> None:
     path.write_text(json.dumps(config, indent=1) + "\n", "utf-8")
 
 
-def compose_side(feature_parts: Sequence[Part], teacher: Teacher, texts: Texts, seed: int) -> ImageSide:
-    """Build the image side with written weights, before it is tuned, for the words of ``texts``. ``feature_parts`` hold the features of
-    training pictures, ``teacher`` gives the trunk's weights.
-    """
-    vit = create(ARCHITECTURE, [], model_args(SIDE))
-    vit.patch_embed.backbone.load_state_dict(teacher_trunk(STAGES))
-    photos = [batch for part in feature_parts for batch in part.photos]
-    tokens = torch.cat([batch.tokens[:, ::8].float().flatten(0, 1) for batch in photos[:FIT_BATCHES]])
-    compose(vit, teacher, fit_tower_detectors(feature_parts, vit, seed), texts.names(), tokens)
-    return ImageSide(vit)
-
-
-def fit_tower_detectors(feature_parts: Sequence[Part], vit: VisionTransformer, seed: int) -> Detectors:
-    """Train detectors of the kinds of scenes on ``feature_parts``, with as many units as the tower of ``vit`` has room for."""
-    photos, scenes = ([batch for part in feature_parts for batch in part[side]] for side in range(2))
-    return fit_detectors(scenes, photos, vit.blocks[0].mlp.fc1.out_features - LAST_FEATURES, seed)
-
-
-def tune(side: ImageSide, losses: Losses, feature_parts: Sequence[Part], move: Mover, args: argparse.Namespace) -> None:
-    """Tune those parameters of ``side``, the image side, that ``written_clip.tuned_parameters`` names, in place, on ``feature_parts``; each
-    weight at a rate in proportion to its size.
-    """
-    side.requires_grad_(False)
-    for value in (side.scale, *tuned_parameters(side.vit)):
-        value.requires_grad_(True)
-    sizes = {name: _size(value) for name, value in side.named_parameters()} | {"scale": 4.0}
-    fit_side(side, losses, lambda first: steps(feature_parts, move, args.seed, first), sizes, args)
-
-
-def tune_scenes(side: ImageSide, losses: Losses, feature_parts: Sequence[Part], move: Mover, args: argparse.Namespace) -> None:
-    """Tune the weights of ``side``, the image side, that concern kinds of scenes alone, in place, on ``feature_parts``; photos are shown so
-    that its answers to them stay.
-    """
-    side.requires_grad_(False)
-    sizes = dict.fromkeys(dict(side.named_parameters()), 0.0)
-    for name, places in scene_weights(len(KINDS)).items():
-        value = side.vit.get_parameter(name).requires_grad_(True)
-        mask = torch.zeros_like(value)
-        for place in places:
-            mask[place] = 1
-        value.register_hook(mask.mul)
-        sizes[f"vit.{name}"] = _size(value * mask)
-    fit_side(side, losses, lambda first: steps(feature_parts, move, args.seed, first, SCENE_STEP_COUNTS), sizes, args)
-
-
-def fit_side(
-    side: ImageSide, losses: Losses, batches: Callable[[int], Iterator[Step]], sizes: Mapping[str, float], args: argparse.Namespace
-) -> None:
-    """Train the parameters of ``side`` that need gradients, in place, on ``batches``, at rates in proportion to ``sizes``."""
-
-    def loss(step: Step, progress: float, number: int) -> tuple[Tensor, float]:
-        return losses(step, np.random.default_rng([args.seed, 7, number]))
-
-    fit(side, batches, loss, **schedule(args), rate=args.rate, weight_decay=0.0, warm_up=20, decay=0.98, share=sizes.__getitem__)
-
-
-def _size(value: Tensor) -> float:
-    """Return the root mean square of those numbers of ``value`` that are not 0; `ZERO_WEIGHT_SIZE` if all are 0."""
-    written = value.detach()[value.detach() != 0]
-    return float(written.square().mean().sqrt()) if len(written) else ZERO_WEIGHT_SIZE
-
-
 def train(args: argparse.Namespace) -> None:
-    """Train and write the model folder ``args.out`` (arguments: ``add_arguments``)."""
+    """Tune and write the model folder ``args.out`` (arguments: ``add_arguments``)."""
+    torch.set_num_threads(1)
     torch.manual_seed(args.seed)
-    if args.start is not None:
-        texts = load_texts(args.start)
-        side = learn_scenes_again(texts, args)
-    else:
-        side, texts = train_both_sides(args)
-    save(side, texts, model_args(SIDE), args.out)
+    pictures, teachers, texts = Pictures(args.data, args.batch), Teachers(), get_texts(args)
+    folder = args.views or args.out
+    folder.mkdir(parents=True, exist_ok=True)
+    prepare_basis(teachers, pictures, args.seed, folder / "basis.pt")
+    side, stages = begin_side(args.start, texts.names()[: len(classes())])
+    if args.image_side is not None:
+        load_side_(side, args.image_side)
+    make = functools.partial(see, pictures, teachers)
+    photos = Batches(ViewStore(folder / "views", CAPACITY), make, args.seed, args.batch, FRESH_EVERY)
+    scenes = Scenes(teachers, args.seed)
+    mean_token = later_tokens(teachers.later_stage(stages), photos(0).features).mean((0, 1)).clone()
+    objective = Objective(side, texts, teachers, stages, mean_token, args.seed)
+
+    def batches(first: int) -> Iterator[Batch]:
+        for step in range(first, 10**9):
+            yield photos(step), scenes(step)
+
+    fit(
+        TwoSides(side, texts),
+        batches,
+        objective,
+        **schedule(args),
+        rate=args.rate,
+        warm_up=100,
+        share=lambda name: TEXT_RATE_SHARE if name.startswith("tower.") else 1.0,
+        muon=lambda name: ".blocks." in name,
+    )
+    save(side, texts, {**SHAPE, "trunk_stages": stages}, args.out)
     calibrate_clip(explainers.load(args.out, "cpu"), args.out, args.data)
-    (args.out / TUNED_FILE).unlink(missing_ok=True)
-
-
-def train_both_sides(args: argparse.Namespace) -> tuple[ImageSide, Texts]:
-    """Return the image side, tuned or that of ``args.image_side``, and the text side after it has learned words."""
-    projection = None if args.image_side is None else load_file(args.image_side / "model.safetensors")["text_projection.weight"].float()
-    texts = new_texts(encoder_folder(args.encoder), args.vocabulary, projection)
-    side = tune_or_read_side(texts, args) if args.image_side is None else load_side(args.image_side)
-    return side, teach_words(texts, args.word_steps, args.seed, args.out / "words.pt", args.resume)
-
-
-def tune_or_read_side(texts: Texts, args: argparse.Namespace) -> ImageSide:
-    """Return the tuned image side, from its file in ``args.out`` if a run is resumed that has written it; otherwise it is tuned and written
-    there.
-    """
-    path = args.out / TUNED_FILE
-    if args.resume and path.exists():
-        side = ImageSide(create(ARCHITECTURE, [], model_args(SIDE)))
-        side.load_state_dict(torch.load(path, weights_only=True))
-        return side
-    side = tune_new_side(texts, args)
-    torch.save(side.state_dict(), path)
-    return side
-
-
-def tune_new_side(texts: Texts, args: argparse.Namespace) -> ImageSide:
-    """Build the image side and tune it to lie near ``texts``."""
-    feature_parts, teacher, move = see_pictures(args)
-    side = compose_side(feature_parts, teacher, texts, args.seed)
-    tune(side, Losses(side, texts, teacher.readout, teacher.bias), feature_parts, move, args)
-    return side
-
-
-def learn_scenes_again(texts: Texts, args: argparse.Namespace) -> ImageSide:
-    """Return the image side of ``args.start`` with new detectors of scenes, tuned to lie near ``texts``; its answers to photos stay."""
-    feature_parts, teacher, move = see_pictures(args)
-    side = load_side(args.start)
-    write_detectors(side.vit, fit_tower_detectors(feature_parts, side.vit, args.seed))
-    tune_scenes(side, Losses(side, texts, teacher.readout, teacher.bias, SCENES_WEIGHT), feature_parts, move, args)
-    return side
-
-
-def see_pictures(args: argparse.Namespace) -> tuple[list[Part], Teacher, Mover]:
-    """Return the training pictures as the teacher sees them, the teacher, and the mover of features. ``args`` name the folders and the
-    seed.
-    """
-    pictures, teacher = Pictures(args.data, 0), Teacher(STAGES, early=True)
-    teacher.fit_basis([photos(pictures, np.random.default_rng([args.seed, 1, number])) for number in range(FIT_BATCHES)])
-    feature_parts = list(parts(pictures, teacher, PARTS, args.seed, args.features))
-    return feature_parts, teacher, Mover(teacher, [batch for part in feature_parts for batch in part.photos][:FIT_BATCHES])
-
-
-@torch.no_grad()
-def load_side(folder: Path) -> ImageSide:
-    """Load the image side of the finished model in ``folder``; one made before the early features existed gets weights of 0 for them."""
-    clip = VisionTextDualEncoderModel.from_pretrained(folder, dtype=torch.float32, local_files_only=True)
-    vit = create(ARCHITECTURE, [], model_args(SIDE))
-    weights = clip.vision_model.timm_model.state_dict()
-    read = weights["patch_embed.proj.weight"]
-    missing = vit.patch_embed.proj.in_channels - read.shape[1]
-    vit.load_state_dict(weights | {"patch_embed.proj.weight": F.pad(read, (0, 0, 0, 0, 0, missing))})
-    side = ImageSide(vit)
-    side.projection.weight.copy_(clip.visual_projection.weight)
-    side.scale.copy_(clip.logit_scale)
-    return side
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command-line arguments that ``train`` reads."""
-    add_common_arguments(parser, minutes=15)
+    add_common_arguments(parser, minutes=60)
     parser.add_argument("--data", type=Path, required=True, help="folder that holds sharp/, tiny_imagenet/ and coco128/")
-    parser.add_argument("--rate", type=float, default=1.5e-3, help="highest learning rate, of the size of each weight (default 1.5e-3)")
-    parser.add_argument("--features", type=Path, metavar="DIR", help="folder that keeps what the trunk makes of the pictures (4.6 GB)")
-    before = parser.add_mutually_exclusive_group()
-    before.add_argument("--image-side", type=Path, metavar="DIR", help="folder of a clip whose image side stays; its text side learns")
-    before.add_argument("--start", type=Path, metavar="DIR", help="folder of a clip model that learns scenes again; its other weights stay")
-    parser.add_argument("--word-steps", type=int, default=400, help="steps in which the text side learns words (default 400)")
-    parser.add_argument("--encoder", type=Path, help="folder of all-MiniLM-L6-v2 (default: inside its installed package)")
-    parser.add_argument("--vocabulary", type=int, default=VOCABULARY, help=f"word pieces to keep (default {VOCABULARY})")
+    parser.add_argument("--start", type=Path, default=MODELS / "photos-vit", help="folder of a photos-vit to begin with")
+    parser.add_argument("--image-side", type=Path, help="folder of a clip whose image side to go on from")
+    texts = parser.add_mutually_exclusive_group()
+    texts.add_argument("--texts", type=Path, default=MODELS / "clip", help="folder of a clip whose text side to go on from")
+    texts.add_argument("--encoder", type=Path, help="folder of all-MiniLM-L6-v2, to make a new text side of")
+    parser.add_argument("--word-steps", type=int, default=400, help="steps in which a new text side learns words (default 400)")
+    parser.add_argument("--vocabulary", type=int, default=VOCABULARY, help=f"word pieces of a new text side (default {VOCABULARY})")
+    parser.add_argument("--views", type=Path, help="folder that a training of photos-vit wrote, whose views are seen again")
+    parser.add_argument("--rate", type=float, default=7e-4, help="highest learning rate (default 7e-4)")
+    parser.add_argument("--batch", type=int, default=96, help="photos a step (default 96)")
 
 
 if __name__ == "__main__":

@@ -40,7 +40,6 @@ from recipes.data.unseen_photos import LabelledPhotos, missing_reason, read_phot
 from recipes.muon import Muon
 from recipes.networks.trunk import autocast, teacher_trunk
 from recipes.networks.vits import answer, create, encode_features, load, plain_attention, save, to_half
-from recipes.networks.written_weights import RIDGE, ridge_regression
 from recipes.photos_objective import Objective, Student, divergence, later_tokens
 from recipes.training import save_checkpoint, take_step
 
@@ -55,6 +54,7 @@ COOL_DOWN = 0.2  # the last share of the hours, in which the learning rate falls
 AVERAGE_DECAY = 0.999
 WATCH_EVERY_STEPS = 100
 SECONDS_PER_HOUR = 3600.0
+RIDGE = 1e-3  # of the fit of a projection to another stage's features, a share of their mean square
 PICTURES_PER_KIND = 60  # pictures of each unknowable kind that the threshold is fitted to
 
 
@@ -207,6 +207,16 @@ def load_small_checkpoint(path: Path) -> dict[str, Any]:
         "model": weights, "average": dict(weights), "optimizers": [], "mean_token": mean_token,
         "step": int(counters["step"]), "spent": float(counters["spent"]), "stages": int(counters["stages"]),
     }  # fmt: skip
+
+
+def ridge_regression(x: Tensor, y: Tensor, ridge: float) -> tuple[Tensor, Tensor]:
+    """Fit weight (M, N) and bias (M,), float64, that map x (B, N) to y (B, M); ``ridge`` is a share of the mean square of x."""
+    x, y = x.double(), y.double()
+    middle, level = x.mean(0), y.mean(0)
+    squares = (x - middle).T @ (x - middle)
+    squares += ridge * squares.diagonal().mean() * torch.eye(len(squares), dtype=torch.double)
+    weight = torch.linalg.solve(squares, (x - middle).T @ (y - level)).T
+    return weight, level - weight @ middle
 
 
 @torch.no_grad()

@@ -84,36 +84,12 @@ def _fold(convolution: nn.Conv2d, norm: BatchNormAct2d) -> None:
     convolution.bias = nn.Parameter(norm.bias + (bias - norm.running_mean) * factor)
 
 
-class Trunk(nn.Sequential):
-    """A sequence of layers that turns pictures into features. With ``early``, a number of layers, the features after the first ``early``
-    layers are appended to the final ones as further channels.
-    """
-
-    def __init__(self, *layers: nn.Module, early: int | None = None) -> None:
-        super().__init__(*layers)
-        self.early = early
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Return the features (B, channels, h, w) of pictures ``x`` (B, 3, H, W). If the trunk was made with ``early``, the features after
-        that layer are appended as further channels.
-        """
-        early = None
-        for number, layer in enumerate(self, 1):
-            x = layer(x)
-            if number == self.early:
-                early = x
-        return x if early is None else torch.cat([x, early], 1)
-
-
-def efficientnet_trunk(stages: int, early: int | None = None) -> Trunk:
+def efficientnet_trunk(stages: int) -> nn.Sequential:
     """Return EfficientNet-Lite0 up to stage number ``stages`` of its 7, as a module from pictures (B, 3, H, W) to features (B, channels, H
     / 16, W / 16). The last two stages are dilated.
-
-    With ``early`` (5) the features after stage ``early`` are appended as further channels: each has seen less of the picture.
     """
     network = fold_batch_norms(timm.create_model("tf_efficientnet_lite0", output_stride=16))
-    stem = (network.conv_stem, network.bn1)
-    return Trunk(*stem, *network.blocks[:stages], early=None if early is None else len(stem) + early)
+    return nn.Sequential(network.conv_stem, network.bn1, *network.blocks[:stages])
 
 
 class NamedPatches(PatchEmbed):  # type: ignore[misc]
@@ -150,10 +126,9 @@ def vitrine_hybrid(pretrained: bool = False, **kwargs: Any) -> VisionTransformer
 @register_model  # type: ignore[untyped-decorator]
 def vitrine_efficient(pretrained: bool = False, **kwargs: Any) -> VisionTransformer:
     """Build timm's VisionTransformer (its arguments) whose patches are the places of an ``efficientnet_trunk`` of ``trunk_stages`` stages.
-
-    ``trunk_early`` is passed on as ``early``; ``pretrained`` is passed on to timm.
+    ``pretrained`` is passed on to timm.
     """
-    embed = partial(HybridEmbed, backbone=efficientnet_trunk(kwargs.pop("trunk_stages"), kwargs.pop("trunk_early", None)))
+    embed = partial(HybridEmbed, backbone=efficientnet_trunk(kwargs.pop("trunk_stages")))
     built = build_model_with_cfg(VisionTransformer, "vitrine_efficient", pretrained, patch_size=1, embed_layer=embed, **kwargs)
     assert isinstance(built, VisionTransformer)
     return built

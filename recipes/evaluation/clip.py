@@ -14,10 +14,12 @@ import numpy as np
 import torch
 from PIL import Image
 from torch import Tensor
+from tqdm import tqdm
 
 from explainers import datasets
 from explainers.embedded.synthetic.scenes import KINDS, render
 from explainers.evaluation.explained_classes import PROMPT
+from explainers.metrics.localisation import grid_pointing
 from explainers.models.companion_files.prompt_words import PROMPT_KINDS
 from explainers.models.model import Model
 from recipes.clip_calibration import patch_cosines, prompt_thresholds, split_by_truth
@@ -36,6 +38,7 @@ from recipes.data.unseen_photos import (
 )
 from recipes.evaluation import CONTROL, JUDGED_METHOD, Figure, Report, Setting, Table, best_method
 from recipes.evaluation import scenes as on_scenes
+from recipes.evaluation.depth import draw_unlike, paste_photos
 from recipes.evaluation.loading import load_cached
 from recipes.evaluation.maps import map_rows, table_of
 from recipes.evaluation.photos import HALF, ROBUST, SEED, TOP_5, PhotoAnswers, answers, random_half
@@ -51,7 +54,10 @@ MORE_METHODS = ("token_tm:libra", "legrad", "grad_eclip", "gradcam_plus:libra", 
 VERDICTS = ("found", "not found")
 HALVES = (slice(0, None, 2), slice(1, None, 2))  # every second photo, and the others
 METRICS = {OWN_OBJECT: "own_object", PRECISION: "ap"}  # names of the runner's metrics
-BARS = {ZERO_SHOT: 0.45, SYNONYMS: 0.3, PARENTS: 0.3, WORDS: 0.7, OWN_OBJECT: 0.85, PRECISION: 0.45}
+MOSAICS = 500  # mosaics of four photos, of each of which one is asked for
+MOSAIC_METHODS = ("generic_attention", "transformer_attribution", "grad_eclip", "gradcam_plus:libra", JUDGED_METHOD, CONTROL)
+POINTING = "share of a single prompt's map in its quarter of a mosaic"
+BARS = {ZERO_SHOT: 0.45, SYNONYMS: 0.3, PARENTS: 0.3, WORDS: 0.7, OWN_OBJECT: 0.75, PRECISION: 0.45, POINTING: 0.6}
 
 
 def draw_scenes() -> tuple[Tensor, list[str]]:
@@ -218,6 +224,33 @@ def map_figures(name: str, setting: Setting, photos: LabelledPhotos, methods: Se
     ]
 
 
+def mosaic_figures(name: str, model: Model, photos: LabelledPhotos, number: int) -> list[Figure]:
+    """Return by method how much of the positive scores of a map lies in the right quarter of ``number`` mosaics of four of ``photos``, each
+    asked for one of its photos by a single prompt to the model ``name``; chance is 0.25.
+    """
+    rng = np.random.default_rng(SEED)
+    first_class = photos.truth().int().argmax(1).tolist()
+    shares: dict[str, list[float]] = {method: [] for method in MOSAIC_METHODS}
+    for mosaic in tqdm(range(number), desc="mosaics", leave=False, disable=None):
+        rows, cell = draw_unlike(rng, photos.synsets, 4), divmod(mosaic % 4, 2)
+        word = classes()[first_class[rows[mosaic % 4]]]["label"]
+        found = explainers.explain(model, paste_photos(photos.images[rows], (2, 2)), PROMPT.format(word), list(MOSAIC_METHODS))
+        for method, one in zip(MOSAIC_METHODS, found.maps, strict=True):
+            share = grid_pointing(one.scores[one.content].double().unflatten(0, model.details["grid"]), cell)
+            if math.isfinite(share):  # a map without a positive score has none
+                shares[method].append(share)
+    means = {method: float(np.mean(values)) for method, values in shares.items() if values}
+    first = best_method(means)
+    return [
+        Figure(name, POINTING, means[first], BARS[POINTING], "score", note=f"{first}, {number} mosaics of four photos, chance 0.25"),
+        *(
+            Figure(name, f"{POINTING}, {method}", value, None, "score", note="the same")
+            for method, value in means.items()
+            if method != first
+        ),
+    ]
+
+
 def measure(name: str, setting: Setting) -> Report:
     """Return the figures and tables of the model ``name``, a ``clip``, on scenes, photos and words, with the folders and limits in
     ``setting``; if the photos are missing, their rows say so.
@@ -235,6 +268,7 @@ def measure(name: str, setting: Setting) -> Report:
         photos = read_photos(setting.data, setting.limit)
         figures += named_figures(name, model, photos)
         figures += map_figures(name, setting, photos, methods, tables)
+        figures += mosaic_figures(name, model, photos, setting.limit_to(MOSAICS))
         if missing_reason(setting.data, COCO) is None:
             figures += verdict_figures(name, model, setting.data)
         if len(set(photos.synsets)) > 2 * AMONG:

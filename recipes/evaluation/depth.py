@@ -101,18 +101,9 @@ def photo_inputs(model: Model, data: Path, photos: int, pairs: int, mosaics: int
     rng = np.random.default_rng(SEED)
 
     def collage(cells: tuple[int, int]) -> Collage:
-        rows = _unlike(rng, labelled.synsets, math.prod(cells))
-        side = labelled.images.shape[1]
-        picture, classes = Image.new("RGB", (side, side)), {}
-        height, width = side // cells[0], side // cells[1]
-        for number, row in enumerate(rows):
-            place = divmod(number, cells[1])
-            photo = Image.fromarray(labelled.images[row].numpy())
-            left, top = ((side - side * width // height) // 2, 0) if width < height else (0, 0)
-            cut = photo.crop((left, top, side - left, side - top)).resize((width, height), Image.Resampling.BICUBIC)
-            picture.paste(cut, (place[1] * width, place[0] * height))
-            classes[place] = likeliest[row]
-        return Collage(picture, classes, cells)
+        rows = draw_unlike(rng, labelled.synsets, math.prod(cells))
+        classes = {divmod(number, cells[1]): likeliest[row] for number, row in enumerate(rows)}
+        return Collage(paste_photos(labelled.images[rows], cells), classes, cells)
 
     chosen = rng.permutation(len(truth))[:photos]
     return Inputs(
@@ -120,7 +111,22 @@ def photo_inputs(model: Model, data: Path, photos: int, pairs: int, mosaics: int
     )
 
 
-def _unlike(rng: np.random.Generator, names: Sequence[str], number: int) -> list[int]:
+def paste_photos(photos: Tensor, cells: tuple[int, int]) -> Image.Image:
+    """Return a picture as large as one of the square ``photos``, uint8 (rows * columns, H, W, 3), that shows them all, row by row in
+    ``cells`` (rows, columns); what a narrow cell has no room for is cut off at the sides.
+    """
+    side = photos.shape[1]
+    picture = Image.new("RGB", (side, side))
+    height, width = side // cells[0], side // cells[1]
+    for number, photo in enumerate(photos):
+        place = divmod(number, cells[1])
+        left = (side - side * width // height) // 2 if width < height else 0
+        cut = Image.fromarray(photo.numpy()).crop((left, 0, side - left, side)).resize((width, height), Image.Resampling.BICUBIC)
+        picture.paste(cut, (place[1] * width, place[0] * height))
+    return picture
+
+
+def draw_unlike(rng: np.random.Generator, names: Sequence[str], number: int) -> list[int]:
     """Return the indices of ``number`` random photos, drawn by ``rng``, of different ``names``."""
     while True:
         rows = [int(row) for row in rng.choice(len(names), number, replace=False)]

@@ -83,7 +83,7 @@ class Seen(NamedTuple):
     (``local``), and the logits.
     """
 
-    tokens: Tensor  # (B, places, channels): the dilated trunk after the student's stages, then the early ones if ``early``
+    tokens: Tensor  # (B, places, channels): the dilated trunk after the student's stages
     local: Tensor  # (B, places, DIRECTIONS): output of the dilated teacher's last layer at each place
     logits: Tensor  # (B, 1000), of the teacher as it was trained
 
@@ -91,20 +91,18 @@ class Seen(NamedTuple):
 class Teacher:
     """The trunk up to ``stages``, and the whole network for the same pictures, both with dilation and as it was trained.
 
-    With ``early`` its features are followed by those after `EARLY_STAGE` stages.
-
     ``basis`` (DIRECTIONS, features) and ``centre`` (features,) turn the last features into ``Seen.local``; ``readout`` (classes,
     DIRECTIONS) and ``bias`` turn the mean of those into logits, nearly.
     """
 
-    def __init__(self, stages: int, early: bool = False) -> None:
+    def __init__(self, stages: int) -> None:
         dilated, plain = (fold_batch_norms(efficientnet(stride=stride)) for stride in (16, 32))
         self.classifier = plain.classifier
         self.trunk = nn.Sequential(dilated.conv_stem, dilated.bn1, *dilated.blocks[:EARLY_STAGE])
         self.late = dilated.blocks[EARLY_STAGE:]
         self.head = nn.Sequential(dilated.conv_head, dilated.bn2)
         self.plain = nn.Sequential(*plain.blocks[EARLY_STAGE:], plain.conv_head, plain.bn2)
-        self.stages, self.early = stages, early
+        self.stages = stages
         for part in (self.trunk, self.late, self.head, self.plain):
             part.to(FAST_DTYPE, memory_format=torch.channels_last)
         self.basis, self.centre = torch.eye(DIRECTIONS, self.classifier.in_features), torch.zeros(self.classifier.in_features)
@@ -120,8 +118,6 @@ class Teacher:
         for number, stage in enumerate(self.late, EARLY_STAGE + 1):
             y = stage(y)
             kept = y if number <= self.stages else kept
-        if self.early:
-            kept = torch.cat([kept, x], 1)
         return kept, self.head(y), self.plain(x).float().mean((2, 3))
 
     @torch.no_grad()  # its results are read where gradients are taken, which inference tensors forbid

@@ -72,3 +72,11 @@ def test_masked_patches_hold_the_mean_of_all_features(untrained: None, monkeypat
     with torch.no_grad():
         losses = [float(objective(views, 0)[0]) for views in (first, second)]
     assert losses[0] == pytest.approx(losses[1], rel=1e-6)
+
+
+def test_rectangles_are_rectangles() -> None:
+    found = photos_objective.rectangles(np.random.default_rng(0), 50, 14).view(50, 14, 14)
+    for one in found:
+        rows, columns = one.any(1), one.any(0)
+        assert float(one.sum()) == int(rows.sum()) * int(columns.sum())
+        assert min(int(rows.sum()), int(columns.sum())) >= 5

@@ -141,7 +141,7 @@ def test_the_command_measures_everything_on_photos(
     torch.manual_seed(0)
     vit = vits.create("vit_tiny_patch16_224", labels, {**SHAPE, "img_size": 64, "patch_size": 16})
     vits.save(vit, tmp_path / "vit", "vit_tiny_patch16_224", labels, {**SHAPE, "img_size": 64, "patch_size": 16})
-    monkeypatch.setattr(depth, "_unlike", lambda rng, names, number: list(range(number)))  # the made-up photos are of two kinds
+    monkeypatch.setattr(depth, "draw_unlike", lambda rng, names, number: list(range(number)))  # the made-up photos are of two kinds
     counts = ["--photos", "4", "--mosaics", "2", "--pairs", "1", "--maps", "1"]
     depth.main(
         [str(tmp_path / "vit"), "--data", str(photo_data), *counts, "--other", str(tmp_path / "vit"), "--out", str(tmp_path / "found.json")]

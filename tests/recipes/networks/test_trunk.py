@@ -43,17 +43,6 @@ def test_folding_changes_nothing_that_is_answered() -> None:
     assert not [layer for layer in network.modules() if isinstance(layer, torch.nn.BatchNorm2d)]
 
 
-def test_early_features_stand_behind_the_last() -> None:
-    torch.manual_seed(0)
-    both = explainers.embedded.architectures.efficientnet_trunk(7, early=5).eval()
-    last, early = (explainers.embedded.architectures.efficientnet_trunk(stages).eval() for stages in (7, 5))
-    last.load_state_dict(both.state_dict())
-    early.load_state_dict(both.state_dict(), strict=False)
-    x = torch.randn(1, 3, 64, 64)
-    with torch.inference_mode():
-        torch.testing.assert_close(both(x), torch.cat([last(x), early(x)], 1))
-
-
 def test_files_of_another_network_are_refused(tmp_path: Path) -> None:
     torch.save({"weight": torch.zeros(3)}, tmp_path / "other.pth")
     with pytest.raises(ValueError, match=r"other.pth does not have the tensors of Linear"):
