@@ -66,7 +66,7 @@ export class RowTable {
     else await this.#build(places);
     if (turn !== this.#turn) return total;
     this.#markOrder();
-    if (at > 0 && at < total) await this.#table.scrollToRow(at, "top", true).catch(() => {});
+    if (at > 0 && at < total) this.#holder().scrollTop = at * HEIGHT; // Tabulator's scrollToRow lands some rows before
     this.#look();
     return total;
   }
