@@ -82,7 +82,7 @@ const TOUCHES = [
   ["Tap a patch or a word", "every plate shows its value; tap it again to let go"],
   ["Tap the two arrows under a map", "show the plate at full size"],
   ["Tap a class", "explain it; tick the boxes next to classes to see several side by side"],
-  ["Drag the slider at the foot", "remove what each map calls most relevant, and see the answer change"],
+  ["Drag the slider above the maps", "remove what each map calls most relevant, and see the answer change"],
 ];
 
 const SEEN = "vitrine-visit"; // in localStorage once the guided visit was offered

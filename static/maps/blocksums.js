@@ -121,7 +121,12 @@ export class BlockSums {
       choose: () => this.choose(block),
     }));
     const sum = rows.reduce((all, { total }) => all + total, 0);
-    drawBars(this.bars, rows, signed, `Together ${(signed ? signedNumber : number)(sum)}: the sum of the map.`);
+    drawBars(
+      this.bars,
+      rows,
+      signed,
+      `All bars add up to ${(signed ? signedNumber : number)(sum)}, the sum of the map.`,
+    );
     this.onParts();
   }
 

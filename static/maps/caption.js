@@ -321,7 +321,7 @@ export class AboutButton {
   warn(isWarned) {
     this.node.textContent = isWarned ? "!" : "i";
     this.node.classList.toggle("warned", isWarned);
-    this.node.title = isWarned ? "A warning, with rank and time" : "Rank, time and notes";
+    this.node.title = isWarned ? "Show the warning, rank and time" : "Show rank, time and notes";
   }
 }
 

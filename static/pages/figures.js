@@ -101,7 +101,9 @@ function about(run) {
   const without = run.left_out ? ` (${run.left_out} left out: the model does not know their class)` : "";
   const broken = run.broken ? ` ${count(run.broken.length, "input")} could not be read and were left out.` : "";
   const unknown = Object.entries(run.unknown ?? {}).map(([label, number]) => `${label} (${number})`);
-  const files = dataset.unread ? ` ${count(dataset.unread, "file")} in its folder could not be read.` : "";
+  const files = dataset.unread
+    ? ` ${count(dataset.unread, "file")} in the folder of the data set ${dataset.unread > 1 ? "were" : "was"} not read.`
+    : "";
   const missed = unknown.length
     ? ` Inputs of these classes are left out, as the model does not have them: ${unknown.join(", ")}.`
     : "";

@@ -89,7 +89,7 @@ async function placeOf(kind, models, samples) {
     const usual = ofReadout.find((pair) => pair.rule === null || pair.rules.includes(pair.rule));
     if (usual?.reason) reasons.add(usual.reason);
   }
-  return { kind, reasons: loaded.length ? [...reasons] : ["No model for it is loaded."] };
+  return { kind, reasons: loaded.length ? [...reasons] : ["No model for this kind of input is loaded."] };
 }
 
 /**

@@ -7,7 +7,7 @@ import { truthInWords } from "./runvalues.js";
 /** @import { ControlsInWorld, MetricOnTruth, MetricTruth, TruthInWorld, TruthOfKind, TruthWorld } from "../core/schemas.js" */
 
 const ABOUT =
-  "In these test worlds we know what an answer comes from, such as the pixels of a drawn thing. Ranked by truth, methods whose maps show it best come first. A metric that can be believed ranks methods in the same order. Kendall's tau is 1 for the same order, 0 for chance, −1 for the reverse; the interval is over inputs.";
+  "In these test worlds we know what an answer comes from, such as the pixels of a drawn thing. The true order puts the methods first whose maps show it best. A metric that can be believed ranks methods in the same order. Kendall's tau is 1 for the same order, 0 for chance, −1 for the reverse; the interval is over inputs.";
 const LIMITS =
   "The worlds are toys with small models and few inputs; other models and data may differ. A metric in doubt may only need more inputs.";
 const CONTROLS =

@@ -90,7 +90,9 @@ export class MoleculePlate extends WordPlate {
     const hits = first.slice(0, atoms.size).filter((atom) => atoms.has(atom)).length;
     this.hits = names.length && first.length ? { hits, of: atoms.size } : null;
     this.found.textContent =
-      names.length && hits < atoms.size ? `Its top ${atoms.size} atoms: ${hits} in ${names.join(", ")}.` : "";
+      names.length && hits < atoms.size
+        ? `Its top ${atoms.size} atoms: ${hits} in groups known to cause mutations (${names.join(", ")}).`
+        : "";
   }
 
   /**

@@ -151,8 +151,9 @@ export class HeadShares {
    */
   #words({ pictures, texts }, words) {
     if (!words) return [];
-    const over = `Over ${pictures}, from ${texts} texts.`;
-    if (!words.length) return [el("p", { class: "looks-for" }, `Adds the same to every picture. ${over}`)];
+    const over = `Chosen from ${texts} texts on these pictures: ${pictures}.`;
+    if (!words.length)
+      return [el("p", { class: "looks-for" }, "This head adds the same to every picture, so no text describes it.")];
     const little = words[0].share < SAYS_LITTLE ? " (no text describes it well; the best are)" : ":";
     return [
       el("p", { class: "looks-for" }, `What this head looks for${little}`),

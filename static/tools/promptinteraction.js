@@ -109,7 +109,7 @@ class PromptInteraction {
     const isFitted = this.tool.value.way === FITTED;
     this.busy.textContent = isFitted
       ? "Asking the model some hundred times, with words and patches left out …"
-      : "Asking each word for its patches …";
+      : "Finding the patches that go with each word …";
     this.result.inert = true;
     try {
       this.tell(null);

@@ -29,10 +29,10 @@ export async function findStored(id, kind, models) {
     const stored = await getJSON(explanationPath(id));
     const page = models.pageOf(stored);
     if (page.kind === kind) return stored;
-    const detail = `The explanation ${stored.id} belongs to the ${page.name} page, as its model is ${stored.model}.`;
+    const detail = `Its model is ${stored.model}, so it opens on the ${page.name} page.`;
     showProblem(
       byId("results-problem"),
-      { title: "Not an explanation for this page", detail },
+      { title: "This explanation belongs to another page", detail },
       link(`${page.path}?id=${encodeURIComponent(stored.id)}`, `Open it on the ${page.name} page`),
       fresh,
     );

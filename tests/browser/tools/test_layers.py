@@ -143,7 +143,7 @@ def test_what_each_block_adds(desk: Visit) -> None:
         totals_shown = [shown_score(row["total"], document["signed"]) for row in rows]
         expect(tool.locator(".sums .num")).to_have_text(totals_shown, timeout=PATIENCE)
         total = shown_score(sum(row["total"] for row in rows), document["signed"])
-        expect(tool.locator(".sums p")).to_have_text(f"Together {total}: the sum of the map.")
+        expect(tool.locator(".sums p")).to_have_text(f"All bars add up to {total}, the sum of the map.")
         widths = tool.locator(".sums i").evaluate_all("(bars) => bars.map((bar) => bar.getBoundingClientRect().width)")
         totals = np.abs([row["total"] for row in rows])
         np.testing.assert_allclose(np.array(widths) / max(widths), totals / totals.max(), atol=0.01)

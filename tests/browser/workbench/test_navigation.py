@@ -186,7 +186,7 @@ def test_a_link_to_an_explanation_of_another_page_leads_there(quick: Visit) -> N
                 continue
             page = quick.open(f"{path}?id={explanation_id}", maps=False)
             problem = page.locator("#results-problem .problem")
-            expect(problem).to_contain_text("Not an explanation for this page")
+            expect(problem).to_contain_text("This explanation belongs to another page")
             problem.get_by_role("link", name="Open it on the").click()
             page.wait_for_url(f"**{own_path}?id={explanation_id}*")
             assert answer(quick) == explanation_id
