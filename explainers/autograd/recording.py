@@ -445,7 +445,7 @@ class Recording:
         return self.structure.mid_residuals
 
     def is_projection(self, position: int) -> bool:
-        """Return whether the linear map at ``position`` makes queries, keys or values of attention."""
+        """Return whether the linear map at ``position`` makes queries, keys or values of attention, or takes what attention gives."""
         return position in self.structure.projections
 
     def is_of_attention(self, position: int) -> bool:

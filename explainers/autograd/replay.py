@@ -30,7 +30,7 @@ ORDINARY = Rule(name="gradient")
 class Place:
     """Facts about the use of one operator in the model, which are known only after later operators have run.
 
-    is_projection  whether a linear map makes queries, keys or values
+    is_projection  whether a linear map makes queries, keys or values, or takes what attention gives
     is_normalised  whether the output of linear attention is divided by a normaliser
     is_attention   whether a softmax gives attention weights, which multiply values, or a matrix product of two paths makes such weights or
                    multiplies values by them

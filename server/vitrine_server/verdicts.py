@@ -127,15 +127,17 @@ class Ranking(Record):
 def verdict_in_words(ranking: MethodRanking) -> Ranking:
     """Return the verdict of a run, from its ``ranking`` of methods, as data for a sentence.
 
-    ``trust`` has the first different methods among those that tie with the best and beat a random map, ``tied`` how many tie with the
-    best, ``by_chance`` those no better than a random map, and ``worse`` those worse than one.
+    ``trust`` has the first different methods among those that tie with the best and beat a random map, without maps that depend on the
+    other prompts of a question (``less=prompts``), which no page recommends. ``tied`` says how many tie with the best, ``by_chance`` those
+    no better than a random map, and ``worse`` those worse than one.
     """
     levels = {spec: _level(ranking, spec) for spec in ranking.ranks}
     methods = {method["spec"]: method for method in ranking.run.report["methods"]}
     trust: dict[str, str] = {}
     for spec, level in levels.items():  # best first
-        if level == _BEST and len(trust) < MOST_TRUSTED_NAMED:
-            trust.setdefault(Spec.parse(spec).method, spec)
+        parsed = Spec.parse(spec)
+        if level == _BEST and len(trust) < MOST_TRUSTED_NAMED and "less" not in parsed.options:
+            trust.setdefault(parsed.method, spec)
 
     def ranked(spec: str) -> RankedMethod:
         return RankedMethod(spec, Spec.parse(spec).method, methods[spec]["title"], methods[spec]["signed"], ranking.ranks[spec])

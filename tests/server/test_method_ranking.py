@@ -70,6 +70,8 @@ def test_the_best_of_each_family_is_among_what_is_shown_first() -> None:
         assert {variant.spec for variant in able if variant.default and is_control(variant.spec)} <= set(first)
         best: dict[str, int] = {}
         for spec, rank in ranking.ranks.items():
+            if "less" in Spec.parse(spec).options:  # it depends on the other prompts
+                continue
             family = explainers.METHODS[Spec.parse(spec).method].family
             best[family] = min(rank, best.get(family, rank))
         assert set(sorted(best.values())[:MOST_IN_A_PRESET]) <= {ranking.rank(spec) for spec in first}

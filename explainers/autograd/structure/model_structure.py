@@ -362,7 +362,7 @@ class ModelStructure:
 
     @property
     def projections(self) -> frozenset[int]:
-        """The positions of the linear maps that make queries, keys and values."""
+        """The positions of the linear maps that make queries, keys and values, and of those that take what attention gives."""
         return self._projections[0]
 
     @property

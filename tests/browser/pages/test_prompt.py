@@ -68,29 +68,29 @@ def test_prompts_are_added_and_removed(desk: Visit) -> None:
     first = desk.document()
     assert first["targets"][0]["label"] == "a photo of a cat"
     desk.page.get_by_role("button", name="Add a prompt").click()
-    desk.page.get_by_role("textbox", name="Prompt").last.fill("a photo of a spoon")
+    desk.page.get_by_role("textbox", name="Prompt").last.fill("a photo of a banana")
     desk.page.get_by_role("button", name="Look for these").click()
     desk.next_maps(first["id"])
     second = desk.document()
-    assert [target["label"] for target in second["targets"]] == [*(target["label"] for target in first["targets"]), "a photo of a spoon"]
+    assert [target["label"] for target in second["targets"]] == [*(target["label"] for target in first["targets"]), "a photo of a banana"]
     check_matrix(desk, second)
     for _ in second["targets"][1:]:
         desk.page.get_by_role("button", name="Remove this prompt").first.click()
     desk.page.get_by_role("textbox", name="Prompt").press("Enter")
     desk.next_maps(second["id"])
     third = desk.document()
-    assert [target["label"] for target in third["targets"]] == ["a photo of a spoon"]
+    assert [target["label"] for target in third["targets"]] == ["a photo of a banana"]
     check_matrix(desk, third)
-    expect(desk.page.locator("main")).not_to_contain_text(percent(1))  # a share of one prompt says nothing
-    # there is no spoon in the picture, and the model has a line for that
+    expect(desk.page.locator("main")).not_to_contain_text(percent(1), use_inner_text=True)  # a share of one prompt says nothing
+    # there is no banana in the picture, and the model has a line for that
     assert third["targets"][0]["abstention"]["kind"] == "not_in_picture"
-    expect(desk.page.locator("#overview")).to_contain_text("It did not find “a photo of a spoon”.")
+    expect(desk.page.locator("#overview")).to_contain_text("It did not find “a photo of a banana”.")
     expect(desk.page.locator("#plates")).to_have_class(re.compile("unfound"))  # its maps are pale
     details = desk.get(f"/api/models/{third['model']}")["details"]
     cosine = shown(third["targets"][0]["logit"] / details["logit_scale"])
-    said = f"“a photo of a spoon” and the picture have a cosine of {cosine}. Add a second prompt to see whether that is much."
+    said = f"“a photo of a banana” and the picture have a cosine of {cosine}. Add a second prompt to see whether that is much."
     line = {"kind": "not_in_picture", "says": "not found in this picture", "score": "cosine", "line": -0.9, "below": True}
-    for calibration, answer in (({"lines": [line]}, "It found “a photo of a spoon”."), (None, said)):
+    for calibration, answer in (({"lines": [line]}, "It found “a photo of a banana”."), (None, said)):
         sentence = compute(
             "async ([target, details]) => (await script('workbench/overview.js')).answerLine({ targets: [target] }, details)",
             [{**third["targets"][0], "abstention": None}, {**details, "calibration": calibration}],

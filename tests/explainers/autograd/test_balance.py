@@ -135,7 +135,7 @@ def test_models_whose_attention_was_missed(name: str) -> None:
     one = result["fullgrad:libra"]
     assert one.completeness_error is not None
     assert one.completeness_error < 1e-5 * max(1.0, float(result.logits.abs().max()))
-    assert not one.notes
+    assert all("blocks in the list run before those that are read" in note for note in one.notes)  # of MViT one, which takes more tokens
 
 
 def test_where_a_pass_loses_is_looked_for_once_for_all_its_maps(monkeypatch: pytest.MonkeyPatch) -> None:

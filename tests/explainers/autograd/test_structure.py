@@ -91,18 +91,18 @@ def test_cait_gives_its_queries_keys_and_values() -> None:
 
 
 @pytest.mark.parametrize("name", ["vit", "bert", "cait", "gpt2", "swin", "siglip"])
-def test_projections_are_the_linear_maps_of_queries_keys_and_values(name: str) -> None:
+def test_projections_are_the_linear_maps_before_and_after_attention(name: str) -> None:
     recording = Recording(wrapped(name), inputs(name, 1))
     weights = [node.settings["w"] for node in recording.nodes.ran if node.position in recording.structure.projections]
     names = {of: key for key, parameter in recording.model.module.named_parameters() for of in [parameter.data_ptr()]}
     projecting = {names[weight.data_ptr()].removesuffix(".weight").rsplit(".", 1)[-1] for weight in weights if weight.data_ptr() in names}
     expected = {
-        "vit": {"qkv"},
-        "bert": {"query", "key", "value"},
-        "cait": {"qkv", "q", "k", "v", "proj_w"},  # the last mixes the weights between heads
-        "gpt2": {"c_attn"},
-        "swin": {"qkv"},
-        "siglip": {"qkv", "kv"},
+        "vit": {"qkv", "proj"},
+        "bert": {"query", "key", "value", "dense"},
+        "cait": {"qkv", "q", "k", "v", "proj", "proj_w"},  # the last mixes the weights between heads
+        "gpt2": {"c_attn", "c_proj"},
+        "swin": {"qkv", "proj"},
+        "siglip": {"qkv", "kv", "proj"},
     }
     assert projecting == expected[name]
 

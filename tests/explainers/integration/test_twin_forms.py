@@ -139,12 +139,10 @@ class Together(Block):
         return x + (self.attn(self.n1(x)) + self.mlp(self.n2(x)))
 
 
-def test_the_stream_after_attention_has_the_tokens_themselves() -> None:
+def test_no_stream_follows_attention_alone_where_an_mlp_is_added_in_the_same_sum() -> None:
     vit = built(lambda: Vit(lambda: [Together(lambda: Attention(of_module)) for _ in range(2)]))
     recording = explainers.Session(explainers.wrap(vit, kind="image", preprocess=PREPROCESS), {"pixel_values": pixels()}, 1).recording
-    for middle, output in zip(recording.mid_residuals, recording.block_outputs, strict=True):
-        assert middle is not None
-        torch.testing.assert_close(middle, output)
+    assert recording.mid_residuals == [None, None]
 
 
 class AddedInParts(Block):
