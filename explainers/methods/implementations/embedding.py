@@ -66,7 +66,7 @@ def parts_and_texts(trace: Trace) -> tuple[EmbeddingParts, Tensor]:
             "Only what reaches the classification token directly is counted: what a head does through later blocks, and what the "
             "MLPs make of it, is in no patch (Gandelsman et al. 2024, arXiv 2310.05916)."
         ),
-        line="What each part sends directly to the answer, of the cosine with the prompt.",
+        line="What each part sends straight to the cosine with the prompt.",
     ),
 )
 def clip_decomposition(trace: Trace, less_mean: bool = False) -> MethodOutput:
