@@ -91,6 +91,18 @@ def measure(site: Site) -> None:
     site.get("/api/runs")
 
 
+def collect(site: Site) -> None:
+    """Ask all that is asked of collections."""
+    wanted = {"model": "scenes-vit", "dataset": "scenes", "methods": ["rollout"], "limit": 3, "removal": False, "labels": False}
+    root = f"/api/collections/{posted(site, '/api/collections', **wanted)['id']}"
+    site.events(f"{root}/events")
+    site.client.post(f"{root}/again")
+    site.events(f"{root}/events")
+    for part in ("", "/progress", "/rows", "/selection", "/points"):
+        site.get(f"{root}{part}")
+    site.get("/api/collections")
+
+
 def streamed(site: Site, path: str, **body: Any) -> list[dict[str, str]]:
     """The events of a study."""
     answer = site.client.post(path, json=body, headers={"Accept": "text/event-stream"})
@@ -187,6 +199,7 @@ def test_every_call_answers_what_it_declares(site: Site) -> None:
     bring_a_model(site)
     posted(site, "/api/models", name="clip")
     measure(site)
+    collect(site)
 
     assert isinstance(site.client, CheckedClient)
     with_json = {(method, route.path) for route in ROUTES if route.response_model is not None for method in route.methods}
