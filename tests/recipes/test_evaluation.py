@@ -42,7 +42,10 @@ def test_scenes_in_a_quick_look(name: str, capsys: pytest.CaptureFixture[str], m
     ratio = figures["energy on the object over that of random"]["value"]
     assert ratio == pytest.approx(table[JUDGED_METHOD]["energy on the object"] / table[CONTROL]["energy on the object"])
     assert ratio > 4
-    assert {one["bar"] for one in report["figures"]} == {None, *({0.98, 0.9, 0.7} if name == "scenes-vit" else {0.9, 0.45, 0.3, 0.7, 0.75, 0.6})}
+    assert {one["bar"] for one in report["figures"]} == {
+        None,
+        *({0.98, 0.9, 0.7} if name == "scenes-vit" else {0.9, 0.45, 0.3, 0.7, 0.75, 0.6}),
+    }
     assert figures["segmentation average precision of the best method"]["value"] == max(row["average precision"] for row in table.values())
 
 

@@ -23,6 +23,10 @@ NO_GRADIENT = (
     "No gradient goes from the model's output back to its blocks: its forward runs them under torch.no_grad, or detaches what they give. "
     "Let it run with gradients: to freeze a backbone, requires_grad_(False) on its weights is enough."
 )
+_UNREAD_BLOCK = (
+    "the answer does not depend on what the last of the blocks gives, though that block runs: pass blocks= (the modules that the answer "
+    "is computed from)"
+)
 #: A token is read if its gradient is more than this share of the largest one.
 _READ_SHARE = 1e-6
 #: A token is read in another way than others if its gradient differs from theirs by more than this share of the largest one.
@@ -146,5 +150,7 @@ def _gradient_at_last_block(
         if not logits.requires_grad:
             raise ExplainerError(NO_GRADIENT)
         weights = torch.linspace(1, 2, logits.shape[1], dtype=logits.dtype, device=logits.device)
-        (gradient,) = torch.autograd.grad(logits, leaf, weights.expand_as(logits))
+        (gradient,) = torch.autograd.grad(logits, leaf, weights.expand_as(logits), allow_unused=True)
+        if gradient is None:
+            raise ExplainerError(_UNREAD_BLOCK)
     return gradient[0], reads.hold

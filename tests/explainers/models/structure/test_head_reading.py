@@ -39,6 +39,23 @@ def layout_of_text(read: Read) -> tuple[explainers.Model, Layout]:
     return model, model.layout_of({})
 
 
+class EarlyExit(Reader):
+    """A classifier that runs its last block and does not read it."""
+
+    def forward(self, input_ids: Tensor) -> Tensor:
+        x = self.blocks[0](self.words(input_ids) + self.places.weight[: input_ids.shape[1]])
+        self.blocks[1](x)
+        return self.head(self.read(x))  # type: ignore[no-any-return]
+
+
+def test_a_last_block_that_is_not_read_is_named_and_can_be_left_out() -> None:
+    torch.manual_seed(0)
+    module = EarlyExit(lambda x: x.mean(1))
+    with pytest.raises(explainers.ExplainerError, match=r"does not depend on what the last of the blocks gives.*pass blocks="):
+        explainers.wrap(module, kind="text")
+    assert len(explainers.wrap(module, kind="text", blocks=[module.blocks[0]]).blocks) == 1
+
+
 @pytest.mark.parametrize(
     ("read", "class_token", "others"),
     [
