@@ -250,16 +250,16 @@ def xgradcam_plus(trace: Trace) -> MethodOutput:
         ),
         words="Input times gradient, and every bias times its gradient at the token where it acts: the whole account of the answer.",
         trust=f"{EXACT} The line “sum is off by” of its plate says how far that holds.",
-        fails=f"Biases of the head have no place in the image and go to the classification token. {BREAKS}",
+        fails=f"Biases of the head have no place in the input and go to the classification token, or to the word that the head reads. {BREAKS}",
         line="What each part adds to the answer, with nothing of the answer left out.",
     ),
 )
 def fullgrad(trace: Trace) -> Tensor:
     """Input times gradient plus every bias times its gradient, at the token where it acts.
 
-    sum_d x^1 grad x^1 + sum over biases b of sum_d b grad b. Under Libra the scores sum to the explained logit. Biases
-    without a token (of the head)
-    go to the first prefix token; where there is none they stay outside the map, and are counted only in the completeness error.
+    sum_d x^1 grad x^1 + sum over biases b of sum_d b grad b. Under Libra the scores sum to the explained logit. Biases without a token (of
+    the head) go to the first prefix token, and of a text without one to the word that the head reads; where there is neither they stay
+    outside the map, and are counted only in the completeness error.
     """
     return (trace.block_inputs[0] * trace.block_input_grad(0)).sum(-1) + trace.bias
 
