@@ -250,7 +250,7 @@ def xgradcam_plus(trace: Trace) -> MethodOutput:
         ),
         words="Input times gradient, and every bias times its gradient at the token where it acts: the whole account of the answer.",
         trust=f"{EXACT} The line “sum is off by” of its plate says how far that holds.",
-        fails=f"Biases of the head have no place in the input and go to the classification token, or to the word that the head reads. {BREAKS}",
+        fails=f"Biases of the head have no place in the input: they go to the token that the head reads. {BREAKS}",
         line="What each part adds to the answer, with nothing of the answer left out.",
     ),
 )
