@@ -195,11 +195,9 @@ def test_every_call_answers_what_it_declares(site: Site) -> None:
     examples = "/examples?metric=mif&method=rollout"
     for path in (f"/api/leaderboard/pictures{examples}", f"/api/leaderboard/words{examples}", "/healthz", "/readyz"):
         site.get(path)
-    ask_for_depth(site)
-    bring_a_model(site)
+    for ask_all in (ask_for_depth, bring_a_model, measure, collect):
+        ask_all(site)
     posted(site, "/api/models", name="clip")
-    measure(site)
-    collect(site)
 
     assert isinstance(site.client, CheckedClient)
     with_json = {(method, route.path) for route in ROUTES if route.response_model is not None for method in route.methods}
