@@ -41,6 +41,8 @@ from explainers.collection.difference import Difference
 from explainers.collection.fiftyone_export import to_fiftyone
 from explainers.collection.records import CollectedMap, CollectedRow, CollectedWord
 from explainers.collection.result import Collection
+from explainers.collection.slice_records import HidingTest, Slice, Slices
+from explainers.collection.slices import slices
 from explainers.errors import ExplainerError
 from explainers.methods import METHODS, requirements
 from explainers.methods.registry import method
@@ -120,6 +122,7 @@ __all__ = [
     "FinerWeighted",
     "Guess",
     "HeadWords",
+    "HidingTest",
     "Interaction",
     "InteractionMeasures",
     "LiveServer",
@@ -141,6 +144,8 @@ __all__ = [
     "Rule",
     "Session",
     "SimilarityDecomposition",
+    "Slice",
+    "Slices",
     "Strength",
     "Summary",
     "Target",
@@ -186,6 +191,7 @@ __all__ = [
     "regions",
     "serve",
     "similarity_without_head",
+    "slices",
     "summarise",
     "to_fiftyone",
     "token_activation_maps",

@@ -1,7 +1,7 @@
 """The command line: ``vitrine serve``, ``backup``, ``restore``, ``recover``, ``open``, ``explain``, ``deletion-test``, ``depth``,
 ``probe``, ``regions``, ``interaction``, ``alike``, ``heads``, ``head-words``, ``registers``, ``answer-table``, ``token-maps``,
 ``models``, ``methods``, ``evaluate``, ``reproduce``, ``tables``, ``metrics-on-truth``, ``summarise``,
-``collect``, ``diff``.
+``collect``, ``diff``, ``slices``.
 
 Each subcommand is a module of ``vitrine_server.commands`` with ``add(commands)`` and ``run(args)``. None of them imports torch
 before it runs, so ``vitrine --help`` answers at once. What a person got wrong is one line on stderr and exit code 2.
@@ -36,6 +36,7 @@ from vitrine_server.commands import (
     registers,
     reproduce,
     serve,
+    slices,
     store,
     summarise,
     tables,
@@ -75,6 +76,7 @@ def build_parser() -> argparse.ArgumentParser:
         summarise,
         collect,
         diff,
+        slices,
     ):
         module.add(commands)
     return parser

@@ -1,0 +1,254 @@
+"""``slices``: what many wrong or doubtful rows of a collection have in common, found, put in a sentence and tested."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from explainers.collection.collect import make_setup
+from explainers.collection.records import CollectedMap, CollectedRow
+from explainers.collection.result import Collection, open_collection
+from explainers.collection.slice_clusters import place_in_words
+from explainers.collection.slice_records import Slice, SliceExample, SliceKind, Slices
+from explainers.collection.slice_search import FoundSlice, SearchedRows, find
+from explainers.collection.sources import sources_of
+from explainers.errors import ExplainerError
+from explainers.self_check.opening import model_of
+
+if TYPE_CHECKING:
+    from explainers.collection.rows import CollectionSetup
+    from explainers.datasets import Dataset
+
+MOST_ASKED = 100  # rows of a slice in the test
+EXAMPLES = 10
+#: The rows of each kind in a sentence.
+_ROWS_IN_WORDS: dict[SliceKind, str] = {
+    "wrong": "wrong rows",
+    "right_off_object": "rows that are right for something off the object",
+    "right_at_border": "right rows whose evidence lies at the border",
+    "right": "right rows",
+}
+#: A callback that gets how many rows were asked again, and of how many.
+SlicesProgress = Callable[[int, int], None]
+
+
+def slices(
+    collection: Collection | Path | str,
+    model: Any = None,
+    data: str | Path | Dataset | None = None,
+    *,
+    method: str | None = None,
+    seed: int = 0,
+    progress: SlicesProgress | None = None,
+    cancelled: Callable[[], bool] | None = None,
+) -> Slices:
+    """Find what many rows of a collection have in common that are wrong, or right for something off the object: a place in the picture or a
+    word. Returns the :class:`Slices`.
+
+    collection  a finished collection with labels, of pictures or texts, or its folder
+    model       the model that it was made of, in any form that :func:`explain` takes, which is asked again about rows of each slice without
+                what the slice names; None: slices are found but not tested
+    data        the inputs, as for :func:`collect`; None: where the collection says that they lie
+    method      the spec of the maps; None: the first method of the collection
+    seed        of the halves, clusters and random choices
+    progress    called with the number of rows that were asked again, and that of all
+    cancelled   asked between passes; when true, :class:`explainers.Cancelled` is raised
+
+    docs/collection.md says how slices are found and tested. Raises ExplainerError for a collection without labels or of molecules, and for
+    another model or other data than those of the collection.
+    """
+    finished = collection if isinstance(collection, Collection) else open_collection(Path(collection))
+    spec = method or finished.about["methods"][0]
+    if spec not in finished.about["methods"]:
+        raise ExplainerError(f"{finished.folder} has no maps of {spec}; it has {', '.join(finished.about['methods'])}.")
+    if finished.about["input_kind"] == "molecule":
+        raise ExplainerError("Slices are found in collections of pictures and of texts, not of molecules.")
+    setup = None if model is None else _setup(finished, model, data, seed, cancelled)
+    rows = searched_rows(finished, spec)
+    found, tried = find(rows, seed)
+    examples = _read(finished, {int(i) for each in found for i in _first(each, rows, EXAMPLES)})
+    described = [_described(each, rows, examples) for each in found]
+    if setup is not None:
+        described = _tested(setup, finished, found, described, rows, progress)
+    return Slices(
+        model=str(finished.about["model"]),
+        data=str(finished.about["data"]),
+        method=spec,
+        inputs=len(rows.index),
+        left_out=len(finished) - len(rows.index),
+        wrong=int((~rows.right).sum()),
+        doubtful=int(rows.doubtful.sum()),
+        tried=tried,
+        slices=sorted(described, key=lambda each: -len(each.rows)),
+    )
+
+
+@dataclass
+class _Columns:
+    """The columns of the rows that are searched, as they are read."""
+
+    index: list[int] = field(default_factory=list)
+    answer: list[str] = field(default_factory=list)
+    right: list[bool] = field(default_factory=list)
+    on_object: list[float] = field(default_factory=list)  # less the area of the object; NaN without one
+    on_border: list[float] = field(default_factory=list)  # less the share of the patches that are on it
+    grids: list[tuple[int, ...]] = field(default_factory=list)
+    shares: list[np.ndarray[tuple[int], np.dtype[np.float64]]] = field(default_factory=list)
+    maps: list[list[float]] = field(default_factory=list)
+    words: list[frozenset[str]] = field(default_factory=list)
+
+
+def searched_rows(collection: Collection, method: str) -> SearchedRows:
+    """Read the rows that can be searched into memory: those with a label whose map by ``method`` has a positive score; of pictures those
+    with the grid of patches that most have. Raises ExplainerError if there is none.
+    """
+    columns = _Columns()
+    for row in collection:
+        if row.right is not None:
+            _add(columns, row, row.map(method))
+    if not columns.index:
+        raise ExplainerError(f"No row of {collection.folder} is right or wrong: slices need the labels of the inputs.")
+    grid = Counter(columns.grids).most_common(1)[0][0]
+    kept = [i for i, each in enumerate(columns.grids) if each == grid]
+    right = np.array(columns.right)[kept]
+    on_object, on_border = np.array(columns.on_object)[kept], np.array(columns.on_border)[kept]
+    has_objects = bool(np.isfinite(on_object).any())
+    kind: SliceKind = "right_off_object" if has_objects else "right_at_border" if grid else "right"
+    doubtful = right & (on_object < 0 if has_objects else on_border > 0 if grid else np.ones(len(kept), bool))
+    return SearchedRows(
+        index=np.array(columns.index)[kept],
+        answer=np.array(columns.answer)[kept],
+        right=right,
+        doubtful=doubtful,
+        kind=kind,
+        grid=(grid[0], grid[1]) if grid else None,
+        shares=np.stack([columns.shares[i] for i in kept]) if grid else np.zeros((len(kept), 0)),
+        maps=np.array([columns.maps[i] for i in kept], np.float64) if grid else np.zeros((len(kept), 0)),
+        words=[] if grid else [columns.words[i] for i in kept],
+    )
+
+
+def _add(columns: _Columns, row: CollectedRow, each: CollectedMap) -> None:
+    """Add a row to the columns, unless its map has no positive score."""
+    positive = np.maximum(np.array(each.scores, np.float64), 0)
+    if not positive.any():
+        return
+    columns.index.append(row.index)
+    columns.answer.append(row.answer)
+    columns.right.append(bool(row.right))
+    is_known = row.object_area is not None and each.share_on_object is not None
+    columns.on_object.append(each.share_on_object - row.object_area if is_known else np.nan)  # type: ignore[operator]
+    columns.grids.append(tuple(row.grid))
+    if row.grid:
+        height, width = row.grid
+        area = 1 - max(0, height - 2) * max(0, width - 2) / (height * width)
+        columns.on_border.append((each.share_on_border or 0.0) - area)
+        columns.shares.append(positive / positive.sum())
+        columns.maps.append(each.embedding)
+    else:
+        columns.on_border.append(np.nan)
+        columns.words.append(frozenset(row.words[i].text.casefold() for i in each.top))
+
+
+def _first(found: FoundSlice, rows: SearchedRows, count: int) -> list[int]:
+    """Return the indices of the first ``count`` rows of a slice: in pictures those with the largest share at its place."""
+    places = np.flatnonzero(found.rows)
+    if len(found.patches):
+        places = places[np.argsort(-rows.shares[places][:, found.patches].sum(1), kind="stable")]
+    return [int(index) for index in rows.index[places[:count]]]
+
+
+def _described(found: FoundSlice, rows: SearchedRows, read: dict[int, CollectedRow]) -> Slice:
+    """Return the record of a slice, without a test."""
+    place = None if rows.grid is None else place_in_words(found.patches, rows.grid)
+    indices = [int(index) for index in rows.index[found.rows]]
+    of = int(found.group.sum())
+    whose = _ROWS_IN_WORDS[found.kind] + ("" if found.answer is None else f" answered {found.answer!r}")
+    if found.word is not None:
+        what = f"stand on the word {found.word!r}"
+    else:
+        what = f"have at least {found.threshold:.0%} of their evidence {place}".replace("%", " %")
+    examples = [read[index] for index in _first(found, rows, EXAMPLES)]
+    return Slice(
+        sentence=f"{len(indices)} of {of} {whose} {what}.",
+        kind=found.kind,
+        answer=found.answer,
+        word=found.word,
+        place=place,
+        patches=[int(patch) for patch in found.patches],
+        threshold=found.threshold,
+        rows=indices,
+        of=of,
+        share=found.share,
+        others=found.others,
+        p=found.p,
+        examples=[SliceExample(row.index, row.input, row.answer) for row in examples],
+        test=None,
+    )
+
+
+def _setup(
+    collection: Collection, model: Any, data: str | Path | Dataset | None, seed: int, cancelled: Callable[[], bool] | None
+) -> CollectionSetup:
+    """Open the model and the data of a collection. Raises ExplainerError if they are others."""
+    from explainers.collection.running import data_digest, usual_batch
+
+    about, sources = collection.about, sources_of(collection.about)
+    opened = model_of(model)
+    if opened.weights_digest != about["weights_digest"]:
+        raise ExplainerError(
+            f"{collection.folder} was made of other weights than those of {opened.name}: name the model that it was made of."
+        )
+    if data is None and sources is None:
+        raise ExplainerError(f"{collection.folder} does not say where its inputs lie: name the data.")
+    setup = make_setup(
+        opened,
+        sources.open() if data is None and sources is not None else data or "",
+        about["methods"],
+        prompts=about["prompts"],
+        labels=False,
+        seed=seed,
+        cancelled=cancelled,
+    )
+    if not collection.broken and data_digest(setup) != about["data_digest"]:
+        raise ExplainerError(f"{setup.data.name} holds other inputs than {collection.folder} was made of: name its data.")
+    return replace(setup, how=about["how"], batch=usual_batch(setup))
+
+
+def _tested(
+    setup: CollectionSetup,
+    collection: Collection,
+    found: Sequence[FoundSlice],
+    described: Sequence[Slice],
+    rows: SearchedRows,
+    progress: SlicesProgress | None,
+) -> list[Slice]:
+    """Return the slices with their tests, each on up to a hundred of its rows in the half that the search did not see."""
+    from explainers.collection.slice_hiding import hide_place, hide_word
+
+    rng = np.random.default_rng(setup.seed)
+    chosen = [np.sort(rng.permutation(rows.index[each.rows & each.unseen])[:MOST_ASKED]).tolist() for each in found]
+    read = _read(collection, {index for each in chosen for index in each})
+    total, before = sum(map(len, chosen)), 0
+    tested: list[Slice] = []
+    for each, one, indices in zip(found, described, chosen, strict=True):
+
+        def done(count: int, before: int = before) -> None:
+            if progress is not None:
+                progress(before + count, total)
+
+        asked = [read[index] for index in indices]
+        test = hide_place(setup, asked, each.patches, done) if each.word is None else hide_word(setup, asked, each.word, done)
+        tested.append(replace(one, test=test))
+        before += len(indices)
+    return tested
+
+
+def _read(collection: Collection, indices: set[int]) -> dict[int, CollectedRow]:
+    """Return the rows of a collection with these indices."""
+    return {row.index: row for row in collection if row.index in indices} if indices else {}
