@@ -45,7 +45,10 @@ class Slice(Record):
     sentence: str
     kind: Annotated[
         SliceKind,
-        describe("Wrong rows; right ones whose map is off the object, at the border (without masks), or any (texts without marked words)."),
+        describe(
+            "Wrong rows; right ones with less than half of their evidence on the object, with more of it at the border than chance "
+            "(pictures without masks), or any (texts without marked words)."
+        ),
     ]
     answer: Annotated[str | None, describe("The answer that its rows have; null for wrong rows of any answer.")]
     word: Annotated[str | None, describe("The word on which its rows stand; null for pictures.")]
@@ -74,6 +77,6 @@ class Slices(Record):
     inputs: Annotated[int, describe("Rows that were looked at.")]
     left_out: Annotated[int, describe("Rows that were not: without a label, of another grid of patches, or without a positive score.")]
     wrong: Annotated[int, describe("Wrong rows among them.")]
-    doubtful: Annotated[int, describe("Right rows that were searched: those whose map is off the object, as `kind` says.")]
+    doubtful: Annotated[int, describe("Right rows that were searched, as `kind` says.")]
     tried: Annotated[int, describe("Slices that were tested, for all of which p is corrected.")]
     slices: list[Slice]

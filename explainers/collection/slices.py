@@ -26,11 +26,12 @@ if TYPE_CHECKING:
 
 MOST_ASKED = 100  # rows of a slice in the test
 EXAMPLES = 10
+OFF_OBJECT_BELOW = 0.5  # share of the evidence that is on the object
 #: The rows of each kind in a sentence.
 _ROWS_IN_WORDS: dict[SliceKind, str] = {
     "wrong": "wrong rows",
-    "right_off_object": "rows that are right for something off the object",
-    "right_at_border": "right rows whose evidence lies at the border",
+    "right_off_object": "right rows with most of their evidence off the object",
+    "right_at_border": "right rows with more of their evidence at the border than chance",
     "right": "right rows",
 }
 #: A callback that gets how many rows were asked again, and of how many.
@@ -47,8 +48,8 @@ def slices(
     progress: SlicesProgress | None = None,
     cancelled: Callable[[], bool] | None = None,
 ) -> Slices:
-    """Find what many rows of a collection have in common that are wrong, or right for something off the object: a place in the picture or a
-    word. Returns the :class:`Slices`.
+    """Find what many rows of a collection have in common that are wrong, or right with most of the evidence off the object: a place in the
+    picture or a word. Returns the :class:`Slices`.
 
     collection  a finished collection with labels, of pictures or texts, or its folder
     model       the model that it was made of, in any form that :func:`explain` takes, which is asked again about rows of each slice without
@@ -95,7 +96,7 @@ class _Columns:
     index: list[int] = field(default_factory=list)
     answer: list[str] = field(default_factory=list)
     right: list[bool] = field(default_factory=list)
-    on_object: list[float] = field(default_factory=list)  # less the area of the object; NaN without one
+    on_object: list[float] = field(default_factory=list)  # NaN without one
     on_border: list[float] = field(default_factory=list)  # less the share of the patches that are on it
     grids: list[tuple[int, ...]] = field(default_factory=list)
     shares: list[np.ndarray[tuple[int], np.dtype[np.float64]]] = field(default_factory=list)
@@ -119,7 +120,7 @@ def searched_rows(collection: Collection, method: str) -> SearchedRows:
     on_object, on_border = np.array(columns.on_object)[kept], np.array(columns.on_border)[kept]
     has_objects = bool(np.isfinite(on_object).any())
     kind: SliceKind = "right_off_object" if has_objects else "right_at_border" if grid else "right"
-    doubtful = right & (on_object < 0 if has_objects else on_border > 0 if grid else np.ones(len(kept), bool))
+    doubtful = right & (on_object < OFF_OBJECT_BELOW if has_objects else on_border > 0 if grid else np.ones(len(kept), bool))
     return SearchedRows(
         index=np.array(columns.index)[kept],
         answer=np.array(columns.answer)[kept],
@@ -141,8 +142,7 @@ def _add(columns: _Columns, row: CollectedRow, each: CollectedMap) -> None:
     columns.index.append(row.index)
     columns.answer.append(row.answer)
     columns.right.append(bool(row.right))
-    is_known = row.object_area is not None and each.share_on_object is not None
-    columns.on_object.append(each.share_on_object - row.object_area if is_known else np.nan)  # type: ignore[operator]
+    columns.on_object.append(np.nan if each.share_on_object is None else each.share_on_object)
     columns.grids.append(tuple(row.grid))
     if row.grid:
         height, width = row.grid
@@ -168,7 +168,7 @@ def _described(found: FoundSlice, rows: SearchedRows, read: dict[int, CollectedR
     place = None if rows.grid is None else place_in_words(found.patches, rows.grid)
     indices = [int(index) for index in rows.index[found.rows]]
     of = int(found.group.sum())
-    whose = _ROWS_IN_WORDS[found.kind] + ("" if found.answer is None else f" answered {found.answer!r}")
+    whose = _ROWS_IN_WORDS[found.kind] + ("" if found.answer is None else f", answered {found.answer!r},")
     if found.word is not None:
         what = f"stand on the word {found.word!r}"
     else:

@@ -22,8 +22,8 @@ def add(commands: Commands) -> None:
     parser = commands.add_parser(
         "slices",
         help="say what many wrong or doubtful rows of a collection have in common",
-        description="Find places in pictures, or words, on which many rows of a collection stand that are wrong, or right for something "
-        "off the object. With --model, ask the model again about such rows without what they have in common.",
+        description="Find places in pictures, or words, on which many rows of a collection stand that are wrong, or right with most of "
+        "the evidence off the object. With --model, ask the model again about such rows without what they have in common.",
         epilog="Example:  vitrine slices collections/photos --model photos-vit",
     )
     parser.add_argument("collection", metavar="COLLECTION", type=Path, help="the folder that `vitrine collect` made, of inputs with labels")
@@ -56,7 +56,7 @@ def in_text(found: Slices) -> str:
     """Format slices as text: a paragraph each."""
     head = (
         f"{count_of(len(found.slices), 'slice')} in {count_of(found.inputs, 'row')}, of which {found.wrong} are wrong and {found.doubtful} "
-        f"are right for a doubtful reason; {found.tried} tried"
+        f"right ones were searched; {found.tried} tried"
     )
     return "\n\n".join([head, *map(_paragraph, found.slices)])
 

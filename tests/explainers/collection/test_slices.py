@@ -69,7 +69,7 @@ def test_rows_that_are_right_off_the_object_are_searched_by_answer(tmp_path: Pat
             labels=["bee"],
             answer="bee" if i % 3 == 0 else "ant",
             object_area=0.3,
-            shares={"share_on_object": 0.1 if i % 2 == 0 else 0.6},
+            shares={"share_on_object": 0.49 if i % 2 == 0 else 0.5},
         )
         for i in range(180)
     ]
@@ -77,7 +77,7 @@ def test_rows_that_are_right_off_the_object_are_searched_by_answer(tmp_path: Pat
     (first,) = found.slices
     assert found.doubtful == 90
     assert (first.kind, first.answer, first.rows) == ("right_off_object", "bee", list(range(0, 180, 6)))
-    assert first.sentence.startswith("30 of 30 rows that are right for something off the object answered 'bee' have at least")
+    assert first.sentence.startswith("30 of 30 right rows with most of their evidence off the object, answered 'bee', have at least")
 
 
 def test_rows_that_cannot_be_searched_are_counted(tmp_path: Path) -> None:
