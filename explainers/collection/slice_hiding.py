@@ -32,7 +32,7 @@ def hide_place(
     Elsewhere is the same form at a random place that overlaps it least; random patches take the place of those that still overlap. ``done``
     is called with the number of rows that are done. Raises Cancelled if the setup says so.
     """
-    asked: list[_Asked] = []
+    replies: list[_Asked] = []
     for start in range(0, len(rows), setup.batch):
         _check_cancelled(setup)
         batch = rows[start : start + setup.batch]
@@ -44,10 +44,10 @@ def hide_place(
         )
         keep = torch.ones(len(batch), 1 + CHOICES, grid[0] * grid[1], dtype=torch.bool).scatter_(2, torch.from_numpy(hidden), value=False)
         logits = [answers_without_patches(setup.model, tensors, keep[:, i], grid, setup.how) for i in range(1 + CHOICES)]
-        asked += zip(batch, torch.stack(logits, dim=1), strict=True)
+        replies += zip(batch, torch.stack(logits, dim=1), strict=True)
         if done is not None:
-            done(len(asked))
-    return _tested(setup, asked)
+            done(len(replies))
+    return _tested(setup, replies)
 
 
 def elsewhere(patches: Integers, grid: tuple[int, int], choices: int, rng: np.random.Generator) -> list[Integers]:
@@ -75,7 +75,7 @@ def hide_word(setup: CollectionSetup, rows: Sequence[CollectedRow], word: str, d
     Texts that do not have as many other words, or of which the model needs what would be hidden, are left out. ``done`` is called with the
     number of rows that are done. Raises Cancelled if the setup says so.
     """
-    asked: list[_Asked] = []
+    replies: list[_Asked] = []
     for number, row in enumerate(rows):
         _check_cancelled(setup)
         named = [i for i, each in enumerate(row.words) if each.text.casefold() == word]
@@ -84,10 +84,10 @@ def hide_word(setup: CollectionSetup, rows: Sequence[CollectedRow], word: str, d
             rng = np.random.default_rng([setup.seed, row.index])
             hidden = [named, *(rng.permutation(others)[: len(named)].tolist() for _ in range(CHOICES))]
             if (logits := _without_words(setup, row, hidden)) is not None:
-                asked.append((row, logits))
+                replies.append((row, logits))
         if done is not None:
             done(number + 1)
-    return _tested(setup, asked)
+    return _tested(setup, replies)
 
 
 def _without_words(setup: CollectionSetup, row: CollectedRow, hidden: Sequence[Sequence[int]]) -> Tensor | None:
@@ -106,10 +106,10 @@ def _without_words(setup: CollectionSetup, row: CollectedRow, hidden: Sequence[S
     return None if int(keep.sum(1).min()) < removal.least else removal.logits(keep)
 
 
-def _tested(setup: CollectionSetup, asked: Sequence[_Asked]) -> HidingTest:
+def _tested(setup: CollectionSetup, replies: Sequence[_Asked]) -> HidingTest:
     fall, away, difference = Sums(), Sums(), Sums()
     changed = changed_elsewhere = 0
-    for row, logits in asked:
+    for row, logits in replies:
         assert row.probability is not None
         left = setup.model.calibration.probabilities(logits, setup.model.output)[:, row.answer_index]
         falls = [row.probability - float(value) for value in left]
@@ -121,12 +121,12 @@ def _tested(setup: CollectionSetup, asked: Sequence[_Asked]) -> HidingTest:
         changed += int(answers[0]) != row.answer_index
         changed_elsewhere += int(answers[1]) != row.answer_index
     return HidingTest(
-        rows=len(asked),
+        rows=len(replies),
         fall=fall.mean(),
         elsewhere=away.mean(),
         difference=difference.mean(),
-        changed=share(changed, len(asked)),
-        changed_elsewhere=share(changed_elsewhere, len(asked)),
+        changed=share(changed, len(replies)),
+        changed_elsewhere=share(changed_elsewhere, len(replies)),
     )
 
 

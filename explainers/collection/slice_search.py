@@ -77,14 +77,16 @@ def find(rows: SearchedRows, seed: int = 0) -> tuple[list[FoundSlice], int]:
     unseen = np.ones(len(rows.index), bool)
     unseen[np.random.default_rng(seed).permutation(len(unseen))[: len(unseen) // 2]] = False
     tried = [
-        found for group in _groups(rows) for found in (_places(rows, *group, unseen, seed) if rows.grid else _words(rows, *group, unseen))
+        candidate
+        for group in _groups(rows)
+        for candidate in (_places(rows, *group, unseen, seed) if rows.grid else _words(rows, *group, unseen))
     ]
-    corrected = holm(np.array([found.p for found in tried], np.float64))
-    sure = [replace(found, p=float(p)) for found, p in zip(tried, corrected, strict=True) if p < ALPHA]
+    corrected = holm(np.array([candidate.p for candidate in tried], np.float64))
+    sure = [replace(candidate, p=float(p)) for candidate, p in zip(tried, corrected, strict=True) if p < ALPHA]
     kept: list[FoundSlice] = []
-    for found in sorted(sure, key=lambda each: (each.p, -int(each.rows.sum()))):
-        if all((found.rows & other.rows).sum() <= SAME_ROWS * (found.rows | other.rows).sum() for other in kept):
-            kept.append(found)
+    for candidate in sorted(sure, key=lambda each: (each.p, -int(each.rows.sum()))):
+        if all((candidate.rows & other.rows).sum() <= SAME_ROWS * (candidate.rows | other.rows).sum() for other in kept):
+            kept.append(candidate)
     return kept, len(tried)
 
 
@@ -128,7 +130,7 @@ def _words(rows: SearchedRows, kind: SliceKind, answer: str | None, group: Bools
     """Yield a tested slice for each word that maps of a ``group`` of texts mark often."""
     if not (others & unseen).any():
         return
-    counts = Counter(word for i in np.flatnonzero(group & ~unseen) for word in sorted(rows.words[i]))
+    counts = Counter(word for i in np.flatnonzero(group & ~unseen).tolist() for word in sorted(rows.words[i]))
     for word, count in counts.most_common(MOST_WORDS):
         if count >= LEAST_ROWS:
             keeps = np.array([word in marked for marked in rows.words])

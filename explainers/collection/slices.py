@@ -71,11 +71,11 @@ def slices(
         raise ExplainerError("Slices are found in collections of pictures and of texts, not of molecules.")
     setup = None if model is None else _setup(finished, model, data, seed, cancelled)
     rows = searched_rows(finished, spec)
-    found, tried = find(rows, seed)
-    examples = _read(finished, {int(i) for each in found for i in _first(each, rows, EXAMPLES)})
-    described = [_described(each, rows, examples) for each in found]
+    candidates, tried = find(rows, seed)
+    examples = _read(finished, {int(i) for each in candidates for i in _first(each, rows, EXAMPLES)})
+    described = [_described(each, rows, examples) for each in candidates]
     if setup is not None:
-        described = _tested(setup, finished, found, described, rows, progress)
+        described = _tested(setup, finished, candidates, described, rows, progress)
     return Slices(
         model=str(finished.about["model"]),
         data=str(finished.about["data"]),
@@ -155,38 +155,38 @@ def _add(columns: _Columns, row: CollectedRow, each: CollectedMap) -> None:
         columns.words.append(frozenset(row.words[i].text.casefold() for i in each.top))
 
 
-def _first(found: FoundSlice, rows: SearchedRows, count: int) -> list[int]:
+def _first(candidate: FoundSlice, rows: SearchedRows, count: int) -> list[int]:
     """Return the indices of the first ``count`` rows of a slice: in pictures those with the largest share at its place."""
-    places = np.flatnonzero(found.rows)
-    if len(found.patches):
-        places = places[np.argsort(-rows.shares[places][:, found.patches].sum(1), kind="stable")]
+    places = np.flatnonzero(candidate.rows)
+    if len(candidate.patches):
+        places = places[np.argsort(-rows.shares[places][:, candidate.patches].sum(1), kind="stable")]
     return [int(index) for index in rows.index[places[:count]]]
 
 
-def _described(found: FoundSlice, rows: SearchedRows, read: dict[int, CollectedRow]) -> Slice:
+def _described(candidate: FoundSlice, rows: SearchedRows, read: dict[int, CollectedRow]) -> Slice:
     """Return the record of a slice, without a test."""
-    place = None if rows.grid is None else place_in_words(found.patches, rows.grid)
-    indices = [int(index) for index in rows.index[found.rows]]
-    of = int(found.group.sum())
-    whose = _ROWS_IN_WORDS[found.kind] + ("" if found.answer is None else f", answered {found.answer!r},")
-    if found.word is not None:
-        what = f"stand on the word {found.word!r}"
+    place = None if rows.grid is None else place_in_words(candidate.patches, rows.grid)
+    indices = [int(index) for index in rows.index[candidate.rows]]
+    of = int(candidate.group.sum())
+    whose = _ROWS_IN_WORDS[candidate.kind] + ("" if candidate.answer is None else f", answered {candidate.answer!r},")
+    if candidate.word is not None:
+        what = f"stand on the word {candidate.word!r}"
     else:
-        what = f"have at least {found.threshold:.0%} of their evidence {place}".replace("%", " %")
-    examples = [read[index] for index in _first(found, rows, EXAMPLES)]
+        what = f"have at least {candidate.threshold:.0%} of their evidence {place}".replace("%", " %")
+    examples = [read[index] for index in _first(candidate, rows, EXAMPLES)]
     return Slice(
         sentence=f"{len(indices)} of {of} {whose} {what}.",
-        kind=found.kind,
-        answer=found.answer,
-        word=found.word,
+        kind=candidate.kind,
+        answer=candidate.answer,
+        word=candidate.word,
         place=place,
-        patches=[int(patch) for patch in found.patches],
-        threshold=found.threshold,
+        patches=[int(patch) for patch in candidate.patches],
+        threshold=candidate.threshold,
         rows=indices,
         of=of,
-        share=found.share,
-        others=found.others,
-        p=found.p,
+        share=candidate.share,
+        others=candidate.others,
+        p=candidate.p,
         examples=[SliceExample(row.index, row.input, row.answer) for row in examples],
         test=None,
     )
@@ -223,7 +223,7 @@ def _setup(
 def _tested(
     setup: CollectionSetup,
     collection: Collection,
-    found: Sequence[FoundSlice],
+    candidates: Sequence[FoundSlice],
     described: Sequence[Slice],
     rows: SearchedRows,
     progress: SlicesProgress | None,
@@ -232,19 +232,19 @@ def _tested(
     from explainers.collection.slice_hiding import hide_place, hide_word
 
     rng = np.random.default_rng(setup.seed)
-    chosen = [np.sort(rng.permutation(rows.index[each.rows & each.unseen])[:MOST_ASKED]).tolist() for each in found]
+    chosen = [np.sort(rng.permutation(rows.index[each.rows & each.unseen])[:MOST_ASKED]).tolist() for each in candidates]
     read = _read(collection, {index for each in chosen for index in each})
     total, before = sum(map(len, chosen)), 0
     tested: list[Slice] = []
-    for each, one, indices in zip(found, described, chosen, strict=True):
+    for each, record, indices in zip(candidates, described, chosen, strict=True):
 
         def done(count: int, before: int = before) -> None:
             if progress is not None:
                 progress(before + count, total)
 
-        asked = [read[index] for index in indices]
-        test = hide_place(setup, asked, each.patches, done) if each.word is None else hide_word(setup, asked, each.word, done)
-        tested.append(replace(one, test=test))
+        hidden_rows = [read[index] for index in indices]
+        test = hide_place(setup, hidden_rows, each.patches, done) if each.word is None else hide_word(setup, hidden_rows, each.word, done)
+        tested.append(replace(record, test=test))
         before += len(indices)
     return tested
 

@@ -46,19 +46,19 @@ def run(args: argparse.Namespace) -> None:
     collection = open_collection(args.collection)
     model = None if args.model is None else open_model(args, args.model, args.device)
     with Passes(args.collection.name) as passes:
-        found = slices(collection, model, args.data, method=args.method, seed=args.seed, progress=passes)
-    print(json.dumps(found.to_json(), indent=1, ensure_ascii=False) if args.json else in_text(found))
-    if model is None and found.slices:
+        result = slices(collection, model, args.data, method=args.method, seed=args.seed, progress=passes)
+    print(json.dumps(result.to_json(), indent=1, ensure_ascii=False) if args.json else in_text(result))
+    if model is None and result.slices:
         print("not tested: --model asks the model again without what a slice names", file=sys.stderr)
 
 
-def in_text(found: Slices) -> str:
+def in_text(result: Slices) -> str:
     """Format slices as text: a paragraph each."""
     head = (
-        f"{count_of(len(found.slices), 'slice')} in {count_of(found.inputs, 'row')}, of which {found.wrong} are wrong and {found.doubtful} "
-        f"right ones were searched; {found.tried} tried"
+        f"{count_of(len(result.slices), 'slice')} in {count_of(result.inputs, 'row')}: "
+        f"{result.wrong} wrong and {result.doubtful} right rows searched, {result.tried} slices tried"
     )
-    return "\n\n".join([head, *map(_paragraph, found.slices)])
+    return "\n\n".join([head, *map(_paragraph, result.slices)])
 
 
 def _paragraph(each: Slice) -> str:

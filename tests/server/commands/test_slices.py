@@ -32,7 +32,7 @@ def folder(tmp_path: Path) -> Path:
 def test_it_prints_what_the_library_finds(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["slices", str(folder)]) == 0
     printed = capsys.readouterr()
-    assert "1 slice in 160 rows, of which 40 are wrong" in printed.out
+    assert "1 slice in 160 rows: 40 wrong and" in printed.out
     assert "20 of 40 wrong rows have at least" in printed.out
     assert "in the lower right corner." in printed.out
     assert "--model asks the model again" in printed.err
