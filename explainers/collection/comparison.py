@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -201,7 +201,7 @@ def _judged(row: RowDifference, is_same: bool, threshold: float | None) -> RowDi
     value = row.correlations[0]
     if not is_same or value is None or threshold is None or value >= threshold:
         return row
-    return RowDifference(**{**vars(row), "change": "other reason"})
+    return replace(row, change="other reason")
 
 
 class _PairedSums:
