@@ -49,7 +49,7 @@ export function confusionMatrix({ labels, answers, counts }, filters, onPress) {
           },
           value ? String(value) : "·",
         );
-        const cell = el("td", { class: isRight ? "right" : "wrong" }, button);
+        const cell = el("td", { class: `${isRight ? "right" : "wrong"}${value ? "" : " none"}` }, button);
         cell.style.setProperty("--share", String(Math.sqrt(value / (isRight ? largest.right : largest.wrong))));
         return cell;
       }),

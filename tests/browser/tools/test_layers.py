@@ -295,4 +295,4 @@ def test_what_a_head_looks_for(desk: Visit) -> None:
     heads = [one for block in parts["blocks"] for one in block["heads"]]
     words = max(heads, key=lambda one: abs(one["total"]))["words"]
     expect(shares.locator("ul.looks-for li").first).to_have_text(f"{words[0]['text']} {percent(words[0]['share'])}")
-    expect(shares.locator(".chosen-head")).to_contain_text(f"Over {parts['pictures']}, from {parts['texts']} texts.")
+    expect(shares.locator(".chosen-head")).to_contain_text(f"Chosen from {parts['texts']} texts on these pictures: {parts['pictures']}.")
