@@ -167,6 +167,18 @@ def picture_reader(
     return PicturePromptReader(words, recipe, notes, token, (side, side)), {**laid, "pixel_values": sample["pixel_values"]}
 
 
+def one_picture_prompt(module: nn.Module, inputs: Any) -> PicturePrompt:
+    """Return the one PicturePrompt in ``inputs``, alone or in a list. Raises ExplainerError for several inputs or another kind, in the name
+    of ``module``.
+    """
+    several = list(inputs) if isinstance(inputs, list | tuple) else [inputs]
+    if len(several) != 1 or not isinstance(several[0], PicturePrompt):
+        raise ExplainerError(
+            f"{type(module).__name__} reads a picture and a prompt: send explainers.PicturePrompt(picture, 'What is this?'), one at a time"
+        )
+    return several[0]
+
+
 def prepare_picture_prompts(module: nn.Module, reader: PicturePromptReader, inputs: Any, chat: bool = False) -> Prepared:
     """Return one picture with its prompt (with ``chat`` put into the model's chat template), or their tensors (``inputs``), prepared by
     ``reader`` as the input of ``module``. Raises ExplainerError for several inputs or another kind.
@@ -174,13 +186,7 @@ def prepare_picture_prompts(module: nn.Module, reader: PicturePromptReader, inpu
     if isinstance(inputs, Mapping):
         prepared = reader.read_tensors(inputs)
     else:
-        several = list(inputs) if isinstance(inputs, list | tuple) else [inputs]
-        if len(several) != 1 or not isinstance(several[0], PicturePrompt):
-            raise ExplainerError(
-                f"{type(module).__name__} reads a picture and a prompt: send explainers.PicturePrompt(picture, 'What is this?'), one "
-                "at a time"
-            )
-        prepared = reader.read(several[0], device_of(module), chat)
+        prepared = reader.read(one_picture_prompt(module, inputs), device_of(module), chat)
         if "token_type_ids" in inspect.signature(module.forward).parameters and "token_type_ids" not in prepared.tensors:
             prepared = replace(prepared, notes=((*prepared.notes[0], _NO_TYPES),))
     prepared.tensors.setdefault("attention_mask", torch.ones_like(prepared.tensors["input_ids"]))  # with which tokens are removed

@@ -33,6 +33,7 @@ from explainers.models.inputs.words import words_of
 from explainers.models.libraries.recognition import vision_config
 from explainers.models.libraries.vision_language import later_entries_of
 from explainers.models.picture_layout import pixel_places, possible_layouts, why_unverified
+from explainers.models.picture_prompts import one_picture_prompt
 from explainers.models.preparing import move_tensors
 
 #: Width and height of the pictures with which a model is tried, and the prompt.
@@ -369,15 +370,7 @@ def prepare_by_processor(reader: ProcessorReader, inputs: Any, chat: bool = Fals
     """Return one picture with its prompt (with ``chat`` put into the chat template), or their tensors (``inputs``), prepared by ``reader``.
     Raises ExplainerError for several inputs or another kind.
     """
-    if isinstance(inputs, Mapping):
-        prepared = reader.read_tensors(inputs)
-    else:
-        several = list(inputs) if isinstance(inputs, list | tuple) else [inputs]
-        if len(several) != 1 or not isinstance(several[0], PicturePrompt):
-            raise ExplainerError(
-                f"{type(reader.module).__name__} reads a picture and a prompt: send explainers.PicturePrompt(picture, 'What is this?'), "
-                "one at a time"
-            )
-        prepared = reader.read(several[0], chat)
+    given = isinstance(inputs, Mapping)
+    prepared = reader.read_tensors(inputs) if given else reader.read(one_picture_prompt(reader.module, inputs), chat)
     prepared.tensors.setdefault("attention_mask", torch.ones_like(prepared.tensors["input_ids"]))  # with which tokens are removed
     return prepared
