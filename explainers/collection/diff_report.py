@@ -17,7 +17,7 @@ from explainers.collection.records import LARGEST_INT8, CollectedRow
 from explainers.collection.result import THUMBNAILS, Collection
 from explainers.evaluation.html import page_templates
 from explainers.evaluation.reporting import PAGE
-from explainers.evaluation.rows import ROWS, write_whole
+from explainers.evaluation.rows import ROWS, write_text
 from explainers.methods import parse
 from explainers.rendering.overlays import lay_over, map_picture
 
@@ -147,11 +147,7 @@ def write_page(difference: Difference, old: Collection, new: Collection, folder:
             cases=[_case(row, before[row.index], after[row.index], pictures.get(row.index), difference.methods[0]) for row in worst],
         )
     )
-    write_whole(folder / PAGE, lambda half: _write(half, page))
-
-
-def _write(path: Path, text: str) -> None:
-    path.write_text(text, "utf-8")
+    write_text(folder / PAGE, page)
 
 
 def _rows_at(collection: Collection, indices: Sequence[int]) -> dict[int, CollectedRow]:

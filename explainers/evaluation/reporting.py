@@ -20,7 +20,7 @@ from explainers.evaluation.examples import examples_of
 from explainers.evaluation.html import page_of
 from explainers.evaluation.measuring import EvaluationSetup
 from explainers.evaluation.plan import Plan
-from explainers.evaluation.rows import ROWS, write_json, write_whole
+from explainers.evaluation.rows import ROWS, write_json, write_text
 from explainers.evaluation.running import AT_ONCE_FIELD, CALIBRATION, DATA, FORMAT, REMOVAL, EvaluationRun
 from explainers.evaluation.statistics import BOOTSTRAP_DRAWS, LEVEL, Estimates, columns_of, estimate, weights_of_rows
 from explainers.json_records import Record, describe, optional
@@ -195,13 +195,9 @@ def write_reports(
     else:
         write_json(run.folder / EXAMPLES, examples)
     page = page_of(report, examples)
-    write_whole(run.folder / PAGE, lambda half: _write(half, page))
+    write_text(run.folder / PAGE, page)
     write_json(run.folder / REPORT, report)
     return report
-
-
-def _write(path: Path, text: str) -> None:
-    path.write_text(text, "utf-8")
 
 
 def report_of(run: EvaluationRun, setup: EvaluationSetup, *, command: str | None = None, seconds: float | None = None) -> dict[str, Any]:

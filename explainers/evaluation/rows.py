@@ -74,11 +74,16 @@ def write_whole(path: Path, write: Callable[[Path], None]) -> None:
 def write_json(path: Path, document: Any) -> None:
     """Write ``document`` to the JSON file ``path``; if that fails, the file stays as it was."""
     text = json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
-    write_whole(path, lambda half: _write_text(half, text))
+    write_text(path, text)
 
 
-def _write_text(path: Path, text: str) -> None:
-    path.write_text(text, "utf-8")
+def write_text(path: Path, text: str) -> None:
+    """Write ``text`` to the file ``path`` in UTF-8; if that fails, the file stays as it was."""
+
+    def write(half: Path) -> None:
+        half.write_text(text, "utf-8")
+
+    write_whole(path, write)
 
 
 @contextmanager
