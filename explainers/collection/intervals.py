@@ -6,9 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import Annotated
 
+from explainers.analysis.depth.estimate import Estimate, half_width
 from explainers.json_records import Record, describe
-
-LEVEL = 0.95  # of every interval
 
 
 @dataclass(frozen=True)
@@ -36,17 +35,15 @@ def share(count: int, of: int) -> Share:
     """Return ``count`` of ``of`` inputs as a share with Wilson's interval, which also has a width where the share is 0 or 1."""
     if not of:
         return Share(0, 0, None, None, None)
-    from scipy.stats import binomtest  # takes a second to import
-
-    interval = binomtest(count, of).proportion_ci(LEVEL, "wilson")
-    return Share(count, of, count / of, float(interval.low), float(interval.high))
+    estimate = Estimate.of_share(count, of)
+    return Share(count, of, estimate.value, estimate.low, estimate.high)
 
 
 def sign_test(rises: int, changes: int) -> float:
     """Return the two-sided p that a value rises in as many inputs as it falls, by a sign test: it rose in ``rises`` of ``changes``."""
     if not changes:
         return 1.0
-    from scipy.stats import binomtest
+    from scipy.stats import binomtest  # takes a second to import
 
     return float(binomtest(rises, changes).pvalue)
 
@@ -68,9 +65,7 @@ class Sums:
         """Return the mean of the values with Student's interval."""
         if self.inputs < 2:
             return Mean(self.inputs, self._mean if self.inputs else None, None, None)
-        from scipy.stats import t
-
-        half = float(t.ppf((1 + LEVEL) / 2, self.inputs - 1)) * self._error
+        half = half_width(self._error, self.inputs)
         return Mean(self.inputs, self._mean, self._mean - half, self._mean + half)
 
     @property

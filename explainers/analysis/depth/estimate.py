@@ -15,6 +15,15 @@ from explainers.json_records import Record, describe
 LEVEL = 0.95
 
 
+def half_width(error: float, count: int) -> float:
+    """Return half of the width of the 95 % interval of the mean of ``count`` values, two or more, by Student's t, from its standard
+    ``error``.
+    """
+    from scipy.stats import t  # takes a second to import
+
+    return float(t.ppf((1 + LEVEL) / 2, count - 1)) * error
+
+
 @dataclass(frozen=True)
 class Estimate(Record):
     """A mean or a share over a number of inputs: its ``value``, the number of inputs (``count``), and the ends of its 95 % confidence
@@ -31,13 +40,11 @@ class Estimate(Record):
         """Estimate the mean of ``values`` with its 95 % interval by Student's t; values that are not finite are left out, and fewer than
         two give NaN.
         """
-        from scipy.stats import t  # takes a second to import
-
         array = np.asarray(values, dtype=np.float64)
         array = array[np.isfinite(array)]
         if len(array) < 2:
             return cls(math.nan, math.nan, math.nan, len(array))
-        half = float(t.ppf((1 + LEVEL) / 2, len(array) - 1)) * float(array.std(ddof=1)) / math.sqrt(len(array))
+        half = half_width(float(array.std(ddof=1)) / math.sqrt(len(array)), len(array))
         return cls(float(array.mean()), float(array.mean() - half), float(array.mean() + half), len(array))
 
     @classmethod
