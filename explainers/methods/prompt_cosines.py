@@ -34,6 +34,11 @@ NEAREST = 0.1  # of the patches, those that speak for a prompt being in the pict
 Tokens = Callable[[PatchFeatures], Tensor]
 
 
+def depends_on_other_prompts(options: Mapping[str, str]) -> bool:
+    """Return whether a map with these options of a spec takes away what the prompts of its question have in common (:data:`LESS`)."""
+    return options.get("less") == "prompts"
+
+
 def after_option(default: str) -> Option:
     """Return the declaration of the option ``after``, with this default; it says which parts of the last block are applied."""
     return Option(str, default, "what of the last block is kept: all of it, or its attention without residual and MLP", choices=AFTER)

@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 from explainers.evaluation.marks import cannot_tell
 from explainers.evaluation.statistics import rank_methods
 from explainers.json_records import INLINE, Record, describe
+from explainers.methods.prompt_cosines import depends_on_other_prompts
 from explainers.methods.specs import Spec
 from vitrine_server.method_ranking import MethodRanking, Place, RankingMetric
 from vitrine_server.run_reports import CONTROL, RunReport
@@ -136,7 +137,7 @@ def verdict_in_words(ranking: MethodRanking) -> Ranking:
     trust: dict[str, str] = {}
     for spec, level in levels.items():  # best first
         parsed = Spec.parse(spec)
-        if level == _BEST and len(trust) < MOST_TRUSTED_NAMED and "less" not in parsed.options:
+        if level == _BEST and len(trust) < MOST_TRUSTED_NAMED and not depends_on_other_prompts(parsed.options):
             trust.setdefault(parsed.method, spec)
 
     def ranked(spec: str) -> RankedMethod:
