@@ -48,13 +48,7 @@ def add(commands: Commands) -> None:
         action=Listed,
         help="specs of the maps (default: fullgrad_plus:libra, input_x_gradient:attnlrp, rollout)",
     )
-    parser.add_argument("--prompt", metavar="TEXT", action="append", help="of CLIP, one to choose from; repeat it (default: the classes)")
-    parser.add_argument("--data", dest="folder", metavar="DIR", type=Path, help="folder of a published data set")
-    parser.add_argument("--split", metavar="NAME", help="the part of a published data set, if it has several")
-    parser.add_argument("--limit", metavar="N", type=int, help="collect N inputs, drawn with --seed (default: all)")
-    parser.add_argument("--seed", metavar="N", type=int, default=0, help="seed of the random choice of inputs (default: 0)")
-    parser.add_argument("--batch", metavar="N", type=int, help="inputs in one pass (default: as many as suit the device)")
-    parser.add_argument("--no-labels", action="store_true", help="take labels as notes: nothing is right or wrong by them")
+    add_choice_of_inputs(parser, "--data", "collect")
     parser.add_argument(
         "--no-removal",
         action="store_true",
@@ -71,6 +65,19 @@ def add(commands: Commands) -> None:
     parser.add_argument("--ray-address", metavar="ADDRESS", help="with --engine ray: address of the cluster (default: RAY_ADDRESS)")
     parser.add_argument("--json", action="store_true", help="print the summary as JSON")
     parser.set_defaults(run=run)
+
+
+def add_choice_of_inputs(parser: argparse.ArgumentParser, folder: str, does: str) -> None:
+    """Add to ``parser`` the options of a command that ``does`` something with many inputs: which they are, and how they are read.
+    ``folder`` is the option for the folder of a published data set.
+    """
+    parser.add_argument("--prompt", metavar="TEXT", action="append", help="of CLIP, one to choose from; repeat it (default: the classes)")
+    parser.add_argument(folder, dest="folder", metavar="DIR", type=Path, help="folder of a published data set")
+    parser.add_argument("--split", metavar="NAME", help="the part of a published data set, if it has several")
+    parser.add_argument("--limit", metavar="N", type=int, help=f"{does} N inputs, drawn with --seed (default: all)")
+    parser.add_argument("--seed", metavar="N", type=int, default=0, help="seed of the random choice of inputs (default: 0)")
+    parser.add_argument("--batch", metavar="N", type=int, help="inputs in one pass (default: as many as suit the device)")
+    parser.add_argument("--no-labels", action="store_true", help="take labels as notes: nothing is right or wrong by them")
 
 
 def run(args: argparse.Namespace) -> None:

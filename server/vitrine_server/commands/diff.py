@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vitrine_server.commands import CommandError, Commands, Listed, PartialFailure
+from vitrine_server.commands.collect import add_choice_of_inputs
 from vitrine_server.commands.files import check_out_folder
 from vitrine_server.commands.listing import text_table
 from vitrine_server.commands.model import add_open_options, open_model
@@ -58,13 +59,7 @@ def add(commands: Commands) -> None:
         help="exit with code 1 if more than this share of the inputs has another answer that is not right now, or the same answer for "
         "another reason; chance takes up to 0.05 for the latter",
     )
-    parser.add_argument("--prompt", metavar="TEXT", action="append", help="of CLIP, one to choose from; repeat it (default: the classes)")
-    parser.add_argument("--data-folder", dest="folder", metavar="DIR", type=Path, help="folder of a published data set")
-    parser.add_argument("--split", metavar="NAME", help="the part of a published data set, if it has several")
-    parser.add_argument("--limit", metavar="N", type=int, help="compare N inputs, drawn with --seed (default: all)")
-    parser.add_argument("--seed", metavar="N", type=int, default=0, help="seed of the random choice of inputs (default: 0)")
-    parser.add_argument("--batch", metavar="N", type=int, help="inputs in one pass (default: as many as suit the device)")
-    parser.add_argument("--no-labels", action="store_true", help="take labels as notes: nothing is right or wrong by them")
+    add_choice_of_inputs(parser, "--data-folder", "compare")
     parser.add_argument("--skip-broken", action="store_true", help="leave out inputs that cannot be read, or whose label a model lacks")
     parser.add_argument("--device", metavar="DEVICE", help="where the models run: cpu, cuda, ... (default: CUDA if available)")
     parser.add_argument("--json", action="store_true", help="print report.json")
