@@ -3,6 +3,7 @@
 import { sendJSON } from "../core/api.js";
 import { byId, el, whole } from "../core/dom.js";
 import { showProblem } from "../core/problems.js";
+import { acceptDrops } from "../inputs/dropplace.js";
 import { RunList } from "./runlist.js";
 import { SentFile } from "./sentfile.js";
 
@@ -57,7 +58,7 @@ export class CollectionForm {
       event.preventDefault();
       void this.#submit();
     });
-    acceptDrops(byId("make"), (files) => this.#drop(files));
+    acceptDrops(byId("make"), ({ files }) => files.length && this.#drop(files));
     this.#offer();
     byId("make").hidden = false;
   }
@@ -100,23 +101,4 @@ export class CollectionForm {
     }
     this.#show();
   }
-}
-
-/**
- * Take files that are dropped on a place.
- * @param {HTMLElement} place
- * @param {(files: FileList) => void} onDrop
- */
-function acceptDrops(place, onDrop) {
-  const over = (/** @type {boolean} */ on) => place.classList.toggle("over", on);
-  place.addEventListener("dragover", (event) => {
-    event.preventDefault();
-    over(true);
-  });
-  place.addEventListener("dragleave", () => over(false));
-  place.addEventListener("drop", (event) => {
-    event.preventDefault();
-    over(false);
-    if (event.dataTransfer?.files.length) onDrop(event.dataTransfer.files);
-  });
 }

@@ -4,6 +4,7 @@ import "./frame.js";
 import { follow, getJSON, Problem, send, sendJSON } from "../core/api.js";
 import { addressOf, byId, count, el, say } from "../core/dom.js";
 import { reportProblem, showProblem } from "../core/problems.js";
+import { acceptDrops } from "../inputs/dropplace.js";
 import { depthFold } from "../tools/depth.js";
 
 /** @import {ModelLook, ModelPlace, OpeningReport, ProblemDocument} from "../core/schemas.d.ts" */
@@ -332,17 +333,7 @@ for (const id of ["files", "folder"])
     event.target.value = "";
     bring(files);
   });
-for (const [type, isOver] of [
-  ["dragover", true],
-  ["dragleave", false],
-  ["drop", false],
-])
-  // prettier-ignore
-  byId("drop").addEventListener(type, (/** @type {any} */ event) => {
-    event.preventDefault();
-    byId("drop").classList.toggle("over", isOver);
-    if (type === "drop") dropped(event.dataTransfer).then(bring);
-  });
+acceptDrops(byId("drop"), (data) => dropped(data).then(bring));
 byId("by-path").addEventListener("submit", (/** @type {any} */ event) => {
   event.preventDefault();
   const mine = startAnew();
