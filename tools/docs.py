@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tools import api_reference
-from vitrine_server.commands.listing import markdown_table, methods_markdown
+from vitrine_server.commands.models.listing import methods_markdown
+from vitrine_server.commands.text_tables import markdown_table
 from vitrine_server.settings import Settings, environment_name
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from vitrine_server.cli import main
 
 @pytest.fixture(autouse=True)
 def _tiny_models(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("vitrine_server.commands.depth.open_model", lambda args, name, device: make_tiny(name, "cpu"))
+    monkeypatch.setattr("vitrine_server.commands.models.depth.open_model", lambda args, name, device: make_tiny(name, "cpu"))
 
 
 @pytest.fixture

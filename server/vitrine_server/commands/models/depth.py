@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from vitrine_server.commands import CommandError, Commands, count_of
-from vitrine_server.commands.files import check_out_file, print_and_save, read_text_file
+from vitrine_server.commands.files import check_out_file, pictures_in, print_and_save, read_text_file
 from vitrine_server.commands.model import add_open_options, open_model
 from vitrine_server.commands.progress import Passes
-from vitrine_server.commands.summarise import pictures_in
 
 #: For each kind of model whose inputs are lines of a file, what to give it.
 LINES = {"text": "reads text: give .txt files of a text a line", "molecule": "reads molecules: give .txt files of a SMILES a line"}

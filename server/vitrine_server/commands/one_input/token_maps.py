@@ -8,8 +8,8 @@ from pathlib import Path
 
 from vitrine_server.commands import CommandError, Commands
 from vitrine_server.commands.files import check_out_file
-from vitrine_server.commands.listing import text_table
 from vitrine_server.commands.model import add_model, open_model
+from vitrine_server.commands.text_tables import text_table
 
 
 def add(commands: Commands) -> None:

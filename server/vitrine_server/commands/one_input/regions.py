@@ -6,8 +6,8 @@ import argparse
 from pathlib import Path
 
 from vitrine_server.commands import CommandError, Commands
-from vitrine_server.commands.explain import add_question, make_explanation
 from vitrine_server.commands.files import check_out_file, print_and_save
+from vitrine_server.commands.one_input.explain import add_question, make_explanation
 
 ENDINGS = (".png", ".json")
 REGIONS_METHOD = "fullgrad_plus:libra"  # unless another is asked for

@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vitrine_server.commands import CommandError, Commands, Listed, count_of
-from vitrine_server.commands.evaluate import unread_in_words
-from vitrine_server.commands.files import check_out_folder
-from vitrine_server.commands.listing import text_table
+from vitrine_server.commands.files import check_out_folder, unread_in_words
 from vitrine_server.commands.model import add_model, check_engine, open_model
 from vitrine_server.commands.progress import InputsBar
+from vitrine_server.commands.text_tables import text_table
 
 if TYPE_CHECKING:
     from explainers.collection.records import CollectedRow

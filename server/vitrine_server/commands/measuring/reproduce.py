@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from tqdm import tqdm
 
 from vitrine_server.commands import CommandError, Commands, Listed
-from vitrine_server.commands.evaluate import PROTOCOL, add_protocol
-from vitrine_server.commands.listing import text_table
+from vitrine_server.commands.measuring.evaluate import PROTOCOL, add_protocol
 from vitrine_server.commands.model import add_open_options, open_model
+from vitrine_server.commands.text_tables import text_table
 
 if TYPE_CHECKING:
     from explainers.evaluation.protocols.reproduction import Reproduction

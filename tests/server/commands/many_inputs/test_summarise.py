@@ -12,7 +12,7 @@ from PIL import Image
 from explainers.analysis.word_ranking import WordTotal
 from explainers.models.catalogue import CATALOGUE
 from vitrine_server.cli import main
-from vitrine_server.commands.summarise import name_tables
+from vitrine_server.commands.many_inputs.summarise import name_tables
 
 REVIEW = "A dull and lifeless film. The first hour is a mess, and the ending is even worse."
 

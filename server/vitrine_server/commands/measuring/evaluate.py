@@ -12,16 +12,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vitrine_server.commands import CommandError, Commands, Listed
-from vitrine_server.commands.experiment import Experiment
-from vitrine_server.commands.listing import text_table
+from vitrine_server.commands.files import unread_in_words
+from vitrine_server.commands.measuring.experiment import Experiment
 from vitrine_server.commands.model import add_model, check_engine, open_model
 from vitrine_server.commands.progress import InputsBar
+from vitrine_server.commands.text_tables import text_table
 
 if TYPE_CHECKING:
     from explainers.evaluation.run_engines import RunEngine
 
 
-MOST_FILES_NAMED = 5  # files that are not read, at most; the others are counted
 #: The options that say how is measured.
 PROTOCOL = ("target", "explains", "resize", "how", "right", "steps")
 #: The defaults of options that neither the command line nor an experiment sets.
@@ -209,12 +209,6 @@ def _engine(args: argparse.Namespace) -> RunEngine:
 
     sources = Sources.with_absolute_paths(args.model, args.dataset, args.data, args.split)
     return ray_engine(sources, workers=args.workers, address=args.ray_address, device=args.device)
-
-
-def unread_in_words(paths: tuple[str, ...]) -> str:
-    """Return a sentence on ``paths``, the files in the folder of a data set that were not read: their number, and the first of them."""
-    shown = ", ".join(paths[:MOST_FILES_NAMED]) + (", ..." if len(paths) > MOST_FILES_NAMED else "")
-    return f"{len(paths)} file{'' if len(paths) == 1 else 's'} in the folder of the data set not read: {shown}"
 
 
 def command(args: argparse.Namespace) -> str:

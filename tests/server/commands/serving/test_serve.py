@@ -44,8 +44,8 @@ def test_a_server_for_every_machine_warns_that_it_has_no_name(
         def run(self, sockets: object) -> None:
             pass
 
-    monkeypatch.setattr("vitrine_server.commands.serve.listen", lambda host, port: socket.socket())
-    monkeypatch.setattr("vitrine_server.commands.serve.make_server", Server)
+    monkeypatch.setattr("vitrine_server.commands.serving.serve.listen", lambda host, port: socket.socket())
+    monkeypatch.setattr("vitrine_server.commands.serving.serve.make_server", Server)
     assert main(["serve", *arguments]) == 0
     assert ("VITRINE_ALLOWED_HOSTS" in capsys.readouterr().err) is is_warned
     assert len(served) == 1

@@ -13,8 +13,8 @@ from explainers.methods.presets import METHOD_SETS
 from explainers.metrics import METRICS
 from tests.conftest import ROOT
 from vitrine_server.cli import build_parser, main
-from vitrine_server.commands.evaluate import apply_experiment, command
-from vitrine_server.commands.experiment import read_options
+from vitrine_server.commands.measuring.evaluate import apply_experiment, command
+from vitrine_server.commands.measuring.experiment import read_options
 
 RUNS = sorted(path.parent for path in (ROOT / "docs" / "results").glob("*/report.json"))
 EXPERIMENTS = sorted((ROOT / "experiments").glob("*.toml"))

@@ -7,8 +7,8 @@ import json
 from pathlib import Path
 
 from vitrine_server.commands import Commands
-from vitrine_server.commands.explain import add_question, make_explanation
 from vitrine_server.commands.files import check_out_file
+from vitrine_server.commands.one_input.explain import add_question, make_explanation
 from vitrine_server.commands.progress import Passes
 from vitrine_server.export.file_names import folder_names
 

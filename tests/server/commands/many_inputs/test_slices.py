@@ -14,7 +14,7 @@ from explainers.collection.intervals import Mean, share
 from explainers.collection.slice_records import HidingTest
 from tests.explainers.support.collected import made_up_collection, made_up_map, made_up_row
 from vitrine_server.cli import main
-from vitrine_server.commands.slices import in_text
+from vitrine_server.commands.many_inputs.slices import in_text
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from vitrine_server.commands import Commands
-from vitrine_server.commands.listing import text_table
+from vitrine_server.commands.text_tables import text_table
 
 
 def add(commands: Commands) -> None:

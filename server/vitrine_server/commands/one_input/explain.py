@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from vitrine_server.commands import CommandError, Commands, Listed, count_of
 from vitrine_server.commands.files import RESULT, check_out_folder, files_of_former_run, read_text_file, remove_files
-from vitrine_server.commands.listing import text_table
-from vitrine_server.commands.model import add_model, open_model
+from vitrine_server.commands.model import add_model, default_model, open_model
 from vitrine_server.commands.progress import MapsBar
+from vitrine_server.commands.text_tables import text_table
 from vitrine_server.export.file_names import file_stem, folder_names
 
 if TYPE_CHECKING:
@@ -249,21 +249,6 @@ def read_text(args: argparse.Namespace) -> str:
         return sys.stdin.read()
     except UnicodeDecodeError:
         raise CommandError("standard input is no text in UTF-8") from None
-
-
-def default_model(is_image: bool, prompt: object, is_molecule: bool = False) -> str:
-    """Return the name of the embedded model for a picture (``is_image``), a picture with a ``prompt``, a molecule or a text; for pictures
-    the one that knows photos, which the pages use first too.
-    """
-    if is_molecule:
-        return "molecules"
-    if not is_image:
-        return "reviews-bert"
-    if prompt:
-        return "clip"
-    from explainers.models.catalogue import photos_model
-
-    return photos_model()
 
 
 def check_kind(args: argparse.Namespace, model: Model) -> None:

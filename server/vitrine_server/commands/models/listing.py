@@ -12,6 +12,7 @@ from typing import Any
 
 from vitrine_server.commands import Commands
 from vitrine_server.commands.model import add_model, open_model
+from vitrine_server.commands.text_tables import markdown_table, text_table
 
 TEXT_WIDTH = 120  # columns of a text for reading
 
@@ -207,18 +208,3 @@ def about_option(option: dict[str, Any]) -> str:
     """Return one line on ``option``, an option of a method: name, default, meaning, allowed values."""
     default = "" if option["default"] is None else f"={str(option['default']).lower() if option['kind'] == 'bool' else option['default']}"
     return f"{option['name']}{default}  {option['help']} ({option['allowed']})"
-
-
-def text_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Format ``rows`` under ``headings`` as a text table with columns as wide as their widest cell; empty columns are omitted."""
-    columns = [column for column in zip(headings, *rows, strict=True) if any(column[1:])]
-    widths = [max(map(len, column)) for column in columns]
-    padded = [[cell.ljust(width) for cell in column] for column, width in zip(columns, widths, strict=True)]
-    lines = ["  ".join(line).rstrip() for line in zip(*padded, strict=True)]
-    return "\n".join([lines[0], "  ".join("-" * width for width in widths), *lines[1:]])
-
-
-def markdown_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Format ``rows`` under ``headings`` as a Markdown table; bars inside cells are escaped."""
-    lines = [headings, ["---"] * len(headings), *rows]
-    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vitrine_server.commands import CommandError, Commands, Listed, PartialFailure
-from vitrine_server.commands.collect import add_choice_of_inputs
 from vitrine_server.commands.files import check_out_folder
-from vitrine_server.commands.listing import text_table
+from vitrine_server.commands.many_inputs.collect import add_choice_of_inputs
 from vitrine_server.commands.model import add_open_options, open_model
 from vitrine_server.commands.progress import InputsBar
+from vitrine_server.commands.text_tables import text_table
 
 if TYPE_CHECKING:
     from explainers.collection.difference import Difference

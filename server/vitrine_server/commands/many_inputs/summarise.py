@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,10 +11,9 @@ from typing import TYPE_CHECKING, Any
 from tqdm import tqdm
 
 from vitrine_server.commands import CommandError, Commands, PartialFailure, count_of
-from vitrine_server.commands.explain import default_model
-from vitrine_server.commands.files import check_out_folder, read_text_file
-from vitrine_server.commands.listing import text_table
-from vitrine_server.commands.model import add_model, open_model
+from vitrine_server.commands.files import check_out_folder, pictures_in, read_text_file
+from vitrine_server.commands.model import add_model, default_model, open_model
+from vitrine_server.commands.text_tables import text_table
 
 if TYPE_CHECKING:
     from explainers import Summary
@@ -108,17 +106,6 @@ def read_inputs(args: argparse.Namespace) -> list[Any]:
 
         raise CommandError(f"there is no picture in {', '.join(map(str, args.pictures))}: {join_with_or(FORMATS)} files are read")
     return list(files)
-
-
-def pictures_in(folder: Path) -> list[Path]:
-    """List the files in ``folder``, at any depth, that have the suffix of a picture; the number of others is printed to stderr."""
-    from explainers.models.inputs.images import is_picture_name
-
-    files = sorted(path for path in folder.rglob("*") if path.is_file())
-    pictures = [path for path in files if is_picture_name(path)]
-    if others := len(files) - len(pictures):
-        print(f"note: {others} of {len(files)} files in {folder} left out: not named as pictures", file=sys.stderr)
-    return pictures
 
 
 def word_table(title: str, words: Sequence[WordTotal]) -> list[str]:

@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vitrine_server.commands import CommandError, Commands
-from vitrine_server.commands.explain import default_model
 from vitrine_server.commands.files import check_out_file, print_and_save
-from vitrine_server.commands.model import add_model, open_model
+from vitrine_server.commands.model import add_model, default_model, open_model
 
 if TYPE_CHECKING:
     pass

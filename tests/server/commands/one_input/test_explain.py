@@ -20,7 +20,7 @@ from tests.families import FAMILIES
 from tests.support.vocabularies import whole_text_unigram
 from vitrine_server.cli import main
 from vitrine_server.commands import Listed
-from vitrine_server.commands.explain import table
+from vitrine_server.commands.one_input.explain import table
 
 REVIEW = "A dull and lifeless film. The first hour is a mess, and the ending is even worse."
 METHODS = ["rollout", "transformer_attribution", "fullgrad_plus:libra"]
