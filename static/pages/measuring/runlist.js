@@ -1,12 +1,12 @@
 // On the Leaderboard page: the runs that were begun here, each with how far it is and what can be done with it.
 
-import { follow, send } from "../core/api.js";
-import { count, el } from "../core/dom.js";
-import { showProblem } from "../core/problems.js";
-import { duration } from "./runvalues.js";
+import { follow, send } from "../../core/api.js";
+import { count, el } from "../../core/dom.js";
+import { showProblem } from "../../core/problems.js";
+import { duration } from "../figures/values.js";
 
 /**
- * @import { CollectionRun, Run as MeasuredRun } from "../core/schemas.js"
+ * @import { CollectionRun, Run as MeasuredRun } from "../../core/schemas.js"
  * @typedef {MeasuredRun | CollectionRun} Run
  */
 

@@ -1,13 +1,13 @@
 // On the Collection page: the form that makes a collection of a file of one's own, or of a data set of the server.
 
-import { sendJSON } from "../core/api.js";
-import { byId, el, whole } from "../core/dom.js";
-import { showProblem } from "../core/problems.js";
-import { acceptDrops } from "../inputs/dropplace.js";
+import { sendJSON } from "../../core/api.js";
+import { byId, el, whole } from "../../core/dom.js";
+import { showProblem } from "../../core/problems.js";
+import { acceptDrops } from "../../inputs/dropplace.js";
 import { RunList } from "./runlist.js";
 import { SentFile } from "./sentfile.js";
 
-/** @import { CollectionList, MeasurableModel } from "../core/schemas.js" */
+/** @import { CollectionList, MeasurableModel } from "../../core/schemas.js" */
 
 const SENT = "a file of yours"; // value of an option that is no name
 const INPUTS = 200;

@@ -1,12 +1,12 @@
 // The maps that were made ahead: every method on the same photo, prompt and sentence. `gallery.json` is made by
 // recipes/assets/method_gallery.py.
 
-import { getJSON, loadImage } from "../core/api.js";
-import { limits } from "../core/colour.js";
-import { context2d, el, staticPath } from "../core/dom.js";
-import { greyBase, paint } from "../maps/heatmap.js";
+import { getJSON, loadImage } from "../../core/api.js";
+import { limits } from "../../core/colour.js";
+import { context2d, el, staticPath } from "../../core/dom.js";
+import { greyBase, paint } from "../../maps/heatmap.js";
 
-/** @import { Samples } from "../core/schemas.js" */
+/** @import { Samples } from "../../core/schemas.js" */
 
 /**
  * A signal on its way back through a block under one rule, at each stage.
@@ -105,7 +105,10 @@ export class Gallery {
    */
   static async load() {
     /** @type {[GalleryFile, Samples]} */
-    const [data, { samples }] = await Promise.all([getJSON(staticPath("pages/gallery.json")), getJSON("/api/samples")]);
+    const [data, { samples }] = await Promise.all([
+      getJSON(staticPath("pages/gallery/gallery.json")),
+      getJSON("/api/samples"),
+    ]);
     /** @type {("image" | "clip")[]} */
     const kinds = ["image", "clip"];
     /** @param {"image" | "clip"} kind */

@@ -1,11 +1,11 @@
 // On the Leaderboard page: what a ranking means, in sentences, with the maps of the methods to trust next to its plot.
 
-import { el, unbroken } from "../core/dom.js";
-import { dateInWords, shortly } from "./runvalues.js";
+import { el, unbroken } from "../../core/dom.js";
+import { dateInWords, shortly } from "./values.js";
 
 /**
- * @import { Model, RunSummary } from "../core/schemas.js"
- * @import { Gallery, Kind } from "./gallery.js"
+ * @import { Model, RunSummary } from "../../core/schemas.js"
+ * @import { Gallery, Kind } from "../gallery/gallery.js"
  */
 
 /** @type {{[kind: string]: string}} */

@@ -1,15 +1,15 @@
 // On the Leaderboard page: the form of a run on this server.
 // What a model or a data set does not allow, the server says.
 
-import { getJSON, sendJSON } from "../core/api.js";
-import { byId, count, el, whole } from "../core/dom.js";
-import { showProblem } from "../core/problems.js";
-import { OptionFields } from "./measureoptions.js";
+import { getJSON, sendJSON } from "../../core/api.js";
+import { byId, count, el, whole } from "../../core/dom.js";
+import { showProblem } from "../../core/problems.js";
+import { OptionFields } from "./options.js";
 import { RunList } from "./runlist.js";
-import { duration } from "./runvalues.js";
+import { duration } from "../figures/values.js";
 import { SentFile } from "./sentfile.js";
 
-/** @import { MeasurableDataset, MeasurableMetric, MeasurableModel, ProtocolForm, RunChoices, Runs, RunTime } from "../core/schemas.js" */
+/** @import { MeasurableDataset, MeasurableMetric, MeasurableModel, ProtocolForm, RunChoices, Runs, RunTime } from "../../core/schemas.js" */
 
 const CHECKED = ["mif", "lif", "srg", "ap", "pointing"];
 const INPUTS = 20;

@@ -1,11 +1,11 @@
 // All runs in one table, as it is selected. Its figures, marks and notes are made by the server, and so are its files.
 
-import { getJSON } from "../core/api.js";
-import { byId, count, el, say } from "../core/dom.js";
-import { showProblem } from "../core/problems.js";
-import { remember, remembered } from "./runaddress.js";
+import { getJSON } from "../../core/api.js";
+import { byId, count, el, say } from "../../core/dom.js";
+import { showProblem } from "../../core/problems.js";
+import { remember, remembered } from "./address.js";
 
-/** @import { RunTable, TableCell, TableChoices, TableRow } from "../core/schemas.js" */
+/** @import { RunTable, TableCell, TableChoices, TableRow } from "../../core/schemas.js" */
 
 const ALL = "";
 const ROWS_AT_ONCE = 40; // all metrics of all models are 3 MB

@@ -1,12 +1,12 @@
 // The figures of a run as a table, a row a method, a column a metric, sorted by any of them.
 
-import { byId, el, svg } from "../core/dom.js";
-import { csvButton, runRows } from "../export/csv.js";
-import { remember, remembered } from "./runaddress.js";
-import { showExamples } from "./runexamples.js";
-import { ARROWS, shown, truthInWords, unitOf } from "./runvalues.js";
+import { byId, el, svg } from "../../core/dom.js";
+import { csvButton, runRows } from "../../export/csv.js";
+import { remember, remembered } from "./address.js";
+import { showExamples } from "./examples.js";
+import { ARROWS, shown, truthInWords, unitOf } from "./values.js";
 
-/** @import { RunFigure, RunMetric, RunReport } from "../core/schemas.js" */
+/** @import { RunFigure, RunMetric, RunReport } from "../../core/schemas.js" */
 
 const BETTER = { higher: "higher is better", lower: "lower is better" };
 const BAR = { width: 76, height: 8 };

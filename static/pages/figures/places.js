@@ -1,9 +1,9 @@
 // The plot of a ranking: a row a method with its value and interval on one scale, ties first, chance as a line.
 
-import { count, el } from "../core/dom.js";
-import { ARROWS, shortly } from "./runvalues.js";
+import { count, el } from "../../core/dom.js";
+import { ARROWS, shortly } from "./values.js";
 
-/** @import { PlacedMethod, RunSummary } from "../core/schemas.js" */
+/** @import { PlacedMethod, RunSummary } from "../../core/schemas.js" */
 
 const MARGIN = 0.02; // of the scale, at both ends
 const NEAR = 0.36; // of the scale: labels that lie nearer would run together

@@ -1,10 +1,10 @@
 // Which metrics can be believed: the order in which each puts methods, against their order by truth, in worlds where it
 // is known what answers come from.
 
-import { byId, el } from "../core/dom.js";
-import { truthInWords } from "./runvalues.js";
+import { byId, el } from "../../core/dom.js";
+import { truthInWords } from "./values.js";
 
-/** @import { ControlsInWorld, MetricOnTruth, MetricTruth, TruthInWorld, TruthOfKind, TruthWorld } from "../core/schemas.js" */
+/** @import { ControlsInWorld, MetricOnTruth, MetricTruth, TruthInWorld, TruthOfKind, TruthWorld } from "../../core/schemas.js" */
 
 const ABOUT =
   "In these test worlds we know what an answer comes from, such as the pixels of a drawn thing. The true order puts the methods first whose maps show it best. A metric that can be believed ranks methods in the same order. Kendall's tau is 1 for the same order, 0 for chance, −1 for the reverse; the interval is over inputs.";

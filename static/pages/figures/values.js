@@ -1,8 +1,8 @@
 // How values of a run are printed.
 
-import { count, number } from "../core/dom.js";
+import { count, number } from "../../core/dom.js";
 
-/** @import { RunMetric, TruthInWorld, TruthOfKind } from "../core/schemas.js" */
+/** @import { RunMetric, TruthInWorld, TruthOfKind } from "../../core/schemas.js" */
 
 /** The sign next to the name of a metric: which end is better. */
 export const ARROWS = { higher: "↑", lower: "↓" };

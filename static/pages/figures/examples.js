@@ -1,13 +1,13 @@
 // The examples of a figure of a run, under the row of its method: where the method did best and worst.
 
-import { getJSON } from "../core/api.js";
-import { byId, el } from "../core/dom.js";
-import { showProblem } from "../core/problems.js";
-import { wordStrip } from "./gallery.js";
-import { remember } from "./runaddress.js";
-import { shown, unitOf } from "./runvalues.js";
+import { getJSON } from "../../core/api.js";
+import { byId, el } from "../../core/dom.js";
+import { showProblem } from "../../core/problems.js";
+import { wordStrip } from "../gallery/gallery.js";
+import { remember } from "./address.js";
+import { shown, unitOf } from "./values.js";
 
-/** @import { Example, Examples, RunMetric, RunReport } from "../core/schemas.js" */
+/** @import { Example, Examples, RunMetric, RunReport } from "../../core/schemas.js" */
 
 /**
  * @param {RunMetric} metric

@@ -1,7 +1,7 @@
 // A picture of the way back: what a signal carries through one block of a model under a rule, at every operator. The
 // numbers are those of the photo of the gallery; recipes/assets/method_gallery.py computed them.
 
-import { el, number, svg } from "../core/dom.js";
+import { el, number, svg } from "../../core/dom.js";
 
 /** @import { Way } from "./gallery.js" */
 

@@ -1,8 +1,8 @@
 // On the Leaderboard page: how a run measures, as fields that the server fills.
 
-import { el } from "../core/dom.js";
+import { el } from "../../core/dom.js";
 
-/** @import { RunOptions, RunOptionValue } from "../core/schemas.js" */
+/** @import { RunOptions, RunOptionValue } from "../../core/schemas.js" */
 
 /** @type {{[name: string]: string}} */
 const LABELS = {

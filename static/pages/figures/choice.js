@@ -1,9 +1,9 @@
 // The choice of a run on the page of all figures: by name and date, narrowed by a search.
 
-import { byId, count, el } from "../core/dom.js";
-import { dateInWords } from "./runvalues.js";
+import { byId, count, el } from "../../core/dom.js";
+import { dateInWords } from "./values.js";
 
-/** @import { Model, RunReport } from "../core/schemas.js" */
+/** @import { Model, RunReport } from "../../core/schemas.js" */
 
 const FEW = 5; // runs of fewer inputs are trials: nobody is ranked by them
 

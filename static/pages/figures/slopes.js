@@ -1,9 +1,9 @@
 // Two metrics side by side: the methods in the order of each, a line from place to place. Where lines cross, they
 // disagree.
 
-import { count, el, svg } from "../core/dom.js";
+import { count, el, svg } from "../../core/dom.js";
 
-/** @import { RunMetric, RunReport } from "../core/schemas.js" */
+/** @import { RunMetric, RunReport } from "../../core/schemas.js" */
 
 const [ROW, TOP, LETTER, GAP] = [19, 26, 6.1, 10]; // pixels
 const MARKED = 3; // of the best by the left metric

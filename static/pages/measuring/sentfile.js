@@ -1,10 +1,10 @@
 // On the Leaderboard page: a data set of one's own, a zip of pictures or a file of texts, sent for a run.
 
-import { sendBytes } from "../core/api.js";
-import { count, el } from "../core/dom.js";
-import { showProblem } from "../core/problems.js";
+import { sendBytes } from "../../core/api.js";
+import { count, el } from "../../core/dom.js";
+import { showProblem } from "../../core/problems.js";
 
-/** @import { MeasurableDataset } from "../core/schemas.js" */
+/** @import { MeasurableDataset } from "../../core/schemas.js" */
 
 /** A file that is sent for a run, and what the server found in it. */
 export class SentFile {
