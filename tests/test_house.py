@@ -88,8 +88,9 @@ def test_arrows_between_the_rooms_of_a_folder_go_one_way(folder: Path) -> None:
     graph: dict[str, set[str]] = defaultdict(set)
     for script in SCRIPTS:
         if script.is_relative_to(folder):
-            inside = {other.relative_to(folder).parts[0] for other in scripts_imported(script, types=True) if other.is_relative_to(folder)}
-            graph[part := script.relative_to(folder).parts[0]] |= inside - {part}
+            part = script.relative_to(folder).parts[0]
+            others = (other for other in scripts_imported(script, types=True) if other.is_relative_to(folder))
+            graph[part] |= {other.relative_to(folder).parts[0] for other in others} - {part}
     assert any(Path(part).suffix == "" for part in graph)
     assert list(TopologicalSorter(graph).static_order())
 
