@@ -175,6 +175,7 @@ def sheet(method: dict[str, Any], width: int) -> Iterator[str]:
 
 def facts_of(method: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield a heading and a text for each fact about a method, except its options."""
+    from explainers import METHODS, RULES
     from explainers.citation import Citation
 
     pairs = [pair for pair in method["pairs"] if pair["rule"] is not None]
@@ -188,10 +189,9 @@ def facts_of(method: dict[str, Any]) -> Iterator[tuple[str, str]]:
         if pair["title"] != method["title"] and not pair["title"].startswith(f"{method['title']} ·"):
             yield "", f"with {pair['rule']} it is {pair['title']} ({Citation.from_json(pair).short})"
     refused: dict[str, list[str]] = {}
-    for pair in pairs if method["rules"] and cannot is None else []:
-        if pair["reason"] is not None:
-            why = pair["reason"].partition(": ")[2].partition(". ")[0]
-            refused.setdefault(why, []).append(pair["rule"])
+    for rule in RULES.values() if method["rules"] and cannot is None else ():
+        if (senseless := METHODS[method["name"]].why_senseless(rule)) is not None:
+            refused.setdefault(senseless, []).append(rule.name)
     for why, rules in refused.items():
         yield "not with", f"{', '.join(rules)}: {why}"
     yield (
