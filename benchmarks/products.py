@@ -30,7 +30,7 @@ from explainers.datasets import open_dataset
 from explainers.evaluation.measuring import EvaluationRow, EvaluationSetup, rows_of
 from explainers.evaluation.plan import make_plan
 from explainers.models import matrix_products
-from vitrine_server.commands.experiment import read_options
+from vitrine_server.commands.measuring.experiment import read_options
 
 T = TypeVar("T")
 #: Rows, inner and outer width of linear layers of scenes-vit, ViT-S and ViT-B.

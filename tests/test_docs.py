@@ -60,6 +60,7 @@ def test_what_people_are_told_to_import_is_public() -> None:
     texts = [(ROOT / "README.md").read_text("utf-8"), *(path.read_text("utf-8") for path in (ROOT / "docs").glob("*.md"))]
     lines = re.findall(r"^ *from (explainers[\w.]*) import ([\w, ]+)$", "\n".join(texts), re.MULTILINE)
     assert lines
+    assert {module for module, _ in lines} <= {*api_reference.PUBLIC, *docs.EXTENSION_MODULES}
     for module, names in lines:
         assert set(names.split(", ")) <= set(importlib.import_module(module).__all__), f"from {module} import {names}"
 

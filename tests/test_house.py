@@ -82,6 +82,19 @@ def test_arrows_between_the_folders_of_scripts_go_one_way() -> None:
     assert order[-1] == "pages"
 
 
+@pytest.mark.parametrize("folder", [folder for folder in STATIC_FOLDERS if any(folder.glob("*/*.js"))], ids=lambda folder: folder.name)
+def test_arrows_between_the_rooms_of_a_folder_go_one_way(folder: Path) -> None:
+    """Also between a room and the scripts beside it; also where only types are taken."""
+    graph: dict[str, set[str]] = defaultdict(set)
+    for script in SCRIPTS:
+        if script.is_relative_to(folder):
+            part = script.relative_to(folder).parts[0]
+            others = (other for other in scripts_imported(script, types=True) if other.is_relative_to(folder))
+            graph[part] |= {other.relative_to(folder).parts[0] for other in others} - {part}
+    assert any(Path(part).suffix == "" for part in graph)
+    assert list(TopologicalSorter(graph).static_order())
+
+
 def test_every_script_and_style_sheet_is_in_a_folder() -> None:
     assert not [path.name for kind in ("*.js", "*.css") for path in STATIC.glob(kind)]
 

@@ -6,6 +6,7 @@ A table stands between ``<!-- table: NAME -->`` and ``<!-- end -->``.
 from __future__ import annotations
 
 import argparse
+import importlib
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -13,7 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tools import api_reference
-from vitrine_server.commands.listing import markdown_table, methods_markdown
+from vitrine_server.commands.models.listing import methods_markdown
+from vitrine_server.commands.text_tables import markdown_table
 from vitrine_server.settings import Settings, environment_name
 
 if TYPE_CHECKING:
@@ -21,6 +23,17 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parent.parent
 _BLOCK = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
+#: The modules from which packages of others, and scripts, import next to those that ``docs/api.md`` describes.
+EXTENSION_MODULES = (
+    "explainers.autograd.rules.choices",
+    "explainers.autograd.rules.operands",
+    "explainers.models.structure.block_kinds",
+    "explainers.models.tasks",
+    "explainers.models.libraries.molecule_architectures",
+    "explainers.evaluation.protocols.protocol",
+    "explainers.evaluation.protocols.reproduction",
+    "explainers.embedded.text_bank",
+)
 #: The pattern of an arXiv number in a citation.
 ARXIV = re.compile(r"arXiv (\d{4}\.\d{4,5})")
 
@@ -145,17 +158,41 @@ def commands_markdown() -> str:
     return markdown_table(("command", "what it does"), [(name, help_text or "") for name, help_text in rows])
 
 
+def modules_markdown() -> str:
+    """Return a Markdown table with one row for each public module below ``explainers``: its name, and its public names."""
+    rows = []
+    for name in (*api_reference.PUBLIC[1:], *EXTENSION_MODULES):
+        names = sorted(importlib.import_module(name).__all__, key=str.lower)
+        rows.append((f"`{name}`", ", ".join(f"`{each}`" for each in names)))
+    return markdown_table(("module", "names"), rows)
+
+
+def first_sentence(text: str) -> str:
+    """Return the first sentence of a docstring as one line of Markdown."""
+    return re.split(r"(?<=\.) (?=[A-Z`])", " ".join(text.split()), maxsplit=1)[0].replace("``", "`")
+
+
 def routes_markdown() -> str:
-    """Return a Markdown table with one row for each call over HTTP: its method and URL path, and what it does."""
+    """Return a Markdown table with one row for each call over HTTP: its method and URL path, and the first sentence of its description."""
     from tools.script_types import openapi
 
     rows = [
-        (f"`{verb.upper()} {path}`", call["summary"])
+        (f"`{verb.upper()} {path}`", first_sentence(call["description"]))
         for path, calls in openapi()["paths"].items()
         for verb, call in calls.items()
-        if "summary" in call
     ]
     return markdown_table(("call", "what it does"), rows)
+
+
+def pages_markdown() -> str:
+    """Return a sentence with the URL path of each page for people."""
+    from fastapi.responses import HTMLResponse
+    from fastapi.routing import APIRoute
+
+    from tools.script_types import app
+
+    pages = {route.path_format for route in app().routes if isinstance(route, APIRoute) and route.response_class is HTMLResponse}
+    return f"The pages are {', '.join(f'`{path}`' for path in sorted(pages))}."
 
 
 def entry_points_markdown() -> str:
@@ -286,7 +323,9 @@ TABLES: dict[str, Callable[[], str]] = {
     "settings": settings_markdown,
     "names": names_markdown,
     "commands": commands_markdown,
+    "modules": modules_markdown,
     "routes": routes_markdown,
+    "pages": pages_markdown,
     "entry_points": entry_points_markdown,
     "metrics": metrics_markdown,
     "datasets": datasets_markdown,
@@ -305,7 +344,7 @@ GENERATED_PAGES = {
     "docs/rules.md": ("rules",),
     "docs/models.md": ("models",),
     "docs/settings.md": ("settings",),
-    "docs/public.md": ("names", "commands", "routes", "entry_points"),
+    "docs/public.md": ("names", "modules", "commands", "routes", "pages", "entry_points"),
     "docs/evaluation.md": ("metrics", "datasets"),
     "docs/reproduce.md": ("protocols",),
     "docs/collection.md": ("collection_row", "collection_map"),

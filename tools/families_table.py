@@ -23,7 +23,7 @@ from explainers.self_check.checks import FEW_RUNS
 from tests.explainers.support.wrapped import inputs, read, trace_of, wrapped
 from tests.families import FAMILIES, Family
 from tests.support.vocabularies import wordpiece
-from vitrine_server.commands.listing import markdown_table
+from vitrine_server.commands.text_tables import markdown_table
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "families.md"
 TEXT = "not a good film ."

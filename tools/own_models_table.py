@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from tests.support.own_models import CASES
-from vitrine_server.commands.listing import markdown_table
+from vitrine_server.commands.text_tables import markdown_table
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "models.md"
 _TABLE = re.compile(r"(<!-- what opens -->\n).*?(<!-- end of what opens -->)", re.DOTALL)

@@ -10,7 +10,10 @@ import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from tempfile import NamedTemporaryFile, TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
 
 FILE = Path(__file__).resolve().parent.parent / "build" / "types" / "core" / "schemas.d.ts"
 WIDTH = 120
@@ -51,13 +54,18 @@ def type_of(schema: Schema) -> str:
     return "unknown"
 
 
-def openapi() -> dict[str, Any]:
-    """Return the OpenAPI document of this server."""
+def app() -> FastAPI:
+    """Return the web application of a server with the default settings and without samples."""
     from vitrine_server.app import create_app
     from vitrine_server.settings import load_settings
 
     with TemporaryDirectory() as home:
-        return create_app(load_settings({"home": home}), samples=[]).openapi()
+        return create_app(load_settings({"home": home}), samples=[])
+
+
+def openapi() -> dict[str, Any]:
+    """Return the OpenAPI document of this server."""
+    return app().openapi()
 
 
 def declarations(schemas: Mapping[str, Schema]) -> str:

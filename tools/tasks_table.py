@@ -24,7 +24,7 @@ from explainers.pipeline.places import ask_at, runnable_specs
 from tests.support.picture_models import FAMILIES, Made, build
 from tests.support.task_models import TEXT, Heads, picture_writer
 from tests.support.vocabularies import byte_level, wordpiece
-from vitrine_server.commands.listing import markdown_table
+from vitrine_server.commands.text_tables import markdown_table
 
 # isort: split
 import transformers as hf

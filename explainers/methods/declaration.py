@@ -141,18 +141,22 @@ class Method(Record):
         return output if isinstance(output, MethodOutput) else MethodOutput(output)
 
     def refusal(self, rule: Rule) -> str | None:
-        """Return why this method makes no sense with a rule, as a sentence; None if it makes sense."""
+        """Return why this method makes no sense with a rule, as sentences that say what to write instead; None if it makes sense."""
         if self.rule is None:
             return f"{self.name} reads no backward signal, so it has no rule: write {self.name} alone."
-        relevance_choices = {RULES[name].is_relevance for name in self.rules}
-        why: str | None
-        if rule.is_relevance in relevance_choices:
-            why = None if self.refuses is None else self.refuses(rule)
-        elif rule.is_relevance:
-            why = "it multiplies or weighs a gradient, and relevance is already multiplied by what it belongs to"
-        else:
-            why = "it reads relevance, which starts one-hot and is split, and a gradient is not"
+        why = self.why_senseless(rule)
         return why and f"{self.name} makes no sense with the rule {rule.name}: {why}. Choose one of {', '.join(self.rules)}."
+
+    def why_senseless(self, rule: Rule) -> str | None:
+        """Return why this method, which reads a backward signal, makes no sense with a rule, as a clause such as "it reads relevance"; None
+        if it makes sense.
+        """
+        relevance_choices = {RULES[name].is_relevance for name in self.rules}
+        if rule.is_relevance in relevance_choices:
+            return None if self.refuses is None else self.refuses(rule)
+        if rule.is_relevance:
+            return "it multiplies or weighs a gradient, and relevance is already multiplied by what it belongs to"
+        return "it reads relevance, which starts one-hot and is split, and a gradient is not"
 
 
 def name_of(what: Method, rule: Rule | None) -> Name:

@@ -116,7 +116,8 @@ def input_readers(
                 reason = str(problem)
         refuse_without_processor(module, reason)
     takes_pixels, takes_words = kind in ("image", "clip") or picture_token is not None, kind in ("text", "clip")
-    recipe, notes = lib.preprocessing_of(module, library, preprocess) if takes_pixels else (None, ())
+    recipe, guess = lib.preprocessing_of(module, library, preprocess) if takes_pixels else (None, None)
+    notes = () if guess is None else (f"{guess[0].upper()}{guess[1:]}. Pass preprocess= to wrap to change them.",)
     if picture_token is not None and reason:
         notes = (*notes, f"The processor that was saved with the model could not be used, so a picture is read as a square: {reason}.")
     words = _text_reader(module, tokenizer, picture_token) if takes_words else None

@@ -1,4 +1,4 @@
-"""The maps of the Methods page: ``python -m recipes.assets.method_gallery`` makes ``static/pages/gallery.json``.
+"""The maps of the Methods page: ``python -m recipes.assets.method_gallery`` makes ``static/pages/gallery/gallery.json``.
 
 Every method with each of its own rules explains one sample photo to ``photos-vit``, and the quick ones a prompt to ``clip`` and a
 sentence to ``reviews-bert``; what is kept are the scores of the patches or words, in 127 steps. The photo itself is not copied: the
@@ -24,7 +24,7 @@ from explainers.autograd.recording import Recording
 from explainers.autograd.rules import Rule
 
 ROOT = Path(__file__).parents[2]
-OUT = ROOT / "static" / "pages" / "gallery.json"
+OUT = ROOT / "static" / "pages" / "gallery" / "gallery.json"
 SAMPLE, PHOTO, PROMPT = "photo-dogs", "dogs.jpg", "a photo of a dog"
 TEXT = "A sad story, told with great warmth: I left smiling, and I would see it again."
 STEPS = 127

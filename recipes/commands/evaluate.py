@@ -14,7 +14,7 @@ from tqdm import tqdm
 
 from recipes.evaluation import EVALUATIONS, MODELS, Figure, Report, Setting, Table, format_value, measure
 from vitrine_server.commands import CommandError, Commands, Listed
-from vitrine_server.commands.listing import text_table
+from vitrine_server.commands.text_tables import text_table
 
 
 def add(commands: Commands) -> None:

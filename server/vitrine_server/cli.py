@@ -3,7 +3,7 @@
 ``models``, ``methods``, ``evaluate``, ``reproduce``, ``tables``, ``metrics-on-truth``, ``summarise``,
 ``collect``, ``diff``, ``slices``.
 
-Each subcommand is a module of ``vitrine_server.commands`` with ``add(commands)`` and ``run(args)``. None of them imports torch
+Each subcommand is a module in a room of ``vitrine_server.commands`` with ``add(commands)`` and ``run(args)``. None of them imports torch
 before it runs, so ``vitrine --help`` answers at once. What a person got wrong is one line on stderr and exit code 2.
 """
 
@@ -15,33 +15,12 @@ import sys
 from collections.abc import Sequence
 from importlib import metadata
 
-from vitrine_server.commands import (
-    CommandError,
-    Parser,
-    PartialFailure,
-    answer_table,
-    collect,
-    deletion_test,
-    depth,
-    diff,
-    evaluate,
-    explain,
-    heads,
-    interaction,
-    listing,
-    metrics_on_truth,
-    open,  # noqa: A004  (a command is called as its module)
-    probe,
-    regions,
-    registers,
-    reproduce,
-    serve,
-    slices,
-    store,
-    summarise,
-    tables,
-    token_maps,
-)
+from vitrine_server.commands import CommandError, Parser, PartialFailure
+from vitrine_server.commands.many_inputs import collect, diff, slices, summarise
+from vitrine_server.commands.measuring import evaluate, metrics_on_truth, reproduce, tables
+from vitrine_server.commands.models import depth, listing, open, registers  # noqa: A004  (a command is called as its module)
+from vitrine_server.commands.one_input import answer_table, deletion_test, explain, heads, interaction, probe, regions, token_maps
+from vitrine_server.commands.serving import serve, store
 
 
 def build_parser() -> argparse.ArgumentParser:

@@ -16,7 +16,7 @@ from explainers.models.catalogue import CatalogueEntry
 from explainers.self_check.opening import model_of
 from vitrine_server.app import create_app
 from vitrine_server.commands import CommandError
-from vitrine_server.commands.serve import address, listen
+from vitrine_server.commands.serving.serve import address, listen
 from vitrine_server.jobs.catalogue.model_source import ModelSource
 from vitrine_server.settings import load_settings
 from vitrine_server.store.database import StoreError

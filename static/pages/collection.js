@@ -11,7 +11,7 @@ import { RowTable } from "../collection/rowtable.js";
 import { getJSON } from "../core/api.js";
 import { addressOf, byId, count, el, percent, say, whole } from "../core/dom.js";
 import { reportProblem, showProblem } from "../core/problems.js";
-import { CollectionForm } from "./collectionform.js";
+import { CollectionForm } from "./measuring/collectionform.js";
 
 /**
  * @import { CollectionAbout, CollectionEntry, CollectionList, CollectionRow, Selection } from "../core/schemas.js"

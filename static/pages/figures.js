@@ -5,14 +5,14 @@ import "./frame.js";
 import { getJSON } from "../core/api.js";
 import { byId, count, el, say, unbroken } from "../core/dom.js";
 import { showProblem } from "../core/problems.js";
-import { Measuring } from "./measure.js";
-import { isOfEarlierModel } from "./ranking.js";
-import { remember, remembered } from "./runaddress.js";
-import { showExamples } from "./runexamples.js";
-import { drawTable } from "./runfigures.js";
-import { RunChoice } from "./runchoice.js";
-import { ARROWS } from "./runvalues.js";
-import { slopes } from "./slopes.js";
+import { Measuring } from "./measuring/form.js";
+import { isOfEarlierModel } from "./figures/ranking.js";
+import { remember, remembered } from "./figures/address.js";
+import { showExamples } from "./figures/examples.js";
+import { drawTable } from "./figures/table.js";
+import { RunChoice } from "./figures/choice.js";
+import { ARROWS } from "./figures/values.js";
+import { slopes } from "./figures/slopes.js";
 
 /** @import { Leaderboard, Model, RunReport } from "../core/schemas.js" */
 
@@ -142,7 +142,7 @@ async function load(wanted) {
   if (problems.length) showProblem(byId("wrong"), { title: "Some runs cannot be read", detail: problems.join(" ") });
   const chosen = runs.find((run) => run.id === wanted) ?? runs[0];
   byId("figures").hidden = !chosen;
-  if (truth) (await import("./truth.js")).showTruth(truth);
+  if (truth) (await import("./figures/truth.js")).showTruth(truth);
   if (!chosen) return void say("status", EMPTY);
   const choice = new RunChoice(runs, models, (run) => {
     remember({ sort: null, order: null, metric: null, method: null, x: null, y: null });
@@ -169,7 +169,7 @@ function offerTable() {
   const place = byId("pivot");
   place.addEventListener("toggle", async () => {
     remember({ table: place.open ? "open" : null });
-    if (place.open) await (await import("./pivot.js")).showPivot();
+    if (place.open) await (await import("./figures/pivot.js")).showPivot();
   });
   place.open = remembered("table") === "open";
 }

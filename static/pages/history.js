@@ -10,7 +10,7 @@ import { drop, rememberedIds } from "../core/historylist.js";
 import { targetInWords, sureness } from "../core/targets.js";
 import { namingField } from "../workbench/naming.js";
 import { forget } from "../workbench/tabmemory.js";
-import { wordStrip } from "./gallery.js";
+import { wordStrip } from "./gallery/gallery.js";
 
 /** @import { ExplanationSummary } from "../core/schemas.js" */
 

@@ -4,13 +4,13 @@ import "./frame.js";
 import { getJSON } from "../core/api.js";
 import { byId, el } from "../core/dom.js";
 import { showProblem } from "../core/problems.js";
-import { Gallery } from "./gallery.js";
-import { placesTable } from "./places.js";
-import { drawRanking } from "./ranking.js";
+import { Gallery } from "./gallery/gallery.js";
+import { placesTable } from "./figures/places.js";
+import { drawRanking } from "./figures/ranking.js";
 
 /**
  * @import { Model, Rankings } from "../core/schemas.js"
- * @import { Kind } from "./gallery.js"
+ * @import { Kind } from "./gallery/gallery.js"
  */
 
 /** What an address of the page held before figures had a page of their own. */

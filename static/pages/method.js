@@ -20,12 +20,12 @@ import { readAddress, Store } from "../core/state.js";
 import { greyBase } from "../maps/heatmap.js";
 import { colourAll, Plate } from "../plates/plate.js";
 import { unitsOf, WordPlate } from "../plates/words.js";
-import { wayPicture } from "./wayback.js";
+import { wayPicture } from "./gallery/wayback.js";
 
 /**
  * @import { Model, Models, Rules, Sample, Samples } from "../core/schemas.js"
  * @import { Explanation, Listed, Variant } from "../core/types.js"
- * @import { GalleryFile } from "./gallery.js"
+ * @import { GalleryFile } from "./gallery/gallery.js"
  */
 
 /** @type {{[kind: string]: string}} */
@@ -173,7 +173,7 @@ async function showWay() {
   if (!place) return;
   /** @type {[GalleryFile, Rules]} */
   const [{ way }, { rules, kinds }] = await Promise.all([
-    getJSON(staticPath("pages/gallery.json")),
+    getJSON(staticPath("pages/gallery/gallery.json")),
     getJSON("/api/rules"),
   ]);
   const own = (place.dataset.rules ?? "").split(" ").filter((name) => way.rules[name]);

@@ -6,7 +6,7 @@ import { byId, count, el, say } from "../core/dom.js";
 import { showProblem } from "../core/problems.js";
 import { learnRules, ruleName } from "../core/rules.js";
 import { paperLink } from "../maps/caption.js";
-import { Gallery } from "./gallery.js";
+import { Gallery } from "./gallery/gallery.js";
 
 /** @import { Method, Methods, OperatorKind, Rankings, Rule, Rules } from "../core/schemas.js" */
 

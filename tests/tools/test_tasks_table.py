@@ -6,7 +6,7 @@ import pytest
 
 from explainers.models.tasks import TASKS
 from tools.tasks_table import HEADINGS, PAGE, TASK_CASES, row_of, wrap
-from vitrine_server.commands.listing import markdown_table
+from vitrine_server.commands.text_tables import markdown_table
 
 TEXT = PAGE.read_text("utf-8").partition("<!-- tasks -->")[2].partition("<!-- end of tasks -->")[0]
 

@@ -11,6 +11,8 @@ from torch import nn
 
 from explainers.errors import ExplainerError
 
+__all__ = ["MOLECULE_ARCHITECTURES", "add_molecule_architecture", "build_molecule_model"]
+
 Build = Callable[..., nn.Module]
 _Build = TypeVar("_Build", bound=Build)
 #: Name of an architecture -> function that builds it; packages add theirs with the entry point ``vitrine.architectures``.

@@ -26,7 +26,7 @@ from explainers.models.libraries import openclip
 from explainers.models.libraries.vision_language import picture_token_of
 
 Library = Literal["timm", "transformers", "open_clip", "torch"]
-_GUESS = "The model does not say how to prepare its images, so the defaults of {} were used. Pass preprocess= to wrap to change them."
+_GUESS = "the model does not say how to prepare its images, so the defaults of {} were used"
 #: Wrappers that training puts around a module, which is then their attribute ``module``.
 _AROUND = (nn.DataParallel, nn.parallel.DistributedDataParallel, torch.optim.swa_utils.AveragedModel)
 #: Names of arguments for the pixels of clips, in modules that do not use the name for pictures.
@@ -219,44 +219,44 @@ def timm_config(module: nn.Module) -> dict[str, Any]:
     return dict(resolve_model_data_config(module))
 
 
-def preprocessing_of(module: nn.Module, library: Library, passed: Any) -> tuple[AnyPreprocessing | None, tuple[str, ...]]:
-    """Return the preparation of images for ``module``, which comes from ``library``, and a note if it is a guess. It is None if unknown, or
-    if the channels are neither greys nor colours.
+def preprocessing_of(module: nn.Module, library: Library, passed: Any) -> tuple[AnyPreprocessing | None, str | None]:
+    """Return the preparation of images for ``module``, which comes from ``library``, and if it is a guess the reason for it, a clause; else
+    None. The preparation is None if unknown, or if the channels are neither greys nor colours.
 
     ``passed``: a Preprocessing, an image processor, a transform of torchvision or timm, a function from a PIL image to a tensor, None.
     """
-    recipe, notes = _preprocessing_of(module, library, passed)
+    recipe, guess = _preprocessing_of(module, library, passed)
     channels = channels_of(module)
     if recipe is None or channels == recipe.channels:
-        return recipe, notes
+        return recipe, guess
     if channels == 3:
         raise ExplainerError("preprocess= makes greys, and the model takes 3 channels: pass a Preprocessing with channels=3")
     if isinstance(recipe, TransformPreprocessing):
         raise ExplainerError(
             f"preprocess= makes {recipe.channels} channels, and the model takes {channels}: pass one that makes {channels}"
         )
-    return (in_greys(recipe), notes) if channels == 1 else (None, ())
+    return (in_greys(recipe), guess) if channels == 1 else (None, None)
 
 
-def _preprocessing_of(module: nn.Module, library: Library, passed: Any) -> tuple[AnyPreprocessing | None, tuple[str, ...]]:
+def _preprocessing_of(module: nn.Module, library: Library, passed: Any) -> tuple[AnyPreprocessing | None, str | None]:
     if isinstance(passed, Preprocessing | TransformPreprocessing):
-        return passed, ()
+        return passed, None
     if passed is not None:
-        return _preprocessing_passed(passed), ()
+        return _preprocessing_passed(passed), None
     size = image_size(module, library)
     if library == "open_clip":
         recipe, sure = openclip.preprocessing(module)
-        return recipe, () if sure else (_GUESS.format("OpenAI's CLIP"),)
+        return recipe, None if sure else _GUESS.format("OpenAI's CLIP")
     if library == "timm" and size is not None:
-        return timm_preprocessing(timm_config(module), size), () if hasattr(module, "pretrained_cfg") else (_GUESS.format("timm"),)
+        return timm_preprocessing(timm_config(module), size), None if hasattr(module, "pretrained_cfg") else _GUESS.format("timm")
     if library == "transformers":
         if size is not None and isinstance(inner := getattr(module, "timm_model", None), nn.Module):  # TimmWrapper
-            return timm_preprocessing(timm_config(inner), size), ()
+            return timm_preprocessing(timm_config(inner), size), None
         saved = saved_with(module, "AutoImageProcessor", backend="pil")
         if saved is not None:
-            return processor_preprocessing(saved), ()
+            return processor_preprocessing(saved), None
         return _default_preprocessing(module, size)
-    return None, ()
+    return None, None
 
 
 def _preprocessing_passed(passed: Any) -> AnyPreprocessing:
@@ -289,19 +289,19 @@ def saved_with(module: nn.Module, auto_class: str, **arguments: Any) -> Any:
         return None
 
 
-def _default_preprocessing(module: nn.Module, size: tuple[int, int] | None) -> tuple[Preprocessing | None, tuple[str, ...]]:
+def _default_preprocessing(module: nn.Module, size: tuple[int, int] | None) -> tuple[Preprocessing | None, str | None]:
     from transformers.models.auto.image_processing_auto import IMAGE_PROCESSOR_MAPPING
 
     known: Any = IMAGE_PROCESSOR_MAPPING  # for each class of configuration, the processor of each backend
     try:
         backends = known[type(getattr(module, "config", None))]
     except KeyError:
-        return None, ()
+        return None, None
     processor_class = backends.get("pil") or next(iter(backends.values()))
     recipe = processor_preprocessing(processor_class())
     if size is not None:
         recipe = _resize(recipe, size)
-    return recipe, (_GUESS.format(processor_class.__name__),)
+    return recipe, _GUESS.format(processor_class.__name__)
 
 
 def _resize(recipe: Preprocessing, size: tuple[int, int]) -> Preprocessing:

@@ -125,9 +125,9 @@ def _reading(model: Model, said: Collection[str]) -> tuple[str, list[Guess]]:
 def _further_guesses(model: Model, said: Collection[str]) -> list[Guess]:
     guesses: list[Guess] = []
     if model.kind in ("image", "clip") and "preprocess" not in said:
-        recipe, notes = lib.preprocessing_of(model.module, model.details["library"], model.made_with.get("preprocess"))
-        if notes:
-            guesses.append(Guess("how pictures are prepared", notes[0].partition(": ")[2].partition(". Pass")[0], "preprocess="))
+        recipe, guess = lib.preprocessing_of(model.module, model.details["library"], model.made_with.get("preprocess"))
+        if guess is not None:
+            guesses.append(Guess("how pictures are prepared", guess, "preprocess="))
         elif recipe is None:
             why = "neither the model nor its files say it; until then only tensors can be sent"
             guesses.append(Guess("how pictures are prepared is not known", why, "preprocess="))

@@ -1,4 +1,6 @@
-"""The subcommands of ``vitrine``. Each module holds one; ``listing`` holds ``models`` and ``methods``, ``progress`` their bars."""
+"""The subcommands of ``vitrine``, in rooms: each module of a room holds one command or two. What several commands share lies beside the
+rooms: their options, bars of progress, files and tables of text.
+"""
 
 from __future__ import annotations
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -13,6 +14,7 @@ from vitrine_server.commands import CommandError
 
 RESULT = "result.json"
 _ENDINGS_OF_MAPS = (".png", ".npy")
+MOST_FILES_NAMED = 5  # files that are not read, at most; the others are counted
 
 
 class Outcome(Protocol):
@@ -107,3 +109,20 @@ def remove_files(files: Iterable[Path], out: Path) -> int:
         if not any(folder.iterdir()):
             folder.rmdir()
     return len(there)
+
+
+def pictures_in(folder: Path) -> list[Path]:
+    """List the files in ``folder``, at any depth, that have the suffix of a picture; the number of others is printed to stderr."""
+    from explainers.models.inputs.images import is_picture_name
+
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    pictures = [path for path in files if is_picture_name(path)]
+    if others := len(files) - len(pictures):
+        print(f"note: {others} of {len(files)} files in {folder} left out: not named as pictures", file=sys.stderr)
+    return pictures
+
+
+def unread_in_words(paths: tuple[str, ...]) -> str:
+    """Return a sentence on ``paths``, the files in the folder of a data set that were not read: their number, and the first of them."""
+    shown = ", ".join(paths[:MOST_FILES_NAMED]) + (", ..." if len(paths) > MOST_FILES_NAMED else "")
+    return f"{len(paths)} file{'' if len(paths) == 1 else 's'} in the folder of the data set not read: {shown}"

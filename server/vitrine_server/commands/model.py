@@ -76,3 +76,18 @@ def open_model(args: argparse.Namespace, name: str | list[str], device: str | No
             loading(f"checking {model.name}", None)
             model = check_model(model, every=level == "all")
     return model
+
+
+def default_model(is_image: bool, prompt: object, is_molecule: bool = False) -> str:
+    """Return the name of the embedded model for a picture (``is_image``), a picture with a ``prompt``, a molecule or a text; for pictures
+    the one that knows photos, which the pages use first too.
+    """
+    if is_molecule:
+        return "molecules"
+    if not is_image:
+        return "reviews-bert"
+    if prompt:
+        return "clip"
+    from explainers.models.catalogue import photos_model
+
+    return photos_model()

@@ -14,6 +14,7 @@ from markupsafe import Markup, escape
 
 from explainers import METHODS, RULES
 from explainers.methods.about import SYMBOLS
+from explainers.methods.declaration import Method
 from vitrine_server import registries
 from vitrine_server.http.problems import Problem, suggestion
 from vitrine_server.method_ranking import method_rankings, ranking_for
@@ -73,13 +74,12 @@ def about(name: str) -> dict[str, Any]:
     }
 
 
-def refusals_of(method: Mapping[str, Any]) -> list[tuple[str, list[str]]]:
-    """List the reasons why rules make no sense with a method, each with the titles of those rules."""
+def refusals_of(method: Method) -> list[tuple[str, list[str]]]:
+    """List the reasons why rules make no sense with ``method``, which has rules, each with the titles of those rules."""
     reasons: dict[str, list[str]] = {}
-    for pair in method["pairs"]:
-        if pair["reason"] and pair["rule"]:
-            said = pair["reason"].partition(": ")[2].partition(". ")[0].rstrip(".")
-            reasons.setdefault(said, []).append(RULES[pair["rule"]].title)
+    for rule in RULES.values():
+        if (why := method.why_senseless(rule)) is not None:
+            reasons.setdefault(why, []).append(rule.title)
     return list(reasons.items())
 
 
@@ -106,7 +106,7 @@ def add_method_pages(app: FastAPI, templates: Environment, shared: Callable[[], 
                 about=about(name),
                 verdict=on_photos(specs, ranking_for("image")),
                 verdicts=verdicts(specs, method_rankings(), shipped),
-                refused=refusals_of(method) if method["rules"] else [],
+                refused=refusals_of(METHODS[name]) if method["rules"] else [],
                 figures=figures_of(name, method["rules"], runs),
                 papers=[link_papers(paper) for paper in papers],
                 rules={rule.name: rule.title for rule in RULES.values()},

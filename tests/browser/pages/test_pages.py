@@ -49,7 +49,7 @@ def test_the_methods_are_a_gallery_of_the_registry(desk: Visit) -> None:
     listed = desk.get("/api/methods")
     cards = page.locator(".method-card")
     expect(cards).to_have_count(len(listed["methods"]))
-    maps = json.loads((ROOT / "static" / "pages" / "gallery.json").read_text("utf-8"))
+    maps = json.loads((ROOT / "static" / "pages" / "gallery" / "gallery.json").read_text("utf-8"))
     drawn = {spec.partition(":")[0].partition("?")[0] for part in ("image", "clip", "text") for spec in maps[part]["maps"]}
     shown = [method["name"] for method in listed["methods"] if method["name"] in drawn]
     assert len(shown) == len(listed["methods"])

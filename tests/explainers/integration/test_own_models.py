@@ -30,6 +30,7 @@ def test_it_opens_is_checked_and_explained(name: str, tmp_path: Path) -> None:
     assert any(check.state == "passed" for check in model.report.checks)
     assert case.labels is None or tuple(model.labels) == case.labels
     assert case.guess in " ".join(map(str, model.report.guesses))
+    assert all(guess.what and guess.why and guess.argument for guess in model.report.guesses)
 
     channels = model.details["channels"]
     inputs = TEXT if case.kind == "text" else picture()

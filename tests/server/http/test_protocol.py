@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import uvicorn
 
-from vitrine_server.commands.serve import make_server
+from vitrine_server.commands.serving.serve import make_server
 from vitrine_server.http.protocol import MOST_BYTES_OF_HEAD, BoundedProtocol
 from vitrine_server.settings import load_settings
 

@@ -20,7 +20,7 @@ from tests.conftest import ROOT
 from tests.server.support.hostile import until
 from tests.server.support.tiny_models import make_tiny
 from vitrine_server.app import create_app
-from vitrine_server.commands.serve import listen
+from vitrine_server.commands.serving.serve import listen
 from vitrine_server.jobs.catalogue.model_source import ModelSource
 from vitrine_server.settings import load_settings
 from vitrine_server.web_server import WebServer

@@ -9,7 +9,7 @@ from tests.support.node import compute_all
 
 def test_values_lie_on_the_scale_in_proportion_and_all_of_them_inside() -> None:
     function = """async ({ places, chance, value }) => {
-      const { endsOf, placeOn } = await script("pages/places.js");
+      const { endsOf, placeOn } = await script("pages/figures/places.js");
       const ends = endsOf(places, chance);
       return [...ends, placeOn(value, ends)];
     }"""
@@ -26,7 +26,7 @@ def test_values_lie_on_the_scale_in_proportion_and_all_of_them_inside() -> None:
 
 
 def test_what_a_tie_means_is_said_and_that_a_better_value_can_be_behind_only_where_one_is() -> None:
-    function = "async ([places, direction]) => (await script('pages/ranking.js')).tieLine({ places, metric: { direction } })"
+    function = "async ([places, direction]) => (await script('pages/figures/ranking.js')).tieLine({ places, metric: { direction } })"
     tie = [{"group": "first", "value": 0.5}, {"group": "first", "value": 0.4}]
     low, high = ([*tie, {"group": "behind", "value": value}] for value in (0.3, 0.45))
     cases = [(tie, "higher"), (low, "higher"), (high, "higher"), (high, "lower"), (low, "lower"), (tie[:1], "higher")]
@@ -35,7 +35,7 @@ def test_what_a_tie_means_is_said_and_that_a_better_value_can_be_behind_only_whe
     assert compute_all(function, cases) == [plain, plain, odd, odd, odd, ""]
     both = """async (places) => {
       const second = { title: "S", line: "Is it so?" };
-      return (await script("pages/ranking.js")).tieLine({ places, metric: { direction: "higher" }, second });
+      return (await script("pages/figures/ranking.js")).tieLine({ places, metric: { direction: "higher" }, second });
     }"""
     also = "To tie for first, a method must also be among the best by “S”"
     assert compute_all(both, [low, high]) == [
@@ -46,7 +46,7 @@ def test_what_a_tie_means_is_said_and_that_a_better_value_can_be_behind_only_whe
 
 def test_groups_are_headed_by_their_size_and_speak_of_chance_only_where_it_was_measured() -> None:
     function = """async ({ groups, random }) => {
-      const { groupsOf } = await script("pages/places.js");
+      const { groupsOf } = await script("pages/figures/places.js");
       return groupsOf({ places: groups.map((group) => ({ group })), random }).map(([heading]) => heading);
     }"""
     cases = [
@@ -64,7 +64,7 @@ def test_groups_are_headed_by_their_size_and_speak_of_chance_only_where_it_was_m
 
 
 def test_a_run_is_found_by_parts_of_its_name_and_date() -> None:
-    function = """async ([search, ...texts]) => (await script("pages/runchoice.js")).isFound(search, texts)"""
+    function = """async ([search, ...texts]) => (await script("pages/figures/choice.js")).isFound(search, texts)"""
     name = ("Photos ViT on COCO 2017, 60 inputs, 29 Nov 2026", "photos-vit-on-coco", "2026-11-29")
     searches = ["", "  ", "coco", "29 nov", "2026-11", "COCO photos", "imdb", "coco imdb"]
     assert compute_all(function, [[search, *name] for search in searches]) == [True] * 6 + [False] * 2
@@ -72,7 +72,7 @@ def test_a_run_is_found_by_parts_of_its_name_and_date() -> None:
 
 def test_times_and_days_are_told_as_exactly_as_they_are_known() -> None:
     function = """async (value) => {
-      const { dateInWords, duration } = await script("pages/runvalues.js");
+      const { dateInWords, duration } = await script("pages/figures/values.js");
       return typeof value === "string" ? dateInWords(value) : duration(value);
     }"""
     assert compute_all(function, [3, 50, 170, 5940, 7300, "2026-11-29", "2026-01-05T10:00:00"]) == [
@@ -88,13 +88,13 @@ def test_times_and_days_are_told_as_exactly_as_they_are_known() -> None:
 
 def test_a_model_has_changed_only_where_both_digests_are_known_and_differ() -> None:
     function = """async ([measured, now]) => {
-      const { isOfEarlierModel } = await script("pages/ranking.js");
+      const { isOfEarlierModel } = await script("pages/figures/ranking.js");
       return isOfEarlierModel({ model: "m", weights_digest: measured }, [{ name: "m", weights_digest: now }]);
     }"""
     assert compute_all(function, [["a", "b"], ["a", "a"], [None, "b"], ["a", None]]) == [True, False, False, False]
 
 
 def test_a_share_has_one_decimal_and_no_negative_zero() -> None:
-    function = """async ([value, unit]) => (await script("pages/runvalues.js")).shortly(value, unit)"""
+    function = """async ([value, unit]) => (await script("pages/figures/values.js")).shortly(value, unit)"""
     cases = [[0.4581, "share"], [-0.0004, "share"], [-0.0236, "share"], [0.25, ""]]
     assert compute_all(function, cases) == ["45.8", "0.0", "\u22122.4", "0.250"]

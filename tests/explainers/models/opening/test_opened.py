@@ -8,6 +8,7 @@ import io
 import weakref
 
 import torch
+from transformers import ViTConfig, ViTForImageClassification
 
 import explainers
 from explainers.self_check.opening import model_of
@@ -57,3 +58,14 @@ def test_copies_and_files_of_the_module_are_without_it() -> None:
 
 def test_one_line_from_module_and_picture_to_a_figure() -> None:
     assert explainers.explain(vit(), picture(), methods="fullgrad_plus:libra").figure().axes
+
+
+def test_defaults_that_prepare_pictures_are_named_as_a_guess() -> None:
+    """A transformers model whose processor was not saved with it."""
+    config = ViTConfig(
+        image_size=32, patch_size=8, hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=32, num_labels=3
+    )
+    model = explainers.open(ViTForImageClassification(config), check="none")
+    assert model.report is not None
+    (guess,) = [guess for guess in model.report.guesses if guess.argument == "preprocess="]
+    assert guess.why.startswith("the model does not say how to prepare its images, so the defaults of ViTImageProcessor")

@@ -1,0 +1,1 @@
+"""Commands about many inputs of a model: ``vitrine summarise``, ``collect``, ``diff`` and ``slices``."""

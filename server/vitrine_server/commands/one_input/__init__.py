@@ -1,0 +1,1 @@
+"""Commands about one input of a model, such as ``vitrine explain``, ``deletion-test``, ``regions``, ``interaction`` and ``heads``."""

@@ -1,0 +1,1 @@
+"""Commands about the server and its store: ``vitrine serve``, ``backup``, ``restore`` and ``recover``."""
