@@ -14,7 +14,7 @@ from vitrine_server.commands.progress import Passes
 
 if TYPE_CHECKING:
     from explainers.collection.intervals import Share
-    from explainers.collection.slice_records import HidingTest, Slice, Slices
+    from explainers.collection.slices.records import HidingTest, Slice, Slices
 
 
 def add(commands: Commands) -> None:
@@ -41,7 +41,7 @@ def run(args: argparse.Namespace) -> None:
     if args.data is not None and args.model is None:
         raise CommandError("--data goes with --model, which is asked about the inputs")
     from explainers.collection.result import open_collection
-    from explainers.collection.slices import slices
+    from explainers.collection.slices.slices import slices
 
     collection = open_collection(args.collection)
     model = None if args.model is None else open_model(args, args.model, args.device)

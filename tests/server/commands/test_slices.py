@@ -11,7 +11,7 @@ import pytest
 
 import explainers
 from explainers.collection.intervals import Mean, share
-from explainers.collection.slice_records import HidingTest
+from explainers.collection.slices.records import HidingTest
 from tests.explainers.support.collected import made_up_collection, made_up_map, made_up_row
 from vitrine_server.cli import main
 from vitrine_server.commands.slices import in_text

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from explainers.collection.slice_search import SearchedRows, at_least, find
+from explainers.collection.slices.search import SearchedRows, at_least, find
 
 GRID = (4, 4)
 CORNER = 15  # the lower right patch

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from explainers.collection.intervals import Share, share
-from explainers.collection.slice_clusters import MOST_CLUSTERED, Floats, Integers, cluster_maps, place_of, share_at_turns
-from explainers.collection.slice_records import SliceKind
+from explainers.collection.slices.clusters import MOST_CLUSTERED, Floats, Integers, cluster_maps, place_of, share_at_turns
+from explainers.collection.slices.records import SliceKind
 from explainers.evaluation.statistics import ALPHA, holm
 
 Bools = NDArray[np.bool_]

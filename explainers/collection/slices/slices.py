@@ -13,9 +13,9 @@ import numpy as np
 from explainers.collection.collect import make_setup
 from explainers.collection.records import CollectedMap, CollectedRow
 from explainers.collection.result import Collection, open_collection
-from explainers.collection.slice_clusters import place_in_words
-from explainers.collection.slice_records import Slice, SliceExample, SliceKind, Slices
-from explainers.collection.slice_search import FoundSlice, SearchedRows, find
+from explainers.collection.slices.clusters import place_in_words
+from explainers.collection.slices.records import Slice, SliceExample, SliceKind, Slices
+from explainers.collection.slices.search import FoundSlice, SearchedRows, find
 from explainers.collection.sources import sources_of
 from explainers.errors import ExplainerError
 from explainers.self_check.opening import model_of
@@ -229,7 +229,7 @@ def _tested(
     progress: SlicesProgress | None,
 ) -> list[Slice]:
     """Return the slices with their tests, each on up to a hundred of its rows in the half that the search did not see."""
-    from explainers.collection.slice_hiding import hide_place, hide_word
+    from explainers.collection.slices.hiding import hide_place, hide_word
 
     rng = np.random.default_rng(setup.seed)
     chosen = [np.sort(rng.permutation(rows.index[each.rows & each.unseen])[:MOST_ASKED]).tolist() for each in candidates]

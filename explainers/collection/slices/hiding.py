@@ -11,8 +11,8 @@ from torch import Tensor
 from explainers.collection.intervals import Sums, share
 from explainers.collection.records import CollectedRow
 from explainers.collection.rows import CollectionSetup
-from explainers.collection.slice_clusters import Integers
-from explainers.collection.slice_records import HidingTest
+from explainers.collection.slices.clusters import Integers
+from explainers.collection.slices.records import HidingTest
 from explainers.models.inputs.types import TextInput
 from explainers.models.removal.input_removal import input_removal
 from explainers.models.removal.together import answers_without_patches

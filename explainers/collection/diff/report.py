@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from explainers.collection.difference import Difference, RowDifference
+from explainers.collection.diff.difference import Difference, RowDifference
 from explainers.collection.intervals import Mean, Share
 from explainers.collection.records import LARGEST_INT8, CollectedRow
 from explainers.collection.result import THUMBNAILS, Collection
@@ -136,7 +136,7 @@ def write_page(difference: Difference, old: Collection, new: Collection, folder:
     pictures = _thumbnails_at(old, indices)
     page = (
         page_templates(Path(__file__).parent)
-        .get_template("diff.html.jinja")
+        .get_template("page.html.jinja")
         .render(
             title=f"{difference.old} and {difference.new} on {difference.data}",
             difference=difference,

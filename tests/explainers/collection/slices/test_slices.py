@@ -16,7 +16,7 @@ from explainers import ExplainerError
 from explainers.collection.collect import make_setup
 from explainers.collection.records import CollectedRow
 from explainers.collection.result import Collection
-from explainers.collection.slice_hiding import elsewhere, hide_place, hide_word
+from explainers.collection.slices.hiding import elsewhere, hide_place, hide_word
 from explainers.models.model import Model
 from tests.explainers.support.collected import (
     finished,
