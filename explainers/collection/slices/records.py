@@ -60,7 +60,10 @@ class Slice(Record):
     share: Annotated[Share, describe("The share of them that it holds, in the half of the rows that the search did not see.")]
     others: Annotated[
         Share,
-        describe("The same share of the rows to compare with, in that half: the right rows, or those with other answers."),
+        describe(
+            "The same share of the rows to compare with, in that half: the right rows, or those with other answers that are likewise "
+            "wrong, or likewise have their evidence off the object or at the border."
+        ),
     ]
     p: Annotated[float, describe("That chance explains it, corrected by Holm for all slices that were tried.")]
     examples: Annotated[list[SliceExample], describe("Ten rows, those with the largest share there, or the surest, first.")]

@@ -27,7 +27,7 @@ class SearchedRows:
     index     (N,) of each input
     answer    (N,) the answers
     right     (N,) whether they are right
-    doubtful  (N,) right rows whose reason is looked at, ``kind``
+    suspect   (N,) whether their evidence lies where it should not, as ``kind`` says for right rows; wrong rows can be so too
     grid      rows and columns of patches; None for texts
     shares    (N, P) of the positive scores on each patch; (N, 0) for texts
     maps      (N, F) the downsized maps
@@ -37,12 +37,17 @@ class SearchedRows:
     index: Integers
     answer: NDArray[np.str_]
     right: Bools
-    doubtful: Bools
+    suspect: Bools
     kind: SliceKind
     grid: tuple[int, int] | None
     shares: Floats
     maps: Floats
     words: Sequence[frozenset[str]] = ()
+
+    @property
+    def doubtful(self) -> Bools:
+        """The right rows (N,) whose evidence lies where it should not."""
+        return self.right & self.suspect
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -95,14 +100,17 @@ _Group = tuple[SliceKind, "str | None", Bools, Bools]
 
 
 def _groups(rows: SearchedRows) -> Iterator[_Group]:
-    """Yield the groups that are searched: all wrong rows, against the right ones; of each answer the wrong rows and the doubtful ones,
-    against the rows with other answers.
+    """Yield the groups that are searched: all wrong rows, against the right ones; of each answer the wrong rows, against the other wrong
+    rows, and the doubtful ones, against the suspect rows with other answers.
+
+    Maps of wrong or suspect rows lie elsewhere than those of other rows, whatever the answer: against all rows with other answers a place
+    would be found that only says how the group was chosen.
     """
     yield "wrong", None, ~rows.right, rows.right
     for answer in sorted(set(rows.answer.tolist())):
         has_it = rows.answer == answer
-        yield "wrong", answer, has_it & ~rows.right, ~has_it
-        yield rows.kind, answer, has_it & rows.doubtful, ~has_it
+        yield "wrong", answer, has_it & ~rows.right, ~has_it & ~rows.right
+        yield rows.kind, answer, has_it & rows.doubtful, ~has_it & rows.suspect
 
 
 def _places(
@@ -110,7 +118,7 @@ def _places(
 ) -> Iterator[FoundSlice]:
     """Yield a tested slice for each cluster of maps of a ``group`` of pictures."""
     searched, compared = np.flatnonzero(group & ~unseen), rows.shares[others & ~unseen]
-    if len(searched) < LEAST_ROWS or not len(compared) or not others[unseen].any() or rows.grid is None:
+    if len(searched) < LEAST_ROWS or not len(compared) or not (group & unseen).any() or not others[unseen].any() or rows.grid is None:
         return
     searched = np.sort(np.random.default_rng(seed).permutation(searched)[:MOST_CLUSTERED])
     labels = cluster_maps(rows.maps[searched], seed)

@@ -120,12 +120,12 @@ def searched_rows(collection: Collection, method: str) -> SearchedRows:
     on_object, on_border = np.array(columns.on_object)[kept], np.array(columns.on_border)[kept]
     has_objects = bool(np.isfinite(on_object).any())
     kind: SliceKind = "right_off_object" if has_objects else "right_at_border" if grid else "right"
-    doubtful = right & (on_object < OFF_OBJECT_BELOW if has_objects else on_border > 0 if grid else np.ones(len(kept), bool))
+    suspect = on_object < OFF_OBJECT_BELOW if has_objects else on_border > 0 if grid else np.ones(len(kept), bool)
     return SearchedRows(
         index=np.array(columns.index)[kept],
         answer=np.array(columns.answer)[kept],
         right=right,
-        doubtful=doubtful,
+        suspect=suspect,
         kind=kind,
         grid=(grid[0], grid[1]) if grid else None,
         shares=np.stack([columns.shares[i] for i in kept]) if grid else np.zeros((len(kept), 0)),
