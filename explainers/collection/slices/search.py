@@ -55,7 +55,8 @@ class FoundSlice:
     """A slice that was tested: the rule by which a row belongs to it, and how many rows do.
 
     group, rows  (N,) the rows of its kind and answer, and those of them that keep the rule
-    p            of the test; after :func:`find` corrected for all that were tried
+    p            of the test, without correction
+    corrected    p, corrected for all that were tried
     unseen       (N,) the half of the rows that the search did not see
     """
 
@@ -70,6 +71,7 @@ class FoundSlice:
     share: Share
     others: Share
     p: float
+    corrected: float = 1.0
 
 
 def find(rows: SearchedRows, seed: int = 0) -> tuple[list[FoundSlice], int]:
@@ -87,12 +89,20 @@ def find(rows: SearchedRows, seed: int = 0) -> tuple[list[FoundSlice], int]:
         for candidate in (_places(rows, *group, unseen, seed) if rows.grid else _words(rows, *group, unseen))
     ]
     corrected = holm(np.array([candidate.p for candidate in tried], np.float64))
-    sure = [replace(candidate, p=float(p)) for candidate, p in zip(tried, corrected, strict=True) if p < ALPHA]
+    sure = [replace(candidate, corrected=float(p)) for candidate, p in zip(tried, corrected, strict=True) if p < ALPHA]
     kept: list[FoundSlice] = []
-    for candidate in sorted(sure, key=lambda each: (each.p, -int(each.rows.sum()))):
+    for candidate in sorted(sure, key=lambda each: (each.corrected, -int(each.rows.sum()))):
         if all((candidate.rows & other.rows).sum() <= SAME_ROWS * (candidate.rows | other.rows).sum() for other in kept):
             kept.append(candidate)
     return kept, len(tried)
+
+
+def corrected_again(p: Sequence[float], tried: int) -> list[float]:
+    """Return ``p`` of the slices that were tested further, the larger of both tests for each, corrected by Holm for all ``tried``.
+
+    The p of a slice that was not tested further counts as 1, which is never too small.
+    """
+    return [float(value) for value in holm(np.array([*p, *[1.0] * (tried - len(p))], np.float64))[: len(p)]]
 
 
 #: Kind and answer of a group, its rows, and the rows to compare with.

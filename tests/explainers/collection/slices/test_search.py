@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from explainers.collection.slices.search import SearchedRows, at_least, find
+from explainers.collection.slices.search import SearchedRows, at_least, corrected_again, find
 
 GRID = (4, 4)
 CORNER = 15  # the lower right patch
@@ -129,7 +129,8 @@ def test_a_word_of_wrong_rows_is_found_with_the_p_of_a_table_of_four() -> None:
     of, kept = int((~right & unseen).sum()), int(sum("tuesday" in words[i] for i in np.flatnonzero(unseen)))
     total = int(unseen.sum())
     chance = comb(of, kept) / comb(total, kept)  # all that have the word are wrong
-    assert first.p == pytest.approx(chance * tried)  # Holm: the smallest of all
+    assert first.p == pytest.approx(chance)
+    assert first.corrected == pytest.approx(chance * tried)  # Holm: the smallest of all
     assert (first.share.count, first.share.of, first.others.count) == (kept, of, 0)
 
 
@@ -137,6 +138,11 @@ def test_words_that_lie_anywhere_are_no_slice() -> None:
     right, answer = drawn(5)
     words = [frozenset({f"word{i % 4}"}) for i in np.random.default_rng(6).permutation(200)]
     assert find(texts(words, right, answer))[0] == []
+
+
+def test_slices_that_are_tested_further_are_corrected_for_all_that_were_tried() -> None:
+    assert corrected_again([0.02, 0.001], 5) == pytest.approx([4 * 0.02, 5 * 0.001])
+    assert corrected_again([], 5) == []
 
 
 def test_the_chance_of_events_with_unequal_chances() -> None:
