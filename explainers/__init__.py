@@ -41,7 +41,7 @@ from explainers.collection.diff.difference import Difference
 from explainers.collection.fiftyone_export import to_fiftyone
 from explainers.collection.records import CollectedMap, CollectedRow, CollectedWord
 from explainers.collection.result import Collection
-from explainers.collection.slices.records import HidingTest, Slice, Slices
+from explainers.collection.slices.records import CopyTest, HidingTest, Slice, Slices
 from explainers.collection.slices.slices import slices
 from explainers.errors import ExplainerError
 from explainers.methods import METHODS, requirements
@@ -111,6 +111,7 @@ __all__ = [
     "CollectedWord",
     "Collection",
     "Contrast",
+    "CopyTest",
     "Crop",
     "DeletionTest",
     "Depth",
