@@ -36,13 +36,13 @@ from explainers.autograd.backward_rule import backward_rule
 from explainers.autograd.rules import OPERATOR_KINDS, RULES, Rule, Strength, add_choice, add_rule
 from explainers.citation import Citation
 from explainers.collection.collect import collect
-from explainers.collection.diff import diff
-from explainers.collection.difference import Difference
+from explainers.collection.diff.diff import diff
+from explainers.collection.diff.difference import Difference
 from explainers.collection.fiftyone_export import to_fiftyone
 from explainers.collection.records import CollectedMap, CollectedRow, CollectedWord
 from explainers.collection.result import Collection
-from explainers.collection.slice_records import HidingTest, Slice, Slices
-from explainers.collection.slices import slices
+from explainers.collection.slices.records import CopyTest, HidingTest, Slice, Slices
+from explainers.collection.slices.slices import slices
 from explainers.errors import ExplainerError
 from explainers.methods import METHODS, requirements
 from explainers.methods.registry import method
@@ -111,6 +111,7 @@ __all__ = [
     "CollectedWord",
     "Collection",
     "Contrast",
+    "CopyTest",
     "Crop",
     "DeletionTest",
     "Depth",

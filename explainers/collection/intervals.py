@@ -68,6 +68,16 @@ class Sums:
         half = half_width(self._error, self.inputs)
         return Mean(self.inputs, self._mean, self._mean - half, self._mean + half)
 
+    def p(self) -> float:
+        """Return the one-sided p that the mean of all inputs is 0 or less (Student's t); 1 of fewer than two inputs."""
+        if self.inputs < 2:
+            return 1.0
+        if not self._error:
+            return float(self._mean <= 0)
+        from scipy.stats import t  # takes a second to import
+
+        return float(t.sf(self._mean / self._error, self.inputs - 1))
+
     @property
     def _error(self) -> float:
         return math.sqrt(self._squares / (self.inputs - 1) / self.inputs)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch import nn
 
-from explainers.collection.null_correlations import correlation
+from explainers.collection.diff.null_correlations import correlation
 from explainers.errors import ExplainerError
 from explainers.models.wrapping import wrap
 from explainers.pipeline.explain import explain

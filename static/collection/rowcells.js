@@ -7,28 +7,68 @@ import { greyBase, paint } from "../maps/heatmap.js";
 /** @import { CollectionFlag, CollectionRowMap, CollectionRow } from "../core/schemas.js" */
 
 const SIDE = 60; // pixels of a thumbnail in the table
+const NEAR = "400px 0px"; // from the view, within which pictures are drawn
+const MOST_DRAWING = 6; // rows whose pictures are fetched and drawn at a time
 const LEVELS = 4; // of the underlines of words
 const BEFORE = 6; // words shown before the first that matters
 const VIEW = { evidence: "both", grid: "patches", opacity: 78 }; // smoothing would take most of the time of a row
 
+/** @type {WeakMap<Element, () => Promise<void>>} how the pictures of a row are fetched and drawn, until they are */
+const jobs = new WeakMap();
+/** @type {Set<Element>} those near the view that are not drawn yet, in the order in which they came */
+const wanted = new Set();
+let drawing = 0; // rows whose pictures are fetched or drawn now
+
+// a row that leaves the view before its turn costs nothing
+const nearView = new IntersectionObserver(
+  (entries) => {
+    for (const { target, isIntersecting } of entries) {
+      wanted.delete(target);
+      if (isIntersecting && jobs.has(target)) wanted.add(target);
+    }
+    drawWanted();
+  },
+  { scrollMargin: NEAR },
+);
+
+function drawWanted() {
+  while (drawing < MOST_DRAWING && wanted.size) {
+    const [target] = wanted;
+    const job = jobs.get(target);
+    wanted.delete(target);
+    jobs.delete(target);
+    nearView.unobserve(target);
+    drawing++;
+    job?.().finally(() => {
+      drawing--;
+      drawWanted();
+    });
+  }
+}
+
 /**
- * The picture of a row, and next to it each map over it in grey.
+ * The picture of a row, and next to it each map over it in grey; both are fetched and drawn when they come near the view.
  * @param {CollectionRow} row
  * @param {string} source of the thumbnail
  * @param {number} most maps
  * @returns {HTMLElement}
  */
 export function pictures(row, source, most) {
-  const image = el("img", { src: source, alt: "", class: "seen", width: SIDE, height: SIDE });
+  const image = el("img", { alt: "", class: "seen", width: SIDE, height: SIDE });
   const maps = row.maps.slice(0, most).map((map) => ({ map, canvas: mapCanvas(map) }));
-  image.decode().then(
-    () => {
-      const base = greyBase(image, 2 * SIDE, 2 * SIDE);
-      for (const { map, canvas } of maps) draw(canvas, base, map, row.grid);
-    },
-    () => {}, // the row was scrolled away, or has no picture
-  );
-  return el("div", { class: "pictures" }, image, ...maps.map(({ canvas }) => canvas));
+  const node = el("div", { class: "pictures" }, image, ...maps.map(({ canvas }) => canvas));
+  jobs.set(node, async () => {
+    image.src = source;
+    try {
+      await image.decode();
+    } catch {
+      return; // it has no picture
+    }
+    const base = greyBase(image, 2 * SIDE, 2 * SIDE);
+    for (const { map, canvas } of maps) draw(canvas, base, map, row.grid);
+  });
+  nearView.observe(node);
+  return node;
 }
 
 /** @param {CollectionRowMap} map */

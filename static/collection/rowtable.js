@@ -12,10 +12,13 @@ import { answerCell, correlation, nameCell, pictures, reasons, share, words } fr
  */
 
 const PAGE = 50; // rows fetched at once
+const AHEAD = 2; // pages fetched before they come into view, in the direction of the last scroll
+const MOST_ON_WAY = 4; // pages fetched at a time
 const KEPT_PAGES = 40; // those looked at last
 const HEIGHT = 76; // pixels of a row
 const NARROW = 760; // pixels of a window with few columns
-const SOON = 60; // milliseconds without a step of the wheel after which rows are fetched
+const SOON = 60; // milliseconds between two looks at which rows are missing
+const DRAWING = 6; // milliseconds of a frame in which rows that have arrived are drawn
 
 /** The table of one collection. */
 export class RowTable {
@@ -26,6 +29,11 @@ export class RowTable {
   #drawn = new Map();
   #turn = 0; // goes up with each filter: pages of an earlier one are dropped
   #timer = 0;
+  #onWay = 0; // pages that are fetched now
+  #looked = 0; // time of the last look, in milliseconds
+  #seen = 0; // first row in view at the last look
+  /** @type {any[]} rows of Tabulator that have arrived and are not drawn yet, the next one last */
+  #arrived = [];
   /** @type {any} the Tabulator */
   #table = null;
 
@@ -61,6 +69,7 @@ export class RowTable {
     this.filters = filters;
     this.#pages = new Map([[first, rows]]);
     this.#drawn.clear();
+    this.#arrived = [];
     const places = Array.from({ length: total }, (_, place) => ({ place }));
     if (this.#table) await this.#table.setData(places);
     else await this.#build(places);
@@ -107,8 +116,13 @@ export class RowTable {
       if (known) this.events.onOpen(known);
     });
     this.#table.on("scrollVertical", () => {
-      clearTimeout(this.#timer);
-      this.#timer = setTimeout(() => this.#look(), SOON);
+      this.#timer ||= setTimeout(
+        () => {
+          this.#timer = 0;
+          this.#look();
+        },
+        Math.max(0, this.#looked + SOON - performance.now()),
+      );
     });
   }
 
@@ -223,18 +237,26 @@ export class RowTable {
     }
   }
 
-  /** Fetch the pages that are in view and not here, and tell which row is first. */
+  /** Fetch the pages that are missing in view and ahead of it, and tell which row is first. */
   #look() {
+    this.#looked = performance.now();
     const visible = this.#table.getRows("visible");
     if (!visible.length) return;
     const [first, last] = [visible[0], visible[visible.length - 1]].map((row) => row.getData().place);
     this.events.onScroll(Math.max(0, Math.round(this.#holder().scrollTop / HEIGHT)));
-    for (let page = Math.floor(first / PAGE); page <= Math.floor(last / PAGE); page++) {
+    const [from, to] = [Math.floor(first / PAGE), Math.floor(last / PAGE)];
+    const pages = Array.from({ length: to - from + 1 }, (_, i) => from + i);
+    const isUp = first < this.#seen;
+    this.#seen = first;
+    for (let i = 1; i <= AHEAD; i++) pages.push(isUp ? from - i : to + i);
+    const count = Math.ceil(this.#table.getDataCount() / PAGE);
+    for (const page of pages) {
+      if (page < 0 || page >= count) continue;
       const known = this.#pages.get(page);
       if (this.#pages.has(page)) {
         this.#pages.delete(page);
         this.#pages.set(page, known ?? null); // the last that was looked at
-      } else void this.#receive(page);
+      } else if (this.#onWay < MOST_ON_WAY) void this.#receive(page);
     }
   }
 
@@ -246,11 +268,12 @@ export class RowTable {
   async #receive(page) {
     const turn = this.#turn;
     this.#pages.set(page, null);
+    this.#onWay++;
     try {
       const { rows } = await this.#fetch(/** @type {Filters} */ (this.filters), page);
       if (turn !== this.#turn) return;
       this.#pages.set(page, rows);
-      for (const row of this.#drawn.get(page) ?? []) row.reformat();
+      this.#draw([...(this.#drawn.get(page) ?? [])]);
       for (const number of this.#pages.keys()) {
         if (this.#pages.size <= KEPT_PAGES) break;
         this.#pages.delete(number);
@@ -260,7 +283,30 @@ export class RowTable {
       if (turn !== this.#turn) return;
       this.#pages.delete(page);
       this.events.onProblem(problem);
+      return;
+    } finally {
+      this.#onWay--;
     }
+    this.#look(); // the view may have moved on while all that may be fetched at a time were on their way
+  }
+
+  /**
+   * Draw rows that have arrived, those nearest to the view first, some in each frame.
+   * @param {any[]} rows
+   */
+  #draw(rows) {
+    const isDrawing = this.#arrived.length > 0;
+    this.#arrived.push(...rows);
+    const middle = (this.#holder().scrollTop + this.#holder().clientHeight / 2) / HEIGHT;
+    const distance = (/** @type {any} */ row) => Math.abs(row.getData().place - middle);
+    this.#arrived.sort((a, b) => distance(b) - distance(a));
+    if (!isDrawing) this.#drawSome();
+  }
+
+  #drawSome() {
+    const began = performance.now();
+    while (this.#arrived.length && performance.now() - began < DRAWING) this.#arrived.pop().reformat();
+    if (this.#arrived.length) requestAnimationFrame(() => this.#drawSome());
   }
 
   /**

@@ -183,6 +183,9 @@ async function begin() {
     /** @type {CollectionAbout} */
     const about = await getJSON(`/api/collections/${encodeURIComponent(id)}`);
     byId("suspicion").textContent = about.suspicion;
+    const slices = byId("slices");
+    slices.hidden = !about.has_slices;
+    if (about.has_slices) slices.setAttribute("href", addressOf(`/api/collections/${encodeURIComponent(id)}/slices`));
     byId("view").hidden = false;
     const filters = query.has("c") ? readFilters(query) : ALL;
     await new CollectionView(about, filters, Number(query.get("at")) || 0, Number(query.get("row") ?? -1)).show();

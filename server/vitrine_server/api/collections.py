@@ -8,11 +8,12 @@ from pathlib import Path as FilePath
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Path, Query
-from fastapi.responses import Response
+from fastapi.responses import HTMLResponse, Response
 from pydantic import Field, Json
 from sse_starlette import EventSourceResponse
 from starlette.concurrency import run_in_threadpool
 
+from explainers.collection.slices.report import SLICES_PAGE
 from explainers.collection.suspicion import FLAGS, SUSPICION_IN_WORDS
 from explainers.collection.table import CollectionTable, RowFilter, Space
 from explainers.errors import ExplainerError
@@ -37,6 +38,8 @@ CollectionId = Annotated[str, Path(alias="id", description="The id of a collecti
 Index = Annotated[int, Path(description="The index of a row: the place of its input in the data.", ge=0)]
 MAX_ROWS = 200  # of a page
 MAX_VALUES = 200  # of a column, to choose from
+#: Of a report, which has its styles and pictures in itself, and neither scripts nor links.
+_REPORT_POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 _A_DAY = "private, max-age=86400"
 _MEDIA_TYPES = {".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".png": "image/png", ".webp": "image/webp", ".gif": "image/gif"}
 
@@ -99,6 +102,7 @@ class CollectionAbout(Record):
     has_labels: bool
     has_masks: bool
     broken: Annotated[int, describe("Inputs that were left out, as they could not be read.")]
+    has_slices: Annotated[bool, describe("Whether `vitrine slices` has written its report, the page at `slices`.")]
 
 
 @dataclass(frozen=True)
@@ -193,6 +197,7 @@ def about(collection_id: CollectionId, services: Use, visitor: Who) -> DocumentR
         has_labels=any(row["right"] is not None for row in table.rows),
         has_masks=any(row["object_area"] is not None for row in table.rows),
         broken=len(table.collection.broken),
+        has_slices=(shelved.folder / SLICES_PAGE).is_file(),
     )
     return DocumentResponse(document.to_json())
 
@@ -307,6 +312,17 @@ def points(collection_id: CollectionId, services: Use, visitor: Who, space: Spac
         right=[table.rows[position]["right"] for position in known],
     )
     return DocumentResponse(document.to_json())
+
+
+@router.get("/{id}/slices", response_class=HTMLResponse)
+def slices(collection_id: CollectionId, services: Use, visitor: Who) -> HTMLResponse:
+    """Return the page on the slices of the collection with this id: what many of its wrong or doubtful rows have in common."""
+    try:
+        page = (services.shelf.find(collection_id, visitor).folder / SLICES_PAGE).read_text("utf-8")
+    except OSError:
+        send = "Type vitrine slices with the folder of the collection."
+        raise Problem(404, "no-slices", "No slices of this collection have been searched.", send=send) from None
+    return HTMLResponse(page, headers={"Content-Security-Policy": _REPORT_POLICY})
 
 
 @router.get("/{id}/thumbnails/{index}.jpg", response_class=Response, responses=file_of("image/jpeg"))

@@ -33,6 +33,9 @@ def collection_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str
     sources = {"data": str(folder / "data"), "folder": None, "split": None}
     write_collection(folder / "all/photos", sorted(rows, key=lambda row: row.index), group=50, sources=sources)
     write_collection(folder / "all/films", [text_row(0, "a fine film"), text_row(1, "a bad film")], model="reviews-bert")
+    (folder / "all/films/slices.html").write_text(
+        "<!doctype html><title>Slices of films</title><style>p { color: red }</style><p>fine", "utf-8"
+    )
     with tiny_server(tmp_path_factory.mktemp("tiny"), collections=str(folder / "all")) as address:
         yield address
 
@@ -72,11 +75,37 @@ def test_the_most_suspicious_row_is_at_the_top(desk: Visit) -> None:
     first = page.locator(".tabulator-row").first
     expect(first.locator(".chip")).to_have_text(["wrong and sure"])
     expect(first.locator("canvas")).to_have_count(2)
+    expect(first.locator("img")).to_have_attribute("src", re.compile("thumbnails"))
     first.locator("img").evaluate("(image) => image.decode()")
     seen = first.locator("canvas").first.evaluate("(canvas) => new Set(canvas.getContext('2d').getImageData(0, 0, 120, 120).data).size")
     assert seen > 10  # colours of a map over a picture
     assert page.locator(".tabulator-row").count() < 100  # only those near the window are there
     no_violation(page)
+
+
+def test_the_page_on_slices_is_linked_where_it_is_there(desk: Visit) -> None:
+    expect(opened(desk, "photos").get_by_role("link", name="What rows have in common")).to_be_hidden()
+    page = opened(desk, "films")
+    page.get_by_role("link", name="What rows have in common").click()
+    expect(page).to_have_title("Slices of films")
+    expect(page.locator("p")).to_have_css("color", "rgb(255, 0, 0)")  # its styles are let through
+
+
+def test_rows_and_pictures_ahead_of_the_view_are_there_before_they_are_seen(desk: Visit) -> None:
+    """After one look at the table; rows far away, and pictures further than some rows, are not asked for."""
+    asked: list[str] = []
+    desk.page.on("request", lambda request: asked.append(request.url))
+    page = opened(desk, "photos")
+    page.wait_for_function("() => document.querySelectorAll('.tabulator-row[aria-busy=false]').length > 0")
+    expect(page.locator(".tabulator-row[aria-busy=true]")).to_have_count(0)
+    page.locator(".tabulator-tableholder").evaluate("(holder) => { holder.scrollTop = 20 * 76 }")
+    page.wait_for_function(
+        "() => [...document.querySelectorAll('.tabulator-row img')].filter((image) => image.complete && image.src).length > 10"
+    )
+    offsets = {int(found[1]) for url in asked if (found := re.search(r"/rows\?.*offset=(\d+)", url))}
+    assert offsets >= {0, 50, 100}
+    assert max(offsets) <= 150
+    assert sum("/thumbnails/" in url for url in asked) < 80
 
 
 def test_every_control_filters(desk: Visit) -> None:

@@ -51,3 +51,20 @@ def test_the_sign_test_counts_coins() -> None:
     assert sign_test(10, 10) == pytest.approx(2 / 2**10)
     assert sign_test(1, 10) == pytest.approx(2 * (1 + 10) / 2**10)
     assert sign_test(5, 10) == sign_test(0, 0) == 1
+
+
+def test_p_of_a_mean_is_that_of_the_t_test_of_scipy() -> None:
+    values = np.random.default_rng(3).normal(0.3, 1, 12)
+    sums = Sums()
+    assert sums.p() == 1
+    for value in values.tolist():
+        sums.add(value)
+    assert sums.p() == pytest.approx(stats.ttest_1samp(values, 0, alternative="greater").pvalue)
+
+
+@pytest.mark.parametrize(("value", "p"), [(0.5, 0.0), (0.0, 1.0), (-0.5, 1.0)])
+def test_p_of_equal_values_is_known_without_a_spread(value: float, p: float) -> None:
+    sums = Sums()
+    for _ in range(3):
+        sums.add(value)
+    assert sums.p() == p

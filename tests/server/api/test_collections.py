@@ -69,6 +69,23 @@ def test_what_a_collection_is_made_of(here: Site, path: str, folder: Path) -> No
     assert str(folder.parent) not in str(about)
 
 
+def test_the_page_on_slices_is_served_once_it_is_there(here: Site, path: str, folder: Path, refused: Check) -> None:
+    assert here.get(path)["has_slices"] is False
+    refused(here.client.get(f"{path}/slices"), 404, "no-slices")
+    page = folder / "photos/slices.html"
+    page.write_text("<!doctype html><title>Slices</title>", "utf-8")
+    try:
+        answer = here.client.get(f"{path}/slices")
+        assert here.get(path)["has_slices"] is True
+    finally:
+        page.unlink()
+    assert (answer.status_code, answer.text) == (200, "<!doctype html><title>Slices</title>")
+    assert answer.headers["content-type"].startswith("text/html")
+    policy = answer.headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "script-src" not in policy  # so that no script runs
+
+
 def test_texts_open_on_their_page(here: Site) -> None:
     films = next(each["id"] for each in here.get("/api/collections")["collections"] if each["title"] == "films")
     assert here.get(f"/api/collections/{films}")["page"] == "/text"

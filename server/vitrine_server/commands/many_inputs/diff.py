@@ -17,7 +17,7 @@ from vitrine_server.commands.progress import InputsBar
 from vitrine_server.commands.text_tables import text_table
 
 if TYPE_CHECKING:
-    from explainers.collection.difference import Difference
+    from explainers.collection.diff.difference import Difference
 
 _PLACE_HEADS = ("method", "where", "before %", "after %", "difference", "inputs")
 _WORD_HEADS = ("word", "before %", "after %", "difference", "texts")
@@ -76,7 +76,7 @@ def run(args: argparse.Namespace) -> None:
     if args.fail_above is not None and not 0 <= args.fail_above <= 1:
         raise CommandError(f"--fail-above {args.fail_above}: it is a share of the inputs, from 0 to 1")
     check_out_folder(args.out)
-    from explainers.collection.diff import diff
+    from explainers.collection.diff.diff import diff
 
     with _Bars() as bars:
         difference = diff(
@@ -133,7 +133,7 @@ class _Bars:
 
 def in_text(difference: Difference) -> str:
     """Format a difference as text: sentences, and tables of places and words."""
-    from explainers.collection.diff_report import in_words, place_rows, word_rows
+    from explainers.collection.diff.report import in_words, place_rows, word_rows
 
     parts = ["\n".join(in_words(difference))]
     if places := place_rows(difference):

@@ -11,7 +11,7 @@ import pytest
 
 import explainers
 from explainers.collection.intervals import Mean, share
-from explainers.collection.slice_records import HidingTest
+from explainers.collection.slices.records import HidingTest
 from tests.explainers.support.collected import made_up_collection, made_up_map, made_up_row
 from vitrine_server.cli import main
 from vitrine_server.commands.many_inputs.slices import in_text
@@ -32,11 +32,16 @@ def folder(tmp_path: Path) -> Path:
 def test_it_prints_what_the_library_finds(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["slices", str(folder)]) == 0
     printed = capsys.readouterr()
-    assert "1 slice in 160 rows: 40 wrong and" in printed.out
+    assert "1 slice in 160 rows. 40 wrong and" in printed.out
     assert "20 of 40 wrong rows have at least" in printed.out
     assert "in the lower right corner." in printed.out
     assert "--model asks the model again" in printed.err
-    assert main(["slices", str(folder), "--json"]) == 0
+    assert f"report: {folder / 'slices.html'}" in printed.err
+    assert json.loads((folder / "slices.json").read_text("utf-8")) == explainers.slices(folder).to_json()
+    (folder / "slices.html").unlink()
+    assert main(["slices", str(folder), "--json", "--out", str(folder / "out")]) == 0
+    assert (folder / "out/slices.html").is_file()
+    assert not (folder / "slices.html").exists()
     assert json.loads(capsys.readouterr().out) == explainers.slices(folder).to_json()
 
 
@@ -51,8 +56,10 @@ def test_a_test_is_printed_with_its_interval(folder: Path) -> None:
         changed_elsewhere=share(1, 10),
     )
     text = in_text(replace(found, slices=[replace(found.slices[0], test=test)]))
-    assert "falls by 50.0 points, with as much hidden elsewhere by 10.0: 40.0 points more (25.0 to 55.0)" in text
-    assert "another answer without it: 8 of 10 (49 to 94 %); with as much hidden elsewhere: 1 of 10 (2 to 40 %)" in text
+    assert "falls by 50.0 points, with as much hidden elsewhere by 10.0: 40.0 points (25.0 to 55.0) more" in text
+    assert (
+        "Another answer without it: 8 of 10, 80.0 % (49.0 to 94.3); with as much hidden elsewhere: 1 of 10, 10.0 % (1.8 to 40.4)." in text
+    )
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Literal
 
+from explainers.collection.diff.null_correlations import NullCorrelations
 from explainers.collection.intervals import Mean, Share
-from explainers.collection.null_correlations import NullCorrelations
 from explainers.evaluation.rows import write_json
 from explainers.json_records import HIDDEN, Record, describe
 

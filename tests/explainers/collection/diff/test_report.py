@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import explainers
-from explainers.collection.comparison import compare
-from explainers.collection.diff_report import in_words, write_page
-from explainers.collection.difference import Difference
+from explainers.collection.diff.comparison import compare
+from explainers.collection.diff.difference import Difference
+from explainers.collection.diff.null_correlations import NullCorrelations, NullKind
+from explainers.collection.diff.report import in_words, write_page
 from explainers.collection.intervals import share
-from explainers.collection.null_correlations import NullCorrelations, NullKind
 from tests.explainers.support.collected import finished, made_up_collection, made_up_text, save_pictures, tiny_vit
 
 
@@ -30,7 +30,7 @@ def test_a_page_shows_both_maps_of_the_worst_rows_and_needs_nothing_else(tmp_pat
     assert "on the border" in page
 
 
-def _changed(row: explainers.collection.difference.RowDifference) -> explainers.collection.difference.RowDifference:
+def _changed(row: explainers.collection.diff.difference.RowDifference) -> explainers.collection.diff.difference.RowDifference:
     return type(row)(**{**vars(row), "change": "wrong now"})
 
 

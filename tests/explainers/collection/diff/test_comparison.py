@@ -10,8 +10,8 @@ import pytest
 from scipy import stats
 
 from explainers import ExplainerError
-from explainers.collection.comparison import compare
-from explainers.collection.difference import Difference
+from explainers.collection.diff.comparison import compare
+from explainers.collection.diff.difference import Difference
 from explainers.collection.records import CollectedRow
 from tests.explainers.support.collected import made_up_collection, made_up_map, made_up_row, made_up_text
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from explainers.collection.comparison import compare
-from explainers.collection.difference import Change, Difference, RowDifference
+from explainers.collection.diff.comparison import compare
+from explainers.collection.diff.difference import Change, Difference, RowDifference
 from tests.explainers.support.collected import made_up_collection, made_up_row
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 from math import comb
 from typing import Any
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from explainers.collection.slice_search import SearchedRows, at_least, find
+from explainers.collection.slices.search import SearchedRows, at_least, corrected_again, find
 
 GRID = (4, 4)
 CORNER = 15  # the lower right patch
@@ -21,10 +22,10 @@ def pictures(seed: int, corner: np.ndarray[Any, Any], right: np.ndarray[Any, Any
     shares = np.random.default_rng(seed).dirichlet(np.ones(16), len(corner))
     shares[corner] /= 3
     shares[corner, CORNER] += 2 / 3
-    doubtful = right & (shares[:, 5] < 1 / 16)
+    suspect = shares[:, 5] < 1 / 16
     indices = np.arange(len(corner)) * 2  # rows may be left out
     return SearchedRows(
-        index=indices, answer=answer, right=right, doubtful=doubtful, kind="right_off_object", grid=GRID, shares=shares, maps=shares
+        index=indices, answer=answer, right=right, suspect=suspect, kind="right_off_object", grid=GRID, shares=shares, maps=shares
     )
 
 
@@ -77,13 +78,39 @@ def test_a_sharper_map_that_lies_anywhere_is_no_slice() -> None:
     assert find(rows)[0] == []
 
 
+def test_a_place_by_which_suspect_rows_were_chosen_is_no_slice() -> None:
+    """Half of the rows lie in a corner, whatever their answer; it is why they are suspect, and no reason of one answer."""
+    right, answer = drawn(7)
+    corner = np.arange(200) % 2 == 0
+    found, tried = find(replace(pictures(7, corner, right, answer), suspect=corner))
+    assert (found, tried >= 3) == ([], True)
+
+
+def test_a_place_where_all_wrong_rows_lie_is_no_slice_of_one_answer() -> None:
+    right, answer = drawn(8)
+    found, _ = find(pictures(8, ~right, right, answer))
+    assert {(each.kind, each.answer) for each in found} == {("wrong", None)}
+
+
+def test_a_kind_with_rows_in_the_searched_half_alone_is_not_tried() -> None:
+    right, answer = np.ones(200, bool), np.array(["ant"] * 200)
+    right[np.flatnonzero(~_unseen_half(200))[:6]] = False
+    assert find(pictures(9, ~right, right, answer)) == ([], 0)
+
+
+def _unseen_half(count: int) -> np.ndarray[Any, Any]:
+    """Return the half of rows that :func:`find` does not search, which does not depend on what they hold."""
+    right, answer = drawn(0, count)
+    return find(pictures(0, ~right, right, answer))[0][0].unseen
+
+
 def texts(words: list[frozenset[str]], right: np.ndarray[Any, Any], answer: np.ndarray[Any, Any]) -> SearchedRows:
     nothing = np.zeros((len(words), 0))
     return SearchedRows(
         index=np.arange(len(words)),
         answer=answer,
         right=right,
-        doubtful=right,
+        suspect=np.ones(len(words), bool),
         kind="right",
         grid=None,
         shares=nothing,
@@ -102,7 +129,8 @@ def test_a_word_of_wrong_rows_is_found_with_the_p_of_a_table_of_four() -> None:
     of, kept = int((~right & unseen).sum()), int(sum("tuesday" in words[i] for i in np.flatnonzero(unseen)))
     total = int(unseen.sum())
     chance = comb(of, kept) / comb(total, kept)  # all that have the word are wrong
-    assert first.p == pytest.approx(chance * tried)  # Holm: the smallest of all
+    assert first.p == pytest.approx(chance)
+    assert first.corrected == pytest.approx(chance * tried)  # Holm: the smallest of all
     assert (first.share.count, first.share.of, first.others.count) == (kept, of, 0)
 
 
@@ -110,6 +138,11 @@ def test_words_that_lie_anywhere_are_no_slice() -> None:
     right, answer = drawn(5)
     words = [frozenset({f"word{i % 4}"}) for i in np.random.default_rng(6).permutation(200)]
     assert find(texts(words, right, answer))[0] == []
+
+
+def test_slices_that_are_tested_further_are_corrected_for_all_that_were_tried() -> None:
+    assert corrected_again([0.02, 0.001], 5) == pytest.approx([4 * 0.02, 5 * 0.001])
+    assert corrected_again([], 5) == []
 
 
 def test_the_chance_of_events_with_unequal_chances() -> None:

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from explainers.collection.collect import collect
-from explainers.collection.comparison import compare
-from explainers.collection.diff_report import write_page
-from explainers.collection.difference import Difference
-from explainers.collection.null_correlations import NULL_ROWS, NullKind, mirrored
+from explainers.collection.diff.comparison import compare
+from explainers.collection.diff.difference import Difference
+from explainers.collection.diff.null_correlations import NULL_ROWS, NullKind, mirrored
+from explainers.collection.diff.report import write_page
 from explainers.collection.result import Collection, open_collection
 from explainers.collection.sources import open_inputs
 from explainers.errors import ExplainerError
@@ -63,7 +63,7 @@ def diff(
                below the others are found
     others     those of :func:`collect`; the model is not asked again without the top parts
 
-    ``explainers.collection.null_correlations`` says how the threshold is found. Raises ExplainerError as :func:`collect` does, and for
+    ``explainers.collection.diff.null_correlations`` says how the threshold is found. Raises ExplainerError as :func:`collect` does, and for
     collections of other inputs.
     """
     out = Path(out)

@@ -29,6 +29,17 @@ class HidingTest(Record):
         return self.difference.low is not None and self.difference.low > 0
 
 
+@dataclass(frozen=True, kw_only=True)
+class CopyTest(Record):
+    """How probable the answers of rows of a slice are in pictures with other answers, into which their place is copied."""
+
+    donors: Annotated[int, describe("Rows of the slice that were copied from, of those that the search did not see.")]
+    copied: Annotated[Mean, describe("The probability of the row's answer in other pictures that have its place, mean of up to four.")]
+    elsewhere: Annotated[Mean, describe("The same with as much copied at another place of the same form.")]
+    difference: Annotated[Mean, describe("`copied` less `elsewhere`, row by row.")]
+    p: Annotated[float, describe("That the difference is 0 or less (Student's t, one-sided).")]
+
+
 @dataclass(frozen=True)
 class SliceExample(Record):
     """One row of a slice."""
@@ -60,11 +71,22 @@ class Slice(Record):
     share: Annotated[Share, describe("The share of them that it holds, in the half of the rows that the search did not see.")]
     others: Annotated[
         Share,
-        describe("The same share of the rows to compare with, in that half: the right rows, or those with other answers."),
+        describe(
+            "The same share of the rows to compare with, in that half: the right rows, or those with other answers that are likewise "
+            "wrong, or likewise have their evidence off the object or at the border."
+        ),
     ]
-    p: Annotated[float, describe("That chance explains it, corrected by Holm for all slices that were tried.")]
+    p: Annotated[
+        float,
+        describe(
+            "That chance explains it, corrected by Holm for all slices that were tried; if `copy_test` is there, the larger of both p."
+        ),
+    ]
     examples: Annotated[list[SliceExample], describe("Ten rows, those with the largest share there, or the surest, first.")]
     test: Annotated[HidingTest | None, describe("Null if the model was not asked.")]
+    copy_test: Annotated[
+        CopyTest | None, describe("Null if the model was not asked, for texts, and for models that take no grid of pixels.")
+    ]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,4 +101,5 @@ class Slices(Record):
     wrong: Annotated[int, describe("Wrong rows among them.")]
     doubtful: Annotated[int, describe("Right rows that were searched, as `kind` says.")]
     tried: Annotated[int, describe("Slices that were tested, for all of which p is corrected.")]
+    without_effect: Annotated[int, describe("Slices that were found but are left out, as their place does not carry the answer over.")]
     slices: list[Slice]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from explainers.collection.null_correlations import correlation, mirrored, null_correlations
+from explainers.collection.diff.null_correlations import correlation, mirrored, null_correlations
 from explainers.datasets import AnnotatedObject, Dataset, Sample
 
 

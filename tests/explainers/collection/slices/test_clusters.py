@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from explainers.collection.slice_clusters import cluster_maps, place_in_words, place_of, share_at_turns
+from explainers.collection.slices.clusters import cluster_maps, place_in_words, place_of, share_at_turns
 
 
 @pytest.mark.parametrize("sizes", [(30, 12), (20, 20, 20)])

@@ -9,7 +9,7 @@ import pytest
 
 import explainers
 from explainers import ExplainerError
-from explainers.collection.difference import Difference
+from explainers.collection.diff.difference import Difference
 from explainers.models.model import Model
 from tests.explainers.support.collected import save_pictures, tiny_bert, tiny_vit
 

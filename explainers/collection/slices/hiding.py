@@ -11,8 +11,8 @@ from torch import Tensor
 from explainers.collection.intervals import Sums, share
 from explainers.collection.records import CollectedRow
 from explainers.collection.rows import CollectionSetup
-from explainers.collection.slice_clusters import Integers
-from explainers.collection.slice_records import HidingTest
+from explainers.collection.slices.clusters import Integers
+from explainers.collection.slices.records import HidingTest
 from explainers.models.inputs.types import TextInput
 from explainers.models.removal.input_removal import input_removal
 from explainers.models.removal.together import answers_without_patches
@@ -34,7 +34,7 @@ def hide_place(
     """
     replies: list[_Asked] = []
     for start in range(0, len(rows), setup.batch):
-        _check_cancelled(setup)
+        check_cancelled(setup)
         batch = rows[start : start + setup.batch]
         grid = (batch[0].grid[0], batch[0].grid[1])
         prepared = setup.model.prepare([setup.read(row.index).model_input for row in batch])
@@ -77,7 +77,7 @@ def hide_word(setup: CollectionSetup, rows: Sequence[CollectedRow], word: str, d
     """
     replies: list[_Asked] = []
     for number, row in enumerate(rows):
-        _check_cancelled(setup)
+        check_cancelled(setup)
         named = [i for i, each in enumerate(row.words) if each.text.casefold() == word]
         others = [i for i, each in enumerate(row.words) if each.text.casefold() != word]
         if len(others) >= len(named):
@@ -130,7 +130,7 @@ def _tested(setup: CollectionSetup, replies: Sequence[_Asked]) -> HidingTest:
     )
 
 
-def _check_cancelled(setup: CollectionSetup) -> None:
+def check_cancelled(setup: CollectionSetup) -> None:
     """Raise Cancelled if the setup says so."""
     if setup.cancelled is not None and setup.cancelled():
         raise Cancelled

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from explainers.collection.intervals import Share, share
-from explainers.collection.slice_clusters import MOST_CLUSTERED, Floats, Integers, cluster_maps, place_of, share_at_turns
-from explainers.collection.slice_records import SliceKind
+from explainers.collection.slices.clusters import MOST_CLUSTERED, Floats, Integers, cluster_maps, place_of, share_at_turns
+from explainers.collection.slices.records import SliceKind
 from explainers.evaluation.statistics import ALPHA, holm
 
 Bools = NDArray[np.bool_]
@@ -27,7 +27,7 @@ class SearchedRows:
     index     (N,) of each input
     answer    (N,) the answers
     right     (N,) whether they are right
-    doubtful  (N,) right rows whose reason is looked at, ``kind``
+    suspect   (N,) whether their evidence lies where it should not, as ``kind`` says for right rows; wrong rows can be so too
     grid      rows and columns of patches; None for texts
     shares    (N, P) of the positive scores on each patch; (N, 0) for texts
     maps      (N, F) the downsized maps
@@ -37,12 +37,17 @@ class SearchedRows:
     index: Integers
     answer: NDArray[np.str_]
     right: Bools
-    doubtful: Bools
+    suspect: Bools
     kind: SliceKind
     grid: tuple[int, int] | None
     shares: Floats
     maps: Floats
     words: Sequence[frozenset[str]] = ()
+
+    @property
+    def doubtful(self) -> Bools:
+        """The right rows (N,) whose evidence lies where it should not."""
+        return self.right & self.suspect
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -50,7 +55,8 @@ class FoundSlice:
     """A slice that was tested: the rule by which a row belongs to it, and how many rows do.
 
     group, rows  (N,) the rows of its kind and answer, and those of them that keep the rule
-    p            of the test; after :func:`find` corrected for all that were tried
+    p            of the test, without correction
+    corrected    p, corrected for all that were tried
     unseen       (N,) the half of the rows that the search did not see
     """
 
@@ -65,6 +71,7 @@ class FoundSlice:
     share: Share
     others: Share
     p: float
+    corrected: float = 1.0
 
 
 def find(rows: SearchedRows, seed: int = 0) -> tuple[list[FoundSlice], int]:
@@ -82,12 +89,20 @@ def find(rows: SearchedRows, seed: int = 0) -> tuple[list[FoundSlice], int]:
         for candidate in (_places(rows, *group, unseen, seed) if rows.grid else _words(rows, *group, unseen))
     ]
     corrected = holm(np.array([candidate.p for candidate in tried], np.float64))
-    sure = [replace(candidate, p=float(p)) for candidate, p in zip(tried, corrected, strict=True) if p < ALPHA]
+    sure = [replace(candidate, corrected=float(p)) for candidate, p in zip(tried, corrected, strict=True) if p < ALPHA]
     kept: list[FoundSlice] = []
-    for candidate in sorted(sure, key=lambda each: (each.p, -int(each.rows.sum()))):
+    for candidate in sorted(sure, key=lambda each: (each.corrected, -int(each.rows.sum()))):
         if all((candidate.rows & other.rows).sum() <= SAME_ROWS * (candidate.rows | other.rows).sum() for other in kept):
             kept.append(candidate)
     return kept, len(tried)
+
+
+def corrected_again(p: Sequence[float], tried: int) -> list[float]:
+    """Return ``p`` of the slices that were tested further, the larger of both tests for each, corrected by Holm for all ``tried``.
+
+    The p of a slice that was not tested further counts as 1, which is never too small.
+    """
+    return [float(value) for value in holm(np.array([*p, *[1.0] * (tried - len(p))], np.float64))[: len(p)]]
 
 
 #: Kind and answer of a group, its rows, and the rows to compare with.
@@ -95,14 +110,17 @@ _Group = tuple[SliceKind, "str | None", Bools, Bools]
 
 
 def _groups(rows: SearchedRows) -> Iterator[_Group]:
-    """Yield the groups that are searched: all wrong rows, against the right ones; of each answer the wrong rows and the doubtful ones,
-    against the rows with other answers.
+    """Yield the groups that are searched: all wrong rows, against the right ones; of each answer the wrong rows, against the other wrong
+    rows, and the doubtful ones, against the suspect rows with other answers.
+
+    Maps of wrong or suspect rows lie elsewhere than those of other rows, whatever the answer: against all rows with other answers a place
+    would be found that only says how the group was chosen.
     """
     yield "wrong", None, ~rows.right, rows.right
     for answer in sorted(set(rows.answer.tolist())):
         has_it = rows.answer == answer
-        yield "wrong", answer, has_it & ~rows.right, ~has_it
-        yield rows.kind, answer, has_it & rows.doubtful, ~has_it
+        yield "wrong", answer, has_it & ~rows.right, ~has_it & ~rows.right
+        yield rows.kind, answer, has_it & rows.doubtful, ~has_it & rows.suspect
 
 
 def _places(
@@ -110,7 +128,7 @@ def _places(
 ) -> Iterator[FoundSlice]:
     """Yield a tested slice for each cluster of maps of a ``group`` of pictures."""
     searched, compared = np.flatnonzero(group & ~unseen), rows.shares[others & ~unseen]
-    if len(searched) < LEAST_ROWS or not len(compared) or not others[unseen].any() or rows.grid is None:
+    if len(searched) < LEAST_ROWS or not len(compared) or not (group & unseen).any() or not others[unseen].any() or rows.grid is None:
         return
     searched = np.sort(np.random.default_rng(seed).permutation(searched)[:MOST_CLUSTERED])
     labels = cluster_maps(rows.maps[searched], seed)

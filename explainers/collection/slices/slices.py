@@ -13,11 +13,12 @@ import numpy as np
 from explainers.collection.collect import make_setup
 from explainers.collection.records import CollectedMap, CollectedRow
 from explainers.collection.result import Collection, open_collection
-from explainers.collection.slice_clusters import place_in_words
-from explainers.collection.slice_records import Slice, SliceExample, SliceKind, Slices
-from explainers.collection.slice_search import FoundSlice, SearchedRows, find
+from explainers.collection.slices.clusters import place_in_words
+from explainers.collection.slices.records import Slice, SliceExample, SliceKind, Slices
+from explainers.collection.slices.search import FoundSlice, SearchedRows, corrected_again, find
 from explainers.collection.sources import sources_of
 from explainers.errors import ExplainerError
+from explainers.evaluation.statistics import ALPHA
 from explainers.self_check.opening import model_of
 
 if TYPE_CHECKING:
@@ -52,8 +53,9 @@ def slices(
     picture or a word. Returns the :class:`Slices`.
 
     collection  a finished collection with labels, of pictures or texts, or its folder
-    model       the model that it was made of, in any form that :func:`explain` takes, which is asked again about rows of each slice without
-                what the slice names; None: slices are found but not tested
+    model       the model that it was made of, in any form that :func:`explain` takes, which is asked again: about rows of each slice
+                without what the slice names, and about other pictures with it. A place that does not carry the answer over is left out.
+                None: slices are found but not tested
     data        the inputs, as for :func:`collect`; None: where the collection says that they lie
     method      the spec of the maps; None: the first method of the collection
     seed        of the halves, clusters and random choices
@@ -76,6 +78,11 @@ def slices(
     described = [_described(each, rows, examples) for each in candidates]
     if setup is not None:
         described = _tested(setup, finished, candidates, described, rows, progress)
+        larger = [
+            each.p if tests.copy_test is None else max(each.p, tests.copy_test.p) for each, tests in zip(candidates, described, strict=True)
+        ]
+        described = [replace(each, p=p) for each, p in zip(described, corrected_again(larger, tried), strict=True)]
+    kept = [each for each in described if each.p < ALPHA]
     return Slices(
         model=str(finished.about["model"]),
         data=str(finished.about["data"]),
@@ -85,7 +92,8 @@ def slices(
         wrong=int((~rows.right).sum()),
         doubtful=int(rows.doubtful.sum()),
         tried=tried,
-        slices=sorted(described, key=lambda each: -len(each.rows)),
+        without_effect=len(described) - len(kept),
+        slices=sorted(kept, key=lambda each: -len(each.rows)),
     )
 
 
@@ -120,12 +128,12 @@ def searched_rows(collection: Collection, method: str) -> SearchedRows:
     on_object, on_border = np.array(columns.on_object)[kept], np.array(columns.on_border)[kept]
     has_objects = bool(np.isfinite(on_object).any())
     kind: SliceKind = "right_off_object" if has_objects else "right_at_border" if grid else "right"
-    doubtful = right & (on_object < OFF_OBJECT_BELOW if has_objects else on_border > 0 if grid else np.ones(len(kept), bool))
+    suspect = on_object < OFF_OBJECT_BELOW if has_objects else on_border > 0 if grid else np.ones(len(kept), bool)
     return SearchedRows(
         index=np.array(columns.index)[kept],
         answer=np.array(columns.answer)[kept],
         right=right,
-        doubtful=doubtful,
+        suspect=suspect,
         kind=kind,
         grid=(grid[0], grid[1]) if grid else None,
         shares=np.stack([columns.shares[i] for i in kept]) if grid else np.zeros((len(kept), 0)),
@@ -186,9 +194,10 @@ def _described(candidate: FoundSlice, rows: SearchedRows, read: dict[int, Collec
         of=of,
         share=candidate.share,
         others=candidate.others,
-        p=candidate.p,
+        p=candidate.corrected,
         examples=[SliceExample(row.index, row.input, row.answer) for row in examples],
         test=None,
+        copy_test=None,
     )
 
 
@@ -228,8 +237,12 @@ def _tested(
     rows: SearchedRows,
     progress: SlicesProgress | None,
 ) -> list[Slice]:
-    """Return the slices with their tests, each on up to a hundred of its rows in the half that the search did not see."""
-    from explainers.collection.slice_hiding import hide_place, hide_word
+    """Return the slices with their tests, each on up to a hundred of its rows in the half that the search did not see.
+
+    ``progress`` counts the rows that were asked again without what the slice names.
+    """
+    from explainers.collection.slices.copying import copy_place
+    from explainers.collection.slices.hiding import hide_place, hide_word
 
     rng = np.random.default_rng(setup.seed)
     chosen = [np.sort(rng.permutation(rows.index[each.rows & each.unseen])[:MOST_ASKED]).tolist() for each in candidates]
@@ -243,8 +256,12 @@ def _tested(
                 progress(before + count, total)
 
         hidden_rows = [read[index] for index in indices]
-        test = hide_place(setup, hidden_rows, each.patches, done) if each.word is None else hide_word(setup, hidden_rows, each.word, done)
-        tested.append(replace(record, test=test))
+        if each.word is not None:
+            tested.append(replace(record, test=hide_word(setup, hidden_rows, each.word, done)))
+        else:
+            takers = [(int(rows.index[i]), str(rows.answer[i])) for i in np.flatnonzero(each.unseen)]
+            copy_test = copy_place(setup, hidden_rows, each.patches, takers)
+            tested.append(replace(record, test=hide_place(setup, hidden_rows, each.patches, done), copy_test=copy_test))
         before += len(indices)
     return tested
 

@@ -10,9 +10,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from explainers.collection.difference import Change, Difference, PatchDifference, PlaceDifference, RowDifference, WordDifference
+from explainers.collection.diff.difference import Change, Difference, PatchDifference, PlaceDifference, RowDifference, WordDifference
+from explainers.collection.diff.null_correlations import NULL_ROWS, NullKind, correlation, null_correlations
 from explainers.collection.intervals import Sums, share, sign_test
-from explainers.collection.null_correlations import NULL_ROWS, NullKind, correlation, null_correlations
 from explainers.collection.records import CollectedMap, CollectedRow
 from explainers.collection.result import Collection
 from explainers.errors import ExplainerError

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import base64
-import io
-from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from PIL import Image
 
-from explainers.collection.difference import Difference, RowDifference
-from explainers.collection.intervals import Mean, Share
-from explainers.collection.records import LARGEST_INT8, CollectedRow
-from explainers.collection.result import THUMBNAILS, Collection
+from explainers.collection.diff.difference import Difference, RowDifference
+from explainers.collection.intervals import Mean
+from explainers.collection.records import CollectedRow
+from explainers.collection.report_parts import drawn_map, percent, png_text, rows_at, thumbnails_at, with_interval
+from explainers.collection.result import Collection
 from explainers.evaluation.html import page_templates
 from explainers.evaluation.reporting import PAGE
-from explainers.evaluation.rows import ROWS, write_text
-from explainers.methods import parse
-from explainers.rendering.overlays import lay_over, map_picture
+from explainers.evaluation.rows import write_text
+from explainers.rendering.overlays import map_picture
 
 MAP_SIDE = 192  # pixels of a map of one of the rows
 MEAN_MAP_SIDE = 220
@@ -79,16 +76,6 @@ def _patches_in_words(difference: Difference) -> str:
     )
 
 
-def percent(share: Share) -> str:
-    """Format a share for people."""
-    return "–" if share.value is None else f"{100 * share.value:.1f} %"
-
-
-def with_interval(share: Share) -> str:
-    """Format a share with its interval."""
-    return "–" if share.low is None or share.high is None else f"{percent(share)} ({100 * share.low:.1f} to {100 * share.high:.1f})"
-
-
 def mean_percent(mean: Mean, signed: bool = False) -> str:
     """Format a mean of shares as a number of per cent, with its interval where ``signed``: a difference."""
     if mean.value is None:
@@ -132,11 +119,11 @@ def write_page(difference: Difference, old: Collection, new: Collection, folder:
     """Write ``report.html`` of a difference between two collections to ``folder``."""
     worst = difference.worst()
     indices = [row.index for row in worst]
-    before, after = _rows_at(old, indices), _rows_at(new, indices)
-    pictures = _thumbnails_at(old, indices)
+    before, after = rows_at(old, indices), rows_at(new, indices)
+    pictures = thumbnails_at(old, indices)
     page = (
         page_templates(Path(__file__).parent)
-        .get_template("diff.html.jinja")
+        .get_template("page.html.jinja")
         .render(
             title=f"{difference.old} and {difference.new} on {difference.data}",
             difference=difference,
@@ -150,25 +137,6 @@ def write_page(difference: Difference, old: Collection, new: Collection, folder:
     write_text(folder / PAGE, page)
 
 
-def _rows_at(collection: Collection, indices: Sequence[int]) -> dict[int, CollectedRow]:
-    """Return the rows of a collection with these indices."""
-    return {row["index"]: CollectedRow.from_row(row) for row in _read_at(collection.folder / ROWS, indices)}
-
-
-def _thumbnails_at(collection: Collection, indices: Sequence[int]) -> dict[int, Image.Image]:
-    """Return the thumbnails of the inputs with these indices; none for texts."""
-    path = collection.folder / THUMBNAILS
-    rows = _read_at(path, indices) if path.is_file() else ()
-    return {row["index"]: Image.open(io.BytesIO(row["thumbnail"])) for row in rows if row["thumbnail"] is not None}
-
-
-def _read_at(path: Path, indices: Sequence[int]) -> Iterable[dict[str, Any]]:
-    import pyarrow.parquet as pq
-
-    rows: list[dict[str, Any]] = pq.read_table(path, filters=[("index", "in", list(indices))]).to_pylist() if indices else []
-    return rows
-
-
 def _mean_maps(difference: Difference) -> list[str]:
     """Return the mean maps of the old and the new model as pictures on one scale, PNG in base64; empty if there are none."""
     if not difference.grid:
@@ -176,23 +144,13 @@ def _mean_maps(difference: Difference) -> list[str]:
     maps = [np.array(each, np.float32).reshape(difference.grid) for each in (difference.old_map, difference.new_map)]
     both = map_picture(np.concatenate(maps, axis=1), False, 2 * MEAN_MAP_SIDE)  # one scale of colours
     middle = both.width // 2
-    return [_png(both.crop((0, 0, middle, both.height))), _png(both.crop((middle, 0, both.width, both.height)))]
+    return [png_text(both.crop((0, 0, middle, both.height))), png_text(both.crop((middle, 0, both.width, both.height)))]
 
 
 def _case(row: RowDifference, before: CollectedRow, after: CollectedRow, picture: Image.Image | None, method: str) -> dict[str, Any]:
     """Return one of the worst rows with both maps, as the template draws it."""
-    sides = []
-    for name, each in (("before", before), ("after", after)):
-        scores = np.array(each.map(method).scores, np.float32) / np.float32(LARGEST_INT8)
-        words = [(word.text, float(score)) for word, score in zip(each.words, scores, strict=True)] if each.words else None
-        drawn = None
-        if words is None and picture is not None:
-            drawn = _png(lay_over(picture, scores.reshape(each.grid), parse(method).method.signed, MAP_SIDE))
-        sides.append({"name": name, "answer": each.answer, "probability": each.probability, "words": words, "picture": drawn})
+    sides = [
+        {"name": name, "answer": each.answer, "probability": each.probability, **drawn_map(each, method, picture, MAP_SIDE)}
+        for name, each in (("before", before), ("after", after))
+    ]
     return {"row": row, "labels": before.labels, "sides": sides}
-
-
-def _png(picture: Image.Image) -> str:
-    file = io.BytesIO()
-    picture.save(file, "PNG", optimize=True)
-    return base64.b64encode(file.getvalue()).decode("ascii")

@@ -1,0 +1,177 @@
+"""The report on slices: a sentence each, its figures, its tests and ten of its rows, as one page of HTML that needs nothing else."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from PIL import Image, ImageDraw
+
+from explainers.collection.intervals import Mean, Share
+from explainers.collection.records import CollectedRow
+from explainers.collection.report_parts import drawn_map, percent, png_text, rows_at, thumbnails_at, with_interval
+from explainers.collection.result import Collection
+from explainers.collection.slices.records import CopyTest, HidingTest, Slice, SliceExample, Slices
+from explainers.evaluation.html import page_templates
+from explainers.evaluation.rows import write_text
+
+SLICES, SLICES_PAGE = "slices.json", "slices.html"  # files in the folder of the collection
+MAP_SIDE = 120  # pixels of the picture and of the map of an example
+_LINES = ("#111111", "#ffffff")  # the outline of a place, a pixel each from outside, so that it is seen on any picture
+_OTHERS_IN_WORDS = {
+    True: "right rows",
+    False: "rows with other answers that were chosen in the same way",
+}
+
+
+@dataclass(frozen=True)
+class _Bar:
+    """A share as a bar with its interval, in per cent of the width."""
+
+    name: str
+    text: str
+    value: float
+    low: float
+    high: float
+
+
+def write_report(found: Slices, collection: Collection, folder: Path | None = None) -> Path:
+    """Write ``slices.json`` and the page ``slices.html`` on the slices of ``collection`` to ``folder``, by default that of the collection,
+    where the page Collection links it. Returns the path of the page.
+    """
+    folder = collection.folder if folder is None else folder
+    folder.mkdir(parents=True, exist_ok=True)
+    indices = sorted({example.index for each in found.slices for example in each.examples})
+    rows, pictures = rows_at(collection, indices), thumbnails_at(collection, indices)
+    page = (
+        page_templates(Path(__file__).parent)
+        .get_template("page.html.jinja")
+        .render(
+            title=f"Slices of {Path(found.data).name} by {Path(found.model).name}",
+            found=found,
+            summary=in_words(found),
+            slices=[
+                {
+                    "sentence": each.sentence,
+                    "bars": _bars(each),
+                    "tests": figures_in_words(each),
+                    "examples": [
+                        _example(each, example, rows[example.index], pictures.get(example.index), found.method) for example in each.examples
+                    ],
+                }
+                for each in found.slices
+            ],
+        )
+    )
+    write_text(folder / SLICES, json.dumps(found.to_json(), indent=1, ensure_ascii=False))
+    write_text(folder / SLICES_PAGE, page)
+    return folder / SLICES_PAGE
+
+
+def in_words(found: Slices) -> list[str]:
+    """Return sentences on the search: how many slices there are, of how many that were tried."""
+    count = len(found.slices)
+    sentences = [
+        f"{'No slice' if not count else '1 slice' if count == 1 else f'{count} slices'} in {found.inputs} rows. "
+        f"{found.wrong} wrong and {found.doubtful} right rows were searched, and {found.tried} slices tried."
+    ]
+    if found.without_effect:
+        were = "1 more was" if found.without_effect == 1 else f"{found.without_effect} more were"
+        sentences.append(f"{were} left out: copied into pictures with other answers, the place does not carry the answer over.")
+    return sentences
+
+
+def figures_in_words(each: Slice) -> list[str]:
+    """Return sentences on how far chance explains a slice, and on what became of the answers with and without what it names."""
+    others = _OTHERS_IN_WORDS[each.answer is None]
+    sentences = [
+        f"In the half of the rows that was not searched, {with_interval(each.share)} of the {each.share.of} rows do so, and "
+        f"{with_interval(each.others)} of the {each.others.of} {others}: p = {each.p:.2g}."
+    ]
+    if each.copy_test is not None:
+        sentences += _copy_in_words(each.copy_test)
+    if each.test is not None:
+        sentences += _hiding_in_words(each.test)
+    return sentences
+
+
+def _copy_in_words(test: CopyTest) -> list[str]:
+    if test.copied.value is None or test.elsewhere.value is None:
+        return []
+    return [
+        f"Copied into pictures with other answers, the place makes the answer {100 * test.copied.value:.1f} % probable, what lies "
+        f"elsewhere {100 * test.elsewhere.value:.1f} %: {_points(test.difference)} more."
+    ]
+
+
+def _hiding_in_words(test: HidingTest) -> list[str]:
+    if test.fall.value is None or test.elsewhere.value is None:
+        return []
+    return [
+        f"Without it the probability of the answer falls by {100 * test.fall.value:.1f} points, with as much hidden elsewhere by "
+        f"{100 * test.elsewhere.value:.1f}: {_points(test.difference)} more.",
+        f"Another answer without it: {_count(test.changed)}; with as much hidden elsewhere: {_count(test.changed_elsewhere)}.",
+    ]
+
+
+def _points(mean: Mean) -> str:
+    """Format a difference of probabilities in points, with its interval."""
+    if mean.value is None:
+        return "–"
+    ends = "" if mean.low is None or mean.high is None else f" ({100 * mean.low:.1f} to {100 * mean.high:.1f})"
+    return f"{100 * mean.value:.1f} points{ends}"
+
+
+def _count(each: Share) -> str:
+    return "–" if each.value is None else f"{each.count} of {each.of}, {with_interval(each)}"
+
+
+def _bars(each: Slice) -> list[_Bar]:
+    """Return the shares of a slice and of the rows to compare with as bars; none of no rows."""
+    names = ("wrong rows", "right rows") if each.answer is None else ("with this answer", "with other answers")
+    named = zip(names, (each.share, each.others), strict=True)
+    return [
+        _Bar(name, percent(share), 100 * share.value, 100 * share.low, 100 * share.high)
+        for name, share in named
+        if share.value is not None and share.low is not None and share.high is not None
+    ]
+
+
+def _example(each: Slice, example: SliceExample, row: CollectedRow, picture: Image.Image | None, method: str) -> dict[str, Any]:
+    """Return one of the rows of a slice, as the template draws it: with its words, or its picture with the place outlined and its map."""
+    drawn = drawn_map(row, method, picture, MAP_SIDE)
+    outlined = None if picture is None else png_text(_outlined(picture, each.patches, (row.grid[0], row.grid[1])))
+    return {
+        "input": example.input,
+        "answer": row.answer,
+        "probability": row.probability,
+        "labels": row.labels,
+        "outlined": outlined,
+        **drawn,
+    }
+
+
+def _outlined(picture: Image.Image, patches: list[int], grid: tuple[int, int]) -> Image.Image:
+    """Return ``picture`` with the longer side ``MAP_SIDE``, and a line around ``patches`` of a grid (rows, columns)."""
+    factor = MAP_SIDE / max(picture.size)
+    width, height = (max(1, round(side * factor)) for side in picture.size)
+    drawn = picture.convert("RGB").resize((width, height), Image.Resampling.LANCZOS)
+    pencil = ImageDraw.Draw(drawn)
+    named = {divmod(patch, grid[1]) for patch in patches}
+    for row, column in named:
+        left, right = (width * each // grid[1] for each in (column, column + 1))
+        top, bottom = (height * each // grid[0] for each in (row, row + 1))
+        for inset, colour in enumerate(_LINES):
+            x0, x1, y0, y1 = left + inset, right - 1 - inset, top + inset, bottom - 1 - inset
+            sides = {
+                (row - 1, column): (left, y0, right - 1, y0),
+                (row + 1, column): (left, y1, right - 1, y1),
+                (row, column - 1): (x0, top, x0, bottom - 1),
+                (row, column + 1): (x1, top, x1, bottom - 1),
+            }
+            for neighbour, line in sides.items():
+                if neighbour not in named:
+                    pencil.line(line, fill=colour)
+    return drawn

@@ -1,0 +1,88 @@
+"""The page on slices: what it says, what it draws, and that a text cannot write tags into it."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from PIL import Image
+
+import explainers
+from explainers.collection.intervals import Mean, share
+from explainers.collection.records import thumbnail_schema
+from explainers.collection.result import Collection
+from explainers.collection.slices.records import CopyTest
+from explainers.collection.slices.report import figures_in_words, in_words, write_report
+from tests.explainers.support.collected import made_up_collection, made_up_map, made_up_row, made_up_text
+
+BLUE = (20, 60, 200)
+
+
+@pytest.fixture
+def corner(tmp_path: Path) -> Collection:
+    """160 blue pictures of three by three patches; half of the wrong ones have their evidence in the lower right one."""
+    rows, files = [], []
+    for i in range(160):
+        scores = np.random.default_rng(i).integers(-20, 20, 9)
+        scores[8] = 120 if i % 8 == 0 else 0
+        each = made_up_map(scores.tolist(), embedding=(scores / np.abs(scores).sum()).tolist(), share_on_border=0.9)
+        rows.append(made_up_row(i, [], maps=[each], grid=[3, 3], right=i % 4 != 0, labels=["bee"]))
+        file = io.BytesIO()
+        Image.new("RGB", (60, 60), BLUE).save(file, "PNG")
+        files.append({"index": i, "thumbnail": file.getvalue()})
+    collection = made_up_collection(tmp_path / "made", rows)
+    pq.write_table(pa.Table.from_pylist(files, thumbnail_schema()), collection.folder / "thumbnails.parquet")
+    return collection
+
+
+def test_the_page_has_the_sentence_the_figures_and_ten_pictures_with_the_place_outlined(corner: Collection) -> None:
+    found = explainers.slices(corner)
+    page = write_report(found, corner)
+    text = page.read_text("utf-8")
+    (each,) = found.slices
+    assert page == corner.folder / "slices.html"
+    assert each.sentence in text
+    assert json.loads((corner.folder / "slices.json").read_text("utf-8")) == found.to_json()
+    assert all(sentence in text for sentence in in_words(found))
+    assert "Not tested" in text
+    pictures = [Image.open(io.BytesIO(base64.b64decode(data))) for data in re.findall(r"data:image/png;base64,([^\"]+)", text)]
+    assert len(pictures) == 2 * 10
+    outlined = np.asarray(pictures[0].convert("RGB"))
+    is_line = (outlined != BLUE).any(axis=2)
+    assert outlined.shape[:2] == (120, 120)
+    inside = np.zeros((120, 120), bool)
+    inside[80:, 80:] = True
+    inside[82:118, 82:118] = False
+    assert np.array_equal(is_line, inside)  # two pixels around the ninth patch
+
+
+def test_a_slice_says_its_shares_and_what_copying_does(corner: Collection) -> None:
+    (each,) = explainers.slices(corner).slices
+    sentence = figures_in_words(replace(each, share=share(8, 10), others=share(1, 10), p=0.00123))[0]
+    assert "80.0 % (49.0 to 94.3) of the 10 rows do so, and 10.0 % (1.8 to 40.4) of the 10 right rows: p = 0.0012." in sentence
+    test = CopyTest(donors=9, copied=Mean(9, 0.8, 0.7, 0.9), elsewhere=Mean(9, 0.1, 0.0, 0.2), difference=Mean(9, 0.7, 0.6, 0.8), p=1e-5)
+    said = figures_in_words(replace(each, copy_test=test))
+    assert any("makes the answer 80.0 % probable, what lies elsewhere 10.0 %: 70.0 points (60.0 to 80.0) more." in line for line in said)
+    assert "1 more was left out" in in_words(replace(explainers.slices(corner), without_effect=1))[1]
+
+
+def test_the_words_of_a_text_are_words_on_the_page(tmp_path: Path) -> None:
+    def text(i: int) -> str:
+        return f"<b>tuesday</b> was fine {i}" if i % 8 == 0 else f"it was fine {i}"
+
+    rows = [
+        made_up_text(i, text(i), [], maps=[made_up_map([9, 1, 2, 3], top=[0 if i % 8 == 0 else 2])], right=i % 4 != 0) for i in range(160)
+    ]
+    collection = made_up_collection(tmp_path / "made", rows, input_kind="text")
+    page = write_report(explainers.slices(collection), collection, tmp_path / "out").read_text("utf-8")
+    assert "&lt;b&gt;tuesday&lt;/b&gt;" in page
+    assert "<b>tuesday" not in page
+    assert "<img" not in page
