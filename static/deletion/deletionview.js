@@ -4,8 +4,9 @@
 import { byId, number, percent } from "../core/dom.js";
 import { showProblem } from "../core/problems.js";
 import { isMethod } from "../core/registry.js";
+import { rankedMethods } from "../maps/curvepanel.js";
 import { Curves } from "../maps/curves.js";
-import { DeletionFacts, NOT_ASKED, ORDER_NAMES } from "../maps/deletionfacts.js";
+import { DeletionFacts, NOT_ASKED, NOT_RANKED, ORDER_NAMES } from "../maps/deletionfacts.js";
 import { coverPatches, paperColour, strikeWords } from "../maps/tokenremoval.js";
 import { ordinal } from "../maps/caption.js";
 import { isRecommended } from "../plates/recommendation.js";
@@ -175,10 +176,12 @@ export class DeletionView {
     const row = answer?.ranking.find((candidate) => candidate.method === map.method && !candidate.control);
     if (answer && curve && row) {
       const { value, computed } = valueAt(answer.counts, curve[answer.read] ?? [], most);
-      const rows = answer.ranking.filter((candidate) => !candidate.control);
+      const rows = rankedMethods(answer.ranking);
       const term = answer.isContrast ? "difference without them" : READ_TERMS[answer.read];
       const then = `${computed ? "" : "≈ "}${shownValue(answer.read, value)}`;
-      const rank = `${ordinal(row.rank)} of ${rows.length}${isFailing(answer.ranking, row) ? ", fails" : ""}`;
+      const rank = row.rank
+        ? `${ordinal(row.rank)} of ${rows.length}${isFailing(answer.ranking, row) ? ", fails" : ""}`
+        : NOT_RANKED;
       put(facts.then.term, term);
       put(facts.then.value, then);
       put(facts.rank.value, rank);
