@@ -75,8 +75,8 @@ export function verdict(ranking, best, methods) {
   const says =
     row && rows.length > 1
       ? row.rank === 1
-        ? `Here the deletion test agrees: ${best?.title} is the best of ${rows.length} maps.`
-        : `Here the deletion test puts ${best?.title} ${ordinal(row.rank)} of ${rows.length} maps.`
+        ? `Here the deletion test agrees: ${best?.title} is the best of ${rows.length}.`
+        : `Here the deletion test puts ${best?.title} ${ordinal(row.rank)} of ${rows.length}.`
       : "";
   const judged = methods.filter(({ spec }) => rows.some(({ method }) => method === spec));
   const failing = judged
