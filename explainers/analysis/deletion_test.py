@@ -19,6 +19,7 @@ from torch import Tensor
 from explainers.analysis.target_output import FollowedNumber, TargetOutput, target_output
 from explainers.errors import ExplainerError
 from explainers.json_records import HIDDEN, Record, describe, optional
+from explainers.methods.registry import is_control
 from explainers.metrics.removal_curves import Order, area, curves, random_orders, removal_counts, removal_order
 from explainers.models.inputs.types import ImageInput, Prepared
 from explainers.models.removal.input_removal import input_removal
@@ -102,19 +103,22 @@ class RandomCurve(Record):
 class Rank(Record, name="DeletionRank"):
     """The result of one method in a deletion test: its spec, its rank, and what the rank was computed from.
 
-    areas  the area under the curve of each order
-    gap    the area with the least relevant first minus the area with the most relevant first: larger is better. If only one order was
-           tested, the other area counts as 0
+    rank         among the methods; 0 for a control, which is none: the random baseline, and a map of random numbers
+    areas        the area under the curve of each order
+    gap          the area with the least relevant first minus the area with the most relevant first: larger is better. If only one order
+                 was tested, the other area counts as 0
+    is_baseline  whether this is the random baseline, which has no map
     """
 
     method: str
-    rank: int
+    rank: Annotated[int, describe("Among the methods; 0 for a control, which is none.")]
     areas: Annotated[Mapping[Order, float], HIDDEN]
     gap: Annotated[float, HIDDEN]
+    is_baseline: Annotated[bool, HIDDEN] = False
 
     @property
     def is_control(self) -> bool:
-        """Return whether this is the random baseline."""
+        """Return whether this is the random baseline or a map of random numbers."""
         return self.rank == 0
 
     @property
@@ -131,7 +135,7 @@ class Rank(Record, name="DeletionRank"):
 
     @property
     def _control(self) -> Annotated[bool | None, optional("true for the random baseline.", key="control")]:
-        return self.is_control or None
+        return self.is_baseline or None
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,7 +150,7 @@ class DeletionTest(Record, name="DeletionCurves"):
     fractions  the requested shares of them that are gone; ``counts`` are the numbers of tokens at each
     curves     one for each method and order of removal
     random     the mean curve of ``draws`` random orders
-    ranking    the methods and the random baseline, best first
+    ranking    the methods and the controls, best first
     notes      what a person should know about how tokens were removed
     """
 
@@ -171,7 +175,7 @@ class DeletionTest(Record, name="DeletionCurves"):
         titles = {"most": "most first", "least": "least first"}
         rows = [["rank", "method", *(titles[order] for order in orders), *(["gap"] if len(orders) > 1 else [])]]
         for row in self.ranking:
-            name = f"random baseline ({self.draws} draws)" if row.is_control else row.method
+            name = f"random baseline ({self.draws} draws)" if row.is_baseline else row.method
             numbers = [*row.areas.values(), *([row.gap] if len(orders) > 1 else [])]
             rows.append(["-" if row.is_control else str(row.rank), name, *(f"{number:.4f}" for number in numbers)])
         head = f"{self.target}: {self.explains} while {self.tokens} tokens go ({self.how}), asked at {len(self.counts)} points; areas"
@@ -359,8 +363,8 @@ def notes_on(removal: TokenRemoval, counts: Sequence[int]) -> list[str]:
 
 def _rank(deletion_curves: Sequence[DeletionCurve], baseline: float, orders: Sequence[Order]) -> tuple[Rank, ...]:
     """Rank methods from best to worst by the gap between the areas under their curves of both orders, or by the one area if there is one
-    order. ``baseline`` is the area of the random orders. Returns one :class:`Rank` for each method and one for the random baseline, best
-    first.
+    order. ``baseline`` is the area of the random orders. Returns one :class:`Rank` for each map and one for the random baseline, best
+    first; controls stand where their gap puts them and have rank 0.
     """
     areas: dict[str, dict[Order, float]] = {}
     for line in deletion_curves:
@@ -374,7 +378,8 @@ def _rank(deletion_curves: Sequence[DeletionCurve], baseline: float, orders: Seq
     rows = [(gap(ends), method, ends, False) for method, ends in areas.items()] + [(gap(random_areas), RANDOM, random_areas, True)]
     rows.sort(key=lambda row: (-row[0], row[3]))
     ranks, rank = [], 0
-    for merit, method, ends, is_control in rows:
-        rank += not is_control
-        ranks.append(Rank(method, 0 if is_control else rank, ends, merit))
+    for merit, method, ends, is_baseline in rows:
+        is_method = not is_baseline and not is_control(method)
+        rank += is_method
+        ranks.append(Rank(method, rank if is_method else 0, ends, merit, is_baseline))
     return tuple(ranks)

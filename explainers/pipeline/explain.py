@@ -36,7 +36,7 @@ from explainers.pipeline.batches import MapBatch, explain_batches
 from explainers.pipeline.long_texts import LONG_TEXTS, LongTexts, explain_long, read_windows
 from explainers.pipeline.memory_steps import explain_in_steps, words_of_kept
 from explainers.pipeline.places import ask_at, notes_on_model, single_inputs, with_chat_template
-from explainers.pipeline.precision import MakeMaps, compute_maps, notes_on_scores
+from explainers.pipeline.precision import MakeMaps, compute_maps, notes_on_scores, unit_of
 from explainers.pipeline.sinks import sink_notes
 from explainers.plugins import plugin_versions
 from explainers.records.outliers import added_token_notes, outlier_patches
@@ -557,7 +557,7 @@ def _maps_of_samples(
         sizes = None if all_sizes is None else all_sizes[i][mask[i]]
         name, content = request.name, content_of(sample, trace.layout, len(values))
         notes_on_sink, notes_on_added = sink_notes(sample, values, request.method.signed), added_token_notes(values, trace.layout)
-        notes_of_scores = tuple(notes_on_scores(values, content, sizes, trace.layout.grid is not None))
+        notes_of_scores = tuple(notes_on_scores(values, content, sizes, unit_of(trace.layout.grid is not None, sample)))
         pixels = None if all_pixels is None else all_pixels[i].float()
         notes_on_pixels: tuple[str, ...] = ()
         if pixels is not None and isinstance(sample, ImageInput) and trace.recording.model.details.get("frames"):

@@ -12,6 +12,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -20,7 +21,9 @@ from explainers.autograd.accumulated_rounding import accumulated_rounding_of
 from explainers.autograd.rounding import ACCUMULATED_ROUNDING
 from explainers.autograd.rules import Rule
 from explainers.errors import ExplainerError
+from explainers.models.inputs.types import MoleculeInput
 from explainers.models.tf32 import is_tf32_asked
+from explainers.records.notes import Note, NoteKind
 from explainers.records.result import Attribution, MapPrecision, Numerics
 from explainers.records.session import Session
 from explainers.records.targets import ResolvedTarget
@@ -36,12 +39,16 @@ LIGHT_MODEL_PRODUCTS = 5e9
 #: The estimate is of first order and drawn at random: what it is multiplied by, so that it bounds what rounding does.
 ESTIMATE_FACTOR = 6.0
 ESTIMATE_DRAWS = 2
-#: Scores whose rounding may be this share of the largest of them say so.
+#: Scores whose rounding may be this share of the largest of them say so, and their map is in doubt.
 NOISY_SCORES_THRESHOLD = 0.1
 #: The rounding error of a sum, in epsilons of its dtype times the sum of the sizes of its terms; embedded models reached at most half.
 SUM_ROUNDING = 1.0
 #: The rounding error of reading a map, in units of the last place of its largest score.
 SCORE_ROUNDING = 4.0
+
+#: What has a score in a map, in the singular; :data:`PLURALS` has the plural.
+Unit = Literal["patch", "word", "atom"]
+PLURALS: dict[Unit, str] = {"patch": "patches", "word": "words", "atom": "atoms"}
 
 RunMethod = Callable[[Trace], MethodOutput]
 MakeMaps = Callable[[Trace, MethodOutput | None], list[Attribution]]
@@ -240,7 +247,8 @@ def _describe_model_precision(
     if is_over:
         reason = f"{reason.removesuffix('.')}, and this device has no float64."
     remedy = "On the CPU it is computed in float64." if is_over else "precision=double computes it in float64."
-    return _add_note(replace(attribution, precision=MapPrecision(dtype, reason, of_all)), f"{reason} {remedy}")
+    kind: NoteKind = "" if max(of_all, of_content) < NOISY_SCORES_THRESHOLD else "doubt"
+    return _add_note(replace(attribution, precision=MapPrecision(dtype, reason, of_all)), Note(f"{reason} {remedy}", kind))
 
 
 def _describe_float64(attribution: Attribution, model_scores: Tensor, shares: tuple[float, float], dtype: str) -> Attribution:
@@ -265,11 +273,11 @@ def _add_note_on_change(attribution: Attribution, model_scores: Tensor, dtype: s
     if change <= ILL_CONDITIONED:
         return attribution
     effect = f"changes {_kind(attribution)} by up to {change:.0%} of the largest score" if math.isfinite(change) else "loses it altogether"
-    note = (
+    text = (
         f"Close to a division by zero: rounding to {dtype} alone {effect}. {subject} computed in float64; "
         "small changes of the input may change it as much."
     )
-    return _add_note(attribution, note)
+    return _add_note(attribution, Note(text, "" if change < NOISY_SCORES_THRESHOLD else "doubt"))
 
 
 def join_maps(parts: Sequence[Attribution], whole: Attribution, join: Callable[[list[Tensor]], Tensor]) -> Attribution:
@@ -280,7 +288,7 @@ def join_maps(parts: Sequence[Attribution], whole: Attribution, join: Callable[[
     part_numerics = [part.numerics for part in parts]
     notes = tuple(dict.fromkeys(note for part in parts for note in part.notes if note not in part.numerics.notes))
     term_sizes = _join_sizes(part_numerics, join)
-    on_scores = tuple(notes_on_scores(whole.scores, whole.content, term_sizes, whole.patches is not None))
+    on_scores = tuple(notes_on_scores(whole.scores, whole.content, term_sizes, unit_of(whole.patches is not None, whole.text)))
     whole = replace(whole, notes=(*notes, *on_scores), numerics=Numerics(sizes=term_sizes, notes=on_scores), precision=parts[0].precision)
     precisions = [part.precision for part in parts if part.precision is not None]
     errors = [numerics.errors for numerics in part_numerics if numerics.errors is not None]
@@ -338,9 +346,14 @@ def _largest_shares(attribution: Attribution, errors: Tensor) -> tuple[float, fl
     return of_all, of_content
 
 
-def notes_on_scores(scores: Tensor, content: Tensor, sizes: Tensor | None, of_patches: bool) -> list[str]:
-    """Return notes on the scores (S,) of one map, of which ``content`` (bool, S) stand for patches or words: that it is zero everywhere, or
-    mostly rounding.
+def unit_of(has_patches: bool, sample: object) -> Unit:
+    """Return the word for what has a score in a map: a patch, an atom of a molecule (``sample``), or a word of a text."""
+    return "patch" if has_patches else "atom" if isinstance(sample, MoleculeInput) else "word"
+
+
+def notes_on_scores(scores: Tensor, content: Tensor, sizes: Tensor | None, unit: Unit) -> list[str]:
+    """Return notes on the scores (S,) of one map, of which ``content`` (bool, S) stand for patches, words or atoms (``unit``): that it is
+    zero everywhere, or mostly rounding.
 
     ``sizes`` (S,): for each score the sum of the absolute values of its terms, in the type that they were added in; None if the method does
     not report them.
@@ -349,22 +362,22 @@ def notes_on_scores(scores: Tensor, content: Tensor, sizes: Tensor | None, of_pa
     if len(content_scores) == 0:
         return []
     if not bool(content_scores.any()):
-        return ["This map is zero everywhere, so there is nothing to rank."]
+        return [Note("This map is zero everywhere, so there is nothing to rank.", "doubt")]
     if sizes is None:
         return []
     share = float(SUM_ROUNDING * torch.finfo(sizes.dtype).eps * sizes[content].max() / content_scores.abs().max())
     if share < NOISY_SCORES_THRESHOLD:
         return []
-    kind, by = ("patches", "patch") if of_patches else ("words", "word")
     extent = "wholly" if share >= 1 else f"by {share:.0%} of the largest of them"
-    return [
-        f"The terms of each {by}'s score all but cancel: what is left of the {kind} may be changed {extent} by rounding "
+    text = (
+        f"The terms of each {unit}'s score all but cancel: what is left of the {PLURALS[unit]} may be changed {extent} by rounding "
         f"({_name(sizes.dtype)}), so do not trust their order."
-    ]
+    )
+    return [Note(text, "doubt")]
 
 
 def _kind(attribution: Attribution) -> str:
-    return "its words" if attribution.patches is None else "its patches"
+    return f"its {PLURALS[unit_of(attribution.patches is not None, attribution.text)]}"
 
 
 def _percent(share: float) -> str:

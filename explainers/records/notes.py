@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-#: ``noise``: more of a map that was drawn at random is noise than is not.
-NoteKind = Literal["", "noise"]
+#: ``noise``: more of a map that was drawn at random is noise than is not. ``doubt``: rounding, or a small change of the input, may change
+#: the order of a map, or it has none.
+NoteKind = Literal["", "noise", "doubt"]
 
 
 class Note(str):

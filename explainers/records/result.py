@@ -16,6 +16,7 @@ from explainers.models.abstention import Abstention
 from explainers.models.inputs.types import ImageInput, PromptInput, TextInput, Token
 from explainers.models.outputs import Output
 from explainers.models.tasks import Place
+from explainers.records.notes import kind_of
 from explainers.records.outliers import OutlierPatches
 from explainers.records.targets import ResolvedTarget
 
@@ -163,6 +164,17 @@ class Attribution(Record, name="Map"):
     names_rule: Annotated[
         bool, describe("Whether the title says the rule; left out where an earlier version made the map.", is_required=False)
     ] = False
+
+    @property
+    def is_doubtful(self) -> bool:
+        """Return whether a note says that the order of this map cannot be trusted for this input: it is noise, or all zero, or rounding may
+        change it.
+        """
+        return any(kind_of(note) for note in self.notes)
+
+    @property
+    def _doubtful(self) -> Annotated[bool | None, optional("true where a note says that its order cannot be trusted.", key="doubtful")]:
+        return self.is_doubtful or None
 
     def __repr__(self) -> str:
         over = f"{len(self.scores)} tokens" if self.patches is None else f"{self.patches[0]} x {self.patches[1]} patches"

@@ -70,9 +70,9 @@ def deletion_figure(test: Mapping[str, Any]) -> Figure:
     figure = Figure(figsize=(5.6 * len(orders), 4.2), layout="constrained")
     for order, axes in zip(orders, figure.subplots(1, len(orders), sharey=True, squeeze=False)[0], strict=True):
         curves = [curve for curve in test["curves"] if curve["order"] == order]
-        for curve in sorted(curves, key=lambda curve: -ranks[curve["method"]]):  # the best ones are drawn last, above the others
-            rank = ranks[curve["method"]]
-            best = rank <= len(CURVE_COLOURS)
+        for curve in sorted(curves, key=lambda curve: -(ranks[curve["method"]] or math.inf)):  # the best ones last, above the others
+            rank = ranks[curve["method"]]  # 0: a control
+            best = 0 < rank <= len(CURVE_COLOURS)
             axes.plot(
                 percentages,
                 curve[read],

@@ -400,8 +400,13 @@ def _completeness(session: Session) -> Outcome:
     if not is_finite and (strange := _strange_weights(session.model.module)):
         return "failed", strange
     if is_finite and (missing is None or not bool(missing.any())):
-        return "passed", f"{float(whole[0]):.4g}, missed by {off:.1g}, which is rounding"
+        return "passed", _say_sum(float(whole[0]), off)
     return "failed", "; ".join(dict.fromkeys(trace.notes_on(0))) or f"{float(whole[0]):.4g} is missed by {off:.1g}"
+
+
+def _say_sum(whole: float, off: float) -> str:
+    """Return a phrase on terms that add up to ``whole`` but for ``off``, which is rounding; the sum alone if nothing is missing."""
+    return f"{whole:.4g}, but for {off:.1g} of rounding" if off else f"{whole:.4g}"
 
 
 def _strange_weights(module: nn.Module) -> str:

@@ -2,8 +2,9 @@
 // then.
 
 import { explanationPath } from "../core/api.js";
-import { count } from "../core/dom.js";
+import { sayMethods } from "../core/registry.js";
 import { ordinal } from "../maps/caption.js";
+import { rankedMethods } from "../maps/curvepanel.js";
 import { readFor } from "../plates/content.js";
 
 const MOST_NAMED = 3; // methods that fail; of more, how many
@@ -69,13 +70,14 @@ export const isFailing = (ranking, { gap }) =>
  * @returns {string}
  */
 export function verdict(ranking, best, methods) {
-  const rows = ranking.filter(({ control }) => !control);
+  const rows = rankedMethods(ranking);
   const row = rows.find(({ method }) => method === best?.spec);
-  const says = row
-    ? row.rank === 1
-      ? `Here the deletion test agrees: ${best?.title} is the best of ${rows.length} maps.`
-      : `Here the deletion test puts ${best?.title} ${ordinal(row.rank)} of ${rows.length} maps.`
-    : "";
+  const says =
+    row && rows.length > 1
+      ? row.rank === 1
+        ? `Here the deletion test agrees: ${best?.title} is the best of ${rows.length}.`
+        : `Here the deletion test puts ${best?.title} ${ordinal(row.rank)} of ${rows.length}.`
+      : "";
   const judged = methods.filter(({ spec }) => rows.some(({ method }) => method === spec));
   const failing = judged
     .filter(({ spec }) => rows.some((one) => one.method === spec && isFailing(ranking, one)))
@@ -186,11 +188,12 @@ export class DeletionTest {
    */
   get summaryLine() {
     if (this.isAsking || !this.answers.size) return "";
-    const [{ curves, counts, how }] = this.answers.values();
+    const [{ curves, counts, how, ranking }] = this.answers.values();
+    const methods = rankedMethods(ranking).length;
     const painted = how === "painted" ? "; patches were painted grey, as this model needs them all" : "";
     const words = this.info.prompts
       ? "; each prompt loses its own words, which changes its likeness to the picture"
       : "";
-    return `${count(curves.length / 2, "map")}, asked at ${counts.length} steps; values marked ≈ are in between${painted}${words}`;
+    return `${sayMethods(methods, curves.length / 2 - methods)}, asked at ${counts.length} steps; values marked ≈ are in between${painted}${words}`;
   }
 }

@@ -4,11 +4,11 @@
 import { byId, number, percent } from "../core/dom.js";
 import { showProblem } from "../core/problems.js";
 import { isMethod } from "../core/registry.js";
+import { rankedMethods } from "../maps/curvepanel.js";
 import { Curves } from "../maps/curves.js";
-import { DeletionFacts, NOT_ASKED, ORDER_NAMES } from "../maps/deletionfacts.js";
+import { DeletionFacts, NOT_ASKED, NOT_RANKED, ORDER_NAMES } from "../maps/deletionfacts.js";
 import { coverPatches, paperColour, strikeWords } from "../maps/tokenremoval.js";
 import { ordinal } from "../maps/caption.js";
-import { isRecommended } from "../plates/recommendation.js";
 import { Waiting } from "../progress/waiting.js";
 import { plateName } from "../plates/plate.js";
 import { countAt, DeletionTest, isFailing, valueAt, verdict } from "./deletiontest.js";
@@ -27,6 +27,7 @@ const READ_TERMS = {
   logit: "logit without them",
   value: "value without them",
 };
+const WHOLE = "with nothing removed";
 
 /**
  * Format a number of the target by how it is read: a probability, a logit or a value.
@@ -108,6 +109,7 @@ export class DeletionView {
       this.#trials.set(id, new DeletionTest(trial));
     }
     this.#renderCurves();
+    this.soon();
   }
 
   /** The explanations on show: the page's own, and the one of another model where there is one. */
@@ -175,14 +177,19 @@ export class DeletionView {
     const row = answer?.ranking.find((candidate) => candidate.method === map.method && !candidate.control);
     if (answer && curve && row) {
       const { value, computed } = valueAt(answer.counts, curve[answer.read] ?? [], most);
-      const rows = answer.ranking.filter((candidate) => !candidate.control);
-      const term = answer.isContrast ? "difference without them" : READ_TERMS[answer.read];
+      const rows = rankedMethods(answer.ranking);
+      const without = answer.isContrast ? "difference without them" : READ_TERMS[answer.read];
+      const term = removed.size ? without : WHOLE;
       const then = `${computed ? "" : "≈ "}${shownValue(answer.read, value)}`;
-      const rank = `${ordinal(row.rank)} of ${rows.length}${isFailing(answer.ranking, row) ? ", fails" : ""}`;
+      const rank = row.rank
+        ? `${ordinal(row.rank)} of ${rows.length}${isFailing(answer.ranking, row) ? ", fails" : ""}`
+        : NOT_RANKED;
       put(facts.then.term, term);
       put(facts.then.value, then);
       put(facts.rank.value, rank);
-      plate.removal.resultLine = `${term} ${then} · rank ${rank}`;
+      // after the test, and while nothing is removed, the whole answer stands over the figure
+      if (this.bar.isOpen)
+        plate.removal.resultLine = [removed.size && `${term} ${then}`, `rank ${rank}`].filter(Boolean).join(" · ");
     } else {
       put(facts.then.value, NOT_ASKED);
       put(facts.rank.value, NOT_ASKED);
@@ -251,7 +258,7 @@ export class DeletionView {
     const { id, done } = this.workbench.subject.value;
     const answer = isAsking || !done ? undefined : [...(this.#trials.get(id ?? "")?.answers.values() ?? [])][0];
     const methods = this.workbench.plateSet.variants.filter(isMethod);
-    const best = methods.slice(0, 1).find(isRecommended);
+    const best = this.workbench.plateSet.groups.recommended;
     this.workbench.plateSet.groups.judge(answer ? verdict(answer.ranking, best, methods) : "");
   }
 

@@ -2,7 +2,7 @@
 // its legend.
 
 import { number, percent } from "../core/dom.js";
-import { axisOf, BASELINE, BETTER, endsOf, TITLES } from "../maps/curvepanel.js";
+import { axisOf, BASELINE, BETTER, endsOf, rankedMethods, TITLES } from "../maps/curvepanel.js";
 import { loadFonts, MONO, SERIF } from "./typefaces.js";
 import { INK, line, paragraph, round, RULE, SOFT, tag } from "./lettering.js";
 import { GAP, heading, MARGIN, sheet } from "./sheet.js";
@@ -123,7 +123,7 @@ function legend(answer, names, styles) {
     const name = control ? `${BASELINE} (${answer.random.seeds} draws)` : (names.get(method) ?? method);
     row(
       control ? DASHED : styles.get(method),
-      [control ? "–" : rank, name, format(most), format(least), number(gap, 2)].map(String),
+      [rank || "–", name, format(most), format(least), number(gap, 2)].map(String),
     );
   }
   return { markup: parts.join(""), height: y - ROW + 6 };
@@ -147,7 +147,8 @@ export async function curveFigure({ answer, names, explanation }) {
     `Tokens are ${how} in the order of each map. Area: the mean over the whole range.`,
   );
   const ends = endsOf(answer);
-  const styles = new Map(answer.ranking.filter((row) => !row.control).map(({ method }, i) => [method, styleOf(i)]));
+  const maps = [...rankedMethods(answer.ranking), ...answer.ranking.filter(({ rank, control }) => !rank && !control)];
+  const styles = new Map(maps.map(({ method }, i) => [method, styleOf(i)]));
   /**
    * @param {number} left
    * @param {number} top

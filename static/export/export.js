@@ -2,13 +2,13 @@
 // again.
 
 import { explanationPath, getJSON, mapPath } from "../core/api.js";
-import { addressOf, el } from "../core/dom.js";
+import { addressOf, count, el } from "../core/dom.js";
 import { menu } from "../core/menu.js";
 import { save, stem } from "./saving.js";
 
 /**
  * @import { Store } from "../core/state.js"
- * @import { DeletionAnswer, View } from "../core/types.js"
+ * @import { DeletionAnswer, Variant, View } from "../core/types.js"
  * @import { MapPlate } from "../maps/types.js"
  */
 
@@ -138,7 +138,7 @@ function embedCode({ id, specs }) {
 
 /**
  * The menu of the whole figure, and a line that says what was done.
- * @param {{id: string | null, specs: string[], plateSet: {root: HTMLElement, everyPlate: MapPlate[]},
+ * @param {{id: string | null, specs: string[], plateSet: {root: HTMLElement, everyPlate: MapPlate[], variants: Variant[]},
  *   view: Store<View>, deletionBar: any,
  *   page: {exports?: () => {text: string, href: string, download: string}[]}}} workbench
  * @returns {HTMLElement[]}
@@ -206,12 +206,19 @@ export function figureMenu(workbench) {
    */
   const code = (kind, title) =>
     tell(async () => copy((await getJSON(`${explanationPath(String(workbench.id))}/code`))[kind], title), "copied");
-  const node = menu("Export", "Export the whole figure", () =>
+  /** @returns {string} the name of the figure, for what it holds: folded methods and missing maps are left out */
+  const figureName = () => {
+    const methods = new Set(plates().map(({ variant }) => variant.spec)).size;
+    return methods < workbench.plateSet.variants.length
+      ? `the ${count(methods, "method")} on show`
+      : "the whole figure";
+  };
+  const node = menu("Export", "Export the figure", () =>
     !workbench.id || !plates().length
       ? []
       : [
-          { text: "PNG of the whole figure", run: draw("png") },
-          { text: "SVG of the whole figure", run: draw("svg") },
+          { text: `PNG of ${figureName()}`, run: draw("png") },
+          { text: `SVG of ${figureName()}`, run: draw("svg") },
           ...(curves() ? [...["png", "svg"].map(curvesAs), curvesAsCsv()] : []),
           ...(workbench.page.exports?.() ?? []),
           { text: "Bundle (zip): input, numbers, pictures", href: `${explanationPath(workbench.id)}/bundle.zip` },

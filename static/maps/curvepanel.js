@@ -27,6 +27,13 @@ export const axisOf = ({ read, target, isContrast }) =>
 /** The name of the random order, which knows nothing. */
 export const BASELINE = "random baseline";
 /**
+ * The methods of a ranking, best first: controls, the random baseline and a map of random numbers, have no rank.
+ * @template {{rank: number}} Row
+ * @param {Row[]} ranking
+ * @returns {Row[]}
+ */
+export const rankedMethods = (ranking) => ranking.filter(({ rank }) => rank > 0);
+/**
  * @param {string} tag
  * @param {{[name: string]: any}} [attributes]
  * @param {...any} children
@@ -142,7 +149,7 @@ export class Panel {
     /** @param {string} method */
     const lineOf = (method) => /** @type {SVGElement} */ (this.lines.get(method));
     const baseline = line(answer.random[answer.read], { class: "line baseline" });
-    const ranked = answer.ranking.filter((row) => !row.control && this.lines.has(row.method));
+    const ranked = rankedMethods(answer.ranking).filter((row) => this.lines.has(row.method));
     const [best] = ranked;
     const named = ranked.slice(0, NAMED);
     named.forEach(({ method }, i) => lineOf(method).classList.add("named", `hue-${i + 1}`));
@@ -173,7 +180,7 @@ export class Panel {
     );
     this.cursor = svg("path", { class: "cursor", d: `M${left} ${top}V${height - bottom}`, visibility: "hidden" });
     this.x = x;
-    const described = `${TITLES[order]}: ${answer.read} of ${answer.target} while its ${answer.tokens} parts are removed. Best of all methods: ${names.get(best.method) ?? best.method}. The table has the numbers.`;
+    const described = `${TITLES[order]}: ${answer.read} of ${answer.target} while its ${answer.tokens} parts are removed. ${best ? `Best of all methods: ${names.get(best.method) ?? best.method}. ` : ""}The table has the numbers.`;
     this.node = svg(
       "svg",
       { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": described, "data-order": order },

@@ -145,7 +145,6 @@ export class Curves {
    */
   #table(answer, names) {
     const format = answer.read === "probability" ? percent : number;
-    const rows = answer.ranking.filter((entry) => !entry.control);
     /** @param {string} value */
     const cell = (value) => el("td", { class: "num" }, value);
     /** @param {DeletionRank} entry */
@@ -161,7 +160,6 @@ export class Curves {
         },
         name,
       );
-      const hue = rows.findIndex((entry) => entry.method === method);
       /** @type {{[event: string]: () => void}} */
       const point = control
         ? {}
@@ -171,11 +169,11 @@ export class Curves {
             focusin: () => this.#point(method),
             focusout: () => this.#point(null),
           };
-      const mark = !control && hue < NAMED ? el("i", { class: `hue-${hue + 1}`, "aria-hidden": "true" }) : null;
+      const mark = rank && rank <= NAMED ? el("i", { class: `hue-${rank}`, "aria-hidden": "true" }) : null;
       return el(
         "tr",
         { on: point, ...(control ? { class: "baseline" } : { data: { spec: method } }) },
-        cell(control ? "–" : String(rank)),
+        cell(String(rank || "–")),
         el("th", { scope: "row" }, mark, control ? `${name} (${answer.random.seeds} draws)` : pick),
         cell(format(most)),
         cell(format(least)),

@@ -11,6 +11,9 @@ export const ORDER_NAMES = { most: "most relevant", least: "least relevant" };
 /** The text for an answer that the model has not given yet. */
 export const NOT_ASKED = "not asked yet";
 
+/** The text for the rank of the control. */
+export const NOT_RANKED = "none: the control";
+
 /**
  * @param {string} name
  * @param {string} title

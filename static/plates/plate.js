@@ -358,6 +358,7 @@ export class PlateSet {
   clear() {
     this.setBase(null);
     for (const plate of this.everyPlate) plate.show(null);
+    for (const variant of this.variants) this.groups.doubt(variant.spec, false);
     this.mark(this.focus.value);
   }
 
@@ -388,9 +389,22 @@ export class PlateSet {
    */
   take(plate, map, id) {
     plate.show(map, id);
+    this.judgeMaps(plate.variant);
     if (this.view.value.scale === "shared") this.colour();
     else colourAll([plate], "own");
     plate.mark(this.focus.value);
+  }
+
+  /**
+   * Take note of whether the maps of a method can be trusted for this input.
+   * @param {Variant} variant
+   */
+  judgeMaps({ spec }) {
+    const maps = this.all.filter((plate) => specOf(plate) === spec && plate.map);
+    this.groups.doubt(
+      spec,
+      maps.some(({ map }) => map?.doubtful),
+    );
   }
 
   /** Mark the plates that still wait as missing. */

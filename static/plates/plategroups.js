@@ -4,7 +4,7 @@
 import { el } from "../core/dom.js";
 import { countMethods, isMethod } from "../core/registry.js";
 import { withTerms } from "../help/terms.js";
-import { isRecommended, lead, orderLine, recommendation } from "./recommendation.js";
+import { lead, orderLine, recommendation, recommendedOf } from "./recommendation.js";
 
 /**
  * @import { Store } from "../core/state.js"
@@ -40,6 +40,12 @@ export class PlateGroups {
   #rest = []; // the methods that it holds
   /** @type {Variant[]} */
   #all = [];
+  /** @type {Variant[]} */
+  #best = []; // what comes first
+  /** @type {HTMLElement[]} */
+  #first = []; // their nodes
+  /** @type {Set<string>} */
+  #doubtful = new Set(); // the specs whose map of this input cannot be trusted
 
   /**
    * `view` stores whether the rest is shown, where it may be folded at all.
@@ -108,21 +114,40 @@ export class PlateGroups {
     this.#rest = [...more, ...classic, ...control];
     this.#all = variants;
     this.#fold();
-    this.#advise(best, first);
+    [this.#best, this.#first] = [best, first];
+    this.#advise();
     return [this.lead, ...first, this.guide, ...(this.#rest.length ? [this.bar] : []), ...this.#folding];
   }
 
   /**
-   * Mark the first plate where it is the recommended one, and say why.
-   * @param {Variant[]} variants
-   * @param {HTMLElement[]} nodes
+   * The recommended method on show.
+   * @returns {Variant | undefined}
    */
-  #advise(variants, nodes) {
+  get recommended() {
+    return recommendedOf(this.#best, this.#doubtful);
+  }
+
+  /**
+   * Take note of whether the map of a method can be trusted for this input: one that cannot is not recommended.
+   * @param {string} spec
+   * @param {boolean} isDoubtful
+   */
+  doubt(spec, isDoubtful) {
+    if (this.#doubtful.has(spec) === isDoubtful) return;
+    if (isDoubtful) this.#doubtful.add(spec);
+    else this.#doubtful.delete(spec);
+    this.#advise();
+  }
+
+  /** Mark the recommended plate, and say why. */
+  #advise() {
+    const [variants, nodes, { recommended }] = [this.#best, this.#first, this];
+    const marked = recommended ? variants.indexOf(recommended) : -1;
     this.mark.remove();
-    nodes.forEach((node, i) => node.classList.toggle("recommended", i === 0 && isRecommended(variants[0])));
-    if (isRecommended(variants[0]))
-      (nodes[0].querySelector(".row-caption .standing") ?? nodes[0]).prepend(this.mark, " ");
-    const [first, why] = [lead(variants, this.isContrast), recommendation(variants)];
+    nodes.forEach((node, i) => node.classList.toggle("recommended", i === marked));
+    if (recommended) (nodes[marked].querySelector(".row-caption .standing") ?? nodes[marked]).prepend(this.mark, " ");
+    const first = lead(variants, this.isContrast, this.#doubtful);
+    const why = recommendation(variants, this.#doubtful);
     const order = orderLine(variants.filter(isMethod), this.isContrast);
     const isSaid = Boolean(order && first?.says.endsWith(order));
     const measured = isSaid ? first?.says.slice(0, -order.length) : first?.says;

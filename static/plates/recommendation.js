@@ -39,6 +39,30 @@ function cannotSay({ class_specific: isOfClass, signed, adds_up_to: total }) {
 export const isRecommended = (variant) => Boolean(variant?.standing?.here && variant.standing.tied);
 
 /**
+ * The recommended method: the first of those that nothing was measured to be better than, but none of which the map of
+ * this input is in doubt.
+ * @param {Variant[]} first the plates that come first, in their order
+ * @param {Set<string>} doubtful the specs of the maps that cannot be trusted for this input
+ * @returns {Variant | undefined}
+ */
+export const recommendedOf = (first, doubtful) =>
+  isRecommended(first.find(isMethod))
+    ? first.find((variant) => isMethod(variant) && isRecommended(variant) && !doubtful.has(variant.spec))
+    : undefined;
+
+/**
+ * Say which maps among the best methods cannot be trusted for this input; "" where all can.
+ * @param {Variant[]} methods
+ */
+const distrust = (methods) =>
+  methods.length
+    ? `Do not trust ${methods
+        .map(({ title }) => title)
+        .join(", ")
+        .replace(/, ([^,]*)$/, " and $1")} here: press “!”.`
+    : "";
+
+/**
  * The measured quality of the method, in a sentence; empty where it was not measured.
  * @param {Variant} variant
  * @returns {string}
@@ -98,30 +122,40 @@ export function orderLine(methods, rather) {
 /**
  * The heading above the first plates: {title, says} with the recommended method, on how much what was measured of it,
  * and the reason for the order; of a model that was not measured, with whose order it has. Null where there is neither.
+ * Where a map of this input is in doubt, it says so at once.
  * @param {Variant[]} first the plates that come first, in their order
  * @param {boolean} [rather] whether it is asked why one answer rather than another
+ * @param {Set<string>} [doubtful] the specs of the maps that cannot be trusted for this input
  * @returns {{title: string, says: string} | null}
  */
-export function lead(first, rather = false) {
+export function lead(first, rather = false, doubtful = new Set()) {
   const methods = first.filter(isMethod);
   const [best] = methods;
   if (!best?.standing) return null;
   const order = orderLine(methods, rather);
-  const { metric, ties, of, value, random, inputs, here, model } = best.standing;
+  const { inputs, here, model } = best.standing;
   if (!here) return { title: "Not measured with this model.", says: `The order is that of ${model}, on ${inputs}.` };
   if (!isRecommended(best)) return rather && order ? { title: order, says: "" } : null;
+  const unsure = methods.filter((variant) => isRecommended(variant) && doubtful.has(variant.spec));
+  const chosen = recommendedOf(methods, doubtful);
+  if (!chosen?.standing) return { title: "No map is recommended here.", says: distrust(unsure) };
+  const { metric, ties, of, value, random } = chosen.standing;
   const others = ties > 1 ? `${count(ties - 1, "other method")} may be as good.` : `It is the best of ${of} methods.`;
   const measured = `On ${inputs}, ${filled(metric.says, value, random)}.`;
-  return { title: `Look at ${best.title} first.`, says: [measured, others, order].filter(Boolean).join(" ") };
+  return {
+    title: `Look at ${chosen.title} first.`,
+    says: [measured, distrust(unsure) || others, order].filter(Boolean).join(" "),
+  };
 }
 
 /**
  * The note under the first plates: {title, says} with why the first one comes first, or why none is recommended; null
  * where nothing was measured at all.
  * @param {Variant[]} first the plates that come first, in their order
+ * @param {Set<string>} [doubtful] the specs of the maps that cannot be trusted for this input
  * @returns {{title: string, says: string} | null}
  */
-export function recommendation(first) {
+export function recommendation(first, doubtful = new Set()) {
   const [best] = first.filter(isMethod);
   const standing = best?.standing ?? first.map((variant) => variant.standing).find(Boolean);
   if (!standing) return null;
@@ -130,6 +164,10 @@ export function recommendation(first) {
       title: "Not measured with this model.",
       says: `The methods are in the order measured with ${standing.model} on ${standing.measured}.`,
     };
-  if (!isRecommended(best)) return null;
-  return { title: `Why ${best.title} comes first.`, says: `${reason(standing)} It cannot say ${cannotSay(best)}.` };
+  const chosen = recommendedOf(first, doubtful);
+  if (!chosen?.standing) return null;
+  return {
+    title: chosen === best ? `Why ${best.title} comes first.` : `Why ${chosen.title} is recommended.`,
+    says: `${reason(chosen.standing)} It cannot say ${cannotSay(chosen)}.`,
+  };
 }

@@ -45,3 +45,23 @@ export class ChangeTable {
     this.rows.replaceChildren(...now.map(row));
   }
 }
+
+/**
+ * An answer of the model: its probability, or the value of a regression, which has none.
+ * @typedef {{probability?: number | null, logit: number}} Answered
+ */
+
+/**
+ * Say what removing a word does to the answer: a word may have the largest score, and the answer hold without it.
+ * @param {string} word
+ * @param {Answered} was the answer to the whole text
+ * @param {Answered} is the answer without the word
+ * @returns {string}
+ */
+export function removalLine(word, was, is) {
+  const [before, after] = [was, is].map(answered);
+  if (before !== after) return `Without “${word}”, the word on top, the answer goes from ${before} to ${after}.`;
+  const change = formatChange(was, is);
+  const hardly = /^0( |$)/.test(change) ? "does not change" : "hardly changes";
+  return `The answer does not need “${word}”, the word on top: without it, it ${hardly} (${after}).`;
+}

@@ -58,7 +58,7 @@ const DRAWERS = [
     id: "wordtable",
     kinds: ["text"],
     title: "All words in a table",
-    says: "Every word with its score by every method, sorted by any of them.",
+    says: "Every word with its score by every method, and the answer without the word on top.",
     load: () => import("./wordtable.js"),
   },
   {

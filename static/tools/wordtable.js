@@ -1,20 +1,24 @@
-// The words of a text as a table: a row a word, a column a method, sorted by any of them.
+// The words of a text as a table: a row a word, a column a method, sorted by any of them. Over it, what removing the word
+// on top does to the answer.
 
+import { explanationPath } from "../core/api.js";
 import { limits, place, twoSided } from "../core/colour.js";
 import { el, number, signedNumber } from "../core/dom.js";
 import { csvButton } from "../export/csv.js";
 import { unitScore } from "../plates/content.js";
 import { tint } from "../plates/words.js";
+import { removalLine } from "./answerchange.js";
 
 /**
  * @import { Ends } from "../core/colour.js"
  * @import { TextBase } from "../maps/types.js"
- * @import { MapPlateSet, Tool, WorkbenchView } from "../plates/types.js"
+ * @import { Waiting } from "../progress/waiting.js"
+ * @import { Finished, MapPlateSet, Report, Tool, WorkbenchView } from "../plates/types.js"
  */
 
 /**
  * A map of a text: a value for each unit.
- * @typedef {{key: string, title: string, signed: boolean, values: number[], base: TextBase}} WordColumn
+ * @typedef {{key: string, title: string, target: string | null, signed: boolean, values: number[], base: TextBase}} WordColumn
  */
 
 /**
@@ -28,6 +32,7 @@ export function columnsOf(plateSet) {
       ? {
           key: target === null ? variant.spec : `${variant.spec} ${target}`,
           title: target === null ? variant.title : `${variant.title}, ${target}`,
+          target,
           signed: map.signed,
           values: /** @type {TextBase} */ (base).units.map((unit) => unitScore(map.scores, unit, map.signed)),
           base,
@@ -42,9 +47,11 @@ const PLACE = "place"; // the order of the text
  * The words of the text in a table.
  * @param {HTMLElement} root
  * @param {WorkbenchView} workbench
+ * @param {Report} report
+ * @param {Waiting} asking
  * @returns {Tool}
  */
-export const open = (root, workbench) => new WordTable(root, workbench);
+export const open = (root, workbench, report, asking) => new WordTable(root, workbench, report, asking);
 
 /**
  * Call `update` when the text is divided by another grain while the drawer of `root` is open.
@@ -57,15 +64,24 @@ export function followGrain(root, workbench, update) {
 }
 
 class WordTable {
+  /** @type {AbortController | null} */
+  #request = null;
+  /** @type {Finished | null} */
+  subject = null; // the explanation on show
+
   /**
    * @param {HTMLElement} root
    * @param {WorkbenchView} workbench
+   * @param {Report} report
+   * @param {Waiting} asking
    */
-  constructor(root, workbench) {
+  constructor(root, workbench, report, asking) {
     const tool = workbench.toolStates.of("wordtable");
     const { sort, down } = tool.value;
     this.root = root;
     this.workbench = workbench;
+    this.report = report;
+    this.asking = asking;
     this.tool = tool;
     this.sort = sort === PLACE ? null : sort;
     this.down = down !== "no";
@@ -82,10 +98,12 @@ class WordTable {
       this.head,
       this.body,
     );
+    this.removal = el("span", { class: "without", role: "status" });
     root.replaceChildren(
       el(
         "p",
         { class: "take-table" },
+        this.removal,
         csvButton(
           () => this.#csv(),
           () => [String(workbench.id), "words"],
@@ -102,11 +120,20 @@ class WordTable {
     this.body.addEventListener("pointerleave", () => workbench.focus.value.locked || workbench.focus.set({ at: -1 }));
     this.body.addEventListener("click", (event) => workbench.focus.set({ at: at(event), locked: true }));
     workbench.focus.follow(() => this.#mark());
-    followGrain(root, workbench, () => this.show());
+    followGrain(root, workbench, () => this.#read());
+  }
+
+  /**
+   * Show the words of another explanation.
+   * @param {Finished} subject
+   */
+  show(subject) {
+    this.subject = subject;
+    this.#read();
   }
 
   /** Read the plates again: other maps, another text, another grain. */
-  show() {
+  #read() {
     this.columns = columnsOf(this.workbench.plateSet).map((column) => ({
       ...column,
       ends: limits([column.values], column.signed),
@@ -158,6 +185,7 @@ class WordTable {
     if (values) order.sort((a, b) => sign * (values[a] - values[b]) || a - b);
     else if (!this.down) order.reverse();
     this.body.replaceChildren(...order.map((i) => this.rows[i]));
+    this.#remove(values && order.length > 1 ? order[0] : null).catch(this.report);
     /** @type {{key: string | null, title: string}[]} */
     const columns = [{ key: null, title: "place" }, ...this.columns];
     const heads = columns.map(({ key, title }, i) => [
@@ -168,6 +196,29 @@ class WordTable {
       el("tr", {}, heads.flat().filter(Boolean), this.columns.length ? null : el("th", { scope: "col" }, "word")),
     );
     this.#mark();
+  }
+
+  /**
+   * Ask the model without word `i`, the one on top, and say what that does to the answer; null: say nothing.
+   * @param {number | null} i
+   */
+  async #remove(i) {
+    this.#request?.abort();
+    this.removal.textContent = "";
+    const column = this.columns.find(({ key }) => key === this.sort);
+    if (i === null || !column || !this.subject) return;
+    const { id, info } = this.subject;
+    const target = info.targets.find(({ label }) => label === column.target) ?? info.targets[0];
+    const { text, units } = column.base;
+    const { start, end, tokens } = units[i];
+    const { signal } = (this.#request = new AbortController());
+    const body = { target: target.label, remove: tokens };
+    const answer = await this.asking.ask(`${explanationPath(id)}/deletion-test`, body, signal).catch((problem) => {
+      if (problem.name !== "AbortError") throw problem;
+    });
+    if (!answer || signal.aborted) return;
+    const is = { probability: answer.probability, logit: answer.logit ?? answer.value };
+    this.removal.textContent = removalLine(text.slice(start, end), target, is);
   }
 
   /**

@@ -47,7 +47,7 @@ def use(page: Page, share: int) -> None:
 
 def check_after(visit: Visit, deletion: Any, first: str, share: float, caption: str | None = None) -> None:
     """Under each plate of a target, or with this caption, stands what the model says there, and the rank."""
-    ranks = {row["method"]: row["rank"] for row in deletion["ranking"] if "control" not in row}
+    ranks = {row["method"]: row["rank"] for row in deletion["ranking"] if row["rank"]}
     gaps = {"random baseline" if "control" in row else row["method"]: row["gap"] for row in deletion["ranking"]}
     removed = int(share * deletion["tokens"] + 0.5)
     for curve in deletion["curves"]:
@@ -59,6 +59,9 @@ def check_after(visit: Visit, deletion: Any, first: str, share: float, caption: 
         expected = percent(value) if deletion["read"] == "probability" else shown(value)
         assert lines[0].removeprefix("≈ ") == expected
         assert lines[0].startswith("≈") == (removed not in deletion["counts"])
+        if curve["method"] not in ranks:
+            assert lines[1] == "none: the control"
+            continue
         fails = ", fails" if gaps[curve["method"]] <= gaps["random baseline"] else ""
         assert re.sub(r"(?<=\d)(st|nd|rd|th)", "", lines[1]) == f"{ranks[curve['method']]} of {len(ranks)}{fails}"
 
@@ -105,7 +108,7 @@ def test_the_figure_shows_every_curve_and_the_table_the_areas(desk: Visit) -> No
     for row, ranked in zip(rows.all(), deletion["ranking"], strict=True):
         cells = row.locator("td").all_inner_texts()
         assert cells[1:] == [percent(ranked["most"]), percent(ranked["least"]), shown(ranked["gap"], 2)]
-        assert cells[0] == ("–" if "control" in ranked else str(ranked["rank"]))
+        assert cells[0] == (str(ranked["rank"]) if ranked["rank"] else "–")
     end = probability_end(deletion)
     for order in ("most", "least"):
         panel = page.locator(f'.panels svg[data-order="{order}"]')
@@ -188,7 +191,7 @@ def test_two_models_each_lose_what_their_own_maps_name(desk: Visit) -> None:
     desk.maps()
     second = desk.get(f"/api/explanations/{desk.query['compare'][0]}")
     titles = {model["name"]: model["title"] for model in desk.get("/api/models")["models"]}
-    expect(page.locator(".said")).to_contain_text(f"{titles[other]}: 2 maps, asked at", timeout=240_000)
+    expect(page.locator(".said")).to_contain_text(f"{titles[other]}: 2 methods, asked at", timeout=240_000)
     sizes = {len(document["maps"][0]["scores"]) for document in (first, second)}
     page.locator("#removed").fill("30")
     number = f" · {int(0.3 * min(sizes) + 0.5)} of {min(sizes)}" if len(sizes) == 1 else " of each"

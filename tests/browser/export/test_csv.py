@@ -38,7 +38,7 @@ def test_the_curves_of_the_deletion_test(desk: Visit) -> None:
     page = desk.open(f"/image?{FEW}")
     page.locator("#removed").fill("35")
     expect(page.locator(".panels svg")).to_have_count(2)
-    page.get_by_role("group", name="Export the whole figure").or_(page.locator("#export summary")).last.click()
+    page.get_by_role("group", name="Export the figure").or_(page.locator("#export summary")).last.click()
     name, rows = saved(page, page.get_by_text("CSV of the deletion curves"))
     target = desk.document()["targets"][0]["label"]
     asked = HTTP.post(f"{desk.address}/api/explanations/{desk.id}/deletion-test", json={"target": target}).json()

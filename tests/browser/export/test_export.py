@@ -72,6 +72,41 @@ def test_the_whole_figure_as_svg(desk: Visit, tmp_path: Path) -> None:
     assert len(list(root.iter(f"{SVG}image"))) == len(document["maps"]) + 1
 
 
+def test_the_figure_is_named_for_the_methods_in_it(desk: Visit, tmp_path: Path) -> None:
+    """Folded methods are not on show: the name says how many are in the file."""
+    page = desk.open("/image?model=scenes-vit", folded=True)
+    menu = page.locator("#export .menu")
+    root = ET.parse(take(desk, menu, "SVG of the 4 methods on show", tmp_path)).getroot()
+    assert len(list(root.iter(f"{SVG}image"))) == 4 + 1  # and the picture itself
+    menu.locator("summary").click()
+    expect(menu.get_by_text("whole figure")).to_have_count(0)
+    page.keyboard.press("Escape")
+    page.locator(".unfold button").click()
+    root = ET.parse(take(desk, menu, "SVG of the whole figure", tmp_path)).getroot()
+    assert len(list(root.iter(f"{SVG}image"))) == len(desk.document()["maps"]) + 1 > 5
+
+
+def test_a_figure_says_what_is_removed_from_it_and_nothing_where_nothing_is(desk: Visit, tmp_path: Path) -> None:
+    page = desk.open(f"/image?model=scenes-vit&{THREE}")
+    menu = page.locator("#export .menu")
+    page.locator("#removed").fill("30")
+    expect(page.locator(".said")).to_contain_text("asked at", timeout=60_000)
+
+    def removal() -> list[str]:
+        page.evaluate("() => new Promise(requestAnimationFrame)")
+        words = said(ET.parse(take(desk, menu, "SVG of the whole figure", tmp_path)).getroot()).splitlines()
+        return [line for line in words if re.search("Removed|without these parts|rank", line)]
+
+    assert len(removal()) == 1 + 3
+    page.locator("#removed").fill("0")
+    expect(page.locator(".plate .after dt").first).to_have_text("with nothing removed")
+    expect(page.locator(".plate .after dd").first).to_have_text(percent(desk.document()["targets"][0]["probability"]))
+    assert sorted(removal()) == sorted(f"rank {line}" for line in page.locator(".plate .after div:last-child dd").all_inner_texts())
+    page.locator("#removed").fill("30")
+    page.get_by_role("button", name="End the test").click()
+    assert removal() == []
+
+
 def test_the_whole_figure_and_one_map_as_png(desk: Visit, tmp_path: Path) -> None:
     desk.open(f"/image?model=scenes-vit&{THREE}")
     menu = desk.page.locator("#export .menu")

@@ -179,6 +179,31 @@ def test_what_is_long_about_a_model_has_a_page_of_its_own(desk: Visit) -> None:
     assert desk.document()["model"] == "scenes-vit"
 
 
+def test_a_card_says_where_the_weights_of_its_model_are(desk: Visit) -> None:
+    """On the device, in the memory of the machine, or only on the disk. The server's list is played to the page."""
+    listed = desk.get("/api/models")
+    first, second, third, *_ = listed["models"]
+    first.update(state="loaded", resident={"place": "device", "device": "cuda:0", "bytes": 346_400_000})
+    second.update(state="loaded", resident={"place": "host", "device": "cuda:0", "bytes": 5_440_000})
+    third.update(state="available", downloaded=True)
+    third.pop("resident", None)
+    desk.page.route("**/api/models", lambda route: route.fulfill(json=listed))
+    page = desk.open("/models", maps=False)
+    for model, says in (
+        (first, "loaded, 346\u2009MB on cuda:0"),
+        (second, "5.4\u2009MB in the memory of the machine; moves to cuda:0 when asked"),
+        (third, "on this server, not loaded"),
+    ):
+        expect(page.locator(f'.card[data-name="{model["name"]}"] .kind')).to_have_text(re.compile(rf"^[a-z ]+ · {re.escape(says)}$"))
+    page.unroute("**/api/models")
+    page.reload()
+    desk.settled()
+    for model in desk.get("/api/models")["models"]:  # as the server itself says
+        kind = page.locator(f'.card[data-name="{model["name"]}"] .kind')
+        size = model.get("resident", {}).get("bytes", 0) / 1e6
+        expect(kind).to_contain_text(f"{size:.{1 if size < 10 else 0}f}\u2009MB on cpu" if size else "")
+
+
 def test_a_name_that_is_no_model_says_what_to_type(desk: Visit) -> None:
     desk.open("/models", maps=False)
     desk.page.get_by_label("Load a model by name").fill("no-such-thing")

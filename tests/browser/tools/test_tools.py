@@ -271,11 +271,14 @@ def test_patches_taken_out_or_painted_grey_and_what_the_other_way_gives(desk: Vi
     expect(other).to_have_text("\u00a0")
 
 
-@pytest.mark.parametrize("path", ["/image", "/prompt", "/text"])
+LEAST_DRAWERS = {"/image": 5, "/prompt": 5, "/text": 5, "/molecule": 4}
+
+
+@pytest.mark.parametrize("path", LEAST_DRAWERS)
 def test_no_open_drawer_has_a_violation_that_axe_finds(desk: Visit, path: str) -> None:
     page = desk.open(path, folded=True)
     drawers = page.locator("#drawers > details:visible")
-    assert drawers.count() >= 5
+    assert drawers.count() >= LEAST_DRAWERS[path]
     for drawer in drawers.all():
         drawer.locator("summary").first.click()
         expect(drawer).to_have_attribute("open", "")
@@ -283,7 +286,7 @@ def test_no_open_drawer_has_a_violation_that_axe_finds(desk: Visit, path: str) -
     no_violation_anywhere(page)
 
 
-@pytest.mark.parametrize("path", ["/image", "/prompt", "/text"])
+@pytest.mark.parametrize("path", LEAST_DRAWERS)
 def test_no_open_panel_has_a_violation_that_axe_finds(desk: Visit, path: str) -> None:
     """The menus over the maps, the deletion test, a large plate and the help."""
     page = desk.open(path, folded=True)
@@ -301,3 +304,22 @@ def test_no_open_panel_has_a_violation_that_axe_finds(desk: Visit, path: str) ->
         expect(page.locator("dialog[open]")).to_be_visible()
         no_violation_anywhere(page, within="dialog[open]")
         page.keyboard.press("Escape")
+
+
+@pytest.mark.parametrize("path", ["/image", "/prompt"])
+def test_the_dialog_of_the_crop_has_no_violation_that_axe_finds(desk: Visit, path: str) -> None:
+    page = desk.open(f"{path}?{FEW}", folded=True)
+    page.get_by_role("button", name="Crop").click()
+    expect(page.get_by_role("dialog", name="What shall the model see?")).to_be_visible()
+    no_violation_anywhere(page, within="dialog[open]")
+
+
+@pytest.mark.parametrize("path", LEAST_DRAWERS)
+def test_the_dialog_with_exported_lines_has_no_violation_that_axe_finds(desk: Visit, path: str) -> None:
+    """It shows where the browser does not let a page copy."""
+    page = desk.open(f"{path}?{FEW}", folded=True)
+    page.evaluate("() => { navigator.clipboard.writeText = () => Promise.reject(new Error('no')); }")
+    page.locator("#export summary").click()
+    page.get_by_role("button", name="Copy as Python").click()
+    expect(page.locator("dialog[open]")).to_be_visible()
+    no_violation_anywhere(page, within="dialog[open]")

@@ -13,7 +13,8 @@ from scipy.stats import rankdata, spearmanr
 
 from tests.browser.support.accessibility import no_violation
 from tests.browser.support.drawers import ROWS, opened
-from tests.browser.support.number_format import shown, shown_score
+from tests.browser.support.number_format import percent, shown, shown_score
+from tests.browser.support.serving import HTTP
 from tests.browser.support.visit import Visit, set_beside, view
 from tests.browser.support.word_scores import word_scores
 
@@ -70,8 +71,20 @@ def test_all_words_in_a_table_sorted_by_any_method_and_where_two_methods_disagre
     ]
     rows_shown = part.locator("tbody tr")
 
+    whole = document["targets"][0]
+
     def check(order: Any) -> None:
         assert rows_shown.evaluate_all(ROWS) == [rows[i] for i in order]
+        removal = part.locator(".without")
+        if list(order) == list(range(len(words))):
+            expect(removal).to_be_empty()
+            return
+        top = words[order[0]]
+        body = {"target": whole["label"], "remove": top["tokens"]}
+        without = HTTP.post(f"{desk.address}/api/explanations/{desk.id}/deletion-test", json=body).raise_for_status().json()
+        before, after = percent(whole["probability"]), percent(without["probability"])
+        expect(removal).to_contain_text(f"“{top['text']}”, the word on top")
+        expect(removal).to_contain_text(f"from {before} to {after}." if before != after else f"({after})")
 
     expect(part.locator("thead th").nth(2)).to_contain_text(maps[0]["title"])
     check(np.argsort(-scores[0], kind="stable"))

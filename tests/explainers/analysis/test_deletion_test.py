@@ -58,7 +58,7 @@ def check(test: explainers.DeletionTest, result: explainers.Explanation, answer:
         assert curve.area == pytest.approx(areas[curve.method, str(curve.order)], abs=1e-5)
     drawn = [values(torch.randperm(tokens, generator=torch.Generator().manual_seed(seed)).tolist()) for seed in range(seeds)]
     np.testing.assert_allclose(test.random.values[test.explains], np.mean(drawn, 0), atol=1e-5)
-    gaps = {method: areas[method, "least"] - areas[method, "most"] for method in {method for method, _ in areas}}
+    gaps = {method: areas[method, "least"] - areas[method, "most"] for method in {method for method, _ in areas} - {"random"}}
     ranked = [row.method for row in test.ranking if not row.is_control]
     assert [gaps[method] for method in ranked] == sorted(gaps.values(), reverse=True)
     assert [row.rank for row in test.ranking if not row.is_control] == list(range(1, len(gaps) + 1))
@@ -102,6 +102,23 @@ def test_the_words_of_a_text() -> None:
     masked = explainers.deletion_test(model, result, how="masked")
     assert masked.how == "masked"
     assert masked.random.values["probability"][-1] != explainers.deletion_test(model, result).random.values["probability"][-1]
+
+
+def test_a_map_of_random_numbers_is_a_control_and_takes_no_rank() -> None:
+    model = vit()
+    result = explainers.explain(model, inputs("vit", 1), 1, ["random", *SPECS])
+    test = explainers.deletion_test(model, result)
+    assert sorted((row.method, row.rank) for row in test.ranking if row.is_control) == [("random", 0), ("random", 0)]
+    assert [row.is_baseline for row in test.ranking if "control" in row.to_json()] == [True]
+    assert sorted(row.rank for row in test.ranking if row.rank) == [1, 2, 3]
+    gaps = [row.gap for row in test.ranking]
+    assert gaps == sorted(gaps, reverse=True)
+    printed = [line.split() for line in str(test).splitlines()]
+    assert sorted(line[2] == "baseline" for line in printed if line[0] == "-") == [False, True]
+    least, most = test.figure().axes
+    for axes in (least, most):
+        named = [str(text.get_text()) for text in axes.get_legend().get_texts()]
+        assert [name[:2] for name in named] == ["1.", "2.", "3.", "ra"]
 
 
 def test_labels_of_their_own_are_read_by_their_sigmoid() -> None:

@@ -124,6 +124,11 @@ def test_what_libra_does_not_account_for_is_said_at_every_explanation() -> None:
     assert any(note.startswith(f"When {model.name} was opened, a check failed. FullGrad under Libra") for note in result.notes)
 
 
+def test_a_sum_that_misses_nothing_speaks_of_no_rounding() -> None:
+    assert checks._say_sum(3.25, 0.0) == "3.25"
+    assert checks._say_sum(-3.25, 2e-7) == "-3.25, but for 2e-07 of rounding"
+
+
 def test_a_model_that_gives_no_finite_numbers_fails() -> None:
     module = vit()
     with torch.no_grad():

@@ -24,19 +24,25 @@ ALL_PASS = "No method fails it: each does better than a random order."
 @pytest.mark.parametrize(
     ("ranking", "says"),
     [
-        ([row("a", 1, 0.6), row("b", 2, 0.5), RANDOM], f"Here the deletion test agrees: A is the best of 2 maps. {ALL_PASS}"),
-        ([row("b", 1, 0.6), row("a", 2, 0.5), RANDOM], f"Here the deletion test puts A 2nd of 2 maps. {ALL_PASS}"),
+        ([row("a", 1, 0.6), row("b", 2, 0.5), RANDOM], f"Here the deletion test agrees: A is the best of 2. {ALL_PASS}"),
+        ([row("b", 1, 0.6), row("a", 2, 0.5), RANDOM], f"Here the deletion test puts A 2nd of 2. {ALL_PASS}"),
         (
             [row("b", 1, 0.6), RANDOM, row("a", 2, 0.1)],
-            "Here the deletion test puts A 2nd of 2 maps. A fails it: no better than a random order.",
+            "Here the deletion test puts A 2nd of 2. A fails it: no better than a random order.",
         ),
         ([row("b", 1, 0.6), RANDOM], ALL_PASS),
         ([row("b", 1, 0.6), RANDOM, row("c", 2, 0.0), row("d", 3, -0.2)], "C and D fail it: no better than a random order."),
         (
             [RANDOM, row("a", 1, 0.1), row("b", 2, 0.0), row("c", 3, 0.0), row("d", 4, -0.2), row("e", 5, -0.3)],
-            "Here the deletion test agrees: A is the best of 5 maps. A, B, C and 2 more fail it: no better than a random order.",
+            "Here the deletion test agrees: A is the best of 5. A, B, C and 2 more fail it: no better than a random order.",
         ),
-        ([row("random", 1, 0.0), RANDOM], ""),  # the control fails by design
+        ([row("random", 0, 0.0), RANDOM], ""),  # the control fails by design
+        (
+            [row("a", 1, 0.6), row("random", 0, 0.2), row("b", 2, 0.15), RANDOM],
+            f"Here the deletion test agrees: A is the best of 2. {ALL_PASS}",
+        ),
+        ([row("random", 0, 0.9), row("b", 1, 0.6), row("a", 2, 0.5), RANDOM], f"Here the deletion test puts A 2nd of 2. {ALL_PASS}"),
+        ([row("a", 1, 0.6), RANDOM, row("random", 0, 0.0)], ALL_PASS),  # of one map there is no best
     ],
 )
 def test_the_test_on_this_input_supports_the_recommendation_or_not_and_names_what_fails(ranking: list[dict[str, Any]], says: str) -> None:

@@ -79,6 +79,37 @@ def test_over_the_plates_stands_why_they_are_in_this_order() -> None:
     }
 
 
+DOUBTED = """async ([first, doubtful]) => {
+  const { lead, recommendation, recommendedOf } = await script('plates/recommendation.js');
+  const doubts = new Set(doubtful);
+  return [lead(first, false, doubts), recommendation(first, doubts), recommendedOf(first, doubts)?.spec];
+}"""
+
+
+def test_a_map_in_doubt_is_not_recommended_and_is_named_at_once() -> None:
+    ties = {"inputs": "60 pictures", "ties": 5, "tied": True}
+    first = [
+        variant(1, "attention", title="A", standing=ties),
+        variant(2, "gradients", title="B", standing={**ties, "value": 0.55}),
+        variant(3, "cams", title="C", standing=ties),
+        variant(9, "noise", title="D", standing={"inputs": "60 pictures", "ties": 5}),
+    ]
+    measured = "On 60 pictures, it changes {} of it, random 3.00. "
+    order = " Of each family of methods, the best comes first."
+    over, why, spec = compute(DOUBTED, [first, ["attention1"]])
+    assert over["title"] == "Look at B first."
+    assert over["says"] == (measured.format("55.0") + "Do not trust A here: press “!”." + order)
+    assert (why["title"], spec) == ("Why B is recommended.", "gradients2")
+    assert why["says"].startswith("5 of 30 methods tie for first; this one is among them.")
+    over, why, spec = compute(DOUBTED, [first, ["cams3", "noise9"]])  # a tie that is not the first is named as well
+    assert over["title"] == "Look at A first."
+    assert "Do not trust C here: press “!”." in over["says"]
+    assert (why["title"], spec) == ("Why A comes first.", "attention1")
+    over, why, spec = compute(DOUBTED, [first, ["attention1", "gradients2", "cams3"]])
+    assert over == {"title": "No map is recommended here.", "says": "Do not trust A, B and C here: press “!”."}
+    assert (why, spec) == (None, None)
+
+
 def test_a_line_says_what_a_method_was_measured_to_be() -> None:
     line = "async (variant) => (await script('plates/recommendation.js')).measuredLine(variant)"
     said = "60 pictures of COCO: “Symmetric relevance gain” 56.6\u2009%, 3.00\u2009% for a random map."

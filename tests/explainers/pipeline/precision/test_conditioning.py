@@ -17,7 +17,7 @@ from explainers.autograd.accumulated_rounding import Comparison, accumulated_rou
 from explainers.autograd.recording import Recording
 from explainers.autograd.rules import Rule
 from explainers.methods import parse
-from explainers.pipeline.precision import FLOAT64_THRESHOLD, ILL_CONDITIONED, estimate_rounding
+from explainers.pipeline.precision import FLOAT64_THRESHOLD, ILL_CONDITIONED, NOISY_SCORES_THRESHOLD, estimate_rounding
 from explainers.records.session import Session
 from tests.explainers.support.wrapped import inputs, wrapped
 from tests.families import FAMILIES
@@ -264,6 +264,7 @@ def test_the_warning_says_what_was_measured() -> None:
         change = difference(rough, found["lrp"].scores[None])
         notes = [note for note in found["lrp"].notes if note.startswith("Close to a division by zero: rounding to float32 alone")]
         assert bool(notes) == (change > ILL_CONDITIONED)
+        assert found["lrp"].is_doubtful == (change >= NOISY_SCORES_THRESHOLD)
         if notes:
             told = re.search(r"up to (\d+)% of the largest", notes[0])
             assert told is not None

@@ -6,7 +6,9 @@ import pytest
 import torch
 
 import explainers
-from explainers.pipeline.precision import notes_on_scores
+from explainers.models.inputs.types import MoleculeInput, TextInput
+from explainers.pipeline.precision import notes_on_scores, unit_of
+from explainers.records.notes import kind_of
 from tests.explainers.support.explained import picture
 from tests.explainers.support.wrapped import inputs, wrapped
 
@@ -29,19 +31,33 @@ def notes_of(model: explainers.Model, spec: str) -> list[str]:
     ],
 )
 def test_scores_below_rounding(scores: list[float], sizes: list[float] | None, says: str | None) -> None:
-    notes = notes_on_scores(torch.tensor(scores), CONTENT, None if sizes is None else torch.tensor(sizes), of_patches=True)
+    notes = notes_on_scores(torch.tensor(scores), CONTENT, None if sizes is None else torch.tensor(sizes), unit="patch")
     assert len(notes) == (says is not None)
     assert says is None or says in notes[0]
+    assert [kind_of(note) for note in notes] == ["doubt"] * len(notes)
+
+
+def test_a_note_names_what_has_the_scores() -> None:
+    units = [unit_of(True, None), unit_of(False, object.__new__(MoleculeInput)), unit_of(False, object.__new__(TextInput))]
+    assert units == ["patch", "atom", "word"]
+    for unit, plural in zip(units, ("patches", "atoms", "words"), strict=True):
+        (note,) = notes_on_scores(torch.tensor([0, 3e-9, 0]), CONTENT, torch.tensor([1, 1e-1, 1e-9]), unit)
+        assert note.startswith(f"The terms of each {unit}'s score all but cancel: what is left of the {plural} may")
 
 
 def test_a_map_without_content_says_nothing() -> None:
-    assert notes_on_scores(torch.zeros(3), torch.zeros(3, dtype=torch.bool), None, of_patches=False) == []
+    assert notes_on_scores(torch.zeros(3), torch.zeros(3, dtype=torch.bool), None, unit="word") == []
 
 
 def test_what_reaches_the_answer_through_one_norm_alone_is_rounding() -> None:
     """In the last block of a ViT with a class token: a LayerNorm's input times its gradient is zero but for its epsilon."""
     model = wrapped("vit", torch.float32)
-    assert any(CANCELS in note for note in notes_of(model, "hirescam"))
+    doubted, trusted = (
+        explainers.explain(model, inputs("vit", 1, model.dtype), target=1, methods=spec)[spec] for spec in ("hirescam", "input_x_gradient")
+    )
+    assert any(CANCELS in note for note in doubted.notes)
+    assert doubted.to_json()["doubtful"] is True
+    assert "doubtful" not in trusted.to_json()
     assert not any(CANCELS in note for note in notes_of(model, "hirescam:libra"))
     assert not any(CANCELS in note for note in notes_of(model, "input_x_gradient"))
 
