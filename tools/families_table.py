@@ -141,6 +141,14 @@ SHORTCOMINGS = (
         "known of patches that overlap.",
     ),
     (
+        "tokens that are made of other pixels than the squares at which they are drawn (strips of rows, every n-th pixel, a map reshaped "
+        "without a transpose, frequencies, the whole picture)",
+        "Found when the model is opened, by noise and the gradients of some tokens: what draws tokens at places is refused, and what "
+        "hides parts of the picture runs, and `at=pixels`. Stems that overlap are drawn as ever. A note says how much of what tokens read "
+        "lies where they are drawn if it is little, as after a wide blur, or many layers that bring the whole picture together. No row "
+        "above is among them.",
+    ),
+    (
         "tokens out of the order of the picture or the text",
         "Refused when the model is opened, by noise laid over the picture and words changed one by one. Where layers before the blocks "
         "bring patches together, a few of them out of order may be missed, and nothing is seen after many layers of random weights.",
