@@ -126,6 +126,11 @@ SHORTCOMINGS = (
         "than attention mix in a block are taken to keep their places.",
     ),
     (
+        "tokens that come together by something else than attention (a convolution, layer, mean or Fourier transform over tokens)",
+        "Found in the trial pass: what reads attention says in a note that it leaves this out, or is refused where it stands before the "
+        "queries or between attention and the stream. Less than a hundredth of what a token holds is not seen.",
+    ),
+    (
         "tokens that are thrown away between blocks or in them (a class token or prompts of its own for each block, mask tokens, rows "
         "times 0)",
         "Found in a trial pass, and in each pass of such a model: what is multiplied over the blocks (rollout, attention flow, Generic "

@@ -111,6 +111,11 @@ def _note_attention(trace: Trace) -> None:
     if plan.outside:
         where = " and ".join(plan.outside)
         trace.note(f"This model also has attention {where} the blocks that are read here, which this map leaves out.")
+    if plan.mixes_elsewhere:
+        trace.note(
+            "In blocks of this model, or between them, tokens also come together by another way than attention, such as a convolution, a "
+            "layer or a mean over tokens: this map reads attention, and leaves that out."
+        )
     if plan.has_earlier_values:
         trace.note(
             "In some blocks of this model attention weighs values that an earlier block made, alone or mixed with their own: what "

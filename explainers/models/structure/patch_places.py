@@ -32,7 +32,7 @@ _SEEN_AGAIN = 0.9
 _NEAR = 1.5
 #: How many patches at least single tokens lie from where they are drawn, to be out of order, and how much of them may lie elsewhere.
 _ONE_PATCH, _CLEAR = 0.9, 0.03
-#: Up to how many patches from where it is drawn a token lies there.
+#: Up to how many patches from a place a token lies there.
 _IN_PLACE = 0.1
 #: How much less of each column than of each row must come from elsewhere for the columns to be the patches, and the rows channels.
 _OF_ROWS = 0.6
@@ -62,9 +62,11 @@ class Places:
         return self.spread.amax(-1)
 
     def are_shifted(self, grid: tuple[int, int]) -> bool:
-        """Return whether most of the patches, of a ``grid``, lie by a part of a patch beside where they are drawn."""
-        distance = (self.places - _drawn_at(grid)).abs().amax(1)
-        return _IN_PLACE < float(distance.nanmedian()) < _ONE_PATCH
+        """Return whether most of the patches, of a ``grid``, lie by the same part of a patch beside where they are drawn."""
+        beside = self.places - _drawn_at(grid)
+        shift = beside.nanmedian(0).values
+        is_alike = float((beside - shift).abs().amax(1).nanmedian()) < _IN_PLACE
+        return is_alike and 2 * _IN_PLACE < float(shift.abs().amax()) < _ONE_PATCH
 
     @property
     def are_channels(self) -> bool:
@@ -85,7 +87,7 @@ def patch_places(
     pixels = tensors["pixel_values"][:1]
     height, width = pixels.shape[-2:]
     generator = torch.Generator().manual_seed(1 + seed)  # 0 drew the sample picture: noise like that may change its contrast alone
-    noise = torch.randn(pixels.shape, generator=generator).to(pixels) * _NOISE * (100 if pixels.dtype.itemsize < 4 else 1)
+    noise = torch.randn(pixels.shape, generator=generator).to(pixels) * _NOISE * (300 if pixels.dtype.itemsize < 4 else 1)
     down, across = (
         1 + (torch.arange(side, device=pixels.device) * count // side).to(pixels) / count
         for side, count in zip((height, width), grid, strict=True)
