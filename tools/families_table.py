@@ -126,6 +126,11 @@ SHORTCOMINGS = (
         "than attention mix in a block are taken to keep their places.",
     ),
     (
+        "tokens that come together by something else than attention (a convolution, layer, mean or Fourier transform over tokens)",
+        "Found in the trial pass: what reads attention says in a note that it leaves this out, or is refused where it stands before the "
+        "queries or between attention and the stream. Less than a hundredth of what a token holds is not seen.",
+    ),
+    (
         "tokens that are thrown away between blocks or in them (a class token or prompts of its own for each block, mask tokens, rows "
         "times 0)",
         "Found in a trial pass, and in each pass of such a model: what is multiplied over the blocks (rollout, attention flow, Generic "
@@ -139,6 +144,14 @@ SHORTCOMINGS = (
         "Refused when the model is opened if patches that do not overlap lie a quarter of a patch or more from where they are drawn; a "
         "note on the map says so where a rest at the lower and right edges is cut off, by which they are drawn too large. Nothing is "
         "known of patches that overlap.",
+    ),
+    (
+        "tokens that are made of other pixels than the squares at which they are drawn (strips of rows, every n-th pixel, a map reshaped "
+        "without a transpose, frequencies, the whole picture)",
+        "Found when the model is opened, by noise and the gradients of some tokens: what draws tokens at places is refused, and what "
+        "hides parts of the picture runs, and `at=pixels`. Stems that overlap are drawn as ever. A note says how much of what tokens read "
+        "lies where they are drawn if it is little, as after a wide blur, or many layers that bring the whole picture together. No row "
+        "above is among them.",
     ),
     (
         "tokens out of the order of the picture or the text",

@@ -37,7 +37,7 @@ from explainers.autograd.recomputation import (
 from explainers.autograd.recorder import Operator, argument_names
 from explainers.autograd.rounding import ACCUMULATED_ROUNDING, error_of, exact, value_of
 from explainers.autograd.rules import Rule
-from explainers.autograd.rules.without_attention import WITHOUT_ATTENTION
+from explainers.autograd.rules.without_attention import ALL_BUT_ATTENTION, WITHOUT_ATTENTION
 from explainers.autograd.sample_axes import SampleAxis, sample_axis_of
 from explainers.autograd.saved_values import KeptRecord
 from explainers.autograd.signals import ACCOUNT, ALL, INSIDE_BLOCKS, AttentionParts, BatchTarget, Fields, Signals, covers
@@ -402,10 +402,10 @@ class Recording:
         def gradient(of: Tensor, at: Tensor) -> Tensor | None:
             return Recording.pull(recording, Rule(), of, at, torch.ones_like(of))
 
-        pull = partial(Recording.pull_several, recording, WITHOUT_ATTENTION)
+        pull, pull_all = (partial(Recording.pull_several, recording, rule) for rule in (WITHOUT_ATTENTION, ALL_BUT_ATTENTION))
         plan = partial(attention_plan_of, self.model, recording, Recording)
         kind = OutsideOfBlocks if self.recomputed else ModelStructure
-        return kind(self.nodes, self.layout, self.model.block_kind, self.model.reads_text, attention_kind, gradient, pull, plan)
+        return kind(self.nodes, self.layout, self.model.block_kind, self.model.reads_text, attention_kind, gradient, pull, pull_all, plan)
 
     @cached_property
     def detached(self) -> frozenset[str]:

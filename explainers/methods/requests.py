@@ -92,6 +92,7 @@ class Request:
             _note_blocks_left_out(trace, beyond_first=not self.method.reads <= _OF_FIRST_BLOCK)
         if "places" in self.method.needs and not self.pixels:
             _note_covered_pixels(trace)
+            _note_footprint(trace)
         behind = trace_behind(trace, self.method.class_attention)
         if behind is None:
             return _move_to_grid(self.method.read(trace, **options), trace)
@@ -110,6 +111,11 @@ def _note_attention(trace: Trace) -> None:
     if plan.outside:
         where = " and ".join(plan.outside)
         trace.note(f"This model also has attention {where} the blocks that are read here, which this map leaves out.")
+    if plan.mixes_elsewhere:
+        trace.note(
+            "In blocks of this model, or between them, tokens also come together by another way than attention, such as a convolution, a "
+            "layer or a mean over tokens: this map reads attention, and leaves that out."
+        )
     if plan.has_earlier_values:
         trace.note(
             "In some blocks of this model attention weighs values that an earlier block made, alone or mixed with their own: what "
@@ -147,6 +153,15 @@ def _note_covered_pixels(trace: Trace) -> None:
         trace.note(
             f"The patches of this model cover the upper {height} rows and the left {width} columns of pixels. This map is drawn over the "
             "whole picture, so that its patches lie too far down and to the right, those at the far edges most."
+        )
+
+
+def _note_footprint(trace: Trace) -> None:
+    """Add a note to a trace if most of what the model's tokens read of the picture lies elsewhere than where they are drawn."""
+    if trace.layout.footprint is not None:
+        trace.note(
+            f"Of what a token of this model reads of the picture, {trace.layout.footprint.inside:.0%} lies in the square where it is drawn "
+            "and half a square around it: what lies elsewhere in the picture is drawn there too.".replace("%", " %")
         )
 
 

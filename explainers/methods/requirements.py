@@ -74,6 +74,8 @@ def lacks_of(recording: Recording) -> dict[str, str]:
         )
     if recording.model.reads_text:
         lacks["image"] = f"{name} reads {units} here, and this is for images."
+    if (footprint := recording.layout.footprint) is not None and footprint.is_of_other_pixels:
+        lacks["places"] = _OTHER_PIXELS.format(name=name, inside=f"{100 * footprint.inside:.0f} %")
     if (reason := _no_patch_features(recording)) is not None:
         lacks["patch_features"] = reason
     masks_words = recording.model.kind != "molecule" and not recording.model.reads_pictures  # of others attention is masked
@@ -82,6 +84,12 @@ def lacks_of(recording: Recording) -> dict[str, str]:
     return lacks
 
 
+_OTHER_PIXELS = (
+    "Tokens of {name} are not made of the squares of the picture at which they would be drawn: {inside} of what a token reads lies in its "
+    "square and half a square around it, as where the forward cuts the picture into strips or every n-th pixel, reshapes a map without a "
+    "transpose, or takes frequencies or the whole picture. Patches made by a convolution with a stride of their size, or by unfold, are "
+    "such squares. What hides parts of the picture runs, such as occlusion, and what goes back to its pixels: input_x_gradient?at=pixels."
+)
 _NO_RESIDUAL = "{name} has blocks that do not add attention to a residual stream by a sum, all tokens at once."
 _PARALLEL = (
     "{name} has blocks that add attention and an MLP to the residual stream in parallel, so that no stream follows attention alone. Where "

@@ -34,6 +34,19 @@ class OtherTokens:
 
 
 @dataclass(frozen=True)
+class Footprint:
+    """The part of the picture that tokens read, where it is not mainly the squares at which they are drawn.
+
+    inside              the share of what a token reads that lies in its square and half a square around it
+    is_of_other_pixels  whether the embedding makes the tokens of other pixels, so that they are of no places at which they could be drawn;
+                        else layers before the blocks have brought the picture together
+    """
+
+    inside: float
+    is_of_other_pixels: bool
+
+
+@dataclass(frozen=True)
 class Layout:
     """The order of the tokens of one batch.
 
@@ -46,6 +59,7 @@ class Layout:
     added        how many of the prefix tokens, the last of them, were added to take outliers: :mod:`explainers.models.registers`
     other_tokens the tokens that the head reads next to the class token; none where it pools
     covered      the height and width in pixels that the patches cover, from the top left corner on; None: the whole picture
+    footprint    what tokens read of the picture, where it is not mainly the squares at which they are drawn; None: it is
     """
 
     prefix: int
@@ -56,6 +70,7 @@ class Layout:
     added: int = 0
     other_tokens: OtherTokens = OtherTokens()
     covered: tuple[int, int] | None = None
+    footprint: Footprint | None = None
 
     @property
     def patches(self) -> slice:

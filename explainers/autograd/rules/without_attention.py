@@ -28,3 +28,5 @@ class _WithoutAttention(Rule):
 
 #: Scales and means of normalisations, and gates, are constants, since they may depend on all tokens.
 WITHOUT_ATTENTION: Rule = _WithoutAttention(**{**RULES["libra"].choices, "product": "jacobian", "norm": "constant_mean"})  # type: ignore[arg-type]
+#: The derivative as it is but for attention: also of scales and means of normalisations, and of gates.
+ALL_BUT_ATTENTION: Rule = _WithoutAttention()

@@ -16,6 +16,7 @@ from explainers.autograd.structure.attention import Attention, Users, product_wi
 from explainers.autograd.structure.attention_maps import maps_in
 from explainers.autograd.structure.attention_products import Product, Unreadable, products_of
 from explainers.autograd.structure.token_codes import MIXED, NO_SIGNAL, NOTHING, ONE_TOKEN, Pull, tokens_of
+from explainers.autograd.structure.token_mixing import mixes_tokens
 
 _NO_SOFTMAX = (
     "no softmax runs in them whose weights could be read: they bring tokens together in another way or not at all, such as by "
@@ -54,6 +55,7 @@ class AttentionPlan:
     keeps_order         whether token i at the input of every block is token i at the input of the first
     outside             where attention runs that belongs to no block and no known head: "before", "between" or "behind" (after) the blocks
     has_earlier_values  whether attention in some block weights values that an earlier block computed, alone or mixed with its own
+    mixes_elsewhere     whether tokens come together in the blocks, or between them, by something else than attention
     has_shortcuts       whether the input or output of a block reaches the head or a later block by another path than through the blocks
                         between them
     keeps_inner_order   whether row i of a tensor inside a block that has a row for each token belongs to token i
@@ -72,6 +74,7 @@ class AttentionPlan:
     keeps_order: bool
     outside: tuple[str, ...] = ()
     has_earlier_values: bool = False
+    mixes_elsewhere: bool = False
     has_shortcuts: bool = False
     keeps_inner_order: bool = True
     has_places: bool = True
@@ -147,28 +150,33 @@ def has_shortcuts(nodes: Nodes) -> bool:
 
 
 def plan_of(
-    nodes: Nodes, candidates: Sequence[Attention | None], behind: Sequence[Attention], pull: Pull, known: str | None = None
+    nodes: Nodes, candidates: Sequence[Attention | None], behind: Sequence[Attention], pull: Pull, pull_all: Pull, known: str | None = None
 ) -> AttentionPlan:
     """Return the attention plan, found from the ``nodes`` of one recorded pass. ``candidates`` has for each block the softmax with the
     shape of a map over its tokens (None without one), and ``behind`` the attention after the blocks that is read. ``pull`` runs a backward
-    pass that stops at attention. ``known`` is the reason why blocks without a candidate have no map, if known.
+    pass that stops at attention, with gates and the scales of normalisations as constants, ``pull_all`` one that stops at attention alone.
+    ``known`` is the reason why blocks without a candidate have no map, if known.
     """
     in_order_behind = all(_has_keys_in_order(attention, nodes.blocks[-1], pull) for attention in behind)
     usual = [None if each is None else _usual_product(nodes, each, block) for each, block in zip(candidates, nodes.blocks, strict=True)]
     products = [each for each in usual if each is not None]
     pairs = zip(usual, nodes.blocks, strict=True)
     earlier = any(each is not None and _has_values_of_earlier_block(nodes, each, block) for each, block in pairs)
-    clear, strange = _follow(nodes, products, pull)
+    clear, strange = _follow(nodes, products, pull_all)
+    mixes = False
+    if not clear:  # in few models
+        clear, strange = _follow(nodes, products, pull)
+        mixes = mixes_tokens(nodes, pull_all)
     if clear and len(products) == sum(each is not None for each in candidates):
         plans = [
             BlockPlan(True, softmaxes_in(nodes, block), 1) if each is not None else _plan_of_block(nodes, block, each, pull, known)
             for each, block in zip(candidates, nodes.blocks, strict=True)
         ]
-        return AttentionPlan(tuple(plans), in_order_behind, has_earlier_values=earlier)
+        return AttentionPlan(tuple(plans), in_order_behind, has_earlier_values=earlier, mixes_elsewhere=mixes)
     plans = [_plan_of_block(nodes, block, each, pull, known) for each, block in zip(candidates, nodes.blocks, strict=True)]
     moved = strange and not products
     in_order = in_order_behind and not moved and _keeps_order(nodes, candidates, pull)
-    return AttentionPlan(tuple(plans), in_order, has_earlier_values=earlier)
+    return AttentionPlan(tuple(plans), in_order, has_earlier_values=earlier, mixes_elsewhere=mixes)
 
 
 def _usual_product(nodes: Nodes, candidate: Attention, block: Block) -> Product | None:

@@ -53,6 +53,7 @@ from explainers.autograd.structure.bias_rows import (
 )
 from explainers.autograd.structure.biases import biases_elsewhere
 from explainers.autograd.structure.class_attention import ClassAttention, class_attention, class_attentions
+from explainers.autograd.structure.token_codes import Pull
 from explainers.autograd.structure.token_links import TokenLinks, come_from_elsewhere, links_in, reached_from
 from explainers.errors import ExplainerError
 from explainers.models.layout import Layout
@@ -65,7 +66,8 @@ class ModelStructure:
 
     attention_kind  the kind of attention in the blocks, if known; None: it is found from the pass
     is_text         whether the input is a text, which has no class token that joins after the blocks
-    pull            runs a backward pass that stops at attention
+    pull            runs a backward pass that stops at attention, with gates and the scales of normalisations as constants
+    pull_all        runs one that stops at attention alone
     plan            finds the attention plan by a trial pass; not called if ``attention_kind`` is known
     """
 
@@ -78,10 +80,11 @@ class ModelStructure:
         attention_kind: AttentionKind | None,
         gradient: Gradient,
         pull: PullAgain,
+        pull_all: Pull,
         plan: Callable[[], AttentionPlan],
     ) -> None:
         self._nodes, self._layout, self._block_kind, self._gradient, self._is_text = nodes, layout, block_kind, gradient, is_text
-        self._known_kind, self._pull, self._find_plan = attention_kind, pull, plan
+        self._known_kind, self._pull, self._pull_all, self._find_plan = attention_kind, pull, pull_all, plan
 
     @cached_property
     def _users(self) -> dict[int, list[Node]]:
@@ -122,7 +125,7 @@ class ModelStructure:
         behind = [] if self._is_text else class_attentions(self._nodes, self._is_alone)
         pooling = pooling_products(self._nodes, self._users)
         known = self.attention_kind.no_map or self._block_kind.no_attention
-        plan = plan_of(self._nodes, self._shaped, [*behind, *pooling], self._pull, known)
+        plan = plan_of(self._nodes, self._shaped, [*behind, *pooling], self._pull, self._pull_all, known)
         read = [*behind, *(pooling if self._layout.class_token is None else [])]  # what else pools is read from a class token
         inner_order = not plan.keeps_order or keeps_inner_order(self._nodes, self._pull)
         outside = attention_outside(self._nodes, read, self._users)

@@ -10,11 +10,12 @@ import torch
 from torch import Tensor, nn
 
 from explainers.errors import ExplainerError
-from explainers.models.layout import Layout, OtherTokens
+from explainers.models.layout import Footprint, Layout, OtherTokens
 from explainers.models.libraries.recognition import clip_shape, vision_config
 from explainers.models.outputs import Forward
 from explainers.models.structure.blocks import Structure
 from explainers.models.structure.dropped_tokens import are_in_place
+from explainers.models.structure.footprints import footprint_of
 from explainers.models.structure.head_reading import ReadTokens, read_tokens
 from explainers.models.structure.patch_extents import covered_pixels
 from explainers.models.structure.patch_places import are_channels, order_of
@@ -88,9 +89,9 @@ def image_layout(
         module, structure, run, tensors["pixel_values"][:1], slice(prefix, structure.tokens - after), (rows, columns)
     ):
         raise ExplainerError("the tokens of this model do not lie in the order of its frames, so that no map of them can be drawn")
-    covered = None
+    covered, footprint = None, None
     if clip_shape(module) is None and not structure.block_kind.patch_places:
-        covered = _checked_places(module, structure, run, tensors, slice(prefix, structure.tokens - after), (rows, columns))
+        covered, footprint = _checked_places(module, structure, run, tensors, slice(prefix, structure.tokens - after), (rows, columns))
     patch = (height / rows, width / columns)
 
     @cache
@@ -117,7 +118,8 @@ def image_layout(
         grid = (rows, columns) if (tall, wide) == (height, width) else filled(tall, wide)
         further = math.prod(grid) - rows * columns  # patches before a token that lies after them
         token = read if read is None or read < prefix else read + further
-        return Layout(prefix, token, grid, after=after, other_tokens=others, covered=covered if (tall, wide) == (height, width) else None)
+        seen = covered if (tall, wide) == (height, width) else None
+        return Layout(prefix, token, grid, after=after, other_tokens=others, covered=seen, footprint=footprint)
 
     return layout_of
 
@@ -129,18 +131,21 @@ def _name_of(module: nn.Module, part: nn.Module) -> str:
 
 def _checked_places(
     module: nn.Module, structure: Structure, run: Forward, tensors: Mapping[str, Tensor], place: slice, grid: tuple[int, int]
-) -> tuple[int, int] | None:
+) -> tuple[tuple[int, int] | None, Footprint | None]:
     """Check that the patches at ``place`` of the embedded tokens lie row by row over the whole picture in a ``grid``, and return the height
-    and width in pixels that they cover if it is less; None for all of it. Raises ExplainerError if they lie in another way.
+    and width in pixels that they cover if it is less; None for all of it. Also return what they read of the picture if that is not mainly
+    the squares at which they are drawn. Raises ExplainerError if they lie in another way.
     """
     if structure.earlier and not are_in_place(module, structure, run, tensors, place, grid):
         raise ExplainerError(_DROPPED_BEFORE)
-    order = order_of(module, structure, run, tensors, place, grid)
+    order, places = order_of(module, structure, run, tensors, place, grid)
     if order == "channels":
         raise ExplainerError(_CHANNELS_FIRST)
     if order == "out of order":
         raise ExplainerError(
-            "the tokens of this model do not lie row by row in the order of the picture, so that a map would be drawn at other places "
+            _ELSEWHERE
+            if places.are_shifted(grid)
+            else "the tokens of this model do not lie row by row in the order of the picture, so that a map would be drawn at other places "
             "than it is of: have its patches flattened row by row, or pass blocks= (modules whose tokens lie in the order of the image)"
         )
     if not sees_all_edges(module, structure, run, tensors, grid):
@@ -148,15 +153,21 @@ def _checked_places(
             "the model does not see the edge of the picture, as where its forward cuts the picture, so that a map would be drawn over "
             "more than it is of: have preprocess= cut it instead"
         )
-    covered = covered_pixels(module, structure, run, tensors, place, grid) if order == "near" else None
+    if order == "in place":
+        return None, None
+    footprint = footprint_of(module, structure, run, tensors, place, grid, places.spread, places.few_layers)
+    if footprint is not None or order != "near":
+        return None, footprint
+    covered = covered_pixels(module, structure, run, tensors, place, grid)
     if covered == "elsewhere":
-        raise ExplainerError(
-            "the patches of this model do not lie where they are drawn, as where its forward shifts or crops the picture, so that a map "
-            "would be drawn at other places than it is of: have preprocess= do that instead"
-        )
-    return covered
+        raise ExplainerError(_ELSEWHERE)
+    return covered, None
 
 
+_ELSEWHERE = (
+    "the patches of this model do not lie where they are drawn, as where its forward shifts or crops the picture, so that a map would be "
+    "drawn at other places than it is of: have preprocess= do that instead"
+)
 _DROPPED_BEFORE = (
     "tokens are dropped or merged before the blocks that are read, so that what is left does not lie row by row in the order of the "
     "picture: pass blocks= (a list of the modules that run before that, which take every patch), or let no token be dropped or merged"

@@ -7,17 +7,14 @@ with edges.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
-import torch
 from torch import Tensor, nn
 
 from explainers.models.outputs import Forward
-from explainers.models.structure.blocks import trial
-from explainers.models.structure.hooks import remove_hooks_after
-from explainers.models.structure.watching import Enough, Entrance
+from explainers.models.structure.footprints import influence_of
+from explainers.models.structure.watching import Entrance
 
 #: How much larger than drawn, in patches and in pixels, a token may seem where patches do not overlap.
 _LARGER, _MORE_PIXELS = 1.3, 2
@@ -84,30 +81,13 @@ def extents_of(
     ``grid``, whose patches are at ``place``. ``tensors`` holds one picture. None if no gradient goes back to the pixels.
     """
     rows, columns = grid
-    entry, block_kind = structure.entry, structure.block_kind
-    seen: list[Tensor] = []
-
-    def hook(child: nn.Module, args: Any, kwargs: Any) -> None:
-        seen.append(block_kind.input_tokens(args, kwargs))
-        raise Enough
-
-    with remove_hooks_after([entry.register_forward_pre_hook(hook, with_kwargs=True)]), trial(module), torch.enable_grad():
-        pixels = tensors["pixel_values"][:1].detach().repeat(len(probes), 1, 1, 1).requires_grad_()
-        with suppress(Enough):
-            run({**tensors, "pixel_values": pixels})
-        if not seen or not seen[0].requires_grad or len(seen[0]) != len(probes):
-            return None
-        x = seen[0][:, place]
-        tokens = x[torch.arange(len(probes)), torch.tensor([row * columns + column for row, column in probes])]
-        direction = torch.randn(tokens.shape, generator=torch.Generator().manual_seed(0)).to(tokens)
-        (gradient,) = torch.autograd.grad(tokens, pixels, direction, allow_unused=True)
-    if gradient is None:
+    influence = influence_of(module, structure, run, tensors, place, [row * columns + column for row, column in probes])
+    if influence is None:
         return None
-    influence = gradient.double().square().sum(1).cpu()
     edges = [_edges(influence.sum(3 - axis)) for axis in (1, 2)]
     if edges[0] is None or edges[1] is None:
         return None
-    sides = pixels.shape[-2:]
+    sides = influence.shape[-2:]
     return (
         Extents(tuple(row for row, _ in probes), *edges[0], rows, sides[0]),
         Extents(tuple(column for _, column in probes), *edges[1], columns, sides[1]),

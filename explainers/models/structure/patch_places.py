@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from explainers.models.outputs import Forward
 from explainers.models.structure.blocks import Structure
+from explainers.models.structure.footprints import LayerCount
 from explainers.models.structure.watching import embed
 
 #: How strong the noise is by which patches are told apart: as weak as rounding lets it be, as layers that are not linear bend it.
@@ -31,6 +32,8 @@ _SEEN_AGAIN = 0.9
 _NEAR = 1.5
 #: How many patches at least single tokens lie from where they are drawn, to be out of order, and how much of them may lie elsewhere.
 _ONE_PATCH, _CLEAR = 0.9, 0.03
+#: Up to how many patches from a place a token lies there.
+_IN_PLACE = 0.1
 #: How much less of each column than of each row must come from elsewhere for the columns to be the patches, and the rows channels.
 _OF_ROWS = 0.6
 #: In how many steps, down and across, noise grows where the grid of patches is not known.
@@ -41,14 +44,29 @@ _SOME_GRID = 16, 16
 class Places:
     """Where in the picture patches come from.
 
-    places    (N, 2), row and column in the grid of patches
-    rest      (N,), the share of each that comes from elsewhere: 0 if it comes from one patch of the picture alone
-    channels  (D,), the same share of each of their channels, of all patches together
+    places      (N, 2), row and column in the grid of patches
+    spread      (N, 2), how widely each reads along rows and columns, in shares of the picture: 0 if it comes from one row or column of
+                patches alone, infinite if it comes from none
+    channels    (D,), the wider of both for each of their channels, of all patches together
+    few_layers  whether so few linear layers make the tokens that they cannot have brought the whole picture together bit by bit
     """
 
     places: Tensor
-    rest: Tensor
+    spread: Tensor
     channels: Tensor
+    few_layers: bool
+
+    @property
+    def rest(self) -> Tensor:
+        """The share of each patch (N,) that comes from elsewhere: 0 if it comes from one patch of the picture alone."""
+        return self.spread.amax(-1)
+
+    def are_shifted(self, grid: tuple[int, int]) -> bool:
+        """Return whether most of the patches, of a ``grid``, lie by the same part of a patch beside where they are drawn."""
+        beside = self.places - _drawn_at(grid)
+        shift = beside.nanmedian(0).values
+        is_alike = float((beside - shift).abs().amax(1).nanmedian()) < _IN_PLACE
+        return is_alike and 2 * _IN_PLACE < float(shift.abs().amax()) < _ONE_PATCH
 
     @property
     def are_channels(self) -> bool:
@@ -68,18 +86,19 @@ def patch_places(
     """
     pixels = tensors["pixel_values"][:1]
     height, width = pixels.shape[-2:]
-    generator = torch.Generator().manual_seed(seed)
-    noise = torch.randn(pixels.shape, generator=generator).to(pixels) * _NOISE * (100 if pixels.dtype.itemsize < 4 else 1)
+    generator = torch.Generator().manual_seed(1 + seed)  # 0 drew the sample picture: noise like that may change its contrast alone
+    noise = torch.randn(pixels.shape, generator=generator).to(pixels) * _NOISE * (300 if pixels.dtype.itemsize < 4 else 1)
     down, across = (
         1 + (torch.arange(side, device=pixels.device) * count // side).to(pixels) / count
         for side, count in zip((height, width), grid, strict=True)
     )
     images = torch.cat([pixels, pixels + noise, pixels + noise * down[:, None], pixels + noise * across])
-    x = embed(module, structure, run, {**tensors, "pixel_values": images})[:, place].double()
+    with LayerCount() as count:
+        x = embed(module, structure, run, {**tensors, "pixel_values": images})[:, place].double()
     change = x[1:] - x[0]
-    strength, rest = _strengths(change)
+    strength, spread = _strengths(change)
     places = (strength - 1) * torch.tensor(grid, device=x.device)
-    return Places(places.cpu(), rest.cpu(), _strengths(change.mT)[1].cpu())
+    return Places(places.cpu(), spread.cpu(), _strengths(change.mT)[1].amax(-1).cpu(), count.is_few)
 
 
 def are_channels(module: nn.Module, structure: Structure, run: Forward, tensors: Mapping[str, Tensor]) -> bool:
@@ -90,16 +109,22 @@ def are_channels(module: nn.Module, structure: Structure, run: Forward, tensors:
 
 
 def _strengths(change: Tensor) -> tuple[Tensor, Tensor]:
-    """Return how strong the noise was where each of N rows comes from, for each kind of noise: (N, kinds); and the share of each row (N,)
-    that no one strength explains. ``change`` (1 + kinds, N, D) has the change of each row by noise that is equally strong everywhere, then
-    by each kind.
+    """Return how strong the noise was where each of N rows comes from, for each kind of noise, (N, kinds); and the share of each row that
+    no one strength explains, in the same shape. ``change`` (1 + kinds, N, D) has the change of each row by noise that is equally strong
+    everywhere, then by each kind.
     """
     plain, *coded = change
     tiny = torch.finfo(torch.float64).tiny
     size = plain.square().sum(-1).clamp_min(tiny)
     strength = torch.stack([(plain * each).sum(-1) / size for each in coded], -1)
     rest = torch.stack([(each - strength[:, i : i + 1] * plain).square().sum(-1) for i, each in enumerate(coded)], -1)
-    return strength, (rest.amax(-1) / size).sqrt().where(plain.square().sum(-1) > 0, torch.inf)
+    return strength, (rest / size[:, None]).sqrt().where(plain.square().sum(-1, keepdim=True) > 0, torch.inf)
+
+
+def _drawn_at(grid: tuple[int, int]) -> Tensor:
+    """Return the row and column at which each patch of a ``grid`` is drawn: (N, 2)."""
+    rows, columns = grid
+    return torch.stack([torch.arange(rows).repeat_interleave(columns), torch.arange(columns).repeat(rows)], -1).double()
 
 
 def are_in_order(places: Tensor, rest: Tensor, grid: tuple[int, int]) -> bool:
@@ -110,16 +135,15 @@ def are_in_order(places: Tensor, rest: Tensor, grid: tuple[int, int]) -> bool:
     far better, for all tokens or for those that it moves. If the places say next to nothing, as after many layers with random weights, True
     is returned.
     """
-    rows, columns = grid
-    expected = torch.stack([torch.arange(rows).repeat_interleave(columns), torch.arange(columns).repeat(rows)], -1).double()
+    expected = _drawn_at(grid)
     if not bool(torch.isfinite(places).all()) or len(places) != len(expected) or len(expected) < 2:
         return True
     known = rest < _NO_PLACE  # a class token among them has no place, nor has a patch that the model does not read
+    if bool(known.double().mean() < 0.5):
+        return True
     if bool((rest[known] < _ROUNDING).all()):
         return bool(((places - expected)[known].abs() < 0.5).all())
     axes = [axis for axis, count in enumerate(grid) if count > 1]
-    if bool(known.double().mean() < 0.5):
-        return True
     places, expected, rest = places[known], expected[known], rest[known]
     apart = places[:, axes].std(0) / expected[:, axes].std(0)
     if bool(((apart < _APART[0]) | (apart > _APART[1])).any()):
@@ -146,10 +170,10 @@ Order = Literal["channels", "out of order", "in place", "near", "in order"]
 
 def order_of(
     module: nn.Module, structure: Structure, run: Forward, tensors: Mapping[str, Tensor], place: slice, grid: tuple[int, int]
-) -> Order:
+) -> tuple[Order, Places]:
     """Find whether the patches at ``place`` of the embedded tokens x^1 lie row by row over the ``grid`` of the picture in ``tensors``, for
     ``module`` with the blocks in ``structure``, whose logits ``run`` returns; see :func:`are_in_order`. Those that are made of little else
-    than one or two patches of the picture are near their places.
+    than one or two patches of the picture are near their places. Also return what was seen of these.
 
     If they seem to be out of order, the places are measured again with other noise: they are out of order only if both measurements agree,
     which they do not after many layers of random weights.
@@ -160,13 +184,15 @@ def order_of(
 
     first = look(0)
     if first.are_channels:
-        return "channels"
+        return "channels", first
     nearly: Order = "near" if bool(first.rest.median() * max(grid) < _NEAR) else "in order"
     if are_in_order(first.places, first.rest, grid):
-        return "in place" if bool((first.rest[first.rest < _NO_PLACE] < _ROUNDING).all()) else nearly
+        known = first.rest < _NO_PLACE
+        is_exact = bool(known.any()) and bool((first.rest[known] < _ROUNDING).all())
+        return ("in place" if is_exact else nearly), first
     second = look(1)
     known = (first.rest < _NO_PLACE) & (second.rest < _NO_PLACE)
     axes = [axis for axis, count in enumerate(grid) if count > 1]
     seen_again = torch.stack([torch.corrcoef(torch.stack([first.places[known, axis], second.places[known, axis]]))[0, 1] for axis in axes])
     is_out = bool(seen_again.mean() >= _SEEN_AGAIN) and not are_in_order(second.places, second.rest, grid)
-    return "out of order" if is_out else nearly
+    return ("out of order" if is_out else nearly), first
