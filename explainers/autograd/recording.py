@@ -55,6 +55,7 @@ from explainers.models.model import Model
 from explainers.models.structure.head_reading import NO_GRADIENT
 from explainers.models.structure.hooks import in_this_thread, remove_hooks_after
 from explainers.models.tf32 import products_in_float32
+from explainers.models.token_sources import TokenSources, token_sources_of
 from explainers.models.tokens import mask_of
 
 
@@ -145,7 +146,12 @@ class Recording:
             raise ExplainerError(f"{NO_GRADIENT} Else check blocks= and entry= of wrap().")
         x = self.block_inputs[0]
         model.block_kind.check(x)
-        self.mask: Tensor = mask_of(tensors, x) if model.reads_text else torch.ones(x.shape[:2], dtype=torch.bool, device=x.device)
+        self.sources: TokenSources | None = None
+        self.input_mask: Tensor = torch.ones(x.shape[:2], dtype=torch.bool, device=x.device)
+        if model.reads_text:
+            self.input_mask = mask_of(tensors, x)
+            self.sources = token_sources_of(model, tensors, x.shape[1], self.layout.has_own_words)
+        self.mask: Tensor = self.input_mask if self.sources is None else self.sources.mask(self.input_mask[:, : self.sources.length])
         self.class_tokens: Tensor | None = self._class_tokens()
 
     def _end_forward(self) -> None:
@@ -615,8 +621,8 @@ class Recording:
 
     @cached_property
     def cpu_mask(self) -> Tensor:
-        """The mask (B, S) on the CPU: a GPU is waited for once."""
-        return self.mask.cpu()
+        """The ``input_mask`` (B, S) on the CPU: a GPU is waited for once."""
+        return self.input_mask.cpu()
 
     def forget_signals(self) -> None:
         """Release all cached signals."""

@@ -23,14 +23,21 @@ from explainers.models.structure.watching import covers_image, embed, has_bypass
 LayoutOf = Callable[[Mapping[str, Tensor]], Layout]
 
 
-def text_layout(module: nn.Module, structure: Structure, run: Forward, tensors: Mapping[str, Tensor], prefix: int | None) -> LayoutOf:
+def text_layout(
+    module: nn.Module,
+    structure: Structure,
+    run: Forward,
+    tensors: Mapping[str, Tensor],
+    prefix: int | None,
+    has_own_words: bool = False,
+) -> LayoutOf:
     """Return a function from a batch of texts to the layout of its tokens. ``structure`` holds the blocks of ``module``, ``run`` returns
     its logits. There is one prefix token if the head reads the first token, unless ``prefix`` names another number. ``tensors`` holds one
-    text.
+    text; ``has_own_words`` is noted in the layout.
     """
     read = read_tokens(module, structure, run, tensors, None)
     prefix = int(read.class_token == 0) if prefix is None else prefix
-    layout = Layout(prefix, read.class_token, None, other_tokens=_other_tokens(read, prefix))
+    layout = Layout(prefix, read.class_token, None, other_tokens=_other_tokens(read, prefix), has_own_words=has_own_words)
     return lambda tensors: layout
 
 
