@@ -159,6 +159,13 @@ SHORTCOMINGS = (
         "bring patches together, a few of them out of order may be missed, and nothing is seen after many layers of random weights.",
     ),
     (
+        "texts whose model reads more tokens than the text has",
+        "Each token of the text is changed alone, and each further one moved alone, once for each length. A second token of a word counts "
+        "for the word. Tokens of the model's own (memory, prompts, padding that it does not mask, also in the place of a word) and those "
+        "made of several words are real tokens, whose share of a map is not the words': a note says how much it is. What does not change "
+        "the answer is padding. Tokens of its own before the words are refused when the model is opened.",
+    ),
+    (
         "blocks that take channels before tokens, (batch, width, tokens)",
         "Refused when the model is opened, whatever the number of channels: the same noise shows which axis is of places. Blocks that "
         "transpose the last two axes first and last run.",

@@ -135,7 +135,7 @@ class HeadMaps(Record):
     """One row of the map of every attention head in some blocks: the scores from one token to all tokens, of one quantity for one target.
 
     blocks   number of the block -> (H, S), real tokens only; None if the block has no attention map over its tokens
-    token    index of the row's token among the S tokens; None for the mean over all rows
+    token    index of the row's token among the S tokens; None for the mean over all rows, and for a token that the model appends to a text
     content  bool (S,): which tokens stand for patches or words
 
     In JSON scores have four digits: one for each patch in raster order, or for each token of a text; ``token`` is an index in that same
@@ -222,17 +222,20 @@ def head_maps(
     attentions = _attention(trace)
     if all(weights is None for weights in attentions):
         raise ExplainerError(f"{session.model.name} has no block with an attention map over all its tokens: there are no heads to look at.")
-    real = trace.mask[0]
+    real, sources = trace.recording.input_mask[0], trace.recording.sources
     content = trace.content[0][real].cpu()
     origin, place = _origin(trace, real, content, token)
+    read = trace.mask[0] if origin == "mean" else trace.class_tokens[:1] if token is None else real.nonzero()[place]
     rows_of_blocks: dict[int, Tensor | None] = {}
     for number in block_numbers:
         block_maps = maps[number]
         if block_maps is None:
             rows_of_blocks[number] = None
             continue
-        square = block_maps[0].detach()[:, real][:, :, real].float().cpu()
-        rows = square.mean(1) if place is None else square[:, place]
+        rows = block_maps[0].detach()[:, read].float().mean(1)
+        if sources is not None:  # what goes to a second token of a word goes to the word
+            rows = sources.fold(rows, trace.content[:1].expand_as(rows))[0]
+        rows = rows[:, real].cpu()
         rows_of_blocks[number] = rows[_numbers(len(rows), head, "head")]
     heads = tuple(None if weights is None else weights.shape[1] for weights in attentions)
     return HeadMaps(quantity, session_target.labels[0], rows_of_blocks, origin, place, content, trace.layout.grid, heads)
@@ -261,8 +264,9 @@ def _numbers(count: int, given: int | Sequence[int] | None, what: str) -> list[i
 
 def _origin(trace: Trace, real: Tensor, content: Tensor, token: int | None) -> tuple[_Origin, int | None]:
     """Find whose row of the attention maps in ``trace`` is read: return the kind of that token, and its index among the real tokens (None
-    for the mean over all rows). ``real`` and ``content`` (bool) say which tokens are no padding, and which of these are patches or words.
-    ``token`` is the number of a patch or word piece; None takes the class token or the token that the model's head reads.
+    for the mean over all rows, and for a token that the model appends to a text). ``real`` and ``content`` (bool) say which tokens are no
+    padding, and which of these are patches or words. ``token`` is the number of a patch or word piece; None takes the class token or the
+    token that the model's head reads.
     """
     if token is not None:
         places = content.nonzero()[:, 0] if trace.layout.grid is not None else torch.arange(len(content))
@@ -270,7 +274,8 @@ def _origin(trace: Trace, real: Tensor, content: Tensor, token: int | None) -> t
         return "token", int(places[_numbers(len(places), token, what)[0]])
     if trace.layout.class_token is None:
         return "mean", None
-    place = int(real[: int(trace.class_tokens[0])].sum())
+    read = int(trace.class_tokens[0])
+    place = int(real[:read].sum()) if bool(real[read]) else None  # a token that the model appends has no place among those of the input
     return ("class_token" if trace.layout.class_token >= 0 else "read_token"), place
 
 
@@ -338,7 +343,7 @@ def contributions(session: Session, spec: str) -> Contributions:
     trace = choose_trace(session, _first(session), request.rule, request.read)
     output = request.read(trace)
     session.forget_signals()
-    real = trace.mask[0]
+    real = trace.recording.input_mask[0]
 
     def of_tokens(values: Tensor) -> Tensor:
         return values[0].detach()[real].float().cpu()

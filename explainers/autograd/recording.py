@@ -48,13 +48,14 @@ from explainers.autograd.structure.biases import BiasTerms
 from explainers.autograd.structure.class_attention import class_token_first, tokens_among
 from explainers.autograd.structure.model_structure import ModelStructure
 from explainers.autograd.structure.token_codes import Tensors
-from explainers.errors import ExplainerError
+from explainers.errors import ExplainerError, name_missing_derivative
 from explainers.models.eval_mode import evaluating
 from explainers.models.layout import Layout
 from explainers.models.model import Model
 from explainers.models.structure.head_reading import NO_GRADIENT
 from explainers.models.structure.hooks import in_this_thread, remove_hooks_after
 from explainers.models.tf32 import products_in_float32
+from explainers.models.token_sources import TokenSources, token_sources_of
 from explainers.models.tokens import mask_of
 
 
@@ -145,7 +146,12 @@ class Recording:
             raise ExplainerError(f"{NO_GRADIENT} Else check blocks= and entry= of wrap().")
         x = self.block_inputs[0]
         model.block_kind.check(x)
-        self.mask: Tensor = mask_of(tensors, x) if model.reads_text else torch.ones(x.shape[:2], dtype=torch.bool, device=x.device)
+        self.sources: TokenSources | None = None
+        self.input_mask: Tensor = torch.ones(x.shape[:2], dtype=torch.bool, device=x.device)
+        if model.reads_text:
+            self.input_mask = mask_of(tensors, x)
+            self.sources = token_sources_of(model, tensors, x.shape[1], self.layout.has_own_words)
+        self.mask: Tensor = self.input_mask if self.sources is None else self.sources.mask(self.input_mask[:, : self.sources.length])
         self.class_tokens: Tensor | None = self._class_tokens()
 
     def _end_forward(self) -> None:
@@ -573,7 +579,7 @@ class Recording:
         """Propagate ``signals`` at several ``outputs`` back to the tensors ``at`` under ``rule``, see :meth:`pull`; None for one that none
         reaches.
         """
-        with torch.inference_mode(False), torch.enable_grad(), self._follow(BackwardPass(rule)):
+        with torch.inference_mode(False), torch.enable_grad(), self._follow(BackwardPass(rule)), name_missing_derivative():
             return torch.autograd.grad(outputs, at, signals, retain_graph=True, create_graph=differentiable, allow_unused=True)
 
     def watch(self, tensor: Tensor, name: str, fits: Callable[[Rule], bool] | None = None) -> None:
@@ -615,8 +621,8 @@ class Recording:
 
     @cached_property
     def cpu_mask(self) -> Tensor:
-        """The mask (B, S) on the CPU: a GPU is waited for once."""
-        return self.mask.cpu()
+        """The ``input_mask`` (B, S) on the CPU: a GPU is waited for once."""
+        return self.input_mask.cpu()
 
     def forget_signals(self) -> None:
         """Release all cached signals."""
@@ -656,7 +662,7 @@ class Recording:
         ends = [place for several in places.values() for place in several if place is not None]
         start, estimated = output_gradient.to(logits.dtype), rule.is_relevance and logits.dtype != torch.float64
         start = exact(start) if estimated else start
-        with self._follow(backward_pass):
+        with self._follow(backward_pass), name_missing_derivative():
             arrived = torch.autograd.grad(logits, ends, start, retain_graph=True, allow_unused=True) if ends else ()
         stopwatch.stop()
         values = [torch.zeros_like(end) if g is None else value_of(g) for end, g in zip(ends, arrived, strict=True)]

@@ -95,7 +95,9 @@ class Request:
             _note_footprint(trace)
         behind = trace_behind(trace, self.method.class_attention)
         if behind is None:
-            return _move_to_grid(self.method.read(trace, **options), trace)
+            output = _move_to_grid(self.method.read(trace, **options), trace)
+            sources = trace.recording.sources
+            return output if sources is None else output.at_words(sources, trace.content)
         return MethodOutput(self.method.read(behind, **options).scores[:, 1:])
 
 

@@ -58,6 +58,8 @@ class Layout:
     after        tokens after all patches, such as one for each box of a detector
     added        how many of the prefix tokens, the last of them, were added to take outliers: :mod:`explainers.models.registers`
     other_tokens the tokens that the head reads next to the class token; none where it pools
+    has_own_words  texts only: whether the embedding of some word does not depend on the word, as where the model puts tokens of its own in
+                 the places of words
     covered      the height and width in pixels that the patches cover, from the top left corner on; None: the whole picture
     footprint    what tokens read of the picture, where it is not mainly the squares at which they are drawn; None: it is
     """
@@ -70,6 +72,7 @@ class Layout:
     added: int = 0
     other_tokens: OtherTokens = OtherTokens()
     covered: tuple[int, int] | None = None
+    has_own_words: bool = False
     footprint: Footprint | None = None
 
     @property

@@ -264,9 +264,8 @@ def _find_text_layout(
     ``other`` is a sample of other words, to find out whether the model reads the words in a second way; None: that is not checked.
     ``in_order``: whether the tokens must lie in the order of the words. Raises ExplainerError if they do not, or if words are read twice.
     """
-    if in_order:
-        check_word_order(module, structure, run, first)
-    layout_of = text_layout(module, structure, run, first, prefix)
+    has_own_words = in_order and check_word_order(module, structure, run, first)
+    layout_of = text_layout(module, structure, run, first, prefix, has_own_words)
     if other is not None and reads_words_twice(module, structure, run, first, other, answers):
         raise ExplainerError(_READ_TWICE)
     return layout_of

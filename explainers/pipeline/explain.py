@@ -31,6 +31,7 @@ from explainers.models.outputs import notes_on_outputs
 from explainers.models.padding import of_equal_length
 from explainers.models.registers.moving import OutlierTokens, view_of
 from explainers.models.tf32 import asking_for_tf32, products_in_float32
+from explainers.models.token_sources import TokenSources
 from explainers.pipeline.abstentions import InputAbstentions
 from explainers.pipeline.batches import MapBatch, explain_batches
 from explainers.pipeline.long_texts import LONG_TEXTS, LongTexts, explain_long, read_windows
@@ -49,6 +50,8 @@ from explainers.self_check.opening import model_of
 _PIXELS_OF_CLIPS = "Of a clip, the pixels of each patch are summed over the frames that one token is made of, and not shown one by one."
 #: The types of weights in which rounding shows in maps, with the decimal digits that their numbers have.
 _FEW_DIGITS = {torch.float16: "3", torch.bfloat16: "2"}
+#: What is added to the number that scores promise to add up to, where the model has tokens of its own.
+_WITH_OWN = ", together with what is at the tokens that the model adds to the text"
 _MOST_UNREAD = 5  # words that a note quotes
 #: Given the specs that are left: the one that comes next, or None where no more is wanted.
 NextMethod = Callable[[list[str]], str | None]
@@ -538,9 +541,10 @@ def _maps_of_samples(
     scores, is_difference = output.scores.detach(), trace.chosen.halves is not None
     if trace.chosen.target.note is not None:
         trace.note(trace.chosen.target.note)
-    error = output.error if output.error is not None or is_difference else _completeness_error(request, trace, scores)
+    error = output.error if output.error is not None or is_difference else _completeness_error(request, trace, scores, output.own_sum)
     scores, all_sizes, all_pixels = scores.float().cpu(), _on_cpu(output.sizes), _on_cpu(output.pixels)  # once for all samples
     errors = None if error is None else error.tolist()
+    own_sums = None if output.own_sum is None or is_difference else output.own_sum.tolist()
     seconds = time.perf_counter() - started + trace.waited
     mask = trace.cpu_mask
     if (dtype := trace.recording.model.dtype) in _FEW_DIGITS and not trace.recording.double and request.method.family != "control":
@@ -557,6 +561,8 @@ def _maps_of_samples(
         sizes = None if all_sizes is None else all_sizes[i][mask[i]]
         name, content = request.name, content_of(sample, trace.layout, len(values))
         notes_on_sink, notes_on_added = sink_notes(sample, values, request.method.signed), added_token_notes(values, trace.layout)
+        own_sum = 0.0 if own_sums is None else own_sums[i]
+        notes_on_own = _notes_on_own_tokens(trace.recording.sources, own_sum, float(values.sum()))
         notes_of_scores = tuple(notes_on_scores(values, content, sizes, unit_of(trace.layout.grid is not None, sample)))
         pixels = None if all_pixels is None else all_pixels[i].float()
         notes_on_pixels: tuple[str, ...] = ()
@@ -579,7 +585,7 @@ def _maps_of_samples(
                 signed=request.method.signed and not is_difference,
                 class_specific=request.method.class_specific,
                 seconds=seconds,
-                adds_up_to=None if is_difference else request.adds_up_to,
+                adds_up_to=None if is_difference or request.adds_up_to is None else request.adds_up_to + (_WITH_OWN if own_sum else ""),
                 completeness_error=None if errors is None else errors[i],
                 notes=tuple(
                     dict.fromkeys(
@@ -589,6 +595,7 @@ def _maps_of_samples(
                             *notes_of_scores,
                             *notes_on_sink,
                             *notes_on_added,
+                            *notes_on_own,
                             *notes_on_pixels,
                         ]
                     )
@@ -602,18 +609,34 @@ def _maps_of_samples(
     return attributions
 
 
+def _notes_on_own_tokens(sources: TokenSources | None, own_sum: float, total: float) -> tuple[str, ...]:
+    """Return a note, in a tuple, on how much of a map of a text is at tokens that the model adds to those of the text, ``own_sum``, next to
+    ``total`` at those of the text. Empty if it is 0. ``sources`` says which tokens these are.
+    """
+    if sources is None or not own_sum:
+        return ()
+    count, several = sources.own_count, sources.several_count
+    kinds = [f"{count} of its own, which no word changes"] if count else []
+    kinds += [f"{several} that it makes of several words each"] if several else []
+    return (
+        f"This model adds tokens to those of the text: {' and '.join(kinds)}. They hold {own_sum:.3g} of the map, and the tokens of the "
+        f"text {total:.3g}.",
+    )
+
+
 def _on_cpu(values: Tensor | None) -> Tensor | None:
     return None if values is None else values.detach().cpu()
 
 
-def _completeness_error(request: Request, trace: Trace, scores: Tensor) -> Tensor | None:
-    """Return the completeness error (B,) of the ``scores`` (B, S) of ``trace``, the size of what they miss of the number that they should
-    add up to, for the method of ``request``, if it is one that promises a sum under some rule, even if the request has another rule. None
-    for methods that promise no sum or report their own error.
+def _completeness_error(request: Request, trace: Trace, scores: Tensor, own_sum: Tensor | None) -> Tensor | None:
+    """Return the completeness error (B,) of the ``scores`` (B, S) of ``trace`` and of ``own_sum`` (B,), the sum at tokens that the
+    model adds to a text (None: it adds none): the size of what they miss of the number that they should add up to, for the method of
+    ``request``, if it is one that promises a sum under some rule, even if the request has another rule. None for methods that promise
+    no sum or report their own error.
     """
     if request.method.promise is None or trace.integrated:  # what was averaged over a path is no share
         return None
-    total = scores.sum(1)
+    total = scores.sum(1) if own_sum is None else scores.sum(1) + own_sum
     if request.method.promise.unplaced:
         total = total + trace.unplaced
     return (trace.account() - total).abs()

@@ -23,6 +23,7 @@ from explainers.errors import ExplainerError
 from explainers.models.grids import on_grid
 from explainers.models.layout import Layout
 from explainers.models.passes import Passes, rows_per_pass
+from explainers.models.token_sources import TokenSources
 from explainers.records.targets import ResolvedTarget
 
 INPUTS_PER_PASS = 32  # changed inputs in one pass that records nothing, on a CPU
@@ -52,6 +53,7 @@ class MethodOutput:
     sizes   (B, S): for a score that is a sum of terms, the sum of their absolute values, from which its rounding error is estimated
     seed_correlations  for a method that draws at random, the estimated correlation of each sample's map with that of another seed (None:
                        unknown): see :mod:`explainers.methods.seed_correlations`
+    own_sum  (B,): for a text whose model adds tokens of its own to the words, the sum of the scores at these, which ``scores`` leaves out
     notes   for each sample the notes on its map only; notes for all samples are added with ``trace.note``
     """
 
@@ -61,6 +63,7 @@ class MethodOutput:
     terms: Mapping[int, Tensor] = field(default_factory=dict)
     rest: Tensor | None = None
     sizes: Tensor | None = None
+    own_sum: Tensor | None = None
     notes: tuple[tuple[str, ...], ...] = ()
     seed_correlations: tuple[float | None, ...] = ()
 
@@ -83,6 +86,18 @@ class MethodOutput:
 
         terms = {block: on_grid(term, layout) for block, term in self.terms.items()}
         return replace(self, scores=on_grid(self.scores, layout), terms=terms, rest=move(self.rest), sizes=move(self.sizes))
+
+    def at_words(self, sources: TokenSources, content: Tensor) -> MethodOutput:
+        """Return the output with the scores of second tokens of words added to those of the first, and those of tokens of the model's own
+        set to 0, their sum being :attr:`own_sum`. ``sources`` says which these are, ``content`` (B, S) which tokens are words.
+        """
+
+        def fold(values: Tensor | None) -> Tensor | None:
+            return None if values is None else sources.fold(values, content)[0]
+
+        scores, own_sum = sources.fold(self.scores, content)
+        terms = {block: sources.fold(term, content)[0] for block, term in self.terms.items()}
+        return replace(self, scores=scores, terms=terms, rest=fold(self.rest), sizes=fold(self.sizes), own_sum=own_sum)
 
 
 class Trace:
@@ -135,12 +150,14 @@ class Trace:
 
     @property
     def mask(self) -> Tensor:
-        """The tokens that are real, not padding: bool (B, S)."""
+        """The tokens that are real, not padding: bool (B, S); those that a model of texts appends are among them."""
         return self.recording.mask
 
     @property
     def cpu_mask(self) -> Tensor:
-        """Return which tokens of each sample are real, not padding: the bool mask (B, S) on the CPU."""
+        """Return which real tokens of each sample are those of its input, bool (B, S), on the CPU: padding is not, nor is what a model of
+        texts appends to the words.
+        """
         return self.recording.cpu_mask
 
     @property
@@ -148,9 +165,15 @@ class Trace:
         """The tokens that stand for patches or words, bool (B, S); if the text is unknown, all tokens but padding and prefix."""
         if self._content is not None:
             return self._content
-        content = self.mask.clone()
+        content = self.recording.input_mask.clone()
         content[:, : self.layout.prefix] = False
         return content
+
+    @property
+    def content_rows(self) -> Tensor:
+        """The tokens of patches or words, bool (B, S), with the second tokens of words that the model reads twice."""
+        sources = self.recording.sources
+        return self.content if sources is None else sources.rows_like(self.content) | self.content
 
     @property
     def block_inputs(self) -> list[Tensor]:

@@ -65,7 +65,7 @@ def encode(model: Model, prepared: Prepared, baseline: Baseline = "zero", block:
         check_memory(model, prepared.tensors, recomputed=recomputed)
         recording = Recording(model, prepared.tensors, recomputed=recomputed)
     (record,) = prepared.inputs
-    mask = recording.mask[0]
+    mask = recording.input_mask[0]
     if isinstance(record, TextInput):
         record = record.without_padding(mask.tolist())
         members = [list(word.tokens) for word in record.words]
@@ -88,7 +88,7 @@ def encode(model: Model, prepared: Prepared, baseline: Baseline = "zero", block:
         tokens=x,
         baseline_tokens=torch.zeros_like(x) if baseline == "zero" else _empty_tokens(model, prepared.tensors, record, mask),
         units=units,
-        is_token=mask.float().cpu(),
+        is_token=recording.mask[0].float().cpu(),
         grid=recording.layout.grid,
     )
 

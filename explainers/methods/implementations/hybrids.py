@@ -208,7 +208,7 @@ def grad_eclip(trace: Trace, single_head: bool = False) -> Tensor:
     values = (trace.class_row(trace.last_context(signals))[:, :, None] * parts.value.detach()).sum((1, 3))
     query, key = (_project(heads, projection) for heads in (parts.query, parts.key))
     likeness = F.cosine_similarity(trace.class_row(query)[:, None], key, dim=-1)
-    content = trace.content
+    content = trace.content_rows
     low = likeness.masked_fill(~content, torch.inf).amin(1, keepdim=True)
     high = likeness.masked_fill(~content, -torch.inf).amax(1, keepdim=True)
     scaled_likeness = torch.where(high > low, (likeness - low) / (high - low), torch.ones_like(likeness))

@@ -24,14 +24,21 @@ from explainers.models.structure.watching import covers_image, embed, has_bypass
 LayoutOf = Callable[[Mapping[str, Tensor]], Layout]
 
 
-def text_layout(module: nn.Module, structure: Structure, run: Forward, tensors: Mapping[str, Tensor], prefix: int | None) -> LayoutOf:
+def text_layout(
+    module: nn.Module,
+    structure: Structure,
+    run: Forward,
+    tensors: Mapping[str, Tensor],
+    prefix: int | None,
+    has_own_words: bool = False,
+) -> LayoutOf:
     """Return a function from a batch of texts to the layout of its tokens. ``structure`` holds the blocks of ``module``, ``run`` returns
     its logits. There is one prefix token if the head reads the first token, unless ``prefix`` names another number. ``tensors`` holds one
-    text.
+    text; ``has_own_words`` is noted in the layout.
     """
     read = read_tokens(module, structure, run, tensors, None)
     prefix = int(read.class_token == 0) if prefix is None else prefix
-    layout = Layout(prefix, read.class_token, None, other_tokens=_other_tokens(read, prefix))
+    layout = Layout(prefix, read.class_token, None, other_tokens=_other_tokens(read, prefix), has_own_words=has_own_words)
     return lambda tensors: layout
 
 
@@ -78,7 +85,7 @@ def image_layout(
         )
     if not 1 / 3 < (height * columns) / (width * rows or 1) < 3:  # no map, or one of groups of tokens: no patch is so long
         try:
-            rows, columns = _grid(module, structure.tokens - prefix - after, (height, width))
+            rows, columns = _grid(module, structure.tokens - prefix - after, (height, width), prefix, after)
         except ExplainerError:
             if clip_shape(module) is None and are_channels(module, structure, run, tensors):
                 raise ExplainerError(_CHANNELS_FIRST) from None
@@ -222,9 +229,10 @@ def _unchanging(x: Tensor) -> tuple[int, int]:
     return prefix, after
 
 
-def _grid(module: nn.Module, patches: int, size: tuple[int, int]) -> tuple[int, int]:
+def _grid(module: nn.Module, patches: int, size: tuple[int, int], before: int = 0, after: int = 0) -> tuple[int, int]:
     """Return the grid (rows, columns) of this number of ``patches`` of ``module`` in a picture of this ``size``: as the model declares
-    them, else square patches of the size it declares, or of one that fits.
+    them, else square patches of the size it declares, or of one that fits. Raises ExplainerError if they fill no grid; so many tokens
+    stand ``before`` and ``after`` them.
     """
     for part in module.modules():
         declared = getattr(part, "grid_size", None)
@@ -238,8 +246,11 @@ def _grid(module: nn.Module, patches: int, size: tuple[int, int]) -> tuple[int, 
         rows, columns = round(size[0] / down), round(size[1] / across)
         if rows * columns == patches:
             return rows, columns
+    left_out = [f"{count} {where} them" for count, where in ((before, "before"), (after, "after")) if count]
+    of_all = f" of {patches + before + after}, without {' and '.join(left_out)}," if left_out else ""
     raise ExplainerError(
-        f"{patches} tokens (the second axis of what the blocks take) do not fill the patches of an image of "
+        f"{patches} tokens{of_all} (the second axis of what the blocks take) do not fill the patches of an image of "
         f"{size[0]} x {size[1]} pixels ({rows} x {columns}); pass prefix= "
-        "(how many tokens stand before the first patch) or preprocess= (another image size)"
+        "(how many tokens stand before the first patch) or preprocess= (another image size). A token that the model makes of the whole "
+        "picture, such as the mean of its patches, must stand before them and not after them"
     )

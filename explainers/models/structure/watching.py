@@ -14,7 +14,7 @@ from explainers.errors import ExplainerError
 from explainers.models.outputs import Forward
 from explainers.models.structure.block_kinds import BlockKind
 from explainers.models.structure.blocks import Structure, trial
-from explainers.models.structure.hooks import remove_hooks_after
+from explainers.models.structure.hooks import in_this_thread, remove_hooks_after
 
 
 class Enough(Exception):
@@ -44,7 +44,8 @@ def embed(module: nn.Module, structure: Entrance, run: Forward, tensors: Mapping
         seen.append(block_kind.input_tokens(args, kwargs))
         raise Enough
 
-    with remove_hooks_after([entry.register_forward_pre_hook(hook, with_kwargs=True)]), trial(module), suppress(Enough):
+    handle = entry.register_forward_pre_hook(in_this_thread(hook), with_kwargs=True)
+    with remove_hooks_after([handle]), trial(module), suppress(Enough):
         run(tensors)
     if not seen:
         raise ExplainerError("the model does not call the module that entry= names: pass the one that takes the embedded tokens")

@@ -56,10 +56,13 @@ def tables_of_words(module: nn.Module, structure: Entrance, run: Forward, tensor
     return tuple(name.removesuffix(".weight") for name, parameter in module.named_parameters() if id(parameter) in lookups.tables)
 
 
-def check_word_order(module: nn.Module, structure: Structure, run: Forward, tensors: Mapping[str, Tensor]) -> None:
-    """Raise ExplainerError if token i of a text is not token i of the embedded tokens x^1, with or without padding. ``run`` returns the
-    logits of ``module``, whose blocks are in ``structure``, for ``tensors``, one text.
+def check_word_order(module: nn.Module, structure: Structure, run: Forward, tensors: Mapping[str, Tensor]) -> bool:
+    """Return whether some token of a text changes none of the embedded tokens x^1 while others do, as where the model puts tokens of its
+    own in the places of words. ``run`` returns the logits of ``module``, whose blocks are in ``structure``, for ``tensors``, one text.
+
+    Raises ExplainerError if token i is not token i of x^1, with or without padding.
     """
+    has_own = False
     for given, last in _texts(tensors):
         ids = given["input_ids"]
         places = sorted({round(i * (last - 1) / (_MOST - 1)) for i in range(_MOST)}) if last > _MOST else list(range(last))
@@ -70,17 +73,38 @@ def check_word_order(module: nn.Module, structure: Structure, run: Forward, tens
         batch = {name: tensor.expand(len(changed), *tensor.shape[1:]) if len(tensor) == 1 else tensor for name, tensor in given.items()}
         x = embed(module, structure, run, {**batch, "input_ids": changed})
         if len(x) != len(changed):
-            return  # texts do not lie apart there: nothing is seen
+            return has_own  # texts do not lie apart there: nothing is seen
         moved = (x[1:].double() - x[:1].double()).norm(dim=-1)
+        has_own |= bool(moved.any()) and not bool(moved.any(1).all())
         for place, by in zip(places, moved, strict=True):
             token = int(by.argmax())
             change = by[place] if place < len(by) else by.new_zeros(())
             if bool(change < _OWN * by[token]):
                 padded = "" if last == ids.shape[1] else " of a padded text"
+                why = _why_elsewhere(dict(zip(places, moved, strict=True)), ids.shape[1])
                 raise ExplainerError(
-                    f"token {place + 1}{padded} is token {token + 1} of what the blocks of this model take, so that which word a score "
-                    "belongs to is not known: have the model keep the order of its tokens, and what it adds of its own after them"
+                    f"token {place + 1}{padded} is token {token + 1} of what the blocks of this model take{why}, so that which word a "
+                    "score belongs to is not known: have the model keep the order of its tokens, and what it adds of its own after them"
                 )
+    return has_own
+
+
+def _why_elsewhere(moved: Mapping[int, Tensor], length: int) -> str:
+    """Return a clause that says why tokens are not in their places among the embedded ones, "" if it is not known: the model puts tokens of
+    its own before them, or leaves the first out. ``moved`` says for the changed tokens of a text of this ``length``, by their places, how
+    far each embedded token moved, (S,).
+    """
+    shifts = {int(by.argmax()) - place for place, by in moved.items() if bool(by.any())}
+    if len(shifts) != 1:
+        return ""
+    (shift,) = shifts
+    count = "a token" if abs(shift) == 1 else f"{abs(shift)} tokens"
+    changed = torch.stack(list(moved.values())).any(0)
+    if shift > 0 and not bool(changed[:shift].any()):
+        return f", as the model puts {count} of its own before those of the text"
+    if shift < 0 and all(not bool(moved[place].any()) for place in moved if place < -shift):
+        return f", as the model leaves out the first {'token' if shift == -1 else count} of a text"
+    return ""
 
 
 def _texts(tensors: Mapping[str, Tensor]) -> Iterator[tuple[dict[str, Tensor], int]]:

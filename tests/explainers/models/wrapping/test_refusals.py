@@ -173,3 +173,26 @@ def test_pairs_of_a_backbone_say_what_to_ask() -> None:
     with pytest.raises(ExplainerError, match="at='similar', reference=second"):
         explainers.input_interaction(model, "a film", "a bad film")
     assert explainers.explain(model, "a film", at="similar", reference="a bad film", methods=["input_x_gradient"])
+
+
+class MeanToken(nn.Module):
+    """A model of 4 x 6 patches with a token of the mean of its patches: before them, or after them."""
+
+    def __init__(self, is_before: bool) -> None:
+        super().__init__()
+        self.is_before, self.patch, self.cls = is_before, nn.Conv2d(3, 16, 8, 8), nn.Parameter(torch.randn(1, 1, 16))
+        layer = nn.TransformerEncoderLayer(16, 2, 16, batch_first=True, norm_first=True)
+        self.blocks, self.head = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False), nn.Linear(16, 3)
+
+    def forward(self, pixel_values: Tensor) -> Tensor:
+        x = self.patch(pixel_values).flatten(2).mT
+        added = (x.mean(1, keepdim=True), x) if self.is_before else (x, x.mean(1, keepdim=True))
+        logits: Tensor = self.head(self.blocks(torch.cat([self.cls.expand(len(x), -1, -1), *added], 1))[:, 0])
+        return logits
+
+
+def test_a_token_of_the_whole_picture_is_counted_and_must_stand_before_the_patches() -> None:
+    how: Any = {"kind": "image", "preprocess": Preprocessing((32, 48))}
+    with pytest.raises(ExplainerError, match=r"25 tokens of 26, without 1 before them, .* \(4 x 6\).* the mean of its patches, must stand"):
+        explainers.wrap(MeanToken(is_before=False).eval(), **how)
+    assert explainers.wrap(MeanToken(is_before=True).eval(), prefix=2, **how).details["grid"] == (4, 6)
