@@ -66,8 +66,8 @@ def name_missing_derivative() -> Iterator[None]:
             raise
         raise ExplainerError(
             f"The model uses {named_function[1]}, whose derivative torch does not have, so that nothing can be traced back through it: "
-            "write it with functions that have one, or take it out of the gradient (detach). What reads no gradient runs, such as raw_attention "
-            "and occlusion."
+            "write it with functions that have one, or take it out of the gradient (detach). What reads no gradient runs, such as "
+            "raw_attention and occlusion."
         ) from error
 
 
