@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
+from PIL import Image
 from torch import Tensor, nn
 
 from explainers.errors import ExplainerError
@@ -21,6 +22,7 @@ from explainers.models.libraries.recognition import device_of
 from explainers.models.libraries.vision_language import picture_tokens_of
 from explainers.models.preparing import move_tensors
 
+_GREY = 128  # of 255, of every colour of a picture that is painted grey
 _NO_TYPES = (
     "This model can be told by token_type_ids which tokens are of the picture, and its own processor may tell it (Gemma 3 and PaliGemma "
     "let some attend to those after them): that is not done here, and every token attends to those before it alone."
@@ -81,6 +83,11 @@ class PicturePromptReader:
         laid = self._insert_picture(record, picture, place, taken)
         return Prepared({**tensors, "pixel_values": pixels[None]}, (laid,), (tuple(notes),))
 
+    def grey_pixels(self, record: PicturePromptInput) -> Tensor:
+        """Return the pixel values of a grey picture of the size of that in ``record``."""
+        assert self.recipe is not None
+        return torch.stack([self.recipe.of(grey_picture(picture))[0] for picture in record.pictures])
+
     def _insert_picture(self, record: TextInput, picture: ImageInput, place: int, placeholders: int) -> PicturePromptInput:
         """Return the record of a text with the tokens of the picture inserted at ``place``, where they replace ``placeholders`` tokens."""
         shift = self.count - placeholders
@@ -122,6 +129,12 @@ class PicturePromptReader:
         height, width = pixels.shape[-2:]
         picture = ImageInput(width, height, (0, 0, width, height), (width, height))
         return Prepared(dict(tensors), (self._insert_picture(record, picture, first, 0),), ((),))
+
+
+def grey_picture(shown: ImageInput) -> Image.Image:
+    """Return a grey picture (128 of 255) of the size of the one that ``shown`` records, or of the part of it that was asked for."""
+    x0, y0, x1, y1 = shown.frame or (0, 0, shown.width, shown.height)
+    return Image.new("RGB", (x1 - x0, y1 - y0), (_GREY,) * 3)
 
 
 def _first_word_index(tokens: Sequence[Token]) -> int:

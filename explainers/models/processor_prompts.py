@@ -33,7 +33,7 @@ from explainers.models.inputs.words import words_of
 from explainers.models.libraries.recognition import vision_config
 from explainers.models.libraries.vision_language import later_entries_of
 from explainers.models.picture_layout import pixel_places, possible_layouts, why_unverified
-from explainers.models.picture_prompts import one_picture_prompt
+from explainers.models.picture_prompts import grey_picture, one_picture_prompt
 from explainers.models.preparing import move_tensors
 
 #: Width and height of the pictures with which a model is tried, and the prompt.
@@ -183,6 +183,12 @@ class ProcessorReader:
         words = tuple(replace(word, tokens=tuple(place[i] for i in word.tokens)) for word in record.words)
         shown = replace(_shown(Image.new("RGB", size), tiles), pixels=None)
         return Prepared(moved, (_record(replace(record, tokens=tuple(laid), words=words), shown, tiles, size),), ((),))
+
+    def grey_pixels(self, record: PicturePromptInput) -> Tensor:
+        """Return the pixel values of grey pictures of the sizes of those in ``record``. Raises ExplainerError if the processor refuses
+        them.
+        """
+        return self._process(self._text(_TRIAL_TEXT, chat=False), grey_picture(record.pictures[0]))[0]["pixel_values"]
 
     def _size_of(self, tensors: Mapping[str, Tensor]) -> tuple[int, int]:
         """Return a size (width, height) of a picture of which the processor makes pixel values of the shape of those in ``tensors``."""

@@ -1,6 +1,6 @@
 """The command line: ``vitrine serve``, ``backup``, ``restore``, ``recover``, ``open``, ``explain``, ``deletion-test``, ``depth``,
 ``probe``, ``regions``, ``interaction``, ``alike``, ``heads``, ``head-words``, ``registers``, ``answer-table``, ``token-maps``,
-``models``, ``methods``, ``evaluate``, ``reproduce``, ``tables``, ``metrics-on-truth``, ``summarise``,
+``prior-or-pixels``, ``models``, ``methods``, ``evaluate``, ``reproduce``, ``tables``, ``metrics-on-truth``, ``summarise``,
 ``collect``, ``diff``, ``slices``.
 
 Each subcommand is a module of ``vitrine_server.commands`` with ``add(commands)`` and ``run(args)``. None of them imports torch
@@ -31,6 +31,7 @@ from vitrine_server.commands import (
     listing,
     metrics_on_truth,
     open,  # noqa: A004  (a command is called as its module)
+    prior_or_pixels,
     probe,
     regions,
     registers,
@@ -68,6 +69,7 @@ def build_parser() -> argparse.ArgumentParser:
         registers,
         answer_table,
         token_maps,
+        prior_or_pixels,
         listing,
         evaluate,
         reproduce,
