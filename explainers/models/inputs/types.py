@@ -36,13 +36,23 @@ class TextPair:
 
 @dataclass(frozen=True)
 class PicturePrompt:
-    """A picture, and what a vision-language model is asked about it.
+    """A picture, or several, and what a vision-language model is asked about it.
 
-    Where the text has the model's own token for a picture (such as ``<image>``), the picture stands there; else before the text.
+    Where the text has the model's own token for a picture (such as ``<image>``), the picture stands there; else before the text. Several
+    pictures are a list; the text then has that token once for each, or not at all.
     """
 
-    picture: Image.Image | Path | str | Crop | WindowedPicture | NDArray[Any]
+    picture: OnePicture | Sequence[OnePicture]
     text: str
+
+    @property
+    def pictures(self) -> tuple[OnePicture, ...]:
+        """The pictures, in their order. Raises ExplainerError if there are none."""
+        if not isinstance(self.picture, list | tuple):
+            return (self.picture,)  # type: ignore[return-value]  # an array or a path is a sequence too
+        if not self.picture:
+            raise ExplainerError("the prompt has no picture: send explainers.PicturePrompt(picture, 'What is this?')")
+        return tuple(self.picture)
 
 
 @dataclass(frozen=True)
@@ -77,6 +87,8 @@ class Clip:
     frames: Sequence[Image.Image | Path | str] | Image.Image | Path | str | NDArray[Any] | Tensor = field(repr=False)
 
 
+#: One picture as a caller may pass it.
+OnePicture = Image.Image | Path | str | Crop | WindowedPicture | NDArray[Any]
 #: What a caller may pass to :meth:`Model.prepare`; a list is a batch.
 Single = Image.Image | Path | str | Crop | Clip | WindowedPicture | TextPair | PicturePrompt | NDArray[Any]
 Input = Single | Mapping[str, Tensor] | Sequence[Single]
@@ -131,6 +143,11 @@ class PicturePart(ImageInput):
     def patches(self) -> Tensor:
         """The indices of the tokens that are patches, in their order."""
         return torch.cat([tile.tokens.flatten() for tile in self.all_tiles])
+
+    @property
+    def image(self) -> ImageInput:
+        """How the picture was shown, without its place among the tokens."""
+        return ImageInput(**{name: value for name, value in vars(self).items() if name not in ("grid", "first", "tiles")})
 
     def map_of(self, scores: Tensor) -> Tensor:
         """Return the map of the picture, (rows, columns), from the scores of all tokens (S,): those of its patches, or joined from tiles

@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from vitrine_server.commands import CommandError, Commands
+from vitrine_server.commands.explain import check_pictures
 from vitrine_server.commands.files import check_out_file, print_and_save
 from vitrine_server.commands.model import add_model, open_model
 
@@ -20,7 +21,7 @@ def add(commands: Commands) -> None:
         epilog="Example:  vitrine prior-or-pixels 'What is in this picture?' --image photo.jpg --model FOLDER",
     )
     parser.add_argument("prompt", metavar="PROMPT", help="what the model is asked about the picture")
-    parser.add_argument("--image", metavar="FILE", type=Path, required=True, help="the picture")
+    parser.add_argument("--image", metavar="FILE", type=Path, action="append", required=True, help="the picture; repeatable")
     add_model(parser, "a model that writes about pictures: a name of the hub, or a folder")
     parser.add_argument("--chat", action="store_true", help="put the model's chat template around the prompt")
     parser.add_argument("--device", help="cpu, cuda, cuda:1, ... (default: cuda if available)")
@@ -36,8 +37,7 @@ def run(args: argparse.Namespace) -> None:
     check_out_file(args.out, [".json", ".png", ".pdf", ".svg"])
     if args.model is None:
         raise CommandError("name a model that writes about pictures: --model")
-    if not args.image.is_file():
-        raise CommandError(f"there is no file {args.image}")
+    check_pictures(args.image)
     import explainers
 
     model = open_model(args, args.model, args.device)
