@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import torch
 from torch import Tensor
 
-from explainers.autograd.memory import check_memory
+from explainers.autograd.memory import check_memory, has_long_rows
 from explainers.autograd.recomputation import recomputes_here
 from explainers.autograd.recording import Recording
 from explainers.autograd.rules import RULES
@@ -242,7 +242,7 @@ def _shares(
     waits any more.
     """
     check()
-    recomputed = recomputes_here(model)
+    recomputed = recomputes_here(model) or has_long_rows(model, tensors)
     check_memory(model, tensors, recomputed=recomputed)
     recording = _PictureRecording(model, tensors, recomputed=recomputed)
     logits, x = recording.logits.detach(), recording.block_inputs[0].detach()
