@@ -27,6 +27,7 @@ from explainers.analysis.interactions import (
 )
 from explainers.analysis.metric_driven import metric_driven_map
 from explainers.analysis.patch_similarity import PatchSimilarity, patch_similarity
+from explainers.analysis.prior_or_pixels import PriorOrPixels, prior_or_pixels
 from explainers.analysis.regions import Region, Regions, regions
 from explainers.analysis.rule_mixer import Mix, mix
 from explainers.analysis.summary import Summary, summarise
@@ -137,6 +138,7 @@ __all__ = [
     "PatchSimilarity",
     "PicturePrompt",
     "Preprocessing",
+    "PriorOrPixels",
     "Probability",
     "Region",
     "Regions",
@@ -189,6 +191,7 @@ __all__ = [
     "mix",
     "open",
     "patch_similarity",
+    "prior_or_pixels",
     "regions",
     "serve",
     "similarity_without_head",

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 __all__ = ["TABLE_METHOD", "AnswerTable", "answer_table"]
 
-PICTURE_COLUMN = "(picture)"
 TABLE_METHOD = "input_x_gradient:attnlrp"
 
 
@@ -105,7 +104,7 @@ def answer_table(
 
     The answer is written once. Prompt and answer are then recorded in one forward pass, over which each word of the answer has its own
     backward pass. It explains the sum of the logits of the word's tokens, with the words before it as context. The score of a prompt's word
-    is the sum of its tokens' scores if the method's scores are signed, else the largest of them. A picture
+    is the sum of its tokens' scores if the method's scores are signed, else the largest of them. Each picture
     (:class:`explainers.PicturePrompt`) is one column, whose score is made of those of its patches in the same way.
 
     ``prompt`` is a text, or a picture with one. ``chat`` and ``cancelled`` mean what they mean in :func:`explainers.explain`.
@@ -126,9 +125,9 @@ def answer_table(
     words = [attribution.words() for attribution in maps]
     scores = [[word.score for word in row] for row in words]
     columns = [word.text for word in words[0]]
-    if isinstance(record, PicturePromptInput):  # all of its patches as one column before the words
-        scores = [[_on_picture(record, attribution), *row] for attribution, row in zip(maps, scores, strict=True)]
-        columns = [PICTURE_COLUMN, *columns]
+    if isinstance(record, PicturePromptInput):  # all patches of a picture as one column before the words
+        scores = [[*_on_pictures(record, attribution), *row] for attribution, row in zip(maps, scores, strict=True)]
+        columns = [*name_pictures(len(record.pictures)), *columns]
     return AnswerTable(
         model=result.model,
         prompt=record.text,
@@ -145,9 +144,14 @@ def answer_table(
     )
 
 
-def _on_picture(record: PicturePromptInput, attribution: Attribution) -> float:
-    """Return one score for the whole picture ``record`` under a prompt: the sum of its patches' scores in ``attribution`` if these are
-    signed, else the largest.
+def name_pictures(count: int) -> list[str]:
+    """Return the names of so many pictures as columns of a table."""
+    return ["(picture)"] if count == 1 else [f"(picture {number + 1})" for number in range(count)]
+
+
+def _on_pictures(record: PicturePromptInput, attribution: Attribution) -> list[float]:
+    """Return one score for each picture of ``record``: the sum of its patches' scores in ``attribution`` if these are signed, else the
+    largest.
     """
-    patches = record.on_picture(attribution.scores)
-    return float(patches.sum() if attribution.signed else patches.max())
+    maps = [picture.map_of(attribution.scores) for picture in record.pictures]
+    return [float(patches.sum() if attribution.signed else patches.max()) for patches in maps]

@@ -121,6 +121,10 @@ def token_activation_maps(
     prepared = inputs if isinstance(inputs, Prepared) else opened.prepare(inputs)
     record, ids = prepared.inputs[0], prepared.tensors["input_ids"][0]
     assert isinstance(record, PicturePromptInput)
+    if len(record.pictures) > 1:
+        raise ExplainerError(
+            f"Maps from logits alone are of one picture, and {len(record.pictures)} were sent: explain(...) has a map of each."
+        )
     with torch.no_grad(), evaluating(opened.module):
         logits = tensor_of(opened.raw_forward(prepared.tensors), "logits")
     assert logits is not None

@@ -10,7 +10,9 @@ from collections.abc import Mapping
 
 from torch import Tensor
 
+from explainers.autograd.recomputation import reason_against_recomputation
 from explainers.autograd.recording import Recording
+from explainers.autograd.rowwise_attention import MIN_WEIGHTS, WEIGHTS_AT_ONCE
 from explainers.errors import MemoryShortageError
 from explainers.models.eval_mode import with_gradients
 from explainers.models.memory import free_memory
@@ -21,6 +23,8 @@ MAX_FREE_MEMORY_SHARE = 0.9  # of the free memory that a request may take
 OVERHEAD_FACTOR = 1.8  # what signals, kernels and the allocator take beyond what is kept: 1.1 to 1.65 measured on vit_base_patch16_224
 FLOAT64_OVERHEAD = 1.5  # so many times more again where relevance is followed in float64, than in float32: measured on the same model
 SAFETY_FACTOR = 3  # so many times as much free memory as the generous estimate says is no reason to measure
+#: From how many attention weights of one block on, those of all heads, a text is recorded with recomputation from the start.
+LONG_ROW_WEIGHTS = 2**24
 #: Tensors of the width of the tokens, and of the size of the attention weights, that a block keeps at most.
 _OF_WIDTH, _OF_WEIGHTS = 48, 6
 
@@ -41,11 +45,29 @@ def estimate_of_one(model: Model, tensors: Mapping[str, Tensor]) -> int:
 
 def bytes_recomputed(model: Model, tensors: Mapping[str, Tensor]) -> int:
     """Estimate the bytes that a recording of ``model`` takes for one sample of ``tensors`` (inputs by name), if activations are computed
-    again block by block: the input and the output of each block, and all that one block keeps.
+    again block by block: the input and the output of each block, and all that one block keeps. Of fused attention of long rows, one block
+    keeps the weights of some queries at a time.
     """
     length, width = _shape(model, tensors)
-    of_a_block = estimate_of_one(model, tensors) / max(1, len(model.blocks))
+    weights = int(model.details.get("heads") or 1) * length**2
+    if weights >= MIN_WEIGHTS and _has_fused_attention(model):
+        weights = WEIGHTS_AT_ONCE
+    of_a_block = (_OF_WIDTH * length * width + _OF_WEIGHTS * weights) * model.dtype.itemsize
     return int(2 * len(model.blocks) * length * width * model.dtype.itemsize + OVERHEAD_FACTOR * of_a_block)
+
+
+def has_long_rows(model: Model, tensors: Mapping[str, Tensor]) -> bool:
+    """Return whether ``model`` reads texts in ``tensors`` (inputs by name) of so many tokens, by fused attention, that a recording of them
+    computes its activations again from the start, to take hardly more memory than the model itself.
+    """
+    if not model.reads_text or not _has_fused_attention(model) or reason_against_recomputation(model) is not None:
+        return False
+    return int(model.details.get("heads") or 1) * _shape(model, tensors)[0] ** 2 >= LONG_ROW_WEIGHTS
+
+
+def _has_fused_attention(model: Model) -> bool:
+    """Return whether ``model``, of transformers, says that it attends by torch's fused function."""
+    return getattr(getattr(model.module, "config", None), "_attn_implementation", None) == "sdpa"
 
 
 def measure_one(model: Model, tensors: Mapping[str, Tensor]) -> int:

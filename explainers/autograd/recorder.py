@@ -55,6 +55,22 @@ def argument_names(operator: type[Operator]) -> tuple[str, ...]:
     return tuple(signature(operator.forward).parameters)[1:-1]
 
 
+class AttendByRows(Protocol):
+    """A function that computes attention whose steps are recorded some queries at a time on the way back."""
+
+    def __call__(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        mask: Tensor | None,
+        is_causal: bool,
+        scale: float | None,
+        record: Callable[..., Tensor],
+    ) -> Tensor:
+        """Return attention of ``query`` to ``key`` and ``value``, whose steps ``record`` records for (query, key, value, mask)."""
+
+
 class Recorder(Protocol):
     """A forward pass while it is recorded, and the backward passes over it.
 
@@ -62,12 +78,15 @@ class Recorder(Protocol):
     nodes     the calls that have run so far
     is_differentiated  whether backward passes go over it; else contributions are sent forward
     is_own_code  whether it is a user's own pass (:mod:`explainers.autograd.own_code`): dropout acts, and weights get gradients
+    attend_by_rows  computes attention of long rows of tokens so that it is recorded some queries at a time on the way back; None: it is
+                    recorded step by step
     is_differentiated_again  whether the results of the current backward pass are themselves functions of the operators' arguments
     """
 
     double: bool
     is_differentiated: bool
     is_own_code: bool
+    attend_by_rows: AttendByRows | None
     is_differentiated_again: bool
     nodes: Nodes
 

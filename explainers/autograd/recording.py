@@ -34,8 +34,9 @@ from explainers.autograd.recomputation import (
     reason_against_recomputation,
     without_cache,
 )
-from explainers.autograd.recorder import Operator, argument_names
+from explainers.autograd.recorder import AttendByRows, Operator, argument_names
 from explainers.autograd.rounding import ACCUMULATED_ROUNDING, error_of, exact, value_of
+from explainers.autograd.rowwise_attention import PRODUCTS, STEPS, RowwiseAttention
 from explainers.autograd.rules import Rule
 from explainers.autograd.rules.without_attention import ALL_BUT_ATTENTION, WITHOUT_ATTENTION
 from explainers.autograd.sample_axes import SampleAxis, sample_axis_of
@@ -110,6 +111,8 @@ class Recording:
         self.double = double
         recording = weakref.proxy(self)  # no cycle: see run
         self._recomputation = Recomputation(lambda run: Recording._run_again(recording, run), single_head) if recomputed else None
+        self.attend_by_rows: AttendByRows | None = partial(Recording._attend_by_rows, recording) if recomputed and not single_head else None
+        self._products_by_rows: set[int] = set()  # positions of products of attention of long rows, which are on no node
         self.layout: Layout = model.layout_of(tensors)
         self.nodes = Nodes()
         self.backward_pass = BackwardPass(Rule())
@@ -351,6 +354,41 @@ class Recording:
             keep_biased(self.nodes, self.position, operator, arguments, role, out)
         return self._add_node(operator, arguments, out.transpose(0, 1) if turned else out, role)
 
+    def _attend_by_rows(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        mask: Tensor | None,
+        is_causal: bool,
+        scale: float | None,
+        record: Callable[..., Tensor],
+    ) -> Tensor:
+        """Return attention of ``query`` to ``key`` and ``value``, which is recorded by ``record``, some queries at a time on the way back;
+        its steps have the positions that they would have had here.
+        """
+        position, nodes = self.position, self.nodes  # self is a weak proxy: see run
+        self._products_by_rows |= {position + number if self.entered else position - number for number in PRODUCTS}
+        arguments = (mask, is_causal, scale, record, lambda: Recording._attend_again(self, position))
+        out: Tensor = RowwiseAttention.apply(query, key, value, *arguments, self)  # type: ignore[no-untyped-call]
+        self.forward_pass.position += STEPS if self.entered else -STEPS
+        inputs = tuple(nodes.of(each) for each in (query, key, value))
+        nodes.add(Node(RowwiseAttention, inputs, {}, out.shape, position=self.position, role=Role.CONTEXT), out)
+        return out
+
+    @contextmanager
+    def _attend_again(self, position: int) -> Iterator[None]:
+        """Record calls that run inside this context apart, from ``position`` on, while a backward pass is under way."""
+        nodes, forward, entered = self.nodes, self._forward, position >= 0
+        self.nodes = Nodes(blocks=nodes.blocks, class_blocks=nodes.class_blocks, entry=0 if entered else None)
+        self._forward = ForwardPass(position=position)
+        try:
+            yield
+        finally:
+            self.forward_pass.saved.forget()  # the graph owns what it needs from now on
+            self.nodes.let_go()
+            self.nodes, self._forward = nodes, forward
+
     def _has_tokens_first(self, x: Tensor) -> bool:
         """Return whether the tokens of ``x`` lie along its first dimension, its samples along the second."""
         x1 = self.forward_pass.x1
@@ -456,7 +494,7 @@ class Recording:
 
     def is_of_attention(self, position: int) -> bool:
         """Return whether the matrix product of two paths at ``position`` makes attention weights or multiplies values by them."""
-        return position in self.structure.products_of_attention
+        return position in self._products_by_rows or position in self.structure.products_of_attention
 
     def is_normalised(self, position: int) -> bool:
         """Return whether the output of the linear attention at ``position`` is divided by its normaliser."""

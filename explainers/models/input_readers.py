@@ -15,7 +15,7 @@ from explainers.models.chat_prompts import has_chat_template, read_chat
 from explainers.models.inputs.molecules import MoleculeReader, reader_named
 from explainers.models.inputs.texts import TextReader, special_ids, token_limit
 from explainers.models.inputs.transforms import AnyPreprocessing
-from explainers.models.inputs.types import Input, ModelKind, Prepared
+from explainers.models.inputs.types import Input, ModelKind, PicturePromptInput, Prepared
 from explainers.models.libraries import recognition as lib
 from explainers.models.libraries.calls import names_in_forward
 from explainers.models.libraries.vision_language import picture_token_of, refuse_without_processor
@@ -80,6 +80,14 @@ class InputReaders:
             return partial(prepare_texts, self.module, self.words, takes_positions)
         clip = lib.clip_shape(self.module)
         return partial(prepare_images if clip is None else partial(prepare_clips, clip), self.module, self.recipe, self.notes)
+
+    @property
+    def grey_pixels(self) -> Callable[[PicturePromptInput], Tensor] | None:
+        """The function from the record of a text with pictures to the pixel values of grey pictures of the same sizes; None if the module
+        reads none, or how they are prepared is not known.
+        """
+        known = isinstance(self.pictures, ProcessorReader) or (self.pictures is not None and self.pictures.recipe is not None)
+        return self.pictures.grey_pixels if self.pictures is not None and known else None
 
     @property
     def chat_preparer(self) -> Callable[[Any], Prepared] | None:

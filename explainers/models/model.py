@@ -20,7 +20,7 @@ from explainers.models.companion_files.head_words import HeadWords
 from explainers.models.companion_files.prompt_words import PromptWords
 from explainers.models.companion_files.register_neurons import RegisterNeurons
 from explainers.models.eval_mode import evaluating
-from explainers.models.inputs.types import Input, ModelKind, Prepared, Side, Windows
+from explainers.models.inputs.types import Input, ModelKind, PicturePromptInput, Prepared, Side, Windows
 from explainers.models.labels import ClassEntry, places_of
 from explainers.models.layout import Layout
 from explainers.models.outputs import HeadActivation, Output
@@ -106,6 +106,8 @@ class Model:
     report: Report | None = None
     made_by: tuple[Callable[..., Model], Mapping[str, Any]] | None = field(default=None, repr=False)
     chat_input: Callable[[Any], Prepared] | None = field(default=None, repr=False)  # texts: with the tokenizer's chat template around them
+    #: Models that read a text with pictures in it: from the record of an input to the pixel values of grey pictures of the same sizes.
+    grey_pixels: Callable[[PicturePromptInput], Tensor] | None = field(default=None, repr=False)
     details: dict[str, Any] = field(default_factory=dict)  # heads, width, input size, token limit, source: for pages and reports
     cache: OrderedDict[Hashable, Any] = field(default_factory=OrderedDict, repr=False)  # what was made for the inputs that were asked last
 

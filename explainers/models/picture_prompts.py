@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
+from PIL import Image
 from torch import Tensor, nn
 
 from explainers.errors import ExplainerError
@@ -16,11 +17,22 @@ from explainers.models.chat_prompts import read_chat
 from explainers.models.eval_mode import evaluating
 from explainers.models.inputs.texts import TextReader
 from explainers.models.inputs.transforms import AnyPreprocessing
-from explainers.models.inputs.types import PICTURE, ImageInput, PicturePrompt, PicturePromptInput, Prepared, TextInput, Token, Word
+from explainers.models.inputs.types import (
+    PICTURE,
+    ImageInput,
+    PicturePart,
+    PicturePrompt,
+    PicturePromptInput,
+    Prepared,
+    TextInput,
+    Token,
+    Word,
+)
 from explainers.models.libraries.recognition import device_of
 from explainers.models.libraries.vision_language import picture_tokens_of
 from explainers.models.preparing import move_tensors
 
+_GREY = 128  # of 255, of every colour of a picture that is painted grey
 _NO_TYPES = (
     "This model can be told by token_type_ids which tokens are of the picture, and its own processor may tell it (Gemma 3 and PaliGemma "
     "let some attend to those after them): that is not done here, and every token attends to those before it alone."
@@ -48,54 +60,75 @@ class PicturePromptReader:
         return math.prod(self.grid)
 
     def read(self, prompt: PicturePrompt, device: torch.device, chat: bool = False) -> Prepared:
-        """Return the tensors and the record of ``prompt``, a picture and its text, on ``device``, with the tokenizer's chat template around
-        them if ``chat`` is true. Raises ExplainerError for more than one picture in the text.
+        """Return the tensors and the record of ``prompt``, pictures and their text, on ``device``, with the tokenizer's chat template
+        around them if ``chat`` is true. Raises ExplainerError if the text has places for another number of pictures.
         """
         if self.recipe is None:
             raise ExplainerError("how this model's images are prepared is not known; pass preprocess= to wrap, or send tensors")
-        pixels, picture = self.recipe.of(prompt.picture)
+        made = [self.recipe.of(picture) for picture in prompt.pictures]
         written = None if self.words.tokenizer is None else self.words.tokenizer.convert_ids_to_tokens(self.token)
-        further_content = [] if written and written in prompt.text else [{"type": "image"}]
+        further_content = [] if written and written in prompt.text else [{"type": "image"}] * len(made)
         read = read_chat(self.words, prompt.text, device, further_content) if chat else self.words.read([prompt.text], device)
         record = read.inputs[0]
         assert isinstance(record, TextInput)
         ids = read.tensors["input_ids"][0].tolist()
-        if ids.count(self.token) > 1:
-            raise ExplainerError(f"the prompt has {ids.count(self.token)} places for a picture, and one picture is explained: leave one")
-        place, taken = (ids.index(self.token), 1) if self.token in ids else (_first_word_index(record.tokens), 0)
-        tensors = {
-            name: torch.cat(
-                [
-                    tensor[:, :place],
-                    tensor[:, : self.count].new_full((1, self.count), self.token if name == "input_ids" else _filling(name)),
-                    tensor[:, place + taken :],
-                ],
-                1,
-            )
-            for name, tensor in read.tensors.items()
-        }
+        count = ids.count(self.token)
+        check_places(count, len(made))
+        places = [i for i, index in enumerate(ids) if index == self.token] or [_first_word_index(record.tokens)] * len(made)
+        tensors = {name: self._insert_tokens(name, tensor, places, 1 if count else 0) for name, tensor in read.tensors.items()}
         notes = [*self.notes, *read.notes[0]]
-        if not taken:
+        if not count:
             how = f" Write {written} where it shall be." if written else ""
             notes.append(f"The prompt does not say where the picture stands: it is read before it.{how}")
-        laid = self._insert_picture(record, picture, place, taken)
-        return Prepared({**tensors, "pixel_values": pixels[None]}, (laid,), (tuple(notes),))
+        laid = self._insert_pictures(record, [picture for _, picture in made], places, 1 if count else 0)
+        pixels = torch.stack([pixels for pixels, _ in made])
+        return Prepared({**tensors, "pixel_values": pixels}, (laid,), (tuple(notes),))
 
-    def _insert_picture(self, record: TextInput, picture: ImageInput, place: int, placeholders: int) -> PicturePromptInput:
-        """Return the record of a text with the tokens of the picture inserted at ``place``, where they replace ``placeholders`` tokens."""
-        shift = self.count - placeholders
+    def _insert_tokens(self, name: str, tensor: Tensor, places: Sequence[int], placeholders: int) -> Tensor:
+        """Return the text ``tensor`` called ``name``, (1, tokens), with the tokens of a picture at each of ``places``, where they replace
+        ``placeholders`` tokens.
+        """
+        filling = tensor[:, : self.count].new_full((1, self.count), self.token if name == "input_ids" else _filling(name))
+        parts, start = [], 0
+        for place in places:
+            parts += [tensor[:, start:place], filling]
+            start = place + placeholders
+        return torch.cat([*parts, tensor[:, start:]], 1)
+
+    def grey_pixels(self, record: PicturePromptInput) -> Tensor:
+        """Return the pixel values of a grey picture of the size of each in ``record``."""
+        assert self.recipe is not None
+        return torch.stack([self.recipe.of(grey_picture(picture))[0] for picture in record.pictures])
+
+    def _insert_pictures(
+        self, record: TextInput, pictures: Sequence[ImageInput], places: Sequence[int], placeholders: int
+    ) -> PicturePromptInput:
+        """Return the record of a text with the tokens of each of ``pictures`` inserted at its place, where they replace ``placeholders``
+        tokens.
+        """
+        step = self.count - placeholders
 
         def moved_word(word: Word) -> Word:
-            return replace(word, tokens=tuple(i if i < place else i + shift for i in word.tokens))
+            return replace(word, tokens=tuple(i + step * sum(place <= i for place in places) for i in word.tokens))
 
-        patch = Token("", 0, 0, False, PICTURE)
+        tokens: list[Token] = []
+        start = 0
+        for place in places:
+            tokens += [*record.tokens[start:place], *[Token("", 0, 0, False, PICTURE)] * self.count]
+            start = place + placeholders
+        of_text = [word for word in record.words if not (placeholders and set(places) & set(word.tokens))]
+        parts = [
+            PicturePart(**vars(picture), grid=self.grid, first=place + number * step)
+            for number, (picture, place) in enumerate(zip(pictures, places, strict=True))
+        ]
         return PicturePromptInput(
             record.text,
-            (*record.tokens[:place], *[patch] * self.count, *record.tokens[place + placeholders :]),
-            tuple(moved_word(word) for word in record.words if not (placeholders and place in word.tokens)),
-            picture=picture,
+            (*tokens, *record.tokens[start:]),
+            tuple(map(moved_word, of_text)),
+            picture=pictures[0],
             grid=self.grid,
-            first=place,
+            first=places[0],
+            others=tuple(parts[1:]),
         )
 
     def read_tensors(self, tensors: Mapping[str, Tensor]) -> Prepared:
@@ -121,7 +154,22 @@ class PicturePromptReader:
         (record,) = self.words.read_tensors(of_text)
         height, width = pixels.shape[-2:]
         picture = ImageInput(width, height, (0, 0, width, height), (width, height))
-        return Prepared(dict(tensors), (self._insert_picture(record, picture, first, 0),), ((),))
+        return Prepared(dict(tensors), (self._insert_pictures(record, [picture], [first], 0),), ((),))
+
+
+def check_places(places: int, pictures: int) -> None:
+    """Raise ExplainerError if a prompt has another number of ``places`` for pictures than of ``pictures``, and any."""
+    if places not in (0, pictures):
+        raise ExplainerError(
+            f"the prompt has {places} place{'s' if places > 1 else ''} for a picture, and {pictures} {'were' if pictures > 1 else 'was'} "
+            "sent: write one for each, or none"
+        )
+
+
+def grey_picture(shown: ImageInput) -> Image.Image:
+    """Return a grey picture (128 of 255) of the size of the one that ``shown`` records, or of the part of it that was asked for."""
+    x0, y0, x1, y1 = shown.frame or (0, 0, shown.width, shown.height)
+    return Image.new("RGB", (x1 - x0, y1 - y0), (_GREY,) * 3)
 
 
 def _first_word_index(tokens: Sequence[Token]) -> int:

@@ -1,11 +1,11 @@
-"""Reader of a picture with a prompt by the model's own processor: tiles, small copies and packed patches, wherever they lie in the text."""
+"""Reader of pictures with a prompt by the model's own processor: tiles, small copies and packed patches, wherever they lie in the text."""
 
 from __future__ import annotations
 
 import copy
 import inspect
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -15,6 +15,7 @@ from PIL import Image
 from torch import Tensor, nn
 
 from explainers.errors import ExplainerError
+from explainers.models.inputs.depth import GreyWindow
 from explainers.models.inputs.images import read_picture
 from explainers.models.inputs.picture_tiles import WHOLE, PictureTile, finest_grid
 from explainers.models.inputs.texts import TextReader, check_text, check_words
@@ -22,7 +23,7 @@ from explainers.models.inputs.types import (
     PICTURE,
     TEMPLATE,
     Crop,
-    ImageInput,
+    PicturePart,
     PicturePrompt,
     PicturePromptInput,
     Prepared,
@@ -32,8 +33,8 @@ from explainers.models.inputs.types import (
 from explainers.models.inputs.words import words_of
 from explainers.models.libraries.recognition import vision_config
 from explainers.models.libraries.vision_language import later_entries_of
-from explainers.models.picture_layout import pixel_places, possible_layouts, why_unverified
-from explainers.models.picture_prompts import one_picture_prompt
+from explainers.models.picture_layout import picture_features, pixel_places, possible_layouts, why_unverified
+from explainers.models.picture_prompts import check_places, grey_picture, one_picture_prompt
 from explainers.models.preparing import move_tensors
 
 #: Width and height of the pictures with which a model is tried, and the prompt.
@@ -45,6 +46,13 @@ _ENTERS_LATER = (
     "The model adds the picture once more behind each of its first {} blocks (deepstack). Scores are of the tokens before the first block: "
     "what the picture adds later is on no map."
 )
+
+
+_TOGETHER = (
+    "{} reads several pictures in another way than each alone, so that which part of which one a token shows is not known: send one picture"
+)
+#: How far, in shares of the largest number, the tokens of pictures may be from those of each alone: kernels add in another order.
+_SAME_TOKENS = 1e-2
 
 
 class UnusableProcessorError(ExplainerError):
@@ -104,14 +112,14 @@ class ProcessorReader:
     words      reader of texts with the processor's tokenizer
     processor  a processor of transformers, with ``image_processor`` and ``tokenizer``
     token      the id that stands for each token of a picture
-    layouts    the tiles of pictures by their size (width, height), from the picture's first token on, and the number of its tokens
+    layouts    the tiles of pictures, from the picture's first token on, by their size (width, height) and the number of their tokens
     """
 
     module: nn.Module
     words: TextReader
     processor: Any
     token: int
-    layouts: dict[tuple[int, int], tuple[tuple[PictureTile, ...], int]] = field(default_factory=dict)
+    layouts: dict[tuple[int, int, int], tuple[PictureTile, ...]] = field(default_factory=dict)
 
     @property
     def placeholder(self) -> str:
@@ -123,7 +131,7 @@ class ProcessorReader:
     @property
     def grid(self) -> tuple[int, int]:
         """Rows and columns of the map of a trial picture."""
-        return finest_grid(self.layouts[TRIAL_SIZES[0]][0])
+        return finest_grid(next(tiles for (*size, _), tiles in self.layouts.items() if tuple(size) == TRIAL_SIZES[0]))
 
     def try_out(self) -> dict[str, Tensor]:
         """Read two trial pictures, a wide and a tall one, and return the tensors of the first. Raises ExplainerError if the processor or
@@ -133,33 +141,26 @@ class ProcessorReader:
         return wide.tensors
 
     def read(self, prompt: PicturePrompt, chat: bool = False) -> Prepared:
-        """Return the tensors and the record of ``prompt``, a picture and its text, on the device of the model, with the processor's chat
-        template around them if ``chat`` is true. Raises ExplainerError for more than one picture in the text.
+        """Return the tensors and the record of ``prompt``, pictures and their text, on the device of the model, with the processor's chat
+        template around them if ``chat`` is true. Raises ExplainerError if the text has places for another number of pictures.
         """
         check_text(prompt.text)
-        if (several := prompt.text.count(self.placeholder)) > 1:
-            raise ExplainerError(f"the prompt has {several} places for a picture, and one picture is explained: leave one")
-        part = prompt.picture.box if isinstance(prompt.picture, Crop) else None
-        whole, window = read_picture(prompt.picture.image if isinstance(prompt.picture, Crop) else prompt.picture)
-        if isinstance(prompt.picture, Crop):
-            prompt.picture.check(whole.size)
-        picture = whole if part is None else whole.crop(part)
-        tensors, heard = self._process(self._text(prompt.text, chat), picture)
-        tiles = self._tiles(tensors, picture.size)
-        tokens, words = self._tokens(prompt.text, tensors["input_ids"][0].tolist(), heard, tiles, chat)
-        shown = replace(_shown(picture, tiles), window=window)
-        if part is not None:
-            x0, y0, x1, y1 = shown.crop
-            placed = (x0 + part[0], y0 + part[1], x1 + part[0], y1 + part[1])
-            shown = replace(shown, width=whole.width, height=whole.height, crop=placed, frame=part)
+        seen = [_see(picture) for picture in prompt.pictures]
+        pictures = [each.picture for each in seen]
+        check_places(prompt.text.count(self.placeholder), len(seen))
+        tensors, heard = self._process(self._text(prompt.text, chat, len(seen)), pictures)
+        layouts = self._layouts(tensors, pictures)
+        ids = tensors["input_ids"][0].tolist()
+        tokens, words = self._tokens(prompt.text, ids, heard, tuple(tile for tiles in layouts for tile in tiles), chat)
+        shown = [each.record(tiles) for each, tiles in zip(seen, layouts, strict=True)]
         notes: tuple[str, ...] = ()
         if self.placeholder not in prompt.text and not chat and _replaces_placeholders(self.processor):
-            notes = (
-                f"The prompt does not say where the picture stands: it is read before it. Write {self.placeholder} where it shall be.",
-            )
+            stand = "the picture stands: it is" if len(seen) == 1 else "the pictures stand: they are"
+            where = "it shall be" if len(seen) == 1 else "each shall be"
+            notes = (f"The prompt does not say where {stand} read before it. Write {self.placeholder} where {where}.",)
         if entries := later_entries_of(self.module):
             notes = (*notes, _ENTERS_LATER.format(entries))
-        return Prepared(tensors, (_record(TextInput(prompt.text, tokens, words), shown, tiles, picture.size),), (notes,))
+        return Prepared(tensors, (_record(TextInput(prompt.text, tokens, words), shown),), (notes,))
 
     def read_tensors(self, tensors: Mapping[str, Tensor]) -> Prepared:
         """Return ``tensors`` of one picture and one prompt, as the processor gives them, with a record of them. Raises ExplainerError if
@@ -170,7 +171,7 @@ class ProcessorReader:
             raise ExplainerError(
                 "send what the model's processor gives for one picture and one prompt: input_ids (1, tokens), pixel_values"
             )
-        size = self._size_of(tensors)
+        size = self._size_of(tensors)  # refuses those of several pictures
         moved = move_tensors(tensors, self.module)
         tiles = self._tiles(moved, size)
         outside = ids[0].cpu() != self.token
@@ -181,12 +182,22 @@ class ProcessorReader:
         for index, token in zip(place, record.tokens, strict=True):
             laid[index] = token
         words = tuple(replace(word, tokens=tuple(place[i] for i in word.tokens)) for word in record.words)
-        shown = replace(_shown(Image.new("RGB", size), tiles), pixels=None)
-        return Prepared(moved, (_record(replace(record, tokens=tuple(laid), words=words), shown, tiles, size),), ((),))
+        shown = replace(_SeenPicture(Image.new("RGB", size), size).record(tiles), pixels=None)
+        return Prepared(moved, (_record(replace(record, tokens=tuple(laid), words=words), [shown]),), ((),))
+
+    def grey_pixels(self, record: PicturePromptInput) -> Tensor:
+        """Return the pixel values of grey pictures of the sizes of those in ``record``. Raises ExplainerError if the processor refuses
+        them.
+        """
+        pictures = [grey_picture(picture) for picture in record.pictures]
+        pixels: Tensor = self._process(self._text(_TRIAL_TEXT, chat=False, pictures=len(pictures)), pictures)[0]["pixel_values"]
+        return pixels
 
     def _size_of(self, tensors: Mapping[str, Tensor]) -> tuple[int, int]:
         """Return a size (width, height) of a picture of which the processor makes pixel values of the shape of those in ``tensors``."""
         pixels = tensors["pixel_values"]
+        if any(len(tensors[name]) > 1 for name in ("image_sizes", "image_grid_thw") if name in tensors):
+            raise ExplainerError("these tensors hold several pictures: send explainers.PicturePrompt([picture, ...], 'Which is larger?')")
         if (sizes := tensors.get("image_sizes")) is not None:
             return int(sizes[0, 1]), int(sizes[0, 0])
         if (packed := tensors.get("image_grid_thw")) is not None:
@@ -198,12 +209,14 @@ class ProcessorReader:
             "'What is this?')"
         )
 
-    def _text(self, text: str, chat: bool) -> str:
-        """Return the text with a place for the picture, in the chat template if ``chat`` is true."""
-        has_place = self.placeholder in text or not _replaces_placeholders(self.processor)
+    def _text(self, text: str, chat: bool, pictures: int = 1) -> str:
+        """Return the text with a place for each of so many ``pictures``, one a line before it if it names none, in the chat template if
+        ``chat`` is true.
+        """
+        has_places = self.placeholder in text or not _replaces_placeholders(self.processor)
         if not chat:
-            return text if has_place else f"{self.placeholder}{text}"
-        content = [*([] if has_place else [{"type": "image"}]), {"type": "text", "text": text}]
+            return text if has_places else "\n".join([self.placeholder] * pictures) + text
+        content = [*([] if has_places else [{"type": "image"}] * pictures), {"type": "text", "text": text}]
         try:
             return str(
                 self.processor.apply_chat_template([{"role": "user", "content": content}], tokenize=False, add_generation_prompt=True)
@@ -211,14 +224,17 @@ class ProcessorReader:
         except Exception as problem:  # a template raises errors of its own
             raise ExplainerError(f"the chat template refuses this prompt: {problem}") from problem
 
-    def _process(self, text: str, picture: Image.Image) -> tuple[dict[str, Tensor], _Listener]:
-        """Return what the processor makes of ``text`` and ``picture``, on the device of the model, and the tokenizer with what it heard."""
+    def _process(self, text: str, pictures: Sequence[Image.Image]) -> tuple[dict[str, Tensor], _Listener]:
+        """Return what the processor makes of ``text`` and ``pictures``, on the device of the model, and the tokenizer with what it
+        heard.
+        """
         processor, listener = copy.copy(self.processor), _Listener(self.processor.tokenizer)
         processor.tokenizer = listener
+        images = list(pictures) if len(pictures) == 1 else [list(pictures)]  # of one text
         try:
             with warnings.catch_warnings():  # of NumPy, about the processor's own code
                 warnings.simplefilter("ignore")
-                made = processor(text=[text], images=[picture], return_tensors="pt")
+                made = processor(text=[text], images=images, return_tensors="pt")
         except Exception as problem:
             why = f"the model's processor ({type(self.processor).__name__}) refuses this input: {problem}"
             raise UnusableProcessorError(why) from problem
@@ -228,23 +244,56 @@ class ProcessorReader:
             raise ExplainerError(f"the model's processor ({type(self.processor).__name__}) gives no {', '.join(sorted(missing))}")
         return move_tensors(tensors, self.module), listener
 
-    def _tiles(self, tensors: Mapping[str, Tensor], size: tuple[int, int]) -> tuple[PictureTile, ...]:
-        """Return the tiles of a picture of this ``size`` (width, height) in ``tensors``; they are found once for each size."""
-        seen = (tensors["input_ids"][0] == self.token).nonzero().flatten().tolist()
-        if not seen:
+    def _layouts(self, tensors: Mapping[str, Tensor], pictures: Sequence[Image.Image]) -> list[tuple[PictureTile, ...]]:
+        """Return the tiles of each of ``pictures`` in ``tensors``, the input of one prompt with all of them.
+
+        Each is also read alone, where its tiles are found. Raises ExplainerError unless the tokens that the vision tower makes of all
+        pictures are those that it makes of each alone, one after the other: some processors cut a picture into tiles only if it is the only
+        one (LLaVA-OneVision).
+        """
+        if len(pictures) == 1:
+            return [self._tiles(tensors, pictures[0].size)]
+        text, places = self._text(_TRIAL_TEXT, chat=False), self._places(tensors)
+        single = [self._process(text, [picture])[0] for picture in pictures]
+        tokens = [picture_features(self.module, each) for each in single]
+        are_same = _are_alike(picture_features(self.module, tensors), torch.cat(tokens))
+        layouts: list[tuple[PictureTile, ...]] = []
+        end = -1
+        for picture, each in zip(pictures, single, strict=True):
+            alone = self._places(each)
+            its_places, places = places[: len(alone)], places[len(alone) :]
+            shift = its_places[0] - alone[0] if its_places else 0
+            if not are_same or its_places != [place + shift for place in alone]:
+                raise ExplainerError(_TOGETHER.format(type(self.module).__name__))
+            if "mm_token_type_ids" in tensors and its_places[0] == end + 1:
+                raise ExplainerError("this model takes pictures that touch in a prompt for one: put a word or a space between them")
+            end = its_places[-1]
+            layouts.append(tuple(tile.moved(shift) for tile in self._tiles(each, picture.size)))
+        return layouts
+
+    def _places(self, tensors: Mapping[str, Tensor]) -> list[int]:
+        """Return the indices of the tokens of pictures in ``tensors``. Raises ExplainerError if there are none."""
+        places: list[int] = (tensors["input_ids"][0] == self.token).nonzero().flatten().tolist()
+        if not places:
             raise ExplainerError(f"input_ids hold no token of a picture, the id {self.token}: send what the model's processor gives")
-        known = self.layouts.get(size)
-        if known is None or known[1] != len(seen):
-            tiles = tuple(tile.moved(-seen[0]) for tile in self._find_tiles(tensors, size))
-            self.layouts[size] = known = tiles, len(seen)
-        return tuple(tile.moved(seen[0]) for tile in known[0])
+        return places
+
+    def _tiles(self, tensors: Mapping[str, Tensor], size: tuple[int, int]) -> tuple[PictureTile, ...]:
+        """Return the tiles of a picture of this ``size`` (width, height) in ``tensors``, the input of one prompt with it alone; they are
+        found once for each size and number of tokens.
+        """
+        seen = self._places(tensors)
+        key = (size[0], size[1], len(seen))
+        if key not in self.layouts:
+            self.layouts[key] = tuple(tile.moved(-seen[0]) for tile in self._find_tiles(tensors, size))
+        return tuple(tile.moved(seen[0]) for tile in self.layouts[key])
 
     def _find_tiles(self, tensors: Mapping[str, Tensor], size: tuple[int, int]) -> tuple[PictureTile, ...]:
         """Return the one layout of tiles under which tokens change with their own part of the picture alone, for ``tensors`` of a picture
         of this ``size``. Raises ExplainerError with the reason if there is none.
         """
         text = self._text(_TRIAL_TEXT, chat=False)
-        places = pixel_places(lambda picture: self._process(text, picture)[0]["pixel_values"].cpu(), size)
+        places = pixel_places(lambda picture: self._process(text, [picture])[0]["pixel_values"].cpu(), size)
         reasons = []
         for tiles in possible_layouts(tensors, self.token, places.boxes, size, _patch_size(self.module)):
             if (reason := why_unverified(self.module, tensors, self.token, places, tiles)) is None:
@@ -282,6 +331,11 @@ class ProcessorReader:
         return tuple(tokens), words_of(text, of_text, numbers)
 
 
+def _are_alike(tokens: Tensor, expected: Tensor) -> bool:
+    """Return whether the embedded ``tokens`` (N, D) are the ``expected`` ones but for the order in which kernels add."""
+    return tokens.shape == expected.shape and bool((tokens - expected).abs().max() <= _SAME_TOKENS * expected.abs().max())
+
+
 def _replaces_placeholders(processor: Any) -> bool:
     """Return whether ``processor`` puts the tokens of a picture where a prompt has a placeholder; some put them before every prompt."""
     from transformers import ProcessorMixin
@@ -317,38 +371,78 @@ def _picture_tokens(count: int, tiles: tuple[PictureTile, ...]) -> list[Token]:
     return tokens
 
 
-def _shown(picture: Image.Image, tiles: tuple[PictureTile, ...]) -> ImageInput:
-    """Return the record of ``picture``: the part of it that ``tiles`` cover, and a copy of that part of at most 1024 pixels a side."""
-    width, height = picture.size
-    x0, y0 = (max(0.0, min(tile.box[axis] for tile in tiles)) for axis in (0, 1))
-    x1, y1 = (min(1.0, max(tile.box[axis] for tile in tiles)) for axis in (2, 3))
-    crop = round(x0 * width), round(y0 * height), round(x1 * width), round(y1 * height)
-    pixels = picture.crop(crop)
-    pixels.thumbnail((_LONGEST_SIDE, _LONGEST_SIDE))
-    return ImageInput(width, height, crop, pixels.size, pixels)
+@dataclass(frozen=True)
+class _SeenPicture:
+    """The ``picture`` that is given to a processor: all of one of the size ``whole``, or a part of it (``frame``).
 
-
-def _record(text: TextInput, shown: ImageInput, tiles: tuple[PictureTile, ...], size: tuple[int, int]) -> PicturePromptInput:
-    """Return the record of a picture of this ``size`` among the tokens of ``text``: ``shown`` is how its map is drawn, ``tiles`` are in
-    shares of the whole picture.
+    window  the window of greys by which it was read, None for one of 8 bits
     """
-    left, top = (shown.frame or (0, 0))[:2]
-    x0, y0, x1, y1 = ((shown.crop[i] - (left, top)[i % 2]) / size[i % 2] for i in range(4))
-    tiles = tuple(
-        replace(
-            tile,
-            box=(
-                (tile.box[0] - x0) / (x1 - x0),
-                (tile.box[1] - y0) / (y1 - y0),
-                (tile.box[2] - x0) / (x1 - x0),
-                (tile.box[3] - y0) / (y1 - y0),
-            ),
+
+    picture: Image.Image
+    whole: tuple[int, int]
+    frame: tuple[int, int, int, int] | None = None
+    window: GreyWindow | None = None
+
+    def record(self, tiles: tuple[PictureTile, ...]) -> PicturePart:
+        """Return the record of the picture as it is drawn: the part of it that ``tiles`` cover, and a copy of that part of at most 1024
+        pixels a side. The tiles are in shares of the whole ``picture``.
+        """
+        width, height = self.picture.size
+        x0, y0 = (max(0.0, min(tile.box[axis] for tile in tiles)) for axis in (0, 1))
+        x1, y1 = (min(1.0, max(tile.box[axis] for tile in tiles)) for axis in (2, 3))
+        crop = round(x0 * width), round(y0 * height), round(x1 * width), round(y1 * height)
+        pixels = self.picture.crop(crop)
+        pixels.thumbnail((_LONGEST_SIDE, _LONGEST_SIDE))
+        x0, y0, x1, y1 = crop[0] / width, crop[1] / height, crop[2] / width, crop[3] / height
+        tiles = tuple(
+            replace(
+                tile,
+                box=(
+                    (tile.box[0] - x0) / (x1 - x0),
+                    (tile.box[1] - y0) / (y1 - y0),
+                    (tile.box[2] - x0) / (x1 - x0),
+                    (tile.box[3] - y0) / (y1 - y0),
+                ),
+            )
+            for tile in tiles
         )
-        for tile in tiles
+        left, top = (self.frame or (0, 0))[:2]
+        first, plain = tiles[0], len(tiles) == 1 and tiles[0].box == WHOLE and tiles[0].step == tiles[0].columns
+        return PicturePart(
+            *self.whole,
+            (crop[0] + left, crop[1] + top, crop[2] + left, crop[3] + top),
+            pixels.size,
+            pixels,
+            frame=self.frame,
+            window=self.window,
+            grid=(first.rows, first.columns) if plain else finest_grid(tiles),
+            first=first.first,
+            tiles=() if plain else tiles,
+        )
+
+
+def _see(picture: Any) -> _SeenPicture:
+    """Read one picture of a prompt. Raises ExplainerError if it cannot be read, or a crop does not lie in it."""
+    whole, window = read_picture(picture.image if isinstance(picture, Crop) else picture)
+    if not isinstance(picture, Crop):
+        return _SeenPicture(whole, whole.size, None, window)
+    picture.check(whole.size)
+    return _SeenPicture(whole.crop(picture.box), whole.size, picture.box, window)
+
+
+def _record(text: TextInput, pictures: Sequence[PicturePart]) -> PicturePromptInput:
+    """Return the record of ``pictures`` among the tokens of ``text``."""
+    first, *others = pictures
+    return PicturePromptInput(
+        text.text,
+        text.tokens,
+        text.words,
+        picture=first.image,
+        grid=first.grid,
+        first=first.first,
+        tiles=first.tiles,
+        others=tuple(others),
     )
-    first, plain = tiles[0], len(tiles) == 1 and tiles[0].box == WHOLE and tiles[0].step == tiles[0].columns
-    grid = (first.rows, first.columns) if plain else finest_grid(tiles)
-    return PicturePromptInput(text.text, text.tokens, text.words, picture=shown, grid=grid, first=first.first, tiles=() if plain else tiles)
 
 
 def _patch_size(module: nn.Module) -> int | None:

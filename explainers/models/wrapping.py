@@ -164,6 +164,7 @@ def wrap(
         forward=run,
         layout_of=layout_of,
         chat_input=readers.chat_preparer if isinstance(its_task, GeneratedAnswer) else None,
+        grey_pixels=readers.grey_pixels,
         block_kind=structure.block_kind,
         class_blocks=structure.class_blocks,
         output=meaning,

@@ -19,6 +19,7 @@ from torch.utils.data import DataLoader
 from explainers.autograd.recomputation import ReadsInsideError
 from explainers.autograd.recording import Recording
 from explainers.autograd.rules import RULES, gradient_rules
+from explainers.autograd.signals import ALL
 from explainers.errors import ExplainerError, MemoryShortageError, circumstances
 from explainers.installation import DISTRIBUTION, package_version
 from explainers.methods import METHODS, Request, parse
@@ -52,6 +53,8 @@ _PIXELS_OF_CLIPS = "Of a clip, the pixels of each patch are summed over the fram
 _FEW_DIGITS = {torch.float16: "3", torch.bfloat16: "2"}
 #: What is added to the number that scores promise to add up to, where the model has tokens of its own.
 _WITH_OWN = ", together with what is at the tokens that the model adds to the text"
+#: Needs of a method that are met only by what is inside the blocks.
+_NEEDS_INSIDE = frozenset(("attention", "attention_input", "residual", "parts", "one_attention", "product"))
 _MOST_UNREAD = 5  # words that a note quotes
 #: Given the specs that are left: the one that comes next, or None where no more is wanted.
 NextMethod = Callable[[list[str]], str | None]
@@ -273,7 +276,8 @@ def _explain(
     options = {"prompts": prompts, "cancelled": cancelled, "precision": precision}
     work = _Work(model, prepared, target, requests, spellings, seed, observer, next_method, options)
     with with_gradients(), asking_for_tf32(precision == "tf32"), products_in_float32():
-        explain_in_steps(model, prepared.tensors, len(prepared), work.explain_part)
+        reads_inside = not requests or any(request.method.needs & _NEEDS_INSIDE or request.method.reads >= ALL for request in requests)
+        explain_in_steps(model, prepared.tensors, len(prepared), work.explain_part, reads_inside)
     explanations = [work.explanations[i] for i in range(len(prepared))]
     return explanations if several else explanations[0]
 

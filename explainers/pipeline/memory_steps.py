@@ -18,7 +18,7 @@ from typing import ParamSpec, TypeVar, get_args
 
 from torch import Tensor
 
-from explainers.autograd.memory import OVERHEAD_FACTOR, bytes_recomputed, estimate_of_one
+from explainers.autograd.memory import OVERHEAD_FACTOR, bytes_recomputed, estimate_of_one, has_long_rows
 from explainers.autograd.recomputation import ReadsInsideError, reason_against_recomputation
 from explainers.errors import MemoryShortageError
 from explainers.models.memory import free_memory, total_memory
@@ -34,15 +34,16 @@ _IS_IN_STEPS: ContextVar[bool] = ContextVar("an analysis goes through the steps 
 ExplainPart = Callable[[int, int, bool], None]
 
 
-def explain_in_steps(model: Model, tensors: Mapping[str, Tensor], count: int, explain_part: ExplainPart) -> None:
+def explain_in_steps(model: Model, tensors: Mapping[str, Tensor], count: int, explain_part: ExplainPart, reads_inside: bool = True) -> None:
     """Explain all of ``count`` inputs of ``model``, the samples of ``tensors``, by calls ``explain_part(first, number, recomputed)`` for
     parts that fit into memory. Returns None.
 
     ``first`` and ``number`` are the part of the inputs, and ``recomputed`` is true if the activations of the model's blocks shall be
     computed again on the way back, to save memory. A part whose memory ran out is explained again in smaller parts, at last with
-    ``recomputed``. Raises MemoryShortageError, with the bytes that are needed and free, where one input does not fit in any way.
+    ``recomputed``. One long text is explained with ``recomputed`` at once, unless ``reads_inside``: the methods read what is inside the
+    blocks. Raises MemoryShortageError, with the bytes that are needed and free, where one input does not fit in any way.
     """
-    recomputed = False
+    recomputed = count == 1 and not reads_inside and has_long_rows(model, tensors)
 
     def explain_some(first: int, number: int) -> None:
         nonlocal recomputed

@@ -6,7 +6,18 @@ from collections.abc import Mapping
 from typing import Any
 
 from explainers.models.inputs.picture_tiles import PictureTile
-from explainers.models.inputs.types import Bond, Drawing, ImageInput, MoleculeInput, PicturePromptInput, TextInput, Token, Toxicophore, Word
+from explainers.models.inputs.types import (
+    Bond,
+    Drawing,
+    ImageInput,
+    MoleculeInput,
+    PicturePart,
+    PicturePromptInput,
+    TextInput,
+    Token,
+    Toxicophore,
+    Word,
+)
 
 
 def input_from_json(document: Mapping[str, Any]) -> ImageInput | TextInput:
@@ -21,12 +32,22 @@ def input_from_json(document: Mapping[str, Any]) -> ImageInput | TextInput:
             return TextInput(*text)
         picture = input_from_json(shown)
         assert isinstance(picture, ImageInput)
-        tiles = tuple(PictureTile(**{**tile, "box": tuple(tile["box"])}) for tile in shown.get("tiles", ()))
-        return PicturePromptInput(*text, picture=picture, grid=tuple(shown["grid"]), first=shown["first"], tiles=tiles)
+        others = []
+        for further in document.get("further_pictures", ()):
+            other = input_from_json(further)
+            assert isinstance(other, ImageInput)
+            others.append(PicturePart(**vars(other), **_place_of_picture(further)))
+        return PicturePromptInput(*text, picture=picture, **_place_of_picture(shown), others=tuple(others))
     frame = document.get("frame")
     size = document["width"], document["height"]
     shown = tuple(document["crop"]), tuple(document["seen"])
     return ImageInput(*size, *shown, frame=None if frame is None else tuple(frame), frames=document.get("frames"))
+
+
+def _place_of_picture(shown: Mapping[str, Any]) -> dict[str, Any]:
+    """Return grid, first token and tiles of a picture among the tokens of a text from its JSON (``shown``)."""
+    tiles = tuple(PictureTile(**{**tile, "box": tuple(tile["box"])}) for tile in shown.get("tiles", ()))
+    return {"grid": tuple(shown["grid"]), "first": shown["first"], "tiles": tiles}
 
 
 def _molecule_parts(part: Mapping[str, Any]) -> dict[str, Any]:

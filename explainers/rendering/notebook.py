@@ -107,20 +107,25 @@ def _picture(attribution: DrawableMap, image: ImageInput | None) -> str:
 
 
 def _prompted_picture(record: PicturePromptInput, attribution: DrawableMap) -> str:
-    """Return the HTML of the picture in ``record``, a picture with a prompt, with the map ``attribution`` over its patches; empty if there
-    is no picture to draw on.
+    """Return the HTML of the pictures in ``record``, pictures with a prompt, each with the map ``attribution`` over its patches, on a scale
+    that they share; empty if there is no picture to draw on.
     """
-    shown = None if record.picture is None else record.picture.pixels
-    about = f"{attribution.title} for {attribution.target}, on the picture"
-    return "" if shown is None else _over(shown, record.on_picture(attribution.scores).numpy(), attribution.signed, about)
+    maps = [picture.map_of(attribution.scores).numpy() for picture in record.pictures]
+    ends = scale_ends(np.concatenate([scores.ravel() for scores in maps]), attribution.signed)
+    drawn = []
+    for number, (picture, scores) in enumerate(zip(record.pictures, maps, strict=True), 1):
+        about = f"{attribution.title} for {attribution.target}, on {'the picture' if len(maps) == 1 else f'picture {number}'}"
+        if picture.pixels is not None:
+            drawn.append(_over(picture.pixels, scores, attribution.signed, about, ends))
+    return "".join(drawn)
 
 
-def _over(pixels: Image.Image, scores: NDArray[np.float32], signed: bool, about: str) -> str:
+def _over(pixels: Image.Image, scores: NDArray[np.float32], signed: bool, about: str, ends: tuple[float, float] | None = None) -> str:
     """Return the HTML of the picture ``pixels`` with a map over it: ``scores`` (rows, columns), ``signed`` or not, which are shown when
-    pointed at. ``about`` is its alternative text.
+    pointed at. ``about`` is its alternative text; ``ends`` are the ends of a scale that several pictures share.
     """
     data = io.BytesIO()
-    lay_over(pixels, scores, signed, PICTURE_SIDE).save(data, "PNG")
+    lay_over(pixels, scores, signed, PICTURE_SIDE, ends=ends).save(data, "PNG")
     picture = _png_html(data.getvalue(), about, "display:block;width:100%")
     return f'<div style="position:relative">{picture}{_patches(scores)}</div>'
 

@@ -56,17 +56,23 @@ def _over_image(record: ImageInput, attribution: DrawableMap, size: int, at: At)
 
 
 def _under_picture(record: PicturePromptInput, attribution: DrawableMap, words: Image.Image) -> Image.Image:
-    """Draw the map of the picture in ``record``, by ``attribution``, above ``words``, the drawn map of the prompt's words, and return one
-    PIL image. Each map has its own scale, because the many patches have small scores each.
+    """Draw the map of each picture in ``record``, by ``attribution``, above ``words``, the drawn map of the prompt's words, and return one
+    PIL image. The pictures share a scale, which is not that of the words, because the many patches have small scores each.
     """
-    scores = record.on_picture(attribution.scores).numpy()
-    shown = None if record.picture is None else record.picture.pixels
-    above = map_picture(scores, attribution.signed, words.width)
-    if shown is not None:
-        above = lay_over(shown, scores, attribution.signed, words.width)
-    canvas = Image.new("RGB", (words.width, above.height + words.height), PAPER)
-    canvas.paste(above, ((words.width - above.width) // 2, 0))
-    canvas.paste(words, (0, above.height))
+    maps = [picture.map_of(attribution.scores).numpy() for picture in record.pictures]
+    ends = scale_ends(np.concatenate([scores.ravel() for scores in maps]), attribution.signed)
+    drawn = [
+        map_picture(scores, attribution.signed, words.width, ends)
+        if picture.pixels is None
+        else lay_over(picture.pixels, scores, attribution.signed, words.width, ends=ends)
+        for picture, scores in zip(record.pictures, maps, strict=True)
+    ]
+    canvas = Image.new("RGB", (words.width, sum(each.height for each in drawn) + words.height), PAPER)
+    top = 0
+    for each in drawn:
+        canvas.paste(each, ((words.width - each.width) // 2, top))
+        top += each.height
+    canvas.paste(words, (0, top))
     return canvas
 
 
@@ -85,11 +91,11 @@ def _over_frames(strip: Image.Image, scores: NDArray[np.float32], signed: bool, 
     return canvas
 
 
-def map_picture(scores: NDArray[np.float32], signed: bool, size: int) -> Image.Image:
+def map_picture(scores: NDArray[np.float32], signed: bool, size: int, ends: tuple[float, float] | None = None) -> Image.Image:
     """Draw ``scores`` (rows, columns) without a picture, each as a square of colour, and return a PIL image whose longer side has ``size``
-    pixels. ``signed``: whether the scores have a sign.
+    pixels. ``signed``: whether the scores have a sign; ``ends`` are the ends of a scale that several pictures share.
     """
-    ends, factor = scale_ends(scores, signed), size / max(scores.shape)
+    ends, factor = scale_ends(scores, signed) if ends is None else ends, size / max(scores.shape)
     rgba = colours(normalise(scores, ends, signed), is_two_sided(ends, signed))
     colour = np.array(PAPER) * (1 - rgba[..., 3:]) + rgba[..., :3] * rgba[..., 3:]
     width, height = (max(1, round(side * factor)) for side in scores.shape[::-1])

@@ -1,6 +1,6 @@
 """The command line: ``vitrine serve``, ``backup``, ``restore``, ``recover``, ``open``, ``explain``, ``deletion-test``, ``depth``,
 ``probe``, ``regions``, ``interaction``, ``alike``, ``heads``, ``head-words``, ``registers``, ``answer-table``, ``token-maps``,
-``models``, ``methods``, ``evaluate``, ``reproduce``, ``tables``, ``metrics-on-truth``, ``summarise``,
+``prior-or-pixels``, ``models``, ``methods``, ``evaluate``, ``reproduce``, ``tables``, ``metrics-on-truth``, ``summarise``,
 ``collect``, ``diff``, ``slices``.
 
 Each subcommand is a module in a room of ``vitrine_server.commands`` with ``add(commands)`` and ``run(args)``. None of them imports torch
@@ -19,7 +19,17 @@ from vitrine_server.commands import CommandError, Parser, PartialFailure
 from vitrine_server.commands.many_inputs import collect, diff, slices, summarise
 from vitrine_server.commands.measuring import evaluate, metrics_on_truth, reproduce, tables
 from vitrine_server.commands.models import depth, listing, open, registers  # noqa: A004  (a command is called as its module)
-from vitrine_server.commands.one_input import answer_table, deletion_test, explain, heads, interaction, probe, regions, token_maps
+from vitrine_server.commands.one_input import (
+    answer_table,
+    deletion_test,
+    explain,
+    heads,
+    interaction,
+    prior_or_pixels,
+    probe,
+    regions,
+    token_maps,
+)
 from vitrine_server.commands.serving import serve, store
 
 
@@ -47,6 +57,7 @@ def build_parser() -> argparse.ArgumentParser:
         registers,
         answer_table,
         token_maps,
+        prior_or_pixels,
         listing,
         evaluate,
         reproduce,

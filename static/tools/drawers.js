@@ -47,6 +47,14 @@ const DRAWERS = [
     load: () => import("./answertable.js"),
   },
   {
+    id: "priorpixels",
+    kinds: ["text"],
+    tasks: ["image-text-to-text"],
+    title: "Prior or pixels",
+    says: "How much of each word came from the picture, the prompt and the words before it.",
+    load: () => import("./priorpixels.js"),
+  },
+  {
     id: "tokenmaps",
     kinds: ["text"],
     tasks: ["image-text-to-text"],

@@ -17,6 +17,7 @@ from explainers.autograd.handlers.written_softmax import keep_exponent, softmax_
 from explainers.autograd.nodes import Role
 from explainers.autograd.operators.pooling import Mean
 from explainers.autograd.recorder import Recorder
+from explainers.autograd.rowwise_attention import is_long
 from explainers.autograd.rules.operands import LinearMapRole
 
 
@@ -78,6 +79,12 @@ def _sdpa(
     if enable_gqa and key.shape[-3] != query.shape[-3]:
         repeats = query.shape[-3] // key.shape[-3]
         key, value = (rec.nodes.move(t.repeat_interleave(repeats, -3), t) for t in (key, value))
+    if rec.attend_by_rows is not None and not dropout_p and all(map(rec.active, (query, key, value))) and is_long(query, key):
+
+        def record(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
+            return attention(query, key, value, mask, scale, rec)[0]
+
+        return rec.attend_by_rows(query, key, value, attn_mask, is_causal, scale, record)
     if is_causal:
         attn_mask = torch.ones(query.shape[-2], key.shape[-2], dtype=torch.bool, device=query.device).tril()
     return attention(query, key, value, attn_mask, scale, rec, dropout_p)[0]

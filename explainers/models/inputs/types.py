@@ -36,13 +36,23 @@ class TextPair:
 
 @dataclass(frozen=True)
 class PicturePrompt:
-    """A picture, and what a vision-language model is asked about it.
+    """A picture, or several, and what a vision-language model is asked about it.
 
-    Where the text has the model's own token for a picture (such as ``<image>``), the picture stands there; else before the text.
+    Where the text has the model's own token for a picture (such as ``<image>``), the picture stands there; else before the text. Several
+    pictures are a list; the text then has that token once for each, or not at all.
     """
 
-    picture: Image.Image | Path | str | Crop | WindowedPicture | NDArray[Any]
+    picture: OnePicture | Sequence[OnePicture]
     text: str
+
+    @property
+    def pictures(self) -> tuple[OnePicture, ...]:
+        """The pictures, in their order. Raises ExplainerError if there are none."""
+        if not isinstance(self.picture, list | tuple):
+            return (self.picture,)  # type: ignore[return-value]  # an array or a path is a sequence too
+        if not self.picture:
+            raise ExplainerError("the prompt has no picture: send explainers.PicturePrompt(picture, 'What is this?')")
+        return tuple(self.picture)
 
 
 @dataclass(frozen=True)
@@ -77,6 +87,8 @@ class Clip:
     frames: Sequence[Image.Image | Path | str] | Image.Image | Path | str | NDArray[Any] | Tensor = field(repr=False)
 
 
+#: One picture as a caller may pass it.
+OnePicture = Image.Image | Path | str | Crop | WindowedPicture | NDArray[Any]
 #: What a caller may pass to :meth:`Model.prepare`; a list is a batch.
 Single = Image.Image | Path | str | Crop | Clip | WindowedPicture | TextPair | PicturePrompt | NDArray[Any]
 Input = Single | Mapping[str, Tensor] | Sequence[Single]
@@ -121,6 +133,27 @@ class PicturePart(ImageInput):
         tuple[PictureTile, ...],
         optional("Of a picture that is more than one grid of tokens that follow each other: the rectangle that each token covers."),
     ] = ()
+
+    @property
+    def all_tiles(self) -> tuple[PictureTile, ...]:
+        """The tiles of the picture: one over all of it where the record names none."""
+        return self.tiles or (PictureTile(self.first, self.grid[1], *self.grid, WHOLE),)
+
+    @property
+    def patches(self) -> Tensor:
+        """The indices of the tokens that are patches, in their order."""
+        return torch.cat([tile.tokens.flatten() for tile in self.all_tiles])
+
+    @property
+    def image(self) -> ImageInput:
+        """How the picture was shown, without its place among the tokens."""
+        return ImageInput(**{name: value for name, value in vars(self).items() if name not in ("grid", "first", "tiles")})
+
+    def map_of(self, scores: Tensor) -> Tensor:
+        """Return the map of the picture, (rows, columns), from the scores of all tokens (S,): those of its patches, or joined from tiles
+        without a change of their sum.
+        """
+        return join_tiles(scores, self.tiles, self.grid) if self.tiles else scores[self.patches].view(self.grid)
 
 
 #: The ``part`` of tokens that the model wrote itself, of those that a picture became among those of a text, and of those that a chat
@@ -199,6 +232,12 @@ class TextInput(Record):
     ) -> Annotated[PicturePart | None, optional("The picture that a vision-language model read with the text.", key="picture")]:
         return None
 
+    @property
+    def _further_pictures(
+        self,
+    ) -> Annotated[tuple[PicturePart, ...], optional("The pictures after the first, in their order.", key="further_pictures")]:
+        return ()
+
     def without_padding(self, mask: Sequence[bool]) -> TextInput:
         """Return this record without the tokens whose ``mask`` is False; its words refer only to the remaining tokens."""
         if all(mask):
@@ -269,16 +308,18 @@ class MoleculeInput(TextInput):
 class PicturePromptInput(TextInput):
     """A picture and a prompt as a vision-language model read them: the tokens of the prompt, and the picture's among them.
 
-    picture  how the picture was shown; None for a plain text
+    picture  how the first picture was shown; None for a plain text
     grid     rows and columns of its map; without ``tiles`` each of these patches is a token
     first    index of the first patch among the tokens
     tiles    the parts of the picture that its tokens cover, if these are more than one grid of tokens that follow each other
+    others   the pictures after the first
     """
 
     picture: Annotated[ImageInput | None, HIDDEN] = None
     grid: Annotated[tuple[int, int], HIDDEN] = (0, 0)
     first: Annotated[int, HIDDEN] = 0
     tiles: Annotated[tuple[PictureTile, ...], HIDDEN] = ()
+    others: Annotated[tuple[PicturePart, ...], HIDDEN] = ()
 
     @property
     def _has_parts(self) -> bool:
@@ -286,25 +327,35 @@ class PicturePromptInput(TextInput):
 
     @property
     def _picture(self) -> Annotated[PicturePart | None, optional(key="picture")]:
+        return next(iter(self.pictures), None)
+
+    @property
+    def _further_pictures(self) -> Annotated[tuple[PicturePart, ...], optional(key="further_pictures")]:
+        return self.others
+
+    @property
+    def pictures(self) -> tuple[PicturePart, ...]:
+        """All pictures in the prompt, in their order, each with its place among the tokens; empty for a plain text."""
         if self.picture is None:
-            return None
-        return PicturePart(**vars(self.picture), grid=self.grid, first=self.first, tiles=self.tiles)
+            return ()
+        shown = {name: value for name, value in vars(self.picture).items() if name not in ("grid", "first", "tiles")}
+        return (PicturePart(**shown, grid=self.grid, first=self.first, tiles=self.tiles), *self.others)
 
     @property
     def all_tiles(self) -> tuple[PictureTile, ...]:
-        """The tiles of the picture: one over all of it where the record names none."""
-        return self.tiles or (PictureTile(self.first, self.grid[1], *self.grid, WHOLE),)
+        """The tiles of all pictures: one over all of a picture where the record names none."""
+        return tuple(tile for picture in self.pictures for tile in picture.all_tiles)
 
     @property
     def patches(self) -> Tensor:
-        """The indices of the tokens that are patches, in their order."""
-        return torch.cat([tile.tokens.flatten() for tile in self.all_tiles])
+        """The indices of the tokens that are patches of any picture, in their order."""
+        return torch.cat([picture.patches for picture in self.pictures])
 
-    def on_picture(self, scores: Tensor) -> Tensor:
-        """Return the map of the picture, (rows, columns), from the scores of all tokens (S,): those of its patches, or joined from tiles
-        without a change of their sum.
+    def on_picture(self, scores: Tensor, number: int = 0) -> Tensor:
+        """Return the map of the picture with this ``number``, from 0 on, as (rows, columns), from the scores of all tokens (S,): those of
+        its patches, or joined from tiles without a change of their sum.
         """
-        return join_tiles(scores, self.tiles, self.grid) if self.tiles else scores[self.patches].view(self.grid)
+        return self.pictures[number].map_of(scores)
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from pydantic import Field
 import explainers
 from explainers.analysis.answer_table import TABLE_METHOD
 from explainers.analysis.answer_table import AnswerTable as Table
+from explainers.analysis.prior_or_pixels import PriorOrPixels as Shares
 from explainers.analysis.token_activation import TokenActivationMaps
 from explainers.json_records import schema_of
 from explainers.models.inputs.types import Prepared
@@ -64,6 +65,23 @@ def answer_table(subject: Subject, wanted: AnswerTableRequest) -> dict[str, Any]
     ).to_json()
     subject.notes.extend(table.pop("notes"))
     return {name: value for name, value in table.items() if name not in ("model", "prompt")}
+
+
+class PriorOrPixelsRequest(Schema):
+    """Empty: there are no options."""
+
+
+PriorOrPixels = schema_of(Shares, base=Study, without=("model", "prompt"))
+
+
+@study("/api/explanations/{id}/prior-or-pixels", form=PriorOrPixelsRequest, answer=PriorOrPixels, cost="prior or pixels", weight=FEW_PASSES)
+def prior_or_pixels(subject: Subject, wanted: PriorOrPixelsRequest) -> dict[str, Any]:
+    """Return how much of the logit of each word of a vision-language model's answer came from the picture, the prompt, what was written
+    before it, and constants; and the same with the picture painted grey.
+    """
+    shares = explainers.prior_or_pixels(subject.loaded, _prompt_with_answer(subject), cancelled=subject.cancelled).to_json()
+    subject.notes.extend(shares.pop("notes"))
+    return {name: value for name, value in shares.items() if name not in ("model", "prompt")}
 
 
 def _prompt_with_answer(subject: Subject) -> Prepared:

@@ -81,5 +81,36 @@ def test_each_token_has_a_map_of_the_picture(desk: Visit) -> None:
     desk.next_maps(before)
     assert desk.document()["place"]["tokens"] == [len(first["input"]["tokens"]) - 1] * 2
     no_violation(page)
+
+
+def test_shares_of_the_picture_and_the_prompt_are_shown(desk: Visit, tmp_path: Path) -> None:
+    first = desk.explained(png(size=(64, 48)), model="reviews-bert", text="a good film", methods=["input_x_gradient:libra", "random"])
+    page = desk.open(f"/text?id={first['id']}")
+    answer = page.request.post(f"{desk.address}/api/explanations/{desk.id}/prior-or-pixels", data={}).json()
+    part = opened(desk, "priorpixels")
+    expect(part.locator("tbody")).to_have_count(len(answer["words"]))
+    assert part.locator("thead th").all_inner_texts() == ["answer", "logit", "picture", "prompt", "answer so far", "constant"]
+    for side, row in (("asked", 0), ("greyed", 1)):
+        cells = part.locator("tbody").first.locator("tr").nth(row).locator("td").all_inner_texts()
+        numbers = [float(text.replace("\N{MINUS SIGN}", "-")) for text in cells]
+        largest = max(map(abs, answer[side]["shares"][0]))
+        assert numbers == pytest.approx([answer[side]["logits"][0], *answer[side]["shares"][0]], abs=0.05 * largest)
+    changes = [abs(a - b) for a, b in zip(answer["asked"]["logits"], answer["greyed"]["logits"], strict=True)]
+    expect(part.get_by_role("status")).to_contain_text(f"changes “{answer['words'][changes.index(max(changes))]}” most")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    with page.expect_download() as download:
+        part.get_by_role("button", name="CSV").click()
+    lines = download.value.path().read_text("utf-8-sig").splitlines()
+    assert len(lines) == 1 + 2 * len(answer["words"])
+    before = desk.id
+    part.locator("tbody button").last.click()
+    desk.next_maps(before)
+    assert desk.document()["at"] == answer["places"][-1]
+    no_violation(page)
+
+
+def test_an_embedded_plate_has_the_picture(desk: Visit) -> None:
+    first = desk.explained(png(size=(64, 48)), model="reviews-bert", text="a good film", methods=["input_x_gradient:libra", "random"])
+    page = desk.open(f"/text?id={first['id']}")
     desk.open(f"/embed/{desk.id}", maps=False)
     expect(page.locator(".plate").first.locator(".map-canvas")).to_have_attribute("data-drawn", "true")

@@ -17,7 +17,7 @@ from torch import Tensor
 import explainers
 from explainers.errors import ExplainerError
 from explainers.models.inputs.picture_tiles import PictureTile
-from explainers.models.inputs.types import ANSWER, PICTURE, TEMPLATE, PicturePromptInput
+from explainers.models.inputs.types import ANSWER, PICTURE, TEMPLATE, ImageInput, PicturePromptInput
 from explainers.models.picture_layout import pixel_places, why_unverified
 from explainers.models.processor_prompts import ProcessorReader
 from explainers.records.input_json import input_from_json
@@ -175,7 +175,9 @@ def test_a_layout_that_is_wrong_is_not_verified(family: Family) -> None:
         return pixels
 
     places = pixel_places(prepare, (100, 64))
-    right = tuple(tile.moved(family.record.first) for tile in reader.layouts[100, 64][0])
+    right = tuple(
+        tile.moved(family.record.first) for tile in next(tiles for (*size, _), tiles in reader.layouts.items() if size == [100, 64])
+    )
     assert [tile.tokens.tolist() for tile in right] == [tile.tokens.tolist() for tile in tiles]
     assert why_unverified(family.module, tensors, token, places, right) is None
     x0, y0, x1, y1 = right[-1].box
@@ -250,7 +252,7 @@ def test_scores_of_tiles_are_joined_without_a_change_of_their_sum() -> None:
     """Four tokens over the whole picture, and two over its lower half, of which the last reaches beyond it."""
     whole, lower = PictureTile(1, 2, 2, 2, (0.0, 0.0, 1.0, 1.0)), PictureTile(5, 2, 1, 2, (0.0, 0.5, 2.0, 1.0))
     scores = torch.tensor([9.0, 1.0, 2.0, 3.0, 4.0, 10.0, 20.0])
-    record = PicturePromptInput("", (), (), picture=None, grid=(2, 2), first=1, tiles=(whole, lower))
+    record = PicturePromptInput("", (), (), picture=ImageInput(2, 2, (0, 0, 2, 2), (2, 2)), grid=(2, 2), first=1, tiles=(whole, lower))
     expected = torch.tensor([[1.0, 2.0], [3.0 + 5.0, 4.0 + 5.0 + 20.0]])
     torch.testing.assert_close(record.on_picture(scores), expected)
 

@@ -75,6 +75,7 @@ def ask_about_answers(site: Site) -> None:
     posted(site, f"/api/explanations/{written['id']}/answer-table")
     about = asked(site, png(), model="picture-writer", text="a good film", methods=["random"])
     posted(site, f"/api/explanations/{about['id']}/token-maps")
+    posted(site, f"/api/explanations/{about['id']}/prior-or-pixels")
 
 
 def measure(site: Site) -> None:

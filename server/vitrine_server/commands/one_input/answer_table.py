@@ -8,6 +8,7 @@ from pathlib import Path
 from vitrine_server.commands import CommandError, Commands
 from vitrine_server.commands.files import check_out_file, print_and_save
 from vitrine_server.commands.model import add_model, open_model
+from vitrine_server.commands.one_input.explain import check_pictures
 
 
 def add(commands: Commands) -> None:
@@ -20,7 +21,9 @@ def add(commands: Commands) -> None:
         epilog="Example:  vitrine answer-table 'The capital of France is' --model hf/openai-community/gpt2 --out table.png",
     )
     parser.add_argument("prompt", metavar="PROMPT", help="the text that the model continues")
-    parser.add_argument("--image", metavar="FILE", type=Path, help="for a model that writes about pictures: the picture")
+    parser.add_argument(
+        "--image", metavar="FILE", type=Path, action="append", help="for a model that writes about pictures: the picture; repeatable"
+    )
     add_model(parser, "a language model: a name of the hub, or a folder (default: %(default)s)", "hf/openai-community/gpt2")
     parser.add_argument("--chat", action="store_true", help="put the model's chat template around the prompt")
     parser.add_argument("--method", metavar="SPEC", help="method whose maps are the rows (default: input_x_gradient:attnlrp)")
@@ -41,8 +44,7 @@ def run(args: argparse.Namespace) -> None:
     from explainers.analysis.answer_table import TABLE_METHOD
 
     model = open_model(args, args.model, args.device)
-    if args.image is not None and not args.image.is_file():
-        raise CommandError(f"there is no file {args.image}")
+    check_pictures(args.image or [])
     if model.reads_pictures != (args.image is not None):
         raise CommandError(
             f"{model.name} {'writes about a picture: give --image FILE' if model.reads_pictures else 'reads no picture: leave --image out'}"

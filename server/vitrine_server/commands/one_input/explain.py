@@ -114,6 +114,13 @@ def _add_texts(parser: argparse.ArgumentParser) -> None:
     text.add_argument("--text-file", metavar="FILE", help="a file that holds the text, - for standard input")
     parser.add_argument("--text-pair", metavar="TEXT", help="a second text that the model reads with the first")
     parser.add_argument(
+        "--further-image",
+        metavar="FILE",
+        type=Path,
+        action="append",
+        help="another picture in the same prompt, for a model that writes about pictures; repeatable",
+    )
+    parser.add_argument(
         "--side",
         choices=("image", "text"),
         help="for a CLIP model: explain the image (the default) or the words of each prompt",
@@ -148,6 +155,8 @@ def run(args: argparse.Namespace) -> None:
 def make_explanation(args: argparse.Namespace) -> tuple[Model, Explanation]:
     """Return the model and the explanation that the command line ``args``, see :func:`add_question`, asks for."""
     inputs = read_input(args)
+    if getattr(args, "further_image", None) and (args.image is None or (args.text is None and args.text_file is None)):
+        raise CommandError("--further-image is for a prompt with pictures: give an image file, --text and --model")
     name = args.model or default_model(args.image is not None, args.prompt, args.molecule is not None)
     import explainers  # after the cheap checks: this imports torch
 
@@ -198,13 +207,20 @@ def read_input(args: argparse.Namespace) -> Input:
 
 
 def picture_prompt(args: argparse.Namespace) -> Input:
-    """Return the picture and the question about it that the arguments name, for a vision-language model."""
-    if not args.image.is_file():
-        raise CommandError(f"there is no file {args.image}")
+    """Return the pictures and the question about them that the arguments name, for a vision-language model."""
+    further = args.further_image or []
+    check_pictures([args.image, *further])
     from explainers import PicturePrompt
 
-    shown: Any = picture(args.image, args.crop, args.window)
+    shown: Any = [picture(args.image, args.crop, args.window), *further]
     return PicturePrompt(shown, args.text if args.text is not None else read_text(args))
+
+
+def check_pictures(files: Sequence[Path]) -> None:
+    """Raise CommandError if one of ``files``, the pictures of a prompt, is no file."""
+    for file in files:
+        if not file.is_file():
+            raise CommandError(f"there is no file {file}")
 
 
 def crop_box(text: str) -> tuple[int, int, int, int]:
@@ -399,6 +415,7 @@ def strongest_words(attribution: Attribution) -> str:
 
     if not isinstance(attribution.text, PicturePromptInput):
         return named
-    patches = attribution.text.on_picture(attribution.scores)
-    row, column = divmod(int(patches.argmax()), patches.shape[1])
-    return f"row {row + 1}, column {column + 1} of the picture; {named}"
+    maps = [picture.map_of(attribution.scores) for picture in attribution.text.pictures]
+    number = max(range(len(maps)), key=lambda index: float(maps[index].max()))
+    row, column = divmod(int(maps[number].argmax()), maps[number].shape[1])
+    return f"row {row + 1}, column {column + 1} of {'the picture' if len(maps) == 1 else f'picture {number + 1}'}; {named}"

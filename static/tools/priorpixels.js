@@ -1,0 +1,155 @@
+// How much of the logit of each word of an answer came from the picture, the prompt and what was written before it.
+
+import { explanationPath } from "../core/api.js";
+import { el, number } from "../core/dom.js";
+import { csvButton } from "../export/csv.js";
+import { cellsOf } from "../maps/scoretable.js";
+import { tint } from "../plates/words.js";
+
+/**
+ * @import { PriorOrPixels } from "../core/schemas.js"
+ * @import { Finished, Report, Tool, WorkbenchView } from "../plates/types.js"
+ * @import { Waiting } from "../progress/waiting.js"
+ */
+
+/** @typedef {PriorOrPixels["asked"]} LogitShares */
+
+/**
+ * The words of the answer by the parts of their logits.
+ * @param {HTMLElement} root
+ * @param {WorkbenchView} workbench
+ * @param {Report} report
+ * @param {Waiting} asking
+ * @returns {Tool}
+ */
+export const open = (root, workbench, report, asking) => new LogitParts(root, workbench, report, asking);
+
+class LogitParts {
+  /** @type {AbortController | null} */
+  #request = null;
+  /** @type {PriorOrPixels | null} */
+  answer = null;
+  subject = /** @type {Finished} */ (/** @type {unknown} */ (null)); // until the first is shown
+
+  /**
+   * @param {HTMLElement} root
+   * @param {WorkbenchView} workbench
+   * @param {Report} report
+   * @param {Waiting} asking
+   */
+  constructor(root, workbench, report, asking) {
+    this.workbench = workbench;
+    this.report = report;
+    this.asking = asking;
+    this.statusLine = el("p", { class: "correlation", role: "status", "aria-live": "polite" });
+    this.table = el("table");
+    this.notes = el("div");
+    root.replaceChildren(
+      el(
+        "p",
+        { class: "about" },
+        "The shares of a row add up to its logit. The second row of a word is for the same picture painted grey. What stays there does not come from what the picture shows. Compare the shares of one word, not those of two words. Press a word to explain it above.",
+      ),
+      el(
+        "p",
+        { class: "take" },
+        csvButton(
+          () => (this.answer ? rowsOf(this.answer) : []),
+          () => [this.subject.id, "prior-or-pixels"],
+        ),
+      ),
+      this.statusLine,
+      el("div", { class: "listing", tabIndex: 0, role: "region", "aria-label": "Shares of the logits" }, this.table),
+      this.notes,
+    );
+  }
+
+  /** @param {Finished} subject */
+  async show(subject) {
+    if (subject.id === this.subject?.id) return;
+    this.subject = subject;
+    this.#request?.abort();
+    const { signal } = (this.#request = new AbortController());
+    try {
+      this.report(null);
+      /** @type {PriorOrPixels} */
+      const answer = await this.asking.ask(`${explanationPath(subject.id)}/prior-or-pixels`, {}, signal);
+      if (!signal.aborted) this.#draw(answer);
+    } catch (problem) {
+      if (!signal.aborted) throw problem;
+    }
+  }
+
+  /** @param {PriorOrPixels} answer */
+  #draw(answer) {
+    const { words, places, parts, asked, greyed, notes } = answer;
+    this.answer = answer;
+    const asking = this.subject.info.place?.at;
+    const bodies = words.map((word, i) => {
+      const name = el(
+        "button",
+        {
+          type: "button",
+          "aria-pressed": String(places[i] === asking),
+          title: `Explain “${word}”`,
+          on: { click: () => void this.workbench.ask({ at: places[i], targets: { target: null } }) },
+        },
+        word,
+      );
+      return el("tbody", {}, [
+        rowOf(el("th", { scope: "row" }, name), asked, i),
+        ...(greyed ? [rowOf(el("th", { scope: "row", class: "grey" }, "painted grey"), greyed, i)] : []),
+      ]);
+    });
+    this.table.replaceChildren(
+      el("caption", { class: "hidden" }, "Words of the answer by the parts of their logits"),
+      el("thead", {}, el("tr", {}, ...["answer", "logit", ...parts].map((text) => el("th", { scope: "col" }, text)))),
+      ...bodies,
+    );
+    this.statusLine.textContent = greyed ? changeOf(words, asked, greyed) : "";
+    this.notes.replaceChildren(...notes.map((note) => el("p", { class: "quiet" }, note)));
+  }
+}
+
+/**
+ * A row of the table: its head, the logit, and its shares in colours up to the largest of them.
+ * @param {HTMLElement} head
+ * @param {LogitShares} side
+ * @param {number} i the word
+ */
+function rowOf(head, { logits, shares }, i) {
+  const cells = cellsOf(shares[i], true).map(({ text, t, isSigned }) => {
+    const cell = el("td", {}, text);
+    tint(cell, t, isSigned);
+    return cell;
+  });
+  return el("tr", {}, head, el("td", {}, number(logits[i])), ...cells);
+}
+
+/**
+ * A sentence on the word whose logit changes most when the picture is painted grey.
+ * @param {string[]} words
+ * @param {LogitShares} asked
+ * @param {LogitShares} greyed
+ */
+function changeOf(words, asked, greyed) {
+  const changes = words.map((_, i) => Math.abs(asked.logits[i] - greyed.logits[i]));
+  const most = changes.indexOf(Math.max(...changes));
+  return `What the picture shows changes “${words[most]}” most: its logit is ${number(asked.logits[most])}, and ${number(greyed.logits[most])} with the picture painted grey.`;
+}
+
+/**
+ * The table as rows of numbers.
+ * @param {PriorOrPixels} answer
+ * @returns {(string | number)[][]}
+ */
+function rowsOf({ words, parts, asked, greyed }) {
+  /** @type {[string, LogitShares][]} */
+  const sides = [["as it is", asked], ...(greyed ? [/** @type {[string, LogitShares]} */ (["grey", greyed])] : [])];
+  return [
+    ["word of the answer", "picture", "logit", ...parts, "missing"],
+    ...words.flatMap((word, i) =>
+      sides.map(([name, { logits, shares, missing }]) => [word, name, logits[i], ...shares[i], missing[i]]),
+    ),
+  ];
+}
