@@ -172,6 +172,8 @@ class ModelStructure:
     @cached_property
     def _maps(self) -> list[list[AttentionMap] | None]:
         """The attention maps of each block, one after the other; None if it has none that can be read."""
+        if self._block_kind.no_attention is not None:
+            return [None] * len(self._shaped)
         if self.plan is None:
             return [None if each is None else [as_recorded(each.weights)] for each in self._shaped]
         plans = [*self.plan.blocks, *[self.plan.blocks[-1]] * len(self._shaped)]  # of blocks that ran more often the last
