@@ -45,18 +45,23 @@ def made_up_text(model: Model, tokens: int) -> dict[str, Tensor]:
     """Return the tensors of a made-up text for ``model``: three repeated token ids, ``tokens`` of them if the model takes as many, more if
     the place that it is asked about lies further on. If that is in an answer, the answer follows.
     """
-    reading, most = model.reading, model.details.get("max_tokens") or tokens
-    tokens = min(tokens, most)
-    if reading is not None and not reading.moves:
-        tokens = max(tokens, 1 + max([*(reading.place.tokens or ()), reading.token or 0]))
+    most = model.details.get("max_tokens") or tokens
+    completed = _completed(model, min(tokens, most))
+    length = completed["input_ids"].shape[1]
+    if model.reading is None or length > tokens:
+        too_many = 0 if DECODER_TOKENS in completed else max(0, length - most)
+        return {name: tensor[:, too_many:] for name, tensor in completed.items()}
+    return _completed(model, max(length, 1 + max([*(model.reading.place.tokens or ()), model.reading.token or 0])))
+
+
+def _completed(model: Model, tokens: int) -> dict[str, Tensor]:
+    """Return the tensors of a text of so many repeated token ids with what the place that ``model`` is asked about adds to it."""
     ids = torch.tensor([[1, 2, 3]], device=model.device).repeat(1, tokens)[:, :tokens]
     tensors = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
-    if reading is None:
+    if model.reading is None:
         return tensors
     record = TextInput(None, (Token("", 0, 0, False),) * tokens, ())
-    completed = reading.complete(Prepared(tensors, (record,), ((),))).tensors
-    too_many = 0 if DECODER_TOKENS in completed else max(0, completed["input_ids"].shape[1] - max(most, tokens))
-    return {name: tensor[:, too_many:] for name, tensor in completed.items()}
+    return model.reading.complete(Prepared(tensors, (record,), ((),))).tensors
 
 
 def trial_tensors(model: Model) -> dict[str, Tensor]:

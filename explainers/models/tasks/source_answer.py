@@ -84,41 +84,35 @@ class SourceAnswer(GeneratedAnswer):
         return replace(prepared, tensors=tensors, inputs=(replace(record, tokens=(*record.tokens, *between, *tokens), answer=text),))
 
     def reading(self, place: Place, task_input: TaskInput) -> Reading:
-        """Return how to read the explained numbers at ``place``, as :class:`GeneratedAnswer` does; what was written before counts as words
-        of the input.
+        """Return how to read the explained numbers at ``place``, as :class:`GeneratedAnswer` does; what was written before the last of them
+        counts as words of the input.
+
+        Where several words are explained, each is also read for those after it. Words are then masked and not removed, as the explained
+        ones must stay where they are.
         """
         reading = super().reading(place, task_input)
-        mark = partial(self._mark, place, self._words(task_input))
-        complete = reading.complete
-        return replace(reading, mark=mark, complete=lambda prepared: mark(complete(prepared)))
-
-    @staticmethod
-    def _mark(place: Place, words: Sequence[tuple[int, int]], prepared: Prepared) -> Prepared:
-        """Return ``prepared`` with the written words that the explained numbers at ``place`` depend on among its words. ``words`` holds the
-        first and the last token of each written word.
-
-        Those before the place can be removed like words of the source. For a place of several words each word is also read for those after
-        it, and cannot be removed.
-        """
-        (record,) = prepared.inputs
-        assert isinstance(record, TextInput)
-        assert record.answer is not None
         assert place.tokens is not None
-        first, last = place.tokens
-        before = [(start, end) for start, end in words if end < last and record.tokens[start].start < record.tokens[end].end]
-        written = tuple(
-            Word(
-                record.answer[record.tokens[start].start : record.tokens[end].end],
-                record.tokens[start].start,
-                record.tokens[end].end,
-                tuple(range(start, end + 1)),
-                ANSWER,
-            )
-            for start, end in before
-        )
-        tokens = tuple(replace(token, special=i >= first) if token.part == ANSWER else token for i, token in enumerate(record.tokens))
-        of_source = tuple(word for word in record.words if word.part != ANSWER)
-        return replace(prepared, inputs=(replace(record, tokens=tokens, words=(*of_source, *written)),))
+        mark, complete = partial(_mark_written, place.tokens[1], self._words(task_input)), reading.complete
+        moves = place.tokens in self._words(task_input)
+        return replace(reading, mark=mark, complete=lambda prepared: mark(complete(prepared)), moves=moves)
+
+
+def _mark_written(last: int, words: Sequence[tuple[int, int]], prepared: Prepared) -> Prepared:
+    """Return ``prepared`` with the written words before the token with the index ``last`` among its words, and their tokens no longer
+    special; ``words`` holds the first and the last token of each written word.
+    """
+    (record,) = prepared.inputs
+    assert isinstance(record, TextInput)
+    assert record.answer is not None
+    tokens, written = record.tokens, []
+    for first, end in words:
+        start, stop = tokens[first].start, tokens[end].end
+        if end < last and start < stop:
+            written.append(Word(record.answer[start:stop], start, stop, tuple(range(first, end + 1)), ANSWER))
+    shown = {i for word in written for i in word.tokens}
+    tokens = tuple(replace(token, special=i not in shown) if token.part == ANSWER else token for i, token in enumerate(tokens))
+    of_source = tuple(word for word in record.words if word.part != ANSWER)
+    return replace(prepared, inputs=(replace(record, tokens=tokens, words=(*of_source, *written)),))
 
 
 def _start_of(module: Any) -> list[int]:
