@@ -17,7 +17,7 @@ from tests.support.encoder_decoders import REREADERS, WRITERS, encoder_decoder, 
 TEXT = "a good film, not a bad movie"
 #: Methods that read no attention map, and methods that multiply or read them.
 RUN = ["input_x_gradient", "fullgrad:libra", "saliency", "hirescam", "occlusion"]
-REFUSED = ["rollout", "raw_attention", "transformer_attribution", "globenc"]
+REFUSED = ["rollout", "attcat", "transformer_attribution", "globenc"]
 
 
 def taken(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
