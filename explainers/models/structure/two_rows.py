@@ -90,8 +90,8 @@ class SourceAndWritten(OneStream):
     falls_short: ClassVar[tuple[str, str] | None] = (
         "encoder-decoders (T5, BART, Marian)",
         "A row holds the source's tokens and those that the decoder reads; a classifier whose decoder reads the same text again has both "
-        "readings of a token in one. What reads one attention map over all tokens of a block is refused. Raw attention reads the last layer "
-        "of the decoder, and Generic Attention follows its authors' rule for two rows.",
+        "readings of a token in one. What reads one attention map over all tokens of a block is refused. Raw attention reads the decoder's "
+        "last layer, and Generic Attention follows its authors' rule for two rows.",
     )
     by_width: bool = False
 

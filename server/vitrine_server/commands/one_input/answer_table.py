@@ -19,7 +19,7 @@ def add(commands: Commands) -> None:
         "each of its words.",
         epilog="Example:  vitrine answer-table 'The capital of France is' --model hf/openai-community/gpt2 --out table.png",
     )
-    parser.add_argument("prompt", metavar="PROMPT", help="the text that the model continues")
+    parser.add_argument("prompt", metavar="PROMPT", help="the text that the model continues, or an encoder-decoder answers")
     parser.add_argument("--image", metavar="FILE", type=Path, help="for a model that writes about pictures: the picture")
     add_model(parser, "a language model: a name of the hub, or a folder (default: %(default)s)", "hf/openai-community/gpt2")
     parser.add_argument("--chat", action="store_true", help="put the model's chat template around the prompt")
