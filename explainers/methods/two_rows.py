@@ -29,12 +29,12 @@ def attention_of_rows(trace: Trace) -> TwoRowAttention | None:
     """Return the attention of both rows of the model in ``trace``; None if it has one row. Raises ExplainerError for an option that is for
     one row.
     """
-    found = trace.recording.structure.two_row_attention
-    if found is not None and trace.row == "mean":
+    attention = trace.recording.structure.two_row_attention
+    if attention is not None and trace.row == "mean":
         raise ExplainerError("row=mean is for models with one row of tokens: leave it out for an encoder-decoder.")
-    if found is not None and trace.integrated:
+    if attention is not None and trace.integrated:
         raise ExplainerError("integrated= reads attention of one row of tokens: leave it out for an encoder-decoder.")
-    return found
+    return attention
 
 
 def gradients_at(trace: Trace, attention: TwoRowAttention) -> TwoRowAttention:
@@ -62,9 +62,9 @@ def relevance_of_rows(attention: TwoRowAttention, gradients: TwoRowAttention) ->
     of_source, of_written, across = identity_of_source, identity, maps[0].new_zeros(samples, written, source)
     for each in by_layer.encoder:
         of_source = of_source + each @ of_source
-    for own, other in by_layer.decoder:
-        of_written, across = of_written + own @ of_written, across + own @ across
-        across = across + _normalised(of_written, identity).mT @ other @ _normalised(of_source, identity_of_source)
+    for among, toward in by_layer.decoder:
+        of_written, across = of_written + among @ of_written, across + among @ across
+        across = across + _normalised(of_written, identity).mT @ toward @ _normalised(of_source, identity_of_source)
     return of_written - identity, across
 
 

@@ -80,7 +80,8 @@ function joined(pieces, piece) {
 const BETWEEN = "\n\n"; // the two texts of a pair, where they are shown
 
 /**
- * The text that is shown below the first: the second of a pair, or what the model wrote as far as its words have scores.
+ * The text that is shown below the first: the second of a pair, or what the model wrote as far as its words have
+ * scores.
  * @param {Shown} input
  * @returns {string | undefined}
  */

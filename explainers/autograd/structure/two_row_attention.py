@@ -47,6 +47,6 @@ def two_row_attention(nodes: Nodes) -> TwoRowAttention | None:
         return None
     source, written = encoder[0].shape[-1], decoder[0][0].shape[-1]
     fits = all(each.shape[-2:] == (source, source) for each in encoder) and all(
-        own.shape[-2:] == (written, written) and other.shape[-2:] == (written, source) for own, other in decoder
+        among.shape[-2:] == (written, written) and across.shape[-2:] == (written, source) for among, across in decoder
     )
     return TwoRowAttention(encoder, decoder) if fits else None
