@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from explainers.models.inputs.images import Preprocessing
 from explainers.models.inputs.types import PicturePromptInput
 from explainers.models.model import Model
 from explainers.pipeline.places import ask_at, runnable_specs
+from tests.support.encoder_decoders import WRITERS, encoder_decoder
 from tests.support.picture_models import FAMILIES, Made, build
 from tests.support.task_models import TEXT, Heads, picture_writer
 from tests.support.vocabularies import byte_level, wordpiece
@@ -112,6 +114,7 @@ TASK_CASES = [
         ("answer",),
         byte_level,
     ),
+    *(TaskCase(name, partial(encoder_decoder, name), TEXT, ("answer", "words")) for name in WRITERS),
     TaskCase(
         "LlavaForConditionalGeneration", picture_writer, explainers.PicturePrompt(PICTURE, "a good film, not a bad movie"), ("answer",)
     ),

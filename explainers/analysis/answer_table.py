@@ -13,9 +13,10 @@ from torch import Tensor
 
 from explainers.errors import ExplainerError
 from explainers.json_records import Record, describe
-from explainers.models.inputs.types import PicturePromptInput, TextInput
+from explainers.models.inputs.types import ANSWER, PicturePromptInput, TextInput
 from explainers.models.tasks import GeneratedAnswer
 from explainers.models.tasks.generated_answer import WORD
+from explainers.models.tasks.text_places import number_repeats
 from explainers.pipeline.explain import explain
 from explainers.pipeline.places import ask_at, with_chat_template
 from explainers.records.result import Attribution
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["TABLE_METHOD", "AnswerTable", "answer_table"]
 
+WRITTEN = "→ "  # before a word that the model itself wrote, as a column
 TABLE_METHOD = "input_x_gradient:attnlrp"
 
 
@@ -45,7 +47,9 @@ class AnswerTable(Record):
     method: Annotated[str, describe("The spec.")]
     title: Annotated[str, describe("Of the method.")]
     rows: Annotated[tuple[str, ...], describe("The words of the answer, with #2 after a word that stands there a second time.")]
-    columns: Annotated[tuple[str, ...], describe("The words of the prompt.")]
+    columns: Annotated[
+        tuple[str, ...], describe("The words of the prompt; of an encoder-decoder also those of the answer, each with an arrow before it.")
+    ]
     places: Annotated[tuple[str, ...], describe("Of each row, what the field ``at`` of POST /api/explanations and ``explain(at=)`` take.")]
     signed: Annotated[bool, describe("Whether scores tell evidence for a word from evidence against it.")]
     logits: Annotated[Tensor, describe("Of each row, the sum of the logits of its tokens.", kind=list[float])]
@@ -104,7 +108,8 @@ def answer_table(
 
     The answer is written once. Prompt and answer are then recorded in one forward pass, over which each word of the answer has its own
     backward pass. It explains the sum of the logits of the word's tokens, with the words before it as context. The score of a prompt's word
-    is the sum of its tokens' scores if the method's scores are signed, else the largest of them. Each picture
+    is the sum of its tokens' scores if the method's scores are signed, else the largest of them. An encoder-decoder's table has its source
+    as the prompt, and a column for each word of the answer that later words read. Each picture
     (:class:`explainers.PicturePrompt`) is one column, whose score is made of those of its patches in the same way.
 
     ``prompt`` is a text, or a picture with one. ``chat`` and ``cancelled`` mean what they mean in :func:`explainers.explain`.
@@ -113,7 +118,7 @@ def answer_table(
     """
     opened = model_of(model)
     if not isinstance(opened.task, GeneratedAnswer):
-        raise ExplainerError(f"{opened.name} writes no answer: pass a language model (transformers' ...ForCausalLM).")
+        raise ExplainerError(f"{opened.name} writes no answer: pass a language model or an encoder-decoder that writes.")
     placed, prepared = ask_at(opened, with_chat_template(opened, prompt) if chat else prompt, "words")
     record = prepared.inputs[0]
     assert isinstance(record, TextInput)
@@ -124,7 +129,8 @@ def answer_table(
     maps = [result[method, target.label] for target in result.targets]
     words = [attribution.words() for attribution in maps]
     scores = [[word.score for word in row] for row in words]
-    columns = [word.text for word in words[0]]
+    written = iter(number_repeats(word.text for word in words[0] if word.part == ANSWER))
+    columns = [f"{WRITTEN}{next(written)}" if word.part == ANSWER else word.text for word in words[0]]
     if isinstance(record, PicturePromptInput):  # all patches of a picture as one column before the words
         scores = [[*_on_pictures(record, attribution), *row] for attribution, row in zip(maps, scores, strict=True)]
         columns = [*name_pictures(len(record.pictures)), *columns]

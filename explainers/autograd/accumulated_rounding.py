@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from explainers.autograd import rounding
+from explainers.autograd.attention_trial import made_up_text
 from explainers.autograd.nodes import Role
 from explainers.autograd.operators import Add, DynamicConvolution, DynamicLinear, LinearAttention, LinearMap, MatMul
 from explainers.autograd.recorder import Operator
@@ -28,6 +29,7 @@ from explainers.models.tf32 import is_tf32_asked
 #: on both sides that share lies.
 TAIL_SHARE, TAIL_QUANTILE = 1e-3, 3.29
 
+_TOKENS = 12  # of a made-up text
 #: Paracetamol, of the size of many drugs.
 MOLECULE = "CC(=O)Nc1ccc(O)cc1"
 
@@ -72,8 +74,7 @@ def made_up(model: Model) -> dict[str, Tensor]:
     if model.kind == "molecule":
         return model.prepare(MOLECULE).tensors
     if model.kind == "text":
-        ids = torch.tensor([[1, 2, 3] * (4 if (model.details.get("max_tokens") or 12) >= 12 else 1)], device=model.device)
-        return {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+        return made_up_text(model, _TOKENS)
     generator, size = torch.Generator().manual_seed(0), tuple(model.details["input"])
     blotches = [torch.randn(1, model.details["channels"], 2**n, 2**n, generator=generator) for n in range(1, 7)]
     picture = torch.stack([F.interpolate(each, size, mode="bilinear") for each in blotches]).sum(0) / len(blotches) ** 0.5

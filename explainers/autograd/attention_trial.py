@@ -12,7 +12,9 @@ from torch import Tensor, nn
 from explainers.autograd.structure.attention_plan import AttentionPlan
 from explainers.autograd.structure.model_structure import ModelStructure
 from explainers.errors import ran_out_of_memory
+from explainers.models.inputs.types import Prepared, TextInput, Token
 from explainers.models.model import Model
+from explainers.models.structure.two_rows import DECODER_TOKENS
 
 #: How many word pieces a trial text has, where the model takes as many.
 _WORDS = 8
@@ -39,6 +41,29 @@ P = TypeVar("P", bound=Pass)
 Record = Callable[..., P]
 
 
+def made_up_text(model: Model, tokens: int) -> dict[str, Tensor]:
+    """Return the tensors of a made-up text for ``model``: three repeated token ids, ``tokens`` of them if the model takes as many, more if
+    the place that it is asked about lies further on. If that is in an answer, the answer follows.
+    """
+    most = model.details.get("max_tokens") or tokens
+    completed = _completed(model, min(tokens, most))
+    length = completed["input_ids"].shape[1]
+    if model.reading is None or length > tokens:
+        too_many = 0 if DECODER_TOKENS in completed else max(0, length - most)
+        return {name: tensor[:, too_many:] for name, tensor in completed.items()}
+    return _completed(model, max(length, 1 + max([*(model.reading.place.tokens or ()), model.reading.token or 0])))
+
+
+def _completed(model: Model, tokens: int) -> dict[str, Tensor]:
+    """Return the tensors of a text of so many repeated token ids with what the place that ``model`` is asked about adds to it."""
+    ids = torch.tensor([[1, 2, 3]], device=model.device).repeat(1, tokens)[:, :tokens]
+    tensors = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+    if model.reading is None:
+        return tensors
+    record = TextInput(None, (Token("", 0, 0, False),) * tokens, ())
+    return model.reading.complete(Prepared(tensors, (record,), ((),))).tensors
+
+
 def trial_tensors(model: Model) -> dict[str, Tensor]:
     """Return the tensors of one made-up input for a model: a picture of random numbers, a text of three repeated token ids (of a CLIP model
     also the prompt "a"), or the molecule CCO. No preprocessing is needed, which may be missing.
@@ -46,9 +71,7 @@ def trial_tensors(model: Model) -> dict[str, Tensor]:
     if model.kind == "molecule":
         return model.prepare("CCO").tensors
     if model.kind == "text":
-        words = min(_WORDS, model.details.get("max_tokens") or _WORDS)
-        ids = torch.tensor([[1, 2, 3]], device=model.device).repeat(1, words)[:, :words]
-        return {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+        return made_up_text(model, _WORDS)
     size = (1, model.details["channels"], *model.details["input"])
     pixels = torch.randn(size, generator=torch.Generator().manual_seed(0))
     tensors = {"pixel_values": pixels.to(device=model.device, dtype=model.dtype)}

@@ -14,6 +14,7 @@ from explainers.methods.class_attention import CLASS_ATTENTION, lacks_behind, ne
 from explainers.methods.declaration import Method
 from explainers.methods.registry import METHODS
 from explainers.methods.requests import parse
+from explainers.methods.two_rows import TWO_ROWS, lacks_of_rows
 from explainers.methods.variants import Variant, all_variants_of, variants_of
 from explainers.models.model import Model
 
@@ -50,6 +51,7 @@ def lacks_of(recording: Recording) -> dict[str, str]:
             "or such a token is added after them. The option row says where to start instead: row=class_token where there is such a token "
             "before the patches, or row=mean for what can start from all tokens."
         )
+    lacks |= lacks_of_rows(recording)
     lacks |= {} if plan is None else _lacks_of_order(name, plan, bool(recording.detached))
     if any(m is None for m in recording.mid_residuals):
         why = kind.no_residual or (_PARALLEL if recording.structure.has_parallel_parts else _NO_RESIDUAL)
@@ -185,6 +187,8 @@ def reason_against(method: Method, lacks: dict[str, str], options: Mapping[str, 
     can.
     """
     needs = method.needs
+    if method.two_rows and TWO_ROWS in lacks:
+        return None
     if method.class_attention and options.get("row") != "mean" and "class_token" in lacks and CLASS_ATTENTION not in lacks:
         needs = needs_behind(method.class_attention, needs)
     elif options.get("at") == "pixels":

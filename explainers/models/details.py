@@ -10,6 +10,7 @@ from explainers.models.input_readers import InputReaders
 from explainers.models.inputs.types import ModelKind
 from explainers.models.libraries import recognition as lib
 from explainers.models.model import Model
+from explainers.models.structure.two_rows import SourceAndWritten
 from explainers.models.structure.word_places import WORD_TABLES, tables_of_words
 
 #: The name of the fact how many blocks of the list run before the explained ones and how many after them; absent if none do.
@@ -61,6 +62,8 @@ def _word_tables(model: Model, readers: InputReaders) -> dict[str, tuple[str, ..
     """
     if model.kind != "text" or readers.pictures is not None or "input_ids" not in readers.first:
         return {}
+    if isinstance(model.block_kind, SourceAndWritten) and not model.block_kind.by_width:
+        return {}  # source and answer may have a table each
     tables = tables_of_words(model.module, model, model.forward, readers.first)
     return {WORD_TABLES: tables} if len(tables) > 1 else {}
 

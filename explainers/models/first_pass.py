@@ -20,13 +20,17 @@ from explainers.models.tasks.features import without_reference
 class FirstPass:
     """The forward pass of ``module`` whose task (``name``, None: any) is unknown until its first call, which is made with one sample.
 
+    The argument ``raw`` runs a module of two rows of tokens, as one (:mod:`explainers.models.structure.two_rows`); None for others.
+
     task  task that interprets the module's output; None if the output is one row of logits for each sample
     raw   function from tensors to the output from which places are read; None if there is no task
     """
 
-    def __init__(self, module: nn.Module, library: Library, own_forward: Forward, name: str | None, tokenizer: Any) -> None:
+    def __init__(
+        self, module: nn.Module, library: Library, own_forward: Forward, name: str | None, tokenizer: Any, raw: calls.RawForward | None
+    ) -> None:
         self._module, self._library, self._name, self._tokenizer = module, library, name, tokenizer
-        self._forward, self._is_settled = calls.raw_forward_of(module, library), False
+        self._forward, self._is_settled, self._has_two_rows = raw or calls.raw_forward_of(module, library), False, raw is not None
         self.run: Forward = own_forward
         self.task: Task | None = None
         self.raw: calls.RawForward | None = None
@@ -42,7 +46,8 @@ class FirstPass:
         """Run the module on ``tensors`` and return logits (B, C) for a trial."""
         if self._is_settled:
             return self.run(tensors)
-        _refuse_two_rows(self._module)
+        if not self._has_two_rows:
+            _refuse_two_rows(self._module)
         output = self._forward(tensors)
         self.settle(task_of(self._module, self._library, output, self._name))
         if self.task is None:
@@ -76,8 +81,8 @@ def _refuse_two_rows(module: nn.Module) -> None:
     config = getattr(module, "config", None)
     if type(module).__name__.endswith(("ForConditionalGeneration", "MTModel")) and getattr(config, "is_encoder_decoder", False):
         raise ExplainerError(
-            f"{type(module).__name__} is an encoder-decoder: what it writes is made by a second row of blocks, which looks at the tokens "
-            "of the first, and scores go back through one row. Wrap its encoder for features, or a decoder alone (...ForCausalLM)."
+            f"{type(module).__name__} is an encoder-decoder whose layers were not found as those of one encoder and one decoder of texts: "
+            "T5, BART, Marian and models of their kind are read. Wrap its encoder for features, or a decoder alone (...ForCausalLM)."
         )
 
 

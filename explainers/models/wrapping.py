@@ -19,7 +19,7 @@ from explainers.models.eval_mode import evaluating, with_gradients, without_comp
 from explainers.models.first_pass import FirstPass
 from explainers.models.input_readers import InputReaders, input_readers
 from explainers.models.inputs.molecules import MoleculeReader
-from explainers.models.inputs.types import ModelKind, Side
+from explainers.models.inputs.types import Input, ModelKind, Prepared, Side
 from explainers.models.layout import Layout
 from explainers.models.libraries import calls
 from explainers.models.libraries import recognition as lib
@@ -41,6 +41,7 @@ from explainers.models.preparing import Prompts, prepare_windows
 from explainers.models.structure import blocks as rows
 from explainers.models.structure.layouts import LayoutOf, image_layout, text_layout
 from explainers.models.structure.repeating import why_not_repeatable
+from explainers.models.structure.two_rows import TwoRows, source_of, two_rows_of
 from explainers.models.structure.watching import reads_words_twice
 from explainers.models.structure.word_places import check_word_order
 from explainers.models.tangent import by_tangent, find_tail
@@ -119,14 +120,16 @@ def wrap(
     readers = input_readers(module, library, kind, preprocess, tokenizer, reader)
     words, sample, first = readers.words, readers.sample, readers.first
     reads_text = kind not in ("image", "clip") or side == "text"
-    own_forward = calls.molecule_forward_of(module, head) if kind == "molecule" else calls.forward_of(module, library, side, head)
-    first_pass = FirstPass(module, library, own_forward, task, None if words is None else words.tokenizer)
+    two_rows, own_forward = _forwards(module, library, kind, side, head, first if blocks is None else {})
+    first_pass = FirstPass(module, library, own_forward, task, None if words is None else words.tokenizer, two_rows)
     if kind in ("clip", "molecule") or head is not None:
         first_pass.settle(None)
     elif not reads_text:  # two pictures are tried, and a task is told by what the model gives for one
         first_pass.try_one(first)
     tried = first if reads_text else sample
-    structure, answers, head_activation = _explore(module, kind, side, first_pass, tried, blocks, entry, lambda: first_pass.first_row)
+    structure, answers, head_activation = _explore(
+        two_rows or module, kind, side, first_pass, tried, two_rows.blocks if two_rows else blocks, entry, lambda: first_pass.first_row
+    )
     its_task, raw, run, first_row = first_pass.task, first_pass.raw, first_pass.run, first_pass.first_row
     labels = _plain_labels(its_task, labels)
     if its_task is not None:
@@ -144,7 +147,7 @@ def wrap(
     if reads_text:
         others = _of_other_words(sample) if kind == "text" and readers.pictures is None else None
         in_order = "input_ids" in first and readers.pictures is None
-        find_layout = partial(_find_text_layout, module, structure, run, first, prefix, others, in_order, answers)
+        find_layout = partial(_find_text_layout, two_rows or module, structure, run, first, prefix, others, in_order, answers)
     else:
         find_layout = partial(image_layout, module, structure, run, sample, prefix, answers, first_row)
     layout_of, layout = _find_layout(module, run, first, find_layout)
@@ -160,7 +163,7 @@ def wrap(
         blocks=structure.blocks,
         entry=structure.entry,
         labels=_labels(module, library, classes, labels, meaning) if has_labels else (),
-        prepare_input=readers.preparer(kind, layout.prefix, takes_positions),
+        prepare_input=_of_source(readers.preparer(kind, layout.prefix, takes_positions), two_rows),
         forward=run,
         layout_of=layout_of,
         chat_input=readers.chat_preparer if isinstance(its_task, GeneratedAnswer) else None,
@@ -186,6 +189,26 @@ def wrap(
         known = answers if run is own_forward else None
         details[CHANGED_BY_PADDING] = _is_changed_by_padding(model, readers, library, takes_positions, known)
     return replace(model, details=details)
+
+
+def _forwards(
+    module: nn.Module, library: lib.Library, kind: ModelKind, side: Side, head: str | int | None, first: Mapping[str, Tensor]
+) -> tuple[TwoRows | None, Forward]:
+    """Return ``module`` as one row of blocks if it is an encoder-decoder of texts, else None, and the function that runs it on tensors and
+    returns logits. ``first`` holds a sample text, on which the row of blocks must agree with the module; empty: it is not looked for.
+    """
+    if kind == "molecule":
+        return None, calls.molecule_forward_of(module, head)
+    two_rows = two_rows_of(module) if kind == "text" and library == "transformers" and first else None
+    two_rows = two_rows if two_rows is not None and two_rows.agrees_with(module, first) else None
+    return two_rows, calls.forward_of(module, library, side, head, two_rows)
+
+
+def _of_source(prepare: Callable[[Input], Prepared], two_rows: TwoRows | None) -> Callable[[Input], Prepared]:
+    """Return ``prepare``; for a model of ``two_rows`` one that leaves the decoder's tokens out of tensors, as the model writes them."""
+    if two_rows is None:
+        return prepare
+    return lambda inputs: prepare(source_of(inputs) if isinstance(inputs, Mapping) else inputs)
 
 
 def _is_changed_by_padding(

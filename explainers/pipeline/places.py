@@ -61,7 +61,8 @@ def ask_at(model: Model, inputs: Input | Prepared, at: str | None, reference: An
         with torch.no_grad(), evaluating(model.module):
             features = model.task.pooled_features(model.raw_forward(model.prepare(reference).tensors))
         prepared = replace(prepared, tensors={**prepared.tensors, REFERENCE: features.detach()})
-    return model.at(at, prepared), prepared
+    placed = model.at(at, prepared)
+    return placed, prepared if placed.reading is None else placed.reading.mark(prepared)
 
 
 def runnable_specs(specs: Sequence[str], model: Model, prepared: Prepared) -> tuple[list[str], str | None]:
@@ -87,4 +88,5 @@ def notes_on_model(model: Model) -> tuple[str, ...]:
     warnings = () if model.report is None else model.report.warnings
     tables = model.details.get(WORD_TABLES, ())
     of_several = (_SEVERAL_TABLES.format(tables=", ".join(tables), count=len(tables)),) if tables else ()
-    return (*warnings, *of_several, *(() if model.reading is None else model.reading.notes))
+    of_tokens = () if model.block_kind.tokens_note is None else (model.block_kind.tokens_note,)
+    return (*warnings, *of_several, *of_tokens, *(() if model.reading is None else model.reading.notes))

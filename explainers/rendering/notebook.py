@@ -149,9 +149,9 @@ def _words(attribution: DrawableMap) -> str:
         raise ExplainerError("An image has no words to show: use its patches.")
     words = attribution.words()
     scores = np.array([word.score for word in words], np.float32)
-    parts: list[list[str]] = [[], []]
-    ends = [0, 0]
-    texts = (attribution.text.text, attribution.text.pair)
+    texts = attribution.text.texts
+    parts: list[list[str]] = [[] for _ in texts]
+    ends = [0] * len(texts)
     colour_ends = scale_ends(scores, attribution.signed)
     signed = is_two_sided(colour_ends, attribution.signed)
     for word, value in zip(words, normalise(scores, colour_ends, attribution.signed), strict=True):

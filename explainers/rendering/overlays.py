@@ -164,11 +164,11 @@ def _over_text(attribution: DrawableMap, width: int, sink: bool) -> Image.Image:
     scores = np.array([w.score for w in words], np.float32)
     ends = scale_ends(scores[1:] if not sink and has_sink(scores) else scores, attribution.signed)
     values, signed = normalise(scores, ends, attribution.signed), is_two_sided(ends, attribution.signed)
-    texts = (attribution.text.text, attribution.text.pair) if attribution.text is not None else (None, None)
+    texts = (None,) * 3 if attribution.text is None else attribution.text.texts
     x, y, placed_words = margin, margin, []
     end, part = 0, 0
     for word, value in zip(words, values, strict=True):
-        if word.part != part:  # the second text of a pair stands below the first
+        if word.part != part:  # the second text of a pair, or what the model wrote, stands below the first
             x, y, end, part = margin, y + leading * 3 // 2, 0, word.part
         source = texts[part]
         gap = source[end : word.start] if source is not None else " "

@@ -62,11 +62,11 @@ function move(spans, indices) {
 
 /**
  * Convert the offsets of one input, in place: of its tokens and words, some of which may belong to the second text of a
- * pair.
+ * pair, or to what the model wrote.
  * @param {TextInput} input
  */
 function moveInput(input) {
-  for (const [part, text] of [input.text, input.text_pair].entries()) {
+  for (const [part, text] of [input.text, input.text_pair, input.answer].entries()) {
     if (!text || !BEYOND.test(text)) continue;
     const indices = indicesOf(text);
     for (const spans of [input.tokens, input.words])

@@ -117,7 +117,7 @@ export class Edits {
     const { id, info } = this.workbench.subject.value;
     const input = info?.input.kind === "text" ? info.input : null;
     this.words = input?.words ?? [];
-    const texts = [input?.text ?? "", input?.text_pair ?? ""];
+    const texts = [input?.text ?? "", input?.text_pair ?? "", input?.answer ?? ""];
     /** @type {(string | Node)[]} */
     const parts = [];
     let place = 0;

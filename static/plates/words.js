@@ -30,6 +30,8 @@ import { enlarge, plateName } from "./plate.js";
  * @import { PlateStores } from "./types.js"
  */
 
+/** @typedef {Pick<TextInput, "text" | "text_pair" | "answer" | "tokens" | "words">} Shown */
+
 const WORD = /[\p{L}\p{N}_]+(?:['’-][\p{L}\p{N}_]+)*|[^\s\p{L}\p{N}_]/gu; // as models count: each mark is one too
 const FOLDED = 12; // so many unread words stand there openly
 
@@ -78,21 +80,35 @@ function joined(pieces, piece) {
 const BETWEEN = "\n\n"; // the two texts of a pair, where they are shown
 
 /**
- * The text as it is shown: the second of a pair below the first.
- * @param {Pick<TextInput, "text" | "text_pair">} input
+ * The text that is shown below the first: the second of a pair, or what the model wrote as far as its words have
+ * scores.
+ * @param {Shown} input
+ * @returns {string | undefined}
+ */
+function secondText({ text_pair: second, answer, words }) {
+  const ends = words.filter((word) => word.part === 2).map((word) => word.end);
+  return second ?? (ends.length ? answer?.slice(0, Math.max(...ends)) : undefined);
+}
+
+/**
+ * The text as it is shown: the second of two below the first.
+ * @param {Shown} input
  * @returns {string}
  */
-export const wholeText = ({ text, text_pair: second }) => (text ?? "") + (second === undefined ? "" : BETWEEN + second);
+export function wholeText(input) {
+  const second = secondText(input);
+  return (input.text ?? "") + (second === undefined ? "" : BETWEEN + second);
+}
 
 /**
  * Split the text by `grain`: [{start, end, tokens}], tokens being indices into the scores.
- * @param {Pick<TextInput, "text" | "text_pair" | "tokens" | "words">} input
+ * @param {Shown} input
  * @param {string} grain
  * @returns {Unit[]}
  */
 export function unitsOf(input, grain) {
   const text = wholeText(input);
-  const isPair = input.text_pair !== undefined;
+  const isPair = secondText(input) !== undefined;
   const before = isPair ? (input.text ?? "").length + BETWEEN.length : 0; // the second text
   const [tokens, words] = isPair
     ? [moved(input.tokens, before), moved(input.words, before)]
@@ -125,7 +141,7 @@ export function unitsOf(input, grain) {
  * @returns {Part[]}
  */
 const moved = (parts, by) =>
-  parts.map((one) => (one.part === 1 ? { ...one, start: one.start + by, end: one.end + by } : one));
+  parts.map((one) => (one.part ? { ...one, start: one.start + by, end: one.end + by } : one));
 
 /**
  * Colour a word by its position on the scale: depth of colour, thickness of the underline, and dots under what speaks

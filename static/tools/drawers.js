@@ -41,7 +41,7 @@ const DRAWERS = [
   {
     id: "answertable",
     kinds: ["text"],
-    tasks: ["text-generation", "image-text-to-text"],
+    tasks: ["text-generation", "text2text-generation", "image-text-to-text"],
     title: "Words of the answer by words of the prompt",
     says: "How much each word of the prompt counted for each word of the answer.",
     load: () => import("./answertable.js"),

@@ -55,9 +55,11 @@ from explainers.autograd.structure.biases import biases_elsewhere
 from explainers.autograd.structure.class_attention import ClassAttention, class_attention, class_attentions
 from explainers.autograd.structure.token_codes import Pull
 from explainers.autograd.structure.token_links import TokenLinks, come_from_elsewhere, links_in, reached_from
+from explainers.autograd.structure.two_row_attention import TwoRowAttention, two_row_attention
 from explainers.errors import ExplainerError
 from explainers.models.layout import Layout
 from explainers.models.structure.block_kinds import BlockKind
+from explainers.models.structure.two_rows import SourceAndWritten
 
 
 class ModelStructure:
@@ -170,8 +172,15 @@ class ModelStructure:
         return BiasPlaces(self.bias_rows, self.plan.biases_of_no_token, self.plan.rows_before)
 
     @cached_property
+    def two_row_attention(self) -> TwoRowAttention | None:
+        """The attention of an encoder-decoder whose two rows of tokens are read as one; None for other models, and if it is not found."""
+        return two_row_attention(self._nodes) if isinstance(self._block_kind, SourceAndWritten) else None
+
+    @cached_property
     def _maps(self) -> list[list[AttentionMap] | None]:
         """The attention maps of each block, one after the other; None if it has none that can be read."""
+        if self._block_kind.no_attention is not None:
+            return [None] * len(self._shaped)
         if self.plan is None:
             return [None if each is None else [as_recorded(each.weights)] for each in self._shaped]
         plans = [*self.plan.blocks, *[self.plan.blocks[-1]] * len(self._shaped)]  # of blocks that ran more often the last

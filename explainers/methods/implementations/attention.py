@@ -14,6 +14,7 @@ from explainers.methods.about import AGNOSTIC, ATTENTION_FAILS, LAYERS, About
 from explainers.methods.declaration import Name
 from explainers.methods.registry import GRADIENT_ALSO, INTEGRATED, method
 from explainers.methods.specs import Option
+from explainers.methods.two_rows import attention_of_rows, gradients_at, mean_over_heads, relevance_of_rows, rows_read
 from explainers.papers import ATTCAT, ATTENTION_FLOW, CHEFER
 from explainers.records.trace import MethodOutput, Trace, over_blocks
 
@@ -63,6 +64,7 @@ def drop_class_token(trace: Trace, scores: Tensor) -> Tensor:
     class_specific=False,
     needs=("attention", "class_token"),
     class_attention="last",
+    two_rows=True,
     passes="1 forward",
     about=About(
         formula=(r"s_j = \frac{1}{H} \sum_h A^L_{h,c,j}",),
@@ -75,7 +77,13 @@ def drop_class_token(trace: Trace, scores: Tensor) -> Tensor:
     ),
 )
 def raw_attention(trace: Trace) -> Tensor:
-    """Attention of the classification token in the last block, averaged over the heads."""
+    """Attention of the classification token in the last block, averaged over the heads.
+
+    Of an encoder-decoder it is that of the decoder's last layer, from the token that is read to the words of the source and to those
+    written before: two rows that each sum to 1.
+    """
+    if (of_rows := attention_of_rows(trace)) is not None:
+        return rows_read(trace, *mean_over_heads(of_rows.decoder[-1]))
     return trace.class_row(trace.attentions[-1].mean(1))
 
 
@@ -187,6 +195,7 @@ def gradcam_attention(trace: Trace) -> Tensor:
     signed=False,
     needs=("attention", "class_token", "product"),
     class_attention="all",
+    two_rows=True,
     default=True,
     options={"integrated": INTEGRATED, "start_layer": START_LAYER},
     reads=("attentions", "class_attentions"),
@@ -206,8 +215,13 @@ def gradcam_attention(trace: Trace) -> Tensor:
 def generic_attention(trace: Trace, start_layer: int = 0) -> Tensor:
     """Attention times its gradient, positive part, multiplied through the blocks (eq. 5 and 6: the product of I + mean_h (A * grad A)^+).
 
-    ``start_layer`` is the first block of the product, negative from the end. Returns the row (B, S) of the classification token.
+    ``start_layer`` is the first block of the product, negative from the end. Returns the row (B, S) of the classification token. For
+    the two rows of an encoder-decoder see :func:`explainers.methods.two_rows.relevance_of_rows`.
     """
+    if (of_rows := attention_of_rows(trace)) is not None:
+        if start_layer != 0:
+            raise ExplainerError("start_layer= is for models with one row of tokens: leave it out for an encoder-decoder.")
+        return rows_read(trace, *relevance_of_rows(of_rows, gradients_at(trace, of_rows)))
     maps = [(a * g).clamp(min=0).mean(1) for a, g in zip(trace.attentions, trace.attention_grads, strict=True)]
     return trace.class_row(product(trace.identity(), cut(trace, maps), trace.recording.structure.first_map(start_layer)))
 

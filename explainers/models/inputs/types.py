@@ -166,8 +166,9 @@ class Token(Record):
     """One token of a text, as the model reads it; offsets are both 0 for a special token.
 
     ``part`` is 1 for a token of the second text of a pair, whose offsets are in that text; :data:`ANSWER` for a token of the model's own
-    answer, :data:`PICTURE` for one of a picture, and :data:`TEMPLATE` for one of a chat template. These three are special: they are never
-    removed, and no map shows them.
+    answer, :data:`PICTURE` for one of a picture, and :data:`TEMPLATE` for one of a chat template or of a decoder's start. These three are
+    special: they are never removed, and no map shows them. Only what an encoder-decoder wrote before the explained words is shown, and is
+    special no longer.
     """
 
     text: str
@@ -185,7 +186,7 @@ class Word(Record):
     start: Annotated[int, describe("The first of its characters.")]
     end: Annotated[int, describe("The character after its last one.")]
     tokens: Annotated[tuple[int, ...], describe("The indices of the tokens that it was cut into.")]
-    part: Annotated[int, optional("Of a pair of texts, 1 in the second.")] = 0
+    part: Annotated[int, optional("Of a pair of texts, 1 in the second; 2 of what an encoder-decoder wrote.")] = 0
 
 
 @dataclass(frozen=True)
@@ -206,6 +207,11 @@ class TextInput(Record):
     def kind(self) -> Annotated[Literal["text"], describe()]:
         """The name of this kind of input in JSON: "text"."""
         return "text"
+
+    @property
+    def texts(self) -> tuple[str | None, str | None, str | None]:
+        """The texts by the ``part`` of a word: the text, the second of a pair, and what the model wrote; None for one that there is not."""
+        return self.text, self.pair, self.answer
 
     @property
     def _has_parts(self) -> bool:

@@ -26,12 +26,12 @@ _LEFT_OUT = ("token_type_ids", "attention_mask")
 
 
 def forward_of(
-    module: nn.Module, library: Library, side: Side = "image", head: str | int | None = None
+    module: nn.Module, library: Library, side: Side = "image", head: str | int | None = None, raw: RawForward | None = None
 ) -> Callable[[Mapping[str, Tensor]], Tensor]:
     """Return a function from a dict of tensors to the logits (B, C) of ``module``, which comes from ``library``: of its output ``head`` if
-    it has several; for the text side of a CLIP model transposed, (prompts, images).
+    it has several; for the text side of a CLIP model transposed, (prompts, images). ``raw`` runs the module; None: :func:`raw_forward_of`.
     """
-    output_of = raw_forward_of(module, library)
+    output_of = raw or raw_forward_of(module, library)
 
     def run(tensors: Mapping[str, Tensor]) -> Tensor:
         return logits_given(output_of(tensors), tensors, library, head)

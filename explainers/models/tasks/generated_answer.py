@@ -38,6 +38,8 @@ class GeneratedAnswer(VocabularyTask):
     name = "text-generation"
     places_are = "answer (all of it), word:Paris, word:Paris#2 for the second one, tokens:5-7, or words (each word of it a class)"
     control = "words"
+    #: The note on which tokens get scores.
+    scores_are = "Scores are for the prompt alone. What the model wrote before the explained words counts as input."
     #: Of an answer's tokens, by the name of a tensor: their value where it is not that of the last token of the prompt.
     answer_values: Mapping[str, int] = MappingProxyType({})
 
@@ -138,7 +140,7 @@ class GeneratedAnswer(VocabularyTask):
         labels = number_repeats(words_of(record, *word) for word in words)
         places = [Place("answer", words_of(record, *whole), whole, score=self._probability(task_input, *whole))]
         for label, word in zip(labels, words, strict=True):
-            first = self.logits(task_input.output)[0, word[0] - 1]
+            first = self.logits(task_input.output)[0, word[0] - 1 - self._answer(task_input).stop]
             says = top_class(first, self.labels(len(first)))[0] if word[0] == word[1] else None
             places.append(Place(f"{WORD}{label}", label, word, says=says, score=self._probability(task_input, *word)))
         return [*places, Place("words", "each word of the answer", whole)]
@@ -172,8 +174,8 @@ class GeneratedAnswer(VocabularyTask):
         """Return the probability that the model writes the tokens from index ``first`` to ``last`` of the text in ``task_input``, each
         after those before it: the product of theirs.
         """
-        logits, ids = self.logits(task_input.output)[0], task_input.tensors["input_ids"][0]
-        p = logits[first - 1 : last].double().log_softmax(-1).gather(-1, ids[first : last + 1, None])
+        logits, ids, stop = self.logits(task_input.output)[0], task_input.tensors["input_ids"][0], self._answer(task_input).stop
+        p = logits[first - 1 - stop : last - stop].double().log_softmax(-1).gather(-1, ids[first : last + 1, None])
         return float(p.sum().exp())
 
     def default_place(self, task_input: TaskInput, places: Sequence[Place]) -> Place:
@@ -206,7 +208,7 @@ class GeneratedAnswer(VocabularyTask):
         stop, (first, last) = self._answer(task_input).stop, place.tokens
         ids = task_input.tensors["input_ids"][0]
         keep = partial(self._join, ids[self._answer(task_input).start :].tolist())
-        note = "Scores are for the prompt alone. What the model wrote before the explained words counts as input."
+        note = self.scores_are
         how: dict[str, Any] = {"moves": True, "complete": keep}
         differs = self._differing(task_input)
         if place.at != "words" and first == last:
@@ -234,7 +236,7 @@ class GeneratedAnswer(VocabularyTask):
         model wrote one by one, for example because tokens of the prompt attend to later ones.
         """
         answer, ids = self._answer(task_input), task_input.tensors["input_ids"][0]
-        likeliest = self.logits(task_input.output)[0, answer.start - 1 : answer.stop - 1].argmax(-1)
+        likeliest = self.logits(task_input.output)[0, answer.start - 1 - answer.stop : -1].argmax(-1)
         count = int((likeliest != ids[answer.start : answer.stop]).sum())
         if not count:
             return ()
@@ -244,9 +246,9 @@ class GeneratedAnswer(VocabularyTask):
         )
 
 
-def written_answer(module: Any, tensors: Mapping[str, Tensor], most: int) -> tuple[list[int], bool]:
+def written_answer(module: Any, tensors: Mapping[str, Tensor], most: int, start: Sequence[int] = ()) -> tuple[list[int], bool]:
     """Let the model ``module`` write at most ``most`` tokens after the prompt in ``tensors``, always the likeliest; return their ids
-    without the one that ends the text, and whether it came.
+    without the one that ends the text, and whether it came. ``start``: the ids with which the decoder of an encoder-decoder begins.
     """
     from transformers import GenerationConfig
 
@@ -260,8 +262,19 @@ def written_answer(module: Any, tensors: Mapping[str, Tensor], most: int) -> tup
         no_repeat_ngram_size=0,
         eos_token_id=config.eos_token_id,
         pad_token_id=config.pad_token_id if config.pad_token_id is not None else ends[0],
+        **(_starting(config, start) if start else {}),
     )
+    before = len(start) or tensors["input_ids"].shape[1]
     with torch.no_grad(), evaluating(module):
-        written = module.generate(**tensors, generation_config=greedy)[0, tensors["input_ids"].shape[1] :].tolist()
+        written = module.generate(**tensors, generation_config=greedy)[0, before:].tolist()
     stopped = bool(written) and written[-1] in ends
     return (written[:-1] if stopped else written), stopped
+
+
+def _starting(config: Any, start: Sequence[int]) -> dict[str, Any]:
+    """Return the settings by which a decoder begins with the ids ``start`` and never writes what its own ``config`` forbids, as Marian's
+    padding. Nothing is cached, since transformers sizes a cache for as many layers as the encoder has (T5).
+    """
+    forced = {"forced_bos_token_id": start[1]} if len(start) > 1 else {}
+    written: dict[str, Any] = {"bos_token_id": config.bos_token_id, "bad_words_ids": config.bad_words_ids, "use_cache": False}
+    return {"decoder_start_token_id": start[0], **written, **forced}

@@ -77,6 +77,7 @@ class Reading:
     notes   notes for people on the number
     moves   whether the place can still be found when words before it are removed; if not, words are masked instead
     complete  function that adds to another prepared input what the same place needs, such as an answer
+    mark    function that marks in the record of the prepared input which of its own words the model read for this place
     """
 
     place: Place
@@ -87,6 +88,7 @@ class Reading:
     notes: tuple[str, ...] = ()
     moves: bool = False
     complete: Callable[[Prepared], Prepared] = _as_it_is
+    mark: Callable[[Prepared], Prepared] = _as_it_is
     other_tokens: OtherTokens | None = None
 
     def layout_from(self, layout: Layout) -> Layout:

@@ -34,6 +34,9 @@ def rewrite(source: Mapping[str, Any], replace: Mapping[int, str]) -> Rewritten:
         if not 0 <= index < len(words):
             send = f"Send indices of input.words: 0 to {len(words) - 1}."
             raise Problem(422, "no-such-word", f"The text has no word {index}.", send=send)
+        if words[index].get("part", 0) >= len(texts):
+            detail = f"Word {index} was written by the model from your text."
+            raise Problem(422, "written-word", detail, send="Replace words of your own text, or remove this one.")
         if not word.strip():
             raise Problem(422, "empty-word", f"Word {index} is replaced by nothing.", send="To remove the word, send its tokens in remove.")
     spans: list[tuple[int, int, int] | None] = [(token.get("part", 0), token["start"], token["end"]) for token in source["tokens"]]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 import torch
 from PIL import Image
@@ -12,9 +10,6 @@ import explainers
 from explainers.errors import ExplainerError
 from explainers.models.inputs.types import TEMPLATE
 from tests.support.task_models import chatting, masked, picture_writer, writer
-
-# isort: split
-from transformers import BartConfig, BartForConditionalGeneration, T5Config, T5ForConditionalGeneration
 
 WITH_PICTURES = (
     "{% for m in messages %}the {% for c in m['content'] %}{% if c['type'] == 'image' %}<image>{% else %} {{ c['text'] }}{% endif %}"
@@ -74,27 +69,3 @@ def test_what_has_no_template_says_so() -> None:
         explainers.explain(shouting, PROMPT, methods="random", chat=True)
     with pytest.raises(ExplainerError, match="the model takes 40"):
         explainers.explain(chatting(writer()), "film " * 50, methods="random", chat=True)
-
-
-@pytest.mark.parametrize(
-    "module",
-    [
-        lambda: T5ForConditionalGeneration(T5Config(vocab_size=40, d_model=16, d_ff=32, d_kv=8, num_layers=1, num_heads=2)),
-        lambda: BartForConditionalGeneration(
-            BartConfig(
-                vocab_size=40,
-                d_model=16,
-                encoder_layers=1,
-                decoder_layers=1,
-                encoder_attention_heads=2,
-                decoder_attention_heads=2,
-                encoder_ffn_dim=32,
-                decoder_ffn_dim=32,
-                max_position_embeddings=32,
-            )
-        ),
-    ],
-)
-def test_encoder_decoders_say_why_they_are_not_explained(module: Any) -> None:
-    with pytest.raises(ExplainerError, match="is an encoder-decoder"):
-        explainers.wrap(module().eval())

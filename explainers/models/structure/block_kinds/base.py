@@ -162,6 +162,11 @@ class BlockKind(ABC):
         """The reason why single tokens cannot be propagated forward through the blocks; None if they can."""
         return None
 
+    @property
+    def tokens_note(self) -> str | None:
+        """A note for people on what a token of the row is; None if that needs none."""
+        return None
+
     def map_of(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[int, int] | None:
         """Return (height, width) of the map of tokens among the arguments ``args`` and ``kwargs`` of a block; None if
         tokens lie in a row.

@@ -28,8 +28,9 @@ class OneStream(BlockKind):
     in_loop: bool = False
 
     @classmethod
-    def find(cls, call: BlockCall) -> None:
+    def find(cls, call: BlockCall) -> OneStream | None:
         """Return None for any ``call``: a block that no other kind finds has one stream, and :meth:`of` tells how its tokens lie."""
+        return None
 
     @classmethod
     def of(cls, block: nn.Module, tokens: Tensor, tokens_first: bool = False, in_loop: bool = False) -> OneStream:

@@ -20,7 +20,7 @@ def add(commands: Commands) -> None:
         "each of its words.",
         epilog="Example:  vitrine answer-table 'The capital of France is' --model hf/openai-community/gpt2 --out table.png",
     )
-    parser.add_argument("prompt", metavar="PROMPT", help="the text that the model continues")
+    parser.add_argument("prompt", metavar="PROMPT", help="the text that the model continues, or an encoder-decoder answers")
     parser.add_argument(
         "--image", metavar="FILE", type=Path, action="append", help="for a model that writes about pictures: the picture; repeatable"
     )

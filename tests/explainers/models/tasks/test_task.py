@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any, ClassVar
 
 import pytest
@@ -12,6 +13,7 @@ import explainers
 from explainers import ExplainerError
 from explainers.models.tasks import TASKS, Place, Reading, Task, TaskInput, add_task, task_of
 from tests.explainers.support.explained import image_model, picture
+from tests.support.task_models import token_classifier, writer
 
 
 class Depths(nn.Module):
@@ -86,3 +88,15 @@ def test_a_classifier_has_no_places() -> None:
         explainers.explain(model, picture(), at="token:1", methods="random")
     with pytest.raises(ExplainerError, match="has a head and compares nothing"):
         explainers.explain(model, picture(), reference=picture(1), methods="random")
+
+
+def test_relevance_is_measured_where_a_place_lies_behind_a_made_up_text() -> None:
+    """The rounding of relevance is measured on a made-up text of 12 tokens: the place that is asked about lies in it, or its answer."""
+    far = explainers.explain(token_classifier(), " ".join(["the good movie, not a bad film"] * 2), methods="lrp", at="tokens:15-15")
+    assert far.place.tokens == (15, 15)
+    module: Any = copy.deepcopy(writer().module)
+    module.generation_config.max_new_tokens = 20
+    answered = explainers.explain(explainers.wrap(module, tokenizer=writer().task.tokenizer, device="cpu"), "a good film", methods="lrp")
+    assert answered.place.tokens[1] - answered.place.tokens[0] == 19
+    for result in (far, answered):
+        assert bool(result["lrp"].scores.isfinite().all())

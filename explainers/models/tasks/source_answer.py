@@ -1,0 +1,132 @@
+"""The answer that an encoder-decoder writes from a source text, such as a translation or a summary: which words of the source made it say
+*Paris*, and which of those that it had written before?
+
+Source and answer are one row of tokens, see :mod:`explainers.models.structure.two_rows`; the decoder's start stands between them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from explainers.errors import ExplainerError
+from explainers.models.inputs.types import ANSWER, TEMPLATE, Prepared, TextInput, Token, Word
+from explainers.models.libraries.recognition import Library, text_config
+from explainers.models.structure.two_rows import DECODER_TOKENS
+from explainers.models.tasks.generated_answer import MAX_NEW_TOKENS, GeneratedAnswer, written_answer
+from explainers.models.tasks.task import Place, Reading, TaskInput, add_task, tensor_of, transformers_class_ends
+from explainers.models.tasks.vocabulary import VocabularyTask
+
+
+@add_task
+class SourceAnswer(GeneratedAnswer):
+    """Task of explaining an answer's tokens by those of the source and those written before: see :class:`GeneratedAnswer`.
+
+    start  the ids with which the decoder begins, which belong to no word: its start token, and one that the model's settings force to
+           follow, such as a language
+    """
+
+    name = "text2text-generation"
+    scores_are = "Scores are of the source and of what the model wrote before the explained words."
+
+    def __init__(self, start: Sequence[int]) -> None:
+        self.start = tuple(start)
+
+    @classmethod
+    def of(cls, module: nn.Module, library: Library, output: Any) -> VocabularyTask | None:
+        """Return this task if ``module`` is an encoder-decoder of transformers that writes, judged by ``library`` and ``output``, else
+        None.
+        """
+        config: Any = getattr(module, "config", None)
+        writes = transformers_class_ends(module, library, "ForConditionalGeneration", "MTModel")
+        logits = tensor_of(output, "logits")
+        if not writes or not getattr(config, "is_encoder_decoder", False) or logits is None or logits.dim() != 3:
+            return None
+        return cls(_start_of(module))
+
+    def complete(self, prepared: Prepared, module: nn.Module) -> Prepared:
+        """Return the source ``prepared`` followed by the decoder's start and the answer that ``module`` writes, always with the likeliest
+        token. Raises ExplainerError for several sources, and if the model writes nothing.
+        """
+        if len(prepared) != 1:
+            raise ExplainerError(f"One text is answered at a time, and {len(prepared)} were sent: send them one by one.")
+        answer, stopped = written_answer(module, prepared.tensors, self._most(module), self.start)
+        if not answer:
+            raise ExplainerError("The model writes nothing from this text: its likeliest token ends the answer. Send another text.")
+        notes = () if stopped else (f"The answer was cut after {len(answer)} tokens (max_new_tokens of the model's generation_config).",)
+        return replace(self._join(answer, prepared), notes=((*prepared.notes[0], *notes),))
+
+    def _most(self, module: nn.Module) -> int:
+        """Return how many tokens ``module`` may write: as its settings say, and as the position embeddings of its decoder allow."""
+        declared = getattr(getattr(module, "generation_config", None), "max_new_tokens", None) or MAX_NEW_TOKENS
+        limit = getattr(text_config(module), "max_position_embeddings", None)
+        return min(declared, limit - len(self.start)) if isinstance(limit, int) and limit > 0 else int(declared)
+
+    def _join(self, answer: Sequence[int], prepared: Prepared) -> Prepared:
+        """Return ``prepared``, a source, with the decoder's start and the tokens of ``answer`` appended."""
+        record, ids = prepared.inputs[0], prepared.tensors["input_ids"]
+        assert isinstance(record, TextInput)
+        written = torch.tensor([[*self.start, *answer]], device=ids.device, dtype=ids.dtype)
+        mask = prepared.tensors.get("attention_mask", torch.ones_like(ids))
+        tensors: dict[str, Tensor] = {
+            "input_ids": torch.cat([ids, written], 1),
+            "attention_mask": torch.cat([mask, torch.ones_like(written)], 1),
+            DECODER_TOKENS: torch.cat([torch.zeros_like(ids), torch.ones_like(written)], 1),
+        }
+        text, tokens = self._read(answer)
+        pieces = [str(index) for index in self.start] if self.tokenizer is None else self.tokenizer.convert_ids_to_tokens(list(self.start))
+        between = [Token(piece, 0, 0, True, TEMPLATE) for piece in pieces]
+        return replace(prepared, tensors=tensors, inputs=(replace(record, tokens=(*record.tokens, *between, *tokens), answer=text),))
+
+    def reading(self, place: Place, task_input: TaskInput) -> Reading:
+        """Return how to read the explained numbers at ``place``, as :class:`GeneratedAnswer` does; what was written before the last of them
+        counts as words of the input.
+
+        Where several words are explained, each is also read for those after it. Words are then masked and not removed, as the explained
+        ones must stay where they are.
+        """
+        reading = super().reading(place, task_input)
+        assert place.tokens is not None
+        mark, complete = partial(_mark_written, place.tokens[1], self._words(task_input)), reading.complete
+        moves = place.tokens in self._words(task_input)
+        return replace(reading, mark=mark, complete=lambda prepared: mark(complete(prepared)), moves=moves)
+
+
+def _mark_written(last: int, words: Sequence[tuple[int, int]], prepared: Prepared) -> Prepared:
+    """Return ``prepared`` with the written words before the token with the index ``last`` among its words, and their tokens no longer
+    special; ``words`` holds the first and the last token of each written word.
+    """
+    (record,) = prepared.inputs
+    assert isinstance(record, TextInput)
+    assert record.answer is not None
+    tokens, written = record.tokens, []
+    for first, end in words:
+        start, stop = tokens[first].start, tokens[end].end
+        if end < last and start < stop:
+            written.append(Word(record.answer[start:stop], start, stop, tuple(range(first, end + 1)), ANSWER))
+    shown = {i for word in written for i in word.tokens}
+    tokens = tuple(replace(token, special=i not in shown) if token.part == ANSWER else token for i, token in enumerate(tokens))
+    of_source = tuple(word for word in record.words if word.part != ANSWER)
+    return replace(prepared, inputs=(replace(record, tokens=tokens, words=(*of_source, *written)),))
+
+
+def _start_of(module: Any) -> list[int]:
+    """Return the ids with which the decoder of ``module`` begins. Raises ExplainerError if its configuration names none."""
+    settings = [each for each in (getattr(module, "generation_config", None), module.config) if each is not None]
+
+    def named(name: str) -> int | None:
+        return next((value for each in settings if isinstance(value := getattr(each, name, None), int)), None)
+
+    first = named("decoder_start_token_id")
+    first = named("bos_token_id") if first is None else first
+    if first is None:
+        raise ExplainerError(
+            f"the configuration of {type(module).__name__} names no decoder_start_token_id, with which an answer begins: set it"
+        )
+    forced = named("forced_bos_token_id")
+    return [first] if forced is None else [first, forced]

@@ -1,0 +1,60 @@
+"""Tiny random encoder-decoders of transformers' real classes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+import explainers.models.libraries.torchvision_ops  # noqa: F401  (before transformers)
+from tests.support.vocabularies import wordpiece
+
+# isort: split
+import transformers as hf
+
+_BART: dict[str, Any] = {
+    **{"d_model": 32, "encoder_layers": 2, "decoder_layers": 3, "encoder_attention_heads": 2, "decoder_attention_heads": 2},
+    **{"encoder_ffn_dim": 48, "decoder_ffn_dim": 48, "max_position_embeddings": 24, "init_std": 0.3},
+    **{"pad_token_id": 1, "bos_token_id": 2, "eos_token_id": 3, "decoder_start_token_id": 3, "forced_eos_token_id": None},
+}
+_T5: dict[str, Any] = {
+    **{"d_model": 32, "d_kv": 16, "d_ff": 48, "num_layers": 2, "num_decoder_layers": 3, "num_heads": 2},
+    **{"pad_token_id": 1, "eos_token_id": 3, "decoder_start_token_id": 1},
+}
+_PROPHETNET: dict[str, Any] = {
+    **{"hidden_size": 32, "num_encoder_layers": 2, "num_decoder_layers": 2, "num_encoder_attention_heads": 2},
+    **{"num_decoder_attention_heads": 2, "encoder_ffn_dim": 48, "decoder_ffn_dim": 48, "max_position_embeddings": 24, "ngram": 2},
+    **{"pad_token_id": 1, "bos_token_id": 2, "eos_token_id": 3, "decoder_start_token_id": 3},
+}
+#: Names of transformers' classes of encoder-decoders that write, and of those that classify or answer a question.
+WRITERS = ("T5ForConditionalGeneration", "BartForConditionalGeneration", "MarianMTModel")
+REREADERS = ("BartForSequenceClassification", "MBartForSequenceClassification", "T5ForSequenceClassification")
+WRITTEN = 5  # tokens of an answer
+
+
+def tokenizer() -> Any:
+    """The tokenizer of all of them."""
+    return wordpiece(24)
+
+
+def encoder_decoder(name: str) -> Any:
+    """A module of the class ``name`` with random weights; one that writes does so in words, :data:`WRITTEN` tokens of them."""
+    torch.manual_seed(0)
+    made = getattr(hf, name)
+    shape = _T5 if "T5" in name else _PROPHETNET if "Prophet" in name else _BART
+    module = made(made.config_class(vocab_size=len(tokenizer()), num_labels=3, **shape)).eval()
+    if module.can_generate():
+        module.generation_config.max_new_tokens = WRITTEN
+        with torch.no_grad():  # words of more than one letter alone
+            module.lm_head.weight = torch.nn.Parameter(torch.randn_like(module.lm_head.weight))
+            module.config.tie_word_embeddings = False
+            words = [piece.isalpha() and len(piece) > 1 for piece in tokenizer().convert_ids_to_tokens(range(len(tokenizer())))]
+            module.lm_head.weight[~torch.tensor(words)] = 0
+    return module
+
+
+def first_inputs(module: Any) -> tuple[Any, Any]:
+    """The first layer of the encoder and that of the decoder, whose first arguments are the embedded tokens."""
+    stacks = module.get_encoder(), module.get_decoder()
+    first, second = ((stack.block if hasattr(stack, "block") else stack.layers)[0] for stack in stacks)
+    return first, second
