@@ -515,10 +515,21 @@ class Recording:
         assert x is not None
         if token is None or token >= 0:
             return None if token is None else torch.full((len(x),), token, device=x.device)
-        weights = torch.linspace(1, 2, self.logits.shape[-1], dtype=x.dtype, device=x.device)
-        signal = self.pull(Rule(), self.logits, x, weights.expand_as(self.logits))
+        signal = self._signal_of_head(x)
         assert signal is not None
         return signal.abs().amax(-1).argmax(-1)
+
+    def _signal_of_head(self, x: Tensor) -> Tensor | None:
+        """Return the gradient of a weighted sum of the logits at what the last block gives, ``x``; None if there is none."""
+        weights = torch.linspace(1, 2, self.logits.shape[-1], dtype=x.dtype, device=x.device)
+        return self.pull(Rule(), self.logits, x, weights.expand_as(self.logits))
+
+    @property
+    def tokens_read(self) -> Tensor | None:
+        """The tokens of the last block that reach the logits, bool (B, S), found by a gradient; None if no gradient tells."""
+        x = self.nodes.blocks[-1].passed_on
+        signal = None if x is None or not self.logits.requires_grad else self._signal_of_head(x)
+        return None if signal is None or signal.shape[:2] != self.mask.shape else (signal != 0).any(-1)
 
     @property
     def starts(self) -> list[Tensor]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
@@ -9,6 +10,7 @@ from typing import Any
 
 from explainers.autograd.attention_trial import trial
 from explainers.autograd.recording import Recording
+from explainers.autograd.structure.around_attention import SumsElsewhere
 from explainers.autograd.structure.attention_plan import AttentionPlan
 from explainers.methods.class_attention import CLASS_ATTENTION, lacks_behind, needs_behind
 from explainers.methods.declaration import Method
@@ -47,14 +49,16 @@ def lacks_of(recording: Recording) -> dict[str, str]:
         )
     if recording.layout.class_token is None and "class_token" not in lacks:
         lacks["class_token"] = (
-            f"{name} has no classification token in its blocks whose attention could be read: its head pools all tokens, "
-            "or such a token is added after them. The option row says where to start instead: row=class_token where there is such a token "
-            "before the patches, or row=mean for what can start from all tokens."
+            f"{name} has no classification token in its blocks whose attention could be read: {_what_head_reads(recording)}. "
+            "The option row says where to start instead: row=class_token where there is such a token before the patches, or row=mean for "
+            "what can start from all tokens."
         )
     lacks |= lacks_of_rows(recording)
     lacks |= {} if plan is None else _lacks_of_order(name, plan, bool(recording.detached))
     if any(m is None for m in recording.mid_residuals):
-        why = kind.no_residual or (_PARALLEL if recording.structure.has_parallel_parts else _NO_RESIDUAL)
+        why = kind.no_residual or (
+            _PARALLEL if recording.structure.has_parallel_parts else _NO_RESIDUALS[recording.structure.sums_elsewhere]
+        )
         lacks["residual"] = why.format(name=name)
     if recording.parts[-1] is None or recording.structure.output_projections[-1] is None:
         lacks["parts"] = _no_parts(recording, plan)
@@ -77,7 +81,7 @@ def lacks_of(recording: Recording) -> dict[str, str]:
     if recording.model.reads_text:
         lacks["image"] = f"{name} reads {units} here, and this is for images."
     if (footprint := recording.layout.footprint) is not None and footprint.is_of_other_pixels:
-        lacks["places"] = _OTHER_PIXELS.format(name=name, inside=f"{100 * footprint.inside:.0f} %")
+        lacks.setdefault("places", _OTHER_PIXELS.format(name=name, inside=f"{100 * footprint.inside:.0f} %"))
     if (reason := _no_patch_features(recording)) is not None:
         lacks["patch_features"] = reason
     masks_words = recording.model.kind != "molecule" and not recording.model.reads_pictures  # of others attention is masked
@@ -86,13 +90,34 @@ def lacks_of(recording: Recording) -> dict[str, str]:
     return lacks
 
 
+def _what_head_reads(recording: Recording) -> str:
+    """Return what the head of the model in ``recording``, which reads no classification token in its blocks, reads there instead: the end
+    of a sentence.
+    """
+    read, layout = recording.tokens_read, recording.layout
+    parts = "words or atoms" if recording.model.reads_text else "patches"
+    if read is not None and 0 < int(read[0].sum()) < int(recording.mask[0].sum()):
+        places = read[0].nonzero().flatten().tolist()
+        if len(places) > 1 or layout.grid is None or not 0 <= places[0] - layout.prefix < math.prod(layout.grid):
+            return f"its head reads {len(places)} of its {int(recording.mask[0].sum())} tokens, {parts} like others"
+        row, column = divmod(places[0] - layout.prefix, layout.grid[1])
+        return f"its head reads a patch, the one in row {row + 1} and column {column + 1}"
+    return "its head pools all tokens, or such a token is added after them"
+
+
 _OTHER_PIXELS = (
     "Tokens of {name} are not made of the squares of the picture at which they would be drawn: {inside} of what a token reads lies in its "
     "square and half a square around it, as where the forward cuts the picture into strips or every n-th pixel, reshapes a map without a "
     "transpose, or takes frequencies or the whole picture. Patches made by a convolution with a stride of their size, or by unfold, are "
     "such squares. What hides parts of the picture runs, such as occlusion, and what goes back to its pixels: input_x_gradient?at=pixels."
 )
-_NO_RESIDUAL = "{name} has blocks that do not add attention to a residual stream by a sum, all tokens at once."
+_NO_RESIDUALS: dict[SumsElsewhere | None, str] = {
+    None: "{name} has blocks that do not add attention to a residual stream by a sum, all tokens at once.",
+    "turned": "{name} has blocks that add attention to a residual stream whose axes are others than those of what they take and give, such "
+    "as tokens before samples, (tokens, batch, width), turned inside. Let blocks take and give tokens as they add to them.",
+    "part": "{name} has blocks that add attention to a part of each token's channels, as reversible ones do, so that no stream of whole "
+    "tokens follows attention alone.",
+}
 _PARALLEL = (
     "{name} has blocks that add attention and an MLP to the residual stream in parallel, so that no stream follows attention alone. Where "
     "the two have layers of their own and the block adds attention first, (x + attention) + MLP, there is one. What multiplies attention "

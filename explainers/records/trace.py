@@ -418,7 +418,7 @@ class Trace:
             return torch.zeros(len(self.mask), dtype=torch.long, device=self.mask.device)
         if self.row == "mean":
             raise ExplainerError("This method starts from one token, so it knows no mean over all of them: leave row=mean out.")
-        raise ExplainerError("This model has no classification token whose row could be read: its head pools all tokens.")
+        raise ExplainerError("This model has no classification token whose row could be read: its head reads patches or words.")
 
     def note(self, text: str) -> None:
         """Add ``text`` to the notes on the maps of this trace, unless it is there already."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Literal
 
 from torch import Tensor
 
@@ -36,6 +37,22 @@ def sums_in(nodes: Nodes, block: Block) -> list[Node]:
     streams.
     """
     return [node for node in _sums_of_paths(nodes, block) if node.shape == block.stream]
+
+
+#: Where blocks without a sum in the shape of their residual stream add two paths: in other axes of it, or in a part of its channels.
+SumsElsewhere = Literal["turned", "part"]
+
+
+def sums_elsewhere(nodes: Nodes, block: Block) -> SumsElsewhere | None:
+    """Return where ``block``, which has no sum in the shape of its residual stream, adds two paths instead, among ``nodes``; None if
+    nowhere.
+    """
+    if block.stream is None or sums_in(nodes, block):
+        return None
+    shapes = [node.shape for node in _sums_of_paths(nodes, block)]
+    if any(sorted(shape) == sorted(block.stream) for shape in shapes):
+        return "turned"
+    return "part" if any(shape[:-1] == block.stream[:-1] and shape[-1] < block.stream[-1] for shape in shapes) else None
 
 
 def _sums_of_paths(nodes: Nodes, block: Block) -> list[Node]:

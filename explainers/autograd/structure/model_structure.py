@@ -15,10 +15,12 @@ from explainers.autograd.signals import AttentionParts
 from explainers.autograd.structure import attention as attention_nodes
 from explainers.autograd.structure.around_attention import (
     Addition,
+    SumsElsewhere,
     added_before,
     additions_in,
     pooling_attention,
     pooling_products,
+    sums_elsewhere,
     sums_in,
 )
 from explainers.autograd.structure.attention_kinds import OVER_TOKENS, AttentionKind, Gradient, attention_kind_of
@@ -353,6 +355,11 @@ class ModelStructure:
     def has_parallel_parts(self) -> bool:
         """Return whether some block adds more than its attention to the stream in one sum, such as an MLP in parallel."""
         return any(self._has_parallel_parts)
+
+    @property
+    def sums_elsewhere(self) -> SumsElsewhere | None:
+        """Return where blocks without a sum in the shape of their residual stream add two paths instead; None if nowhere."""
+        return next((where for block in self._nodes.blocks if (where := sums_elsewhere(self._nodes, block)) is not None), None)
 
     def _scaled(self, node: Node, total: Tensor) -> Tensor:
         """Return ``total``, the result of a sum, times the numbers by which the model multiplies it before anything reads it."""

@@ -18,7 +18,7 @@ def mixes_tokens(nodes: Nodes, pull: Pull) -> bool:
     pairs = [(block.output, block.input) for block in nodes.blocks]
     pairs += [(after.input, block.passed_on) for block, after in pairwise(nodes.blocks) if block.passed_on is not None]
     for later, earlier in pairs:
-        if later is None or later.shape[:2] != earlier.shape[:2] or later is earlier:
+        if later is None or later is earlier or not later.dim() == earlier.dim() == 3 or later.shape[:2] != earlier.shape[:2]:
             continue
         count = later.shape[:2].numel()
         labels = torch.arange(count, device=later.device).view(*later.shape[:2], 1)

@@ -226,9 +226,9 @@ def generic_attention(trace: Trace, start_layer: int = 0) -> Tensor:
     return trace.class_row(product(trace.identity(), cut(trace, maps), trace.recording.structure.first_map(start_layer)))
 
 
-#: Said of AttCAT where the output of the last block, which it leaves out, has a gradient at every token.
+#: Said of AttCAT where the head reads patches or words of the last block's output, which it leaves out.
 POOLED_ATTCAT = (
-    "This model goes on with all tokens of the last block that is read here, and not with one of them. Their own share in the answer is "
+    "This model goes on with patches or words of the last block that is read here. Their own share in the answer is "
     "not in this map, which ends with the block before, as LibraGrad's code does: attcat?published_code=true takes the last block in, by "
     "its input."
 )

@@ -148,10 +148,23 @@ def _gradient_at_last_block(
             logits = run(tensors)
         assert leaf is not None
         if not logits.requires_grad:
-            raise ExplainerError(NO_GRADIENT)
+            raise ExplainerError(NO_GRADIENT if _is_read(structure, run, tensors) else _UNREAD_BLOCK)
         weights = torch.linspace(1, 2, logits.shape[1], dtype=logits.dtype, device=logits.device)
         with name_missing_derivative():
             (gradient,) = torch.autograd.grad(logits, leaf, weights.expand_as(logits), allow_unused=True)
         if gradient is None:
             raise ExplainerError(_UNREAD_BLOCK)
     return gradient[0], reads.hold
+
+
+def _is_read(structure: Structure, run: Forward, tensors: Mapping[str, Tensor]) -> bool:
+    """Return whether the answer of ``run`` to ``tensors`` depends on what the last block of ``structure`` gives, by changing that."""
+
+    def hook(child: nn.Module, args: Any, output: Any) -> Any:
+        tokens = first_tensor(output)
+        return None if tokens is None else with_first_tensor(output, tokens.detach() + torch.randn_like(tokens))
+
+    with torch.no_grad():
+        plain = run(tensors)
+        with remove_hooks_after([structure.blocks[-1].register_forward_hook(hook)]):
+            return not torch.equal(run(tensors), plain)

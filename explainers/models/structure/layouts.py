@@ -19,7 +19,7 @@ from explainers.models.structure.footprints import footprint_of
 from explainers.models.structure.head_reading import ReadTokens, read_tokens
 from explainers.models.structure.patch_extents import covered_pixels
 from explainers.models.structure.patch_places import are_channels, order_of
-from explainers.models.structure.watching import covers_image, embed, has_bypass, sees_all_edges
+from explainers.models.structure.watching import Bypass, bypass_of, covers_image, embed, sees_all_edges
 
 LayoutOf = Callable[[Mapping[str, Tensor]], Layout]
 
@@ -57,13 +57,9 @@ def image_layout(
     ``tensors`` holds two different images, and ``answers`` the results of ``run`` for them, if known. ``dense``: the head reads the
     patches, so that no class token is looked for.
     """
-    bypassed, x = has_bypass(module, structure, run, tensors, answers)
-    if bypassed:
-        raise ExplainerError(
-            f"the model also sees the image on a way round the blocks that were found, {_name_of(module, structure.blocks[0])} and those "
-            "after it, so that no map of their tokens accounts for its answer; pass blocks= (modules that all of it goes through, such as "
-            "those of an encoder whose decoder was found), or, if there are none, wrap one of its parts alone"
-        )
+    bypass, x = bypass_of(module, structure, run, tensors, answers)
+    if bypass is not None:
+        raise ExplainerError(_BYPASSES[bypass].format(blocks=_name_of(module, structure.blocks[0])))
     if structure.block_kind.patch_places:
         return _known_layout(module, structure, run, tensors, prefix)
     if prefix is None and structure.grid is not None:
@@ -129,6 +125,19 @@ def image_layout(
         return Layout(prefix, token, grid, after=after, other_tokens=others, covered=seen, footprint=footprint)
 
     return layout_of
+
+
+_BYPASSES: dict[Bypass, str] = {
+    "around": "the model also sees the image on a way round the blocks that were found, {blocks} and those after it, so that no map of "
+    "their tokens accounts for its answer; pass blocks= (modules that all of it goes through, such as those of an encoder whose decoder "
+    "was found), or, if there are none, wrap one of its parts alone",
+    "streams": "the blocks that were found, {blocks} and those after it, take several tensors of tokens, as the two halves of a reversible "
+    "network, and which part of the answer goes through the first alone is not known. Wrap a module whose blocks take and give one tensor "
+    "with all of them (torch.cat along the width)",
+    "again": "the model runs its blocks, {blocks} and those after it, more than once on the image, as where its answer is a mean over the "
+    "image and its mirror, so that no map of the tokens of one run accounts for it: wrap the module that it runs, or a forward that runs "
+    "it once",
+}
 
 
 def _name_of(module: nn.Module, part: nn.Module) -> str:

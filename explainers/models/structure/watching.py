@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from explainers.errors import ExplainerError
 from explainers.models.outputs import Forward
 from explainers.models.structure.block_kinds import BlockKind
+from explainers.models.structure.block_kinds.base import floating_tensors
 from explainers.models.structure.blocks import Structure, trial
 from explainers.models.structure.hooks import in_this_thread, remove_hooks_after
 
@@ -101,10 +102,15 @@ def sees_all_edges(module: nn.Module, structure: Structure, run: Forward, tensor
     return len(x) != len(images) or bool((x[1:] != x[:1]).flatten(1).any(1).all())
 
 
-def has_bypass(
+#: How a model sees the picture by another path than the tokens that enter its blocks: around the blocks, in further streams of tokens that
+#: they take, or by running them again.
+Bypass = Literal["around", "streams", "again"]
+
+
+def bypass_of(
     module: nn.Module, structure: Structure, run: Forward, tensors: Mapping[str, Tensor], answers: Tensor | None = None
-) -> tuple[bool, Tensor | None]:
-    """Return whether the answer depends on the image by another path than the embedded tokens x^1: two images whose x^1 are made the same
+) -> tuple[Bypass | None, Tensor | None]:
+    """Find by which other path than the embedded tokens x^1 the answer depends on the image, if any: two images whose x^1 are made the same
     get different answers. The second value is x^1 (2, S, D) of the two images, None if the tokens cannot be replaced.
 
     ``structure`` holds the blocks of ``module``; ``answers`` is the result of ``run`` for ``tensors``, the unchanged images; None: not
@@ -112,10 +118,13 @@ def has_bypass(
     """
     entry, block_kind, first, is_out_of_reach = structure.entry, structure.block_kind, True, False
     x: Tensor | None = None
+    path: Bypass = "around"
 
     def hook(child: nn.Module, args: Any, kwargs: Any) -> Any:
-        nonlocal first, x, is_out_of_reach
+        nonlocal first, x, is_out_of_reach, path
         if not first:
+            if x is not None and path == "around" and _differ(args, kwargs, x):
+                path = "again"
             return None
         first = False
         try:
@@ -126,15 +135,25 @@ def has_bypass(
         if len(tokens) != 2:
             return None
         x = tokens
-        return block_kind.with_input_tokens(args, kwargs, tokens[:1].expand_as(tokens).clone())
+        replaced = block_kind.with_input_tokens(args, kwargs, tokens[:1].expand_as(tokens).clone())
+        path = "streams" if _differ(*replaced, x) else path
+        return replaced
 
     with trial(module):
         apart = (run(tensors) if answers is None else answers).diff(dim=0).abs().max()
         with remove_hooks_after([entry.register_forward_pre_hook(hook, with_kwargs=True)]):
             still_apart = run(tensors).diff(dim=0).abs().max()
     if is_out_of_reach:
-        return False, None  # nothing was replaced: what reads the tokens says why
-    return bool(0 < 1e-3 * apart < still_apart), x
+        return None, None  # nothing was replaced: what reads the tokens says why
+    return (path if bool(0 < 1e-3 * apart < still_apart) else None), x
+
+
+def _differ(args: Any, kwargs: Any, x: Tensor) -> bool:
+    """Return whether some tensor of two samples among the arguments of a block, as long as the tokens ``x`` (2, S, D), differs between the
+    samples.
+    """
+    given = [each for each in floating_tensors((args, kwargs)) if each.dim() == x.dim() and each.shape[:2] == x.shape[:2]]
+    return any(not torch.equal(each[0], each[1]) for each in given)
 
 
 def reads_words_twice(

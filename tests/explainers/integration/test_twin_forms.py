@@ -360,7 +360,7 @@ class MeanPooled(Vit):
 def test_attcat_says_what_it_leaves_out_where_the_head_pools(vit: type[Vit], pools: bool) -> None:
     model = explainers.wrap(built(lambda: vit(plain_blocks)), kind="image", preprocess=PREPROCESS)
     result = explainers.explain(model, {"pixel_values": pixels()}, 1, ["attcat", "attcat?published_code=true"])
-    assert [any("goes on with all tokens of the last block" in note for note in one.notes) for one in result.maps] == [pools, False]
+    assert [any("goes on with patches or words of the last block" in note for note in one.notes) for one in result.maps] == [pools, False]
 
 
 class Gated(Block):

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+import torch
+from torch import Tensor, nn
+
+import explainers
 from explainers.methods.requirements import missing_requirements
+from tests.explainers.support.attention_forms import PREPROCESS, WIDTH, Attention, Block, Mlp, Vit, built, of_module, plain_blocks
 from tests.support.task_models import writer
 
 
@@ -15,3 +21,70 @@ def test_a_copy_by_another_name_is_called_by_it() -> None:
     assert {key: text.replace("writer", "other") for key, text in first.items()} == other
     assert other["image"].startswith("other ")
     assert missing_requirements(writer()) is first  # and is found once
+
+
+class Reads(Vit):
+    """Without a class token; the head adds the patches at ``places``."""
+
+    def __init__(self, places: list[int]) -> None:
+        super().__init__(plain_blocks)
+        self.places = places
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.embed(self.patch(x)) + self.pos[:, 1:]
+        for block in self.blocks:
+            x = block(x)
+        return self.head(self.norm(x)[:, self.places].sum(1))  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize(
+    ("places", "said"),
+    [
+        ([0], "its head reads a patch, the one in row 1 and column 1"),
+        ([15], "its head reads a patch, the one in row 4 and column 4"),
+        ([6], "its head reads a patch, the one in row 2 and column 3"),
+        ([6, 9], "its head reads 2 of its 16 tokens"),
+        (list(range(16)), "its head pools all tokens"),
+    ],
+)
+def test_a_head_without_a_class_token_is_said_to_read_what_it_reads(places: list[int], said: str) -> None:
+    model = explainers.wrap(built(lambda: Reads(places)), kind="image", preprocess=PREPROCESS)
+    assert said in missing_requirements(model)["class_token"]
+
+
+class SequenceFirst(Block):
+    """Takes and gives (tokens, batch, width)."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x.transpose(0, 1)).transpose(0, 1)
+
+
+class Reversible(nn.Module):
+    """Each half of the channels is added what is made of the other."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.attn, self.mlp = Attention(of_module), Mlp()
+        self.widen, self.narrow = nn.Linear(WIDTH // 2, WIDTH), nn.Linear(WIDTH, WIDTH // 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        a, b = x.chunk(2, -1)
+        a = a + self.narrow(self.attn(self.widen(b)))
+        return torch.cat([a, b + self.narrow(self.mlp(self.widen(a)))], -1)
+
+
+class Turned(Vit):
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.embed(self.patch(x))
+        x = (torch.cat([self.cls.expand(len(x), -1, -1), x], 1) + self.pos).transpose(0, 1)
+        for block in self.blocks:
+            x = block(x)
+        return self.head(self.norm(x)[0])  # type: ignore[no-any-return]
+
+
+def test_blocks_that_add_in_other_axes_or_to_some_channels_are_said_to() -> None:
+    turned = built(lambda: Turned(lambda: [SequenceFirst(lambda: Attention(of_module)) for _ in range(2)]))
+    halves = built(lambda: Vit(lambda: [Reversible(), Reversible()]))
+    reasons = [missing_requirements(explainers.wrap(each, kind="image", preprocess=PREPROCESS))["residual"] for each in (turned, halves)]
+    assert "whose axes are others" in reasons[0]
+    assert "a part of each token's channels" in reasons[1]

@@ -191,7 +191,7 @@ def test_a_map_that_ends_where_a_class_token_joins_says_so() -> None:
     assert not isinstance(result, list)
     said = {each.method: any("2 of the blocks in the list run after" in note for note in each.notes) for each in result.maps}
     assert said == {"input_x_gradient": False, "fullgrad": False, "fullgrad_plus": True, "hirescam": True, "attcat": True}
-    assert any("goes on with all tokens of the last block that is read here" in note for note in result["attcat"].notes)
+    assert any("goes on with patches or words of the last block that is read here" in note for note in result["attcat"].notes)
 
 
 def test_the_blocks_after_a_class_token_has_joined_can_be_read_instead() -> None:

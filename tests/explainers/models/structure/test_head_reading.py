@@ -56,6 +56,19 @@ def test_a_last_block_that_is_not_read_is_named_and_can_be_left_out() -> None:
     assert len(explainers.wrap(module, kind="text", blocks=[module.blocks[0]]).blocks) == 1
 
 
+def test_last_blocks_that_run_without_gradients_and_are_not_read_are_named_for_that() -> None:
+    class Aside(Reader):
+        def forward(self, input_ids: Tensor) -> Tensor:
+            x = self.blocks[0](self.words(input_ids) + self.places.weight[: input_ids.shape[1]])
+            with torch.no_grad():
+                self.blocks[1](x)
+            return self.head(self.read(x))  # type: ignore[no-any-return]
+
+    torch.manual_seed(0)
+    with pytest.raises(explainers.ExplainerError, match="does not depend on what the last of the blocks gives"):
+        explainers.wrap(Aside(lambda x: x.mean(1)), kind="text")
+
+
 @pytest.mark.parametrize(
     ("read", "class_token", "others"),
     [

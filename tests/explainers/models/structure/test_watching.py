@@ -14,7 +14,7 @@ import explainers
 from explainers.autograd.recording import Recording
 from explainers.errors import ExplainerError
 from explainers.models.registers.mlps import check_registers
-from tests.explainers.support.attention_forms import PREPROCESS, Attention, Vit, built, pixels, plain_blocks, scores
+from tests.explainers.support.attention_forms import PREPROCESS, Attention, Mlp, Vit, built, of_module, pixels, plain_blocks, scores
 
 PATCHES = 16
 
@@ -200,3 +200,44 @@ def test_a_map_says_which_part_of_the_picture_patches_cover_that_leave_out_its_e
     cut = "cover the upper 26 rows and the left 26 columns"
     assert [cut in note for note in notes(built(lambda: _Moving(lambda x: _resized(x[:, :, :26, :26]))))] == [True, True, False, False]
     assert not any("columns of pixels" in note for note in notes(built(lambda: Vit(plain_blocks))))
+
+
+class _Mirrored(Vit):
+    """Its answer is a mean over the picture and its mirror."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return (super().forward(x) + super().forward(x.flip(-1))) / 2
+
+
+class _Halves(Vit):
+    """A reversible network: two streams, each in an argument of its own."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda: [_Half(), _Half()])
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.embed(self.patch(x))
+        a = torch.cat([self.cls.expand(len(x), -1, -1), x], 1) + self.pos
+        b = self.norm(a)
+        for block in self.blocks:
+            a, b = block(a, b)
+        return self.head(self.norm(a + b)[:, 0])  # type: ignore[no-any-return]
+
+
+class _Half(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.attn, self.mlp = Attention(of_module), Mlp()
+
+    def forward(self, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+        a = a + self.attn(b)
+        return a, b + self.mlp(a)
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [(lambda: _Mirrored(plain_blocks), "runs its blocks, 'blocks.0' and those after it, more than once"), (_Halves, "several tensors of")],
+)
+def test_models_whose_blocks_run_twice_or_take_two_streams_are_refused_for_that(make: Callable[[], Vit], said: str) -> None:
+    with pytest.raises(ExplainerError, match=said):
+        explainers.wrap(built(make), kind="image", preprocess=PREPROCESS)
