@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -48,6 +49,26 @@ def circumstances(private: list[str], /, **known: Any) -> Iterator[None]:
         error.circumstances = {**known, **error.circumstances}
         error.private += private
         raise
+
+
+#: torch's message where a function has no derivative, with the name of the function.
+_NO_DERIVATIVE = re.compile(r"derivative for '?(?:aten::)?(\w+)(?:: \w+)?'? is not implemented")
+
+
+@contextmanager
+def name_missing_derivative() -> Iterator[None]:
+    """Raise an ExplainerError that names the function in place of torch's error about a function that it cannot differentiate."""
+    try:
+        yield
+    except RuntimeError as error:  # of which NotImplementedError is one
+        named_function = _NO_DERIVATIVE.search(str(error))
+        if named_function is None:
+            raise
+        raise ExplainerError(
+            f"The model uses {named_function[1]}, whose derivative torch does not have, so that nothing can be traced back through it: "
+            "write it with functions that have one, or take it out of the gradient (detach). What reads no gradient runs, such as "
+            "raw_attention and occlusion."
+        ) from error
 
 
 #: Messages, in lower case, of the allocators of torch, C++ and CUDA when memory runs out; torch has an exception only for the GPU's. cuBLAS

@@ -48,7 +48,7 @@ from explainers.autograd.structure.biases import BiasTerms
 from explainers.autograd.structure.class_attention import class_token_first, tokens_among
 from explainers.autograd.structure.model_structure import ModelStructure
 from explainers.autograd.structure.token_codes import Tensors
-from explainers.errors import ExplainerError
+from explainers.errors import ExplainerError, name_missing_derivative
 from explainers.models.eval_mode import evaluating
 from explainers.models.layout import Layout
 from explainers.models.model import Model
@@ -579,7 +579,7 @@ class Recording:
         """Propagate ``signals`` at several ``outputs`` back to the tensors ``at`` under ``rule``, see :meth:`pull`; None for one that none
         reaches.
         """
-        with torch.inference_mode(False), torch.enable_grad(), self._follow(BackwardPass(rule)):
+        with torch.inference_mode(False), torch.enable_grad(), self._follow(BackwardPass(rule)), name_missing_derivative():
             return torch.autograd.grad(outputs, at, signals, retain_graph=True, create_graph=differentiable, allow_unused=True)
 
     def watch(self, tensor: Tensor, name: str, fits: Callable[[Rule], bool] | None = None) -> None:
@@ -662,7 +662,7 @@ class Recording:
         ends = [place for several in places.values() for place in several if place is not None]
         start, estimated = output_gradient.to(logits.dtype), rule.is_relevance and logits.dtype != torch.float64
         start = exact(start) if estimated else start
-        with self._follow(backward_pass):
+        with self._follow(backward_pass), name_missing_derivative():
             arrived = torch.autograd.grad(logits, ends, start, retain_graph=True, allow_unused=True) if ends else ()
         stopwatch.stop()
         values = [torch.zeros_like(end) if g is None else value_of(g) for end, g in zip(ends, arrived, strict=True)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -20,6 +21,7 @@ from explainers.autograd.dispatch import (
     writes_into_first,
 )
 from explainers.autograd.handlers.written_norm import note_mean
+from explainers.autograd.handlers.written_sigmoid import is_exponential_of, sigmoid_exponent
 from explainers.autograd.handlers.written_softmax import keep_unshifted, written_softmax, written_softmax_by_inverse
 from explainers.autograd.nodes import Role
 from explainers.autograd.operators.arithmetic import OF_ATTENTION, has_no_bias
@@ -119,6 +121,12 @@ def bounded_gate(rec: Recorder, func: TorchFunction, input: Tensor) -> Tensor:
 
 
 handles(F.hardsigmoid)(may_write(bounded_gate))
+
+
+@handles(torch.heaviside, Tensor.heaviside)
+def _heaviside(rec: Recorder, func: TorchFunction, input: Tensor, values: Tensor) -> Tensor:
+    """Compute a step function, which has no derivative in torch: it is constant but at 0, so that its result is a constant here."""
+    return func(input.detach(), values.detach())
 
 
 @handles(F.glu)
@@ -265,6 +273,8 @@ def div(rec: Recorder, func: TorchFunction, input: Any, other: Any, *, rounding_
         if isinstance(other, Tensor) and not other.is_floating_point():
             other = other.to(input.dtype)  # one over whole numbers would be of torch's default type
         return rec.run(op.Scale, input, 1 / other, role=role(rec, input))
+    if (written := written_sigmoid(rec, input, other)) is not None:
+        return written
     if not rec.active(input):
         return make_scale(rec, input / other, "div", input, other)
     if (weights := written_softmax(rec, input, other)) is not None:
@@ -275,6 +285,29 @@ def div(rec: Recorder, func: TorchFunction, input: Any, other: Any, *, rounding_
     if under == Role.SCALE:
         note_mean(rec, input)
     return rec.run(op.Div, input, other, role=None if over is None else _ROLE_OF_QUOTIENT.get(over))
+
+
+def written_sigmoid(rec: Recorder, over: Any, under: Tensor) -> Tensor | None:
+    """Return the quotient ``over`` / ``under`` with the sigmoid in it recorded as such, if ``under`` is a constant plus an exponential;
+    else None. ``over`` is a number or a constant, the exponential itself, or another path.
+    """
+    known = sigmoid_exponent(rec, under)
+    if known is None or (isinstance(over, Tensor) and over.dim() and over.shape != under.shape):
+        return None
+    exponent, constant = known
+    shifted = exponent if constant == 1 else add(rec, torch.add, exponent, -math.log(constant))
+    if isinstance(over, Tensor) and is_exponential_of(rec.nodes.of(over), exponent):
+        return bounded_gate(rec, torch.sigmoid, shifted)
+    gate = bounded_gate(rec, torch.sigmoid, mul(rec, torch.mul, shifted, -1))
+    if not rec.active(over) and _is_number(over, constant):
+        return gate
+    out: Tensor = mul(rec, torch.mul, mul(rec, torch.mul, over, 1 / constant) if constant != 1 else over, gate)
+    return out
+
+
+def _is_number(value: Any, number: float) -> bool:
+    """Return whether ``value`` is this ``number``, or a tensor of it alone."""
+    return float(value) == number if not isinstance(value, Tensor) or value.numel() == 1 else False
 
 
 @handles(Tensor.__rtruediv__, Tensor.__rdiv__)

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 from explainers.autograd import operators as op
 from explainers.autograd.dispatch import TorchFunction, active, call_through, handles, make_scale, role
-from explainers.autograd.handlers.elementwise import add, may_write, mul
+from explainers.autograd.handlers.elementwise import add, may_write, mul, written_sigmoid
 from explainers.autograd.handlers.written_norm import note_mean
 from explainers.autograd.handlers.written_softmax import is_exponential
 from explainers.autograd.nodes import Role
@@ -165,8 +165,6 @@ def _normalize(
     Tensor.rsqrt,
     torch.sqrt,
     Tensor.sqrt,
-    torch.reciprocal,
-    Tensor.reciprocal,
     torch.norm,
     Tensor.norm,
     torch.linalg.norm,
@@ -180,10 +178,18 @@ def _scale_maker(rec: Recorder, func: TorchFunction, *args: Any, **kwargs: Any) 
     return make_scale(rec, func(*args, **kwargs), func.__name__, *args, *kwargs.values())
 
 
+@handles(torch.reciprocal, Tensor.reciprocal)
+def _reciprocal(rec: Recorder, func: TorchFunction, input: Tensor) -> Any:
+    written = written_sigmoid(rec, 1, input) if rec.active(input) else None
+    return _scale_maker(rec, torch.reciprocal, input) if written is None else written
+
+
 @handles(torch.pow, Tensor.pow, Tensor.__pow__, torch.square, Tensor.square)
 def _pow(rec: Recorder, func: TorchFunction, input: Any, exponent: Any = 2, **kwargs: Any) -> Any:
     if not rec.active(input) or isinstance(exponent, Tensor):
         return call_through(rec, torch.pow, (input, exponent), kwargs)
+    if exponent == -1 and (written := written_sigmoid(rec, 1, input)) is not None:
+        return written
     if exponent in (0.5, -0.5, -1):
         return make_scale(rec, torch.pow(input, exponent), "pow", input)
     curved = Role.CURVED if role(rec, input) == Role.CURVED else None
@@ -193,7 +199,7 @@ def _pow(rec: Recorder, func: TorchFunction, input: Any, exponent: Any = 2, **kw
 for _names, _handler, _beside in (
     ((torch.rsqrt_, Tensor.rsqrt_), _scale_maker, torch.rsqrt),
     ((torch.sqrt_, Tensor.sqrt_), _scale_maker, torch.sqrt),
-    ((torch.reciprocal_, Tensor.reciprocal_), _scale_maker, torch.reciprocal),
+    ((torch.reciprocal_, Tensor.reciprocal_), _reciprocal, torch.reciprocal),
     ((Tensor.pow_, Tensor.__ipow__), _pow, torch.pow),
     ((torch.square_, Tensor.square_), _pow, torch.square),
 ):

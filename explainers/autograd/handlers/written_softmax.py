@@ -47,7 +47,7 @@ def keep_unshifted(rec: Recorder, difference: Tensor, whole: Any, shift: Any) ->
 
 def is_exponential(rec: Recorder, tensor: Tensor) -> bool:
     """Return whether ``tensor`` holds exponentials, perhaps moved, in the pass that ``rec`` records."""
-    return _is_exponential(moved_from(rec.nodes.of(tensor)))
+    return is_exponential_node(moved_from(rec.nodes.of(tensor)))
 
 
 def softmax_of_logarithms(rec: Recorder, exponent: Tensor) -> tuple[Tensor, int] | None:
@@ -63,7 +63,7 @@ def softmax_of_logarithms(rec: Recorder, exponent: Tensor) -> tuple[Tensor, int]
         value = exponent.exp()
         for dim in reversed(range(value.dim())):
             total = value.sum(dim)
-            if _are_close(total, torch.ones_like(total)) and _are_close(value, whole.softmax(dim, dtype=value.dtype)):
+            if are_close(total, torch.ones_like(total)) and are_close(value, whole.softmax(dim, dtype=value.dtype)):
                 return whole, dim
     return None
 
@@ -96,9 +96,9 @@ def _softmax_of_share(rec: Recorder, over: Tensor, under: Node | None, share: Ca
         added = torch.as_tensor(constant_of(total))
         constant = float(added) if added.numel() == 1 else math.nan
         total = moved_from(total.paths[0])
-    if exponential is None or total is None or not _is_exponential(exponential) or not constant >= 0:
+    if exponential is None or total is None or not is_exponential_node(exponential) or not constant >= 0:
         return None
-    if total.operator is not Mean or len(total.settings["dims"]) != 1 or not _is_exponential(moved_from(total.paths[0])):
+    if total.operator is not Mean or len(total.settings["dims"]) != 1 or not is_exponential_node(moved_from(total.paths[0])):
         return None
     dim = total.settings["dims"][0] % over.dim()
     with torch.no_grad():
@@ -111,7 +111,7 @@ def _softmax_of_share(rec: Recorder, over: Tensor, under: Node | None, share: Ca
         wide = rows if not constant else move(F.pad(rows, (0, 1), value=math.log(constant)), rows, Role.SCORES)
         with torch.no_grad():
             expected = wide.softmax(-1)[..., : rows.shape[-1]].transpose(dim, -1)
-        if not _are_close(value, expected):
+        if not are_close(value, expected):
             continue
         weights: Tensor = rec.run(op.Softmax, wide, -1, None, role=Role.WEIGHTS)
         known = weights if not constant else move(weights[..., :-1], weights, Role.WEIGHTS)
@@ -119,7 +119,7 @@ def _softmax_of_share(rec: Recorder, over: Tensor, under: Node | None, share: Ca
     return None
 
 
-def _are_close(value: Tensor, expected: Tensor) -> bool:
+def are_close(value: Tensor, expected: Tensor) -> bool:
     """Return whether ``value`` and ``expected``, two tensors, are the same but for rounding."""
     numbers = torch.finfo(value.dtype)
     rounding = min(_ROUNDING * numbers.eps, _MAX_ROUNDING)
@@ -146,7 +146,8 @@ def _exponents(rec: Recorder, exponential: Node) -> Iterator[Tensor]:
     yield exponent
 
 
-def _is_exponential(node: Node | None) -> bool:
+def is_exponential_node(node: Node | None) -> bool:
+    """Return whether ``node`` made exponentials, whose exponents are its only operand."""
     return node is not None and node.settings.get("function") in ("exp", "exp2", "special_exp2") and len(node.operands) == 1
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from explainers.errors import ExplainerError
+from explainers.errors import ExplainerError, name_missing_derivative
 from explainers.models.outputs import Forward
 from explainers.models.structure.blocks import Structure, first_tensor, trial
 from explainers.models.structure.fixed_reads import FixedReads
@@ -150,7 +150,8 @@ def _gradient_at_last_block(
         if not logits.requires_grad:
             raise ExplainerError(NO_GRADIENT)
         weights = torch.linspace(1, 2, logits.shape[1], dtype=logits.dtype, device=logits.device)
-        (gradient,) = torch.autograd.grad(logits, leaf, weights.expand_as(logits), allow_unused=True)
+        with name_missing_derivative():
+            (gradient,) = torch.autograd.grad(logits, leaf, weights.expand_as(logits), allow_unused=True)
         if gradient is None:
             raise ExplainerError(_UNREAD_BLOCK)
     return gradient[0], reads.hold

@@ -1,0 +1,34 @@
+"""A sigmoid written out: a constant over itself plus an exponential, 1 / (1 + exp(-x))."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from explainers.autograd import operators as op
+from explainers.autograd.handlers.written_softmax import are_close, is_exponential_node, moved_from
+from explainers.autograd.nodes import Node
+from explainers.autograd.operators.arithmetic import constant_of
+from explainers.autograd.recorder import Recorder
+
+
+def sigmoid_exponent(rec: Recorder, under: Tensor) -> tuple[Tensor, float] | None:
+    """Return the numbers z and the constant k > 0 with which ``under`` is k + exp(z), so that k over it is a sigmoid, of log(k) - z; None
+    if it is no such sum.
+    """
+    total = moved_from(rec.nodes.of(under))
+    if total is None or total.operator is not op.Add or len(total.paths) != 1:
+        return None
+    constant, exponential = torch.as_tensor(constant_of(total)), moved_from(total.paths[0])
+    if constant.numel() != 1 or not float(constant) > 0 or exponential is None or not is_exponential_node(exponential):
+        return None
+    (exponent,) = exponential.operands
+    with torch.no_grad():
+        is_sum = exponent.shape == under.shape and exponent.dtype == under.dtype and are_close(under, float(constant) + exponent.exp())
+    return (exponent, float(constant)) if is_sum else None
+
+
+def is_exponential_of(node: Node | None, exponent: Tensor) -> bool:
+    """Return whether ``node``, followed back through what only moves numbers, holds the exponentials of the very numbers ``exponent``."""
+    made = moved_from(node)
+    return made is not None and is_exponential_node(made) and made.operands[0] is exponent
