@@ -166,6 +166,11 @@ SHORTCOMINGS = (
         "the answer is padding. Tokens of its own before the words are refused when the model is opened.",
     ),
     (
+        "functions that torch cannot differentiate (igamma, zeta)",
+        "What reads gradients or relevance through them is refused, and the function is named. `torch.heaviside` is a constant but at 0, "
+        "and counts as one, as a comparison does; where it writes in place (`heaviside_`) it is refused.",
+    ),
+    (
         "blocks that take channels before tokens, (batch, width, tokens)",
         "Refused when the model is opened, whatever the number of channels: the same noise shows which axis is of places. Blocks that "
         "transpose the last two axes first and last run.",

@@ -94,5 +94,7 @@ def test_a_step_is_a_constant_and_what_has_no_derivative_is_named() -> None:
 
     for spec in ("input_x_gradient:gradient", "fullgrad:libra"):
         torch.testing.assert_close(scores(step, spec), scores(torch.relu, spec))
+    with pytest.raises(ExplainerError, match="The model uses heaviside"):  # which writes into what depends on the input
+        scores(lambda x: x * x.clone().heaviside_(x.new_zeros(())), "input_x_gradient:gradient")
     with pytest.raises(ExplainerError, match=r"The model uses igamma, whose derivative torch does not have.*raw_attention"):
         scores(lambda x: torch.special.gammainc(x.abs() + 1, x.abs() + 1), "input_x_gradient:gradient")
