@@ -62,7 +62,9 @@ class Citation(Record):
         return cls(authors=document["by"], year=document["year"], title=document["paper"])
 
     def about(self) -> Source:
-        """Return the citation as metrics, data sets and reports show it."""
+        """Return authors, year, title (with venue, arXiv number and note) and link of the citation as a record, as metrics, data sets and
+        reports show it.
+        """
         return Source(self.authors, self.year, self.paper, self.address)
 
     def with_note(self, note: str) -> Citation:
@@ -70,7 +72,7 @@ class Citation(Record):
         return replace(self, note="; ".join(part for part in (self.note, note) if part))
 
     def noted(self, note: str) -> Citation:
-        """The old name of :meth:`with_note`, from version 0.2."""
+        """Return what :meth:`with_note` returns for ``note``: its name in version 0.2."""
         return self.with_note(note)
 
 

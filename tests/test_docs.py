@@ -56,6 +56,20 @@ def test_every_public_name_says_what_it_is(name: str) -> None:
     assert not silent
 
 
+@pytest.mark.parametrize("name", api_reference.PUBLIC)
+def test_every_parameter_and_field_of_a_public_name_is_described(name: str) -> None:
+    module = importlib.import_module(name)
+    missing = {public: unsaid for public in module.__all__ if (unsaid := api_reference.undescribed(getattr(module, public)))}
+    assert not missing
+
+
+def test_a_parameter_that_is_not_described_is_noticed() -> None:
+    def explain(model: str, seed: int) -> None:
+        """Explain ``model``."""
+
+    assert api_reference.undescribed(explain) == ["seed"]
+
+
 def test_what_people_are_told_to_import_is_public() -> None:
     texts = [(ROOT / "README.md").read_text("utf-8"), *(path.read_text("utf-8") for path in (ROOT / "docs").glob("*.md"))]
     lines = re.findall(r"^ *from (explainers[\w.]*) import ([\w, ]+)$", "\n".join(texts), re.MULTILINE)

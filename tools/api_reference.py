@@ -135,10 +135,52 @@ def _parts(annotation: ast.expr) -> tuple[ast.expr, str]:
     return annotation, ""
 
 
-def _descriptions(kind: type) -> str:
-    """Return a Markdown list of the fields of ``kind``, a record that describes its fields; "" for a class that is no such record."""
+def descriptions(kind: type) -> dict[str, str]:
+    """Return the descriptions of the fields of ``kind``, a record that describes its fields, by name; empty for another class."""
     described = [(ast.unparse(field.target), _parts(field.annotation)[1]) for field in _declared(kind)] if is_dataclass(kind) else []
-    return "\n".join(f"- `{name}`: {text.replace('``', '`')}" for name, text in described if text)
+    return {name: text.replace("``", "`") for name, text in described if text}
+
+
+def _with_descriptions(text: str, described: dict[str, str]) -> str:
+    """Return ``text``, the docstring of a record as Markdown, with the descriptions of its fields: after what its list says of a field, or
+    as a list at the end.
+    """
+    lines, listed = [], set()
+    for line in text.splitlines():
+        row = re.match(r"- `(\w+)`: (.*)", line)
+        if row and (more := described.get(row[1])):
+            listed.add(row[1])
+            says_more = row[2].rstrip(".").lower() != more.rstrip(".").lower()
+            lines.append(f"{line.rstrip('.')}. {more}" if says_more else line)
+        else:
+            lines.append(line)
+    rest = "\n".join(f"- `{name}`: {more}" for name, more in described.items() if name not in listed)
+    return "\n\n".join(part for part in ("\n".join(lines), rest) if part)
+
+
+def undescribed(thing: Any) -> list[str]:
+    """Return the parameters of a function, or the fields of a dataclass with the parameters of its methods (``method.parameter``), of which
+    neither a docstring nor a description says a word. A parameter called ``names`` is described where its docstring says ``name``.
+    """
+    if not inspect.isclass(thing):
+        return _unsaid(thing) if inspect.isfunction(thing) else []
+    said = _words(thing) | set(descriptions(thing))
+    fields = [ast.unparse(field.target) for field in _declared(thing)] if is_dataclass(thing) else []
+    missing = [name for name in fields if name not in said and not name.startswith("_")]
+    for name, member in vars(thing).items():
+        function = member.__func__ if isinstance(member, classmethod) else member
+        if inspect.isfunction(function) and not name.startswith("_"):
+            missing += [f"{name}.{parameter}" for parameter in _unsaid(function)]
+    return missing
+
+
+def _unsaid(function: Any) -> list[str]:
+    said = _words(function)
+    return [name for name in inspect.signature(function).parameters if name not in ("self", "cls") and not {name, name.rstrip("s")} & said]
+
+
+def _words(thing: Any) -> set[str]:
+    return set(re.findall(r"\w+", inspect.getdoc(thing) or ""))
 
 
 def _class(kind: type) -> str:
@@ -146,7 +188,7 @@ def _class(kind: type) -> str:
     describes.
     """
     bases = [base for base in kind.__mro__[1:] if getattr(sys.modules["explainers"], base.__name__, None) is base]
-    parts = [part for part in (_fields(kind), markdown(inspect.getdoc(kind) or ""), _descriptions(kind)) if part]
+    parts = [part for part in (_fields(kind), _with_descriptions(markdown(inspect.getdoc(kind) or ""), descriptions(kind))) if part]
     for name, member in vars(kind).items():
         function = member.fget if isinstance(member, property) else member.__func__ if isinstance(member, classmethod) else member
         if name.startswith("_") or not inspect.isfunction(function) or any(name in vars(base) for base in bases):

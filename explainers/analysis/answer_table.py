@@ -45,14 +45,16 @@ class AnswerTable(Record):
     prompt: str | None
     answer: str
     method: Annotated[str, describe("The spec.")]
-    title: Annotated[str, describe("Of the method.")]
+    title: Annotated[str, describe("The title of the method.")]
     rows: Annotated[tuple[str, ...], describe("The words of the answer, with #2 after a word that stands there a second time.")]
     columns: Annotated[
         tuple[str, ...], describe("The words of the prompt; of an encoder-decoder also those of the answer, each with an arrow before it.")
     ]
-    places: Annotated[tuple[str, ...], describe("Of each row, what the field ``at`` of POST /api/explanations and ``explain(at=)`` take.")]
+    places: Annotated[
+        tuple[str, ...], describe("The place of each row, as the field ``at`` of POST /api/explanations and ``explain(at=)`` take.")
+    ]
     signed: Annotated[bool, describe("Whether scores tell evidence for a word from evidence against it.")]
-    logits: Annotated[Tensor, describe("Of each row, the sum of the logits of its tokens.", kind=list[float])]
+    logits: Annotated[Tensor, describe("The logit of each row: the sum of the logits of its tokens.", kind=list[float])]
     scores: Annotated[Tensor, describe("A row for each word of the answer, a column for each word of the prompt.", kind=list[list[float]])]
     notes: Annotated[tuple[str, ...], describe("What a person should know.")] = ()
 
@@ -112,7 +114,8 @@ def answer_table(
     as the prompt, and a column for each word of the answer that later words read. Each picture
     (:class:`explainers.PicturePrompt`) is one column, whose score is made of those of its patches in the same way.
 
-    ``prompt`` is a text, or a picture with one. ``chat`` and ``cancelled`` mean what they mean in :func:`explainers.explain`.
+    ``model`` is one that writes text, in any form that :func:`explainers.explain` takes; ``prompt`` is a text, or a picture with one;
+    ``method`` is a spec. ``seed``, ``chat`` and ``cancelled`` mean what they mean in :func:`explainers.explain`.
 
     Raises ExplainerError for a model that writes no answer, and for a prompt of tensors that are not the tokens of a text.
     """

@@ -102,7 +102,7 @@ _QUANTITIES = (
         lambda trace: _times(_signals(trace.under("gradient")), _signals(trace)),
     ),
 )
-#: What can be looked at, by its name and in the order of the pages.
+#: The quantities that :func:`head_maps` can return, such as attention and its gradient: a dict by name, in the order of the pages.
 HEAD_QUANTITIES = {quantity.name: quantity for quantity in _QUANTITIES}
 
 
@@ -199,9 +199,10 @@ def head_maps(
     reads, or the mean over all rows if it reads no single token. The first input and target are taken; ``quantity`` says what map:
     attention, its gradient, or another of :data:`HEAD_QUANTITIES`.
 
-    ``token`` chooses another row: the number of a patch in raster order, or of a word piece. ``block`` (one or several) and ``head``
-    restrict the result to these. Raises ExplainerError for a token, block or head that does not exist, and for a model without attention
-    maps.
+    ``token`` chooses another row: the number of a patch in raster order, or of a word piece. ``block`` (one or several, from 0) and
+    ``head`` restrict the result to these. In the :class:`HeadMaps` that are returned, ``blocks`` has for each block number the scores
+    (heads, tokens), or None for a block without a map. Raises ExplainerError for a token, block or head that does not exist, and for a
+    model without attention maps.
     """
     if quantity not in HEAD_QUANTITIES:
         raise ExplainerError(f"There is no {quantity!r} of a head; there are {', '.join(HEAD_QUANTITIES)}.")
@@ -329,7 +330,9 @@ class Contributions(Record):
 
 
 def contributions(session: Session, spec: str) -> Contributions:
-    """Split the map of the method ``spec``, for the first input and target of ``session``, into the parts that the model's blocks add.
+    """Split the map of the method ``spec``, for the first input and target of ``session``, into the parts that the model's blocks add. In
+    the :class:`Contributions`, ``blocks`` has for each block number its part (tokens,), and ``rest`` what belongs to no block; they sum to
+    the scores of the map.
 
     Raises ExplainerError if that method is not a sum over blocks.
     """

@@ -38,7 +38,9 @@ class PatchComparison(Record, name="PatchSimilarity"):
     source: Annotated[str, describe("Which features are compared.")]
     colours: Annotated[
         list[tuple[float, float, float]],
-        describe("Of each patch the first three principal components as red, green and blue, each from its smallest to its largest."),
+        describe(
+            "The colour of each patch: the first three principal components as red, green and blue, each from its smallest to its largest."
+        ),
     ]
     variance: Annotated[list[float], describe("The share of the variance that each component has.")]
     patch: Annotated[tuple[int, int], describe("The row and column of the one patch.")]

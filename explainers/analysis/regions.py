@@ -43,7 +43,7 @@ class WonPatches(Record):
 
     index: Annotated[int, describe("Its value in regions.png.")]
     patches: int
-    share: Annotated[float, describe("Of all patches.")]
+    share: Annotated[float, describe("The share of all patches that the label wins.")]
 
 
 @dataclass(frozen=True)

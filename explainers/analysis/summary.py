@@ -87,15 +87,18 @@ class Summary:
     words: list[WordTotal]
 
     def most_trusted(self, count: int = 5) -> list[SummaryRow]:
-        """Return the ``count`` inputs on which the method's map is most trusted, the best first."""
+        """Return the ``count`` inputs on which the method's map is most trusted (their ``trust``, the symmetric relevance gain, is
+        largest), the best first.
+        """
         return sorted(self.rows, key=lambda row: -row.trust)[:count]
 
     def least_trusted(self, count: int = 5) -> list[SummaryRow]:
-        """Return the ``count`` inputs on which the method's map is least trusted, the worst first."""
+        """Return the ``count`` inputs on which the method's map is least trusted (their ``trust`` is smallest), the worst first."""
         return sorted(self.rows, key=lambda row: row.trust)[:count]
 
     def rank(self, words: Iterable[str]) -> list[WordTotal]:
-        """Return the totals of those of ``words`` that are in the texts, in any case of letters, the largest total first.
+        """Return the totals of those of ``words`` that are in the texts, in any case of letters, the largest total first: for each the
+        ``word``, its ``count``, and the ``total`` and ``mean`` of its scores.
 
         Examples are names, places, and words that should not matter. Raises ExplainerError for a string in place of a list, and for several
         words in one.
@@ -181,8 +184,9 @@ def summarise(
     target    one target, in any form that :func:`explain` takes, for all inputs; None: each input's top class
     rows      a file with one line for each input, written as the work goes on: inputs that are already in it are not explained again. None:
               no file
+    seed      for methods that draw at random
     progress  called with each input when it is done
-    cancelled asked between passes; when true, :class:`Cancelled` is raised
+    cancelled  asked between passes; when true, :class:`Cancelled` is raised
 
     An input that cannot be read or explained is among ``problems``. Raises ExplainerError for a target or method that does not fit the
     model, before the first input; for no inputs, and for a file that is damaged or of another summary.

@@ -42,8 +42,10 @@ class TokenActivationMaps(Record, name="TokenMaps"):
     """
 
     answer: Annotated[str, describe("The text that the model wrote.")]
-    tokens: Annotated[tuple[str, ...], describe("Of the answer.")]
-    maps: Annotated[Tensor, describe("Of each token a number from 0 to 1 for each patch, rows of patches.", kind=list[list[list[float]]])]
+    tokens: Annotated[tuple[str, ...], describe("The tokens of the answer, as texts.")]
+    maps: Annotated[
+        Tensor, describe("For each token of the answer a number from 0 to 1 for each patch, rows of patches.", kind=list[list[list[float]]])
+    ]
     notes: Annotated[tuple[str, ...], describe("What a person should know.")] = ()
     places: Annotated[
         tuple[str, ...],

@@ -43,7 +43,9 @@ class FilledText(Record, name="ProbeRow"):
     text: str
     probability: Annotated[float | None, optional("A regression has none.")]
     logit: float
-    relevance: Annotated[float, describe("Of the word: the sum over its pieces where scores are signed, else the largest of them.")]
+    relevance: Annotated[
+        float, describe("The score of the word: the sum over its pieces where scores are signed, else the largest of them.")
+    ]
     pieces: Annotated[tuple[str, ...], describe("The tokens that the word was read as.")]
     unknown: Annotated[bool, describe("Whether one of them is the token for unknown words.")]
 
@@ -175,7 +177,8 @@ def word_probe(
     progress: Callable[[int, int], None] | None = None,
     cancelled: Callable[[], bool] | None = None,
 ) -> WordProbe:
-    """Fill the slot ``{}`` of ``template`` with each word of ``groups``; read the answer and the relevance of the word.
+    """Fill the slot ``{}`` of ``template`` with each word of ``groups``, and ask ``model``, a classifier of texts. The result has for each
+    word the model's probability and logit, and the relevance of the word.
 
     groups     name of a group -> its words
     target     the class, or group of classes, whose probability and logit are read

@@ -63,7 +63,7 @@ def collect(
     engine    where inputs are collected; None: in this process
     sources   the names by which an opened data set is opened again, for run.json; names in ``data`` are written without it
     progress  called with the number of inputs that are done, and that of all
-    cancelled asked between passes
+    cancelled  asked between passes; when true, the collection stops and None is returned
 
     The columns are those of ``explainers.collection.records.CollectedRow`` (docs/collection.md). Raises ExplainerError for a choice that
     does not suit the model, a folder that holds something else, and, unless they are left out, an input that cannot be read.

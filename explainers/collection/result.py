@@ -19,7 +19,7 @@ ROWS_AT_ONCE = 32  # rows that are read from a file at a time
 
 @dataclass(frozen=True)
 class Collection:
-    """A finished collection: its folder, and the contents of ``run.json`` in it.
+    """A finished collection: its ``folder``, and in ``about`` the contents of ``run.json`` in it: model, methods, data and settings.
 
     Its rows stay on disk: ``for row in collection`` reads them some at a time. ``rows.parquet`` and ``thumbnails.parquet`` can be read by
     anything that reads Parquet, such as pandas or DuckDB.

@@ -88,7 +88,7 @@ class CollectionRow(Record):
     input: str
     text: str | None
     text_pair: str | None
-    words: Annotated[list[tuple[int, int, int]], describe("Of a text: the first character of each word, the one after it, and its part.")]
+    words: Annotated[list[tuple[int, int, int]], describe("For each word of a text its first character, the one after it, and its part.")]
     grid: list[int]
     label: Annotated[str | None, describe("The first label that is not the answer; of a right row the answer.")]
     labels: list[str]

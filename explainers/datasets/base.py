@@ -88,6 +88,7 @@ class Sample:
 class Dataset:
     """A data set: inputs that are read when they are asked for.
 
+    kind     what its inputs are: "image", "text" or "molecule"
     name     its name; :func:`open_dataset` sets the name under which it is declared
     classes  names of its classes, in the order of their indices; empty if they are not numbered
     read     function from an index, 0 to ``length`` - 1, to its sample

@@ -86,8 +86,8 @@ class DatasetEntry:
 
 @dataclass(frozen=True)
 class Folder:
-    """The folder (or file) of a data set, at ``path``, with the split to read. Its methods read the files in it; for one that is missing or
-    broken they raise an ExplainerError that names the data set.
+    """The folder (or file) at ``path`` of the data set ``entry``, with the split to read. Its methods read the files in it; for one that is
+    missing or broken they raise an ExplainerError that names the data set.
     """
 
     entry: DatasetEntry
@@ -104,7 +104,7 @@ class Folder:
         return tuple(sorted(path.relative_to(self.path).as_posix() for path in paths if not path.name.startswith(".")))
 
     def need(self, *names: str) -> Path:
-        """Return the first of these paths, relative to the folder, that exists. Raises ExplainerError, naming them, if none does."""
+        """Return the first of ``names``, paths relative to the folder, that exists. Raises ExplainerError, naming them, if none does."""
         for name in names:
             if (file := self.path / name).exists():
                 return file
@@ -211,7 +211,7 @@ def union(masks: list[Mask]) -> Mask:
     return mask
 
 
-#: Every data set by its name.
+#: A dict of the declaration of every data set by its name.
 DATASETS: dict[str, DatasetEntry] = {}
 
 
@@ -227,8 +227,15 @@ def dataset(
     splits: tuple[str, ...] = (),
 ) -> Callable[[Callable[[Folder], Dataset]], Callable[[Folder], Dataset]]:
     """Return a decorator that declares a data set called ``name``: it is put on a function from the :class:`Folder` of its files to the
-    :class:`Dataset`, whose docstring's first paragraph describes it. The other arguments are fields of :class:`DatasetEntry`. The decorator
-    raises ExplainerError for a name that is taken.
+    :class:`Dataset`, whose docstring's first paragraph describes it. The decorator returns the function unchanged; it raises ExplainerError
+    for a name that is taken.
+
+    title   its name for people
+    kind    what its inputs are: "image", "text" or "molecule"
+    gives   what is known of its inputs, keys of :data:`GIVES`, such as masks of objects
+    layout  the files that are read, below the data folder; empty if none are needed. ``get`` says where to get them
+    source  the publication, if any
+    splits  the parts that can be read, if it has several; by default the first one that exists is read
     """
 
     def declare(opener: Callable[[Folder], Dataset]) -> Callable[[Folder], Dataset]:

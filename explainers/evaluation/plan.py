@@ -134,9 +134,9 @@ def make_plan(
 
     ``methods`` are specs or names of sets (``default``, ``quick``, ...; ``all``: every listed method that can run); ``metrics`` are names,
     or ``all``: those that the data set allows. If ``long_texts`` is None, it becomes ``cut`` if a metric needs new answers of the model,
-    which windows do not allow, else ``windows``. ``controls`` are names, or ``all``: those for the inputs of the data set. Raises
-    ExplainerError for an unknown name, a model of another kind than the data set, and a metric that needs an annotation which the data set
-    lacks.
+    which windows do not allow, else ``windows``. ``controls`` are names, or ``all``: those for the inputs of the data set. ``limit``,
+    ``target``, ``explains``, ``resize``, ``how``, ``right``, ``steps`` and ``seed`` are fields of :class:`Plan`. Raises ExplainerError for
+    an unknown name, a model of another kind than the data set, and a metric that needs an annotation which the data set lacks.
     """
     kind = "molecule" if model.kind == "molecule" else "text" if model.reads_text else "image"
     if data.kind != kind:

@@ -35,7 +35,8 @@ def local(setup: EvaluationSetup, parts: Parts, tell: TellInputs, size: Size) ->
 
 
 def one_by_one(setup: EvaluationSetup, parts: Parts, tell: TellInputs) -> Generator[tuple[int, list[EvaluationRow]]]:
-    """Measure the inputs of the missing parts one after the other, and yield the number and rows of each part.
+    """Measure the inputs of the missing ``parts`` one after the other, and yield the number and rows of each part. ``setup`` is the run;
+    ``tell`` is called with the number of inputs done.
 
     Raises BrokenInput for an input that cannot be read, unless the setup says to skip it; then one row gives the reason
     (:data:`explainers.evaluation.broken_inputs.BROKEN`).

@@ -73,11 +73,12 @@ def run(
     """Measure all inputs of a plan that are missing in ``folder``, and return the finished run; None if ``cancelled`` stopped it before the
     end.
 
-    The ``engine`` decides where inputs are measured; another engine may finish a run that one has started. With ``skip_broken`` unreadable
-    inputs are left out, and named in ``run.json``. Raises BrokenInput, naming it, for an input that cannot be read; after it is corrected
-    the run can be continued. Raises ExplainerError if the folder holds a run with another plan, other weights, another calibration, other
-    versions or other inputs, or a damaged file; if another process measures in it; and if the data set's classes are to be explained and
-    the model knows none of them.
+    The ``engine`` decides where inputs are measured; another engine may finish a run that one has started. ``progress`` is called with how
+    many inputs are measured, and of how many; ``cancelled`` is asked between inputs. With ``skip_broken`` unreadable inputs are left out,
+    and named in ``run.json``. Raises BrokenInput, naming it, for an input that cannot be read; after it is corrected the run can be
+    continued. Raises ExplainerError if the folder holds a run with another plan, other weights, another calibration, other versions or
+    other inputs, or a damaged file; if another process measures in it; and if the data set's classes are to be explained and the model
+    knows none of them.
     """
     setup = EvaluationSetup(model, data, plan, cancelled, skip_broken=skip_broken)
     indices = data.choose(plan.limit, plan.seed)

@@ -39,6 +39,8 @@ class Name:
 class Promise(Record):
     """The number that the scores of a method add up to, and the rules under which they do.
 
+    rules     the names of the rules under which they do
+    total     the number, in words, such as "the explained number"
     not_with  values of the method's options with which they do not
     unplaced  whether parts that belong to no token are included in the sum: see :attr:`explainers.records.trace.Trace.unplaced`
     """
@@ -111,7 +113,7 @@ class Method(Record):
     about: Annotated[About | None, HIDDEN] = None
 
     @property
-    def rules(self) -> Annotated[tuple[str, ...], describe("Those that it is listed with.")]:
+    def rules(self) -> Annotated[tuple[str, ...], describe("The rules that it is listed with.")]:
         """The rules that the method is listed with, the default first; empty where it reads no signal. :meth:`refusal` judges all
         others.
         """

@@ -19,7 +19,7 @@ from explainers.methods.specs import Option, Spec
 GRADIENT_ALSO = ("libra", "conservative", "attnlrp")
 
 
-#: Every method by its name, in the order of every list.
+#: A dict of every declared method by its name, in the order in which lists show them.
 METHODS: dict[str, Method] = {}
 #: Option of methods of gradients: take gradients along a path instead of at the input (general gradients, in LibraGrad's words).
 INTEGRATED = Option(
@@ -34,7 +34,7 @@ ROW = Option(
 )
 #: The same, of methods that start from one token alone.
 TOKEN_ROW = replace(ROW, help="if the head pools all tokens: start from the classification token nevertheless", choices=("class_token",))
-#: The needs that a method may have of a model, in words.
+#: What a method may need of a model: a dict from the name of the need, such as ``class_token``, to what it is, in words.
 METHOD_NEEDS = {
     "attention": "attention maps over all tokens",
     "one_attention": "one attention in each block",
@@ -90,8 +90,18 @@ def method(
     about: About | None = None,
 ) -> Callable[[MethodFunction], MethodFunction]:
     """Return a decorator that declares a method called ``name``: it is put on a function from a :class:`Trace` (and its options) to scores
-    (B, S), and the first line of that function's docstring describes it. ``source`` is its publication; ``by``, ``year`` and ``paper`` are
-    a short way to write one. ``about`` is the text of its page; the other arguments are fields of :class:`Method`.
+    (B, S), and the first line of that function's docstring describes it. The decorator returns the function unchanged.
+
+    title           its name for people; ``family`` is its kind, a key of :data:`explainers.methods.families.METHOD_FAMILIES`
+    source          its publication; ``by``, ``year`` and ``paper`` are a short way to write one
+    rule            the backward rule that it runs under by default, by name; None if it reads no signal. ``also`` names further rules
+    signed          whether its scores tell evidence for the target from evidence against it
+    class_specific  whether another target can have another map
+    needs           what the model must have: keys of :data:`explainers.methods.METHOD_NEEDS`
+    passes          what one explanation costs, in words; ``slow`` leaves it out of the preset of quick methods
+    promise         what its scores add up to; None: they are no shares of the explained number
+    options         its options by name; ``about`` is the text of its page
+    classic, default, summed, pixels, named, refuses, class_attention, reads, reads_under  fields of :class:`explainers.methods.Method`
 
     Raises ExplainerError if a source is given in both ways, for a name that is taken, and for a rule, need or family that does not exist.
     """

@@ -237,14 +237,16 @@ def remedies(model: Model, method: Method) -> tuple[str, ...]:
 
 
 def variants(model: Model | None = None) -> list[Variant]:
-    """Return all methods, each with its own rules, in the fixed order of the pages; if a model is given, each also says why it cannot run
-    for it.
+    """Return all methods, each with its own rules (:class:`explainers.methods.Variant`), in the fixed order of the pages; if a ``model`` is
+    given, the ``reason`` of each says why it cannot run for it, or is None.
     """
     return _judge([v for m in METHODS.values() for v in variants_of(m)], model)
 
 
 def all_variants(model: Model | None = None) -> list[Variant]:
-    """Return all methods with every rule there is; each says why it makes no sense or, with a model, why it cannot run for it."""
+    """Return all methods with every rule there is (:class:`explainers.methods.Variant`); the ``reason`` of each says why it makes no sense
+    or, with a ``model``, why it cannot run for it, or is None.
+    """
     return _judge([v for m in METHODS.values() for v in all_variants_of(m)], model)
 
 

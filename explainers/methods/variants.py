@@ -18,6 +18,7 @@ class Variant(Record):
     """A method with one of its rules, as lists of methods show it: its spec and title, whether scores have a sign and depend on the class,
     what it computes (``description``) and costs (``passes``, ``slow``), and why it cannot run for a model, if so.
 
+    method_name     name of the method, the first part of the spec
     rule            name of the backward rule; None for a method that reads no signal
     source          the publication
     signed          whether scores tell evidence for the target from evidence against it

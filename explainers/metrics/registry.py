@@ -19,7 +19,7 @@ Direction = Literal["lower", "higher"]
 Unit = Literal["share", "number"]
 MetricFamily = Literal["faithfulness", "completeness", "localisation", "rationales", "sanity"]
 
-#: The families of metrics, and the question that each answers.
+#: A dict from each family of metrics to the question that it answers.
 METRIC_FAMILIES: dict[MetricFamily, str] = {
     "faithfulness": "Does the model need what the map names?",
     "completeness": "Do the scores add up to what they explain?",
@@ -161,7 +161,7 @@ class Metric(Record, name="RunMetric"):
         return self.function(**arguments)
 
 
-#: Every metric by its name.
+#: A dict of every declared metric by its name.
 METRICS: dict[str, Metric] = {}
 
 
@@ -175,8 +175,15 @@ def metric(
     source: Citation | None = None,
     **further: Any,
 ) -> Callable[[Callable[..., Tensor]], Callable[..., Tensor]]:
-    """Return a decorator that declares a metric called ``name``: it is put on a pure function of the arguments in ``takes``. The first
-    paragraph of its docstring describes it, unless ``description`` does. The remaining fields are as in :class:`Metric`.
+    """Return a decorator that declares a metric called ``name``: it is put on a pure function of the arguments in ``takes``, which returns
+    a value for each of B maps, (B,). The decorator returns the function unchanged. The first paragraph of its docstring describes the
+    metric, unless ``description`` does.
+
+    title      its name for people; ``family`` is the question that it answers, a key of :data:`METRIC_FAMILIES`
+    takes      keys of :data:`METRIC_NEEDS`, or a dict from the names of arguments to these or to a :class:`RemovalCurve`
+    direction  "lower" or "higher": which values are better; None if neither is
+    source     its publication; None if it has none
+    further    other fields of :class:`Metric` by name, such as ``lowest``, ``highest``, ``unit`` and ``kinds``
 
     Raises ExplainerError for a name that is taken, and for a need that nothing provides.
     """

@@ -33,18 +33,20 @@ class Abstention(Record):
     the score, and in ``line`` the threshold that it crossed. It replaces the answer, or stands next to it if it is only a doubt.
     """
 
-    kind: Annotated[str, describe("Its name for programs.")]  # of explainers.models.companion_files.calibration.ABSTENTION_KINDS
-    says: Annotated[str, describe("In few words.")]
-    detail: Annotated[str, describe("In one sentence.")]
+    kind: Annotated[str, describe("The kind of statement: untaught, no_opinion, ...")]
+    says: Annotated[str, describe("The statement in a few words.")]
+    detail: Annotated[str, describe("The statement in one sentence.")]
     score: Annotated[float, describe("The number that crossed the threshold.")]
-    line: Annotated[float, describe("The threshold.")]
+    line: Annotated[float, describe("The threshold that the score crossed.")]
 
     def qualify(self, answer: str) -> str:
-        """Return the answer followed by the doubt; if the abstention is more than a doubt, only its statement."""
+        """Return a text: the ``answer``, a label, followed by the doubt, such as "a zebra? perhaps in this picture"; if the abstention is
+        more than a doubt, only its statement (``says``).
+        """
         return f"{answer}? {self.says}" if self.kind in DOUBTS else self.says
 
     def beside(self, answer: str) -> str:
-        """The old name of :meth:`qualify`, from version 0.2."""
+        """Return what :meth:`qualify` returns for ``answer``: its name in version 0.2."""
         return self.qualify(answer)
 
 

@@ -39,13 +39,14 @@ _TEXT_ROWS = ("input_ids", "attention_mask", "token_type_ids", "mm_token_type_id
 class Model:
     """A Transformer with everything needed to explain it. Made by ``explainers.load`` and ``explainers.wrap``.
 
+    name          its name, as it was loaded or wrapped; ``kind`` is what it reads: "image", "text", "clip" or "molecule"
     module        the user's own module, unchanged
     blocks        the Transformer blocks of the explained tower, in the order they run; a shared block (ALBERT) once for each time it runs
     entry         the module whose first argument is x^1, the embedded tokens (``norm_pre`` where there is one, else block 1)
     labels        names of the classes, in the order of the logits; empty for CLIP, whose classes are prompts
-    prepare_input function from anything in ``Input`` to tensors
+    prepare_input  function from anything in ``Input`` to tensors
     windows_of    texts only: function from a text that is too long for the model to overlapping windows; it returns None for other texts
-    prompt_inputs CLIP only: function from prompts to ``input_ids``, ``attention_mask`` and a record of each prompt
+    prompt_inputs  CLIP only: function from prompts to ``input_ids``, ``attention_mask`` and a record of each prompt
     forward       function from tensors to logits (B, C); for CLIP (B, prompts)
     layout_of     function from tensors to the layout of their tokens
     side          CLIP only: whose tokens get the scores, the image's or the prompt's. On the text side the prompts are the samples:
@@ -71,6 +72,9 @@ class Model:
     report        what was found, guessed and checked when it was opened; None for a model that was only wrapped or loaded
     made_by       the function that made it from its module, and the other arguments, with which a copy of the model is made from a copy of
                   the module
+    chat_input    texts only: as ``prepare_input``, with the tokenizer's chat template around the text; None if it has none
+    details       facts for pages and reports, by name: heads, width, input size, token limit, source
+    cache         results that :meth:`cached` keeps
     """
 
     name: str

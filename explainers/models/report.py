@@ -59,7 +59,7 @@ class Report(Record, name="ModelReport"):
     and the checks.
     """
 
-    name: Annotated[str, describe("Of the model.")]
+    name: Annotated[str, describe("The name of the model.")]
     opened: Annotated[str, describe("What it was made of, such as the weights of a file in an architecture of timm.")]
     facts: Annotated[tuple[Fact, ...], describe("What it is: family, blocks, tokens, inputs, outputs, labels.")]
     reading: Annotated[str, describe("How its output is read, and why.")]
@@ -73,7 +73,7 @@ class Report(Record, name="ModelReport"):
         return replace(self, checks=tuple(checks), seconds=seconds)
 
     def checked(self, checks: Sequence[Check], seconds: float) -> Report:
-        """The old name of :meth:`with_checks`, from version 0.2."""
+        """Return what :meth:`with_checks` returns for ``checks`` and ``seconds``: its name in version 0.2."""
         return self.with_checks(checks, seconds)
 
     @property

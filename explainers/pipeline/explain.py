@@ -162,7 +162,7 @@ def explain(
     side      CLIP only: whose tokens get the scores, those of the ``image`` (the default) or the words of each prompt (``text``)
     at        models with a task only (:data:`explainers.TASKS`): which place of the output is asked about, such as a word, a box or a
               patch, as docs/tasks.md lists them; None: the one that the model is surest of. Each of several inputs is then explained alone
-    reference features without a head only: a second input of the same kind, which the first is compared with
+    reference  features without a head only: a second input of the same kind, which the first is compared with
     chat      language models that write only: lay the tokenizer's chat template around the prompt. The template's tokens get scores, but
               they are marked (their ``part`` is ``TEMPLATE``), never removed, and left out of maps
     prompts   CLIP only: all prompts with which the image is compared, for the probabilities; None: those that the targets name
@@ -171,7 +171,7 @@ def explain(
                 is the mean of their logits, a score the mean over the windows that contain its token); ``cut`` reads only the part that the
                 model was trained to read, and a note says what was left out. A pair of texts, and prompts, are always cut
     observer  an :class:`Observer`, told of the prediction and of each map when it is done
-    cancelled asked between passes; when true, :class:`Cancelled` is raised
+    cancelled  asked between passes; when true, :class:`Cancelled` is raised
     precision  ``auto``: maps of relevance are computed in the model's own precision, and in float64 where their estimated rounding error is
                too large (over a thousandth of the largest score: docs/precision.md); ``double``: all of them in float64; ``tf32``: as
                ``auto``, and a GPU may round products of float32 to TF32, which is off otherwise. Each map says which precision it has, and

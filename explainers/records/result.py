@@ -33,17 +33,19 @@ class TargetInfo(Record, name="Target"):
     """
 
     label: str
-    index: Annotated[int | None, optional("Of the class; a group and a contrast have none.")]
-    prompt: Annotated[str | None, optional("Of a CLIP model.")]
-    logit: Annotated[float, describe("Of a contrast the difference, of a group the log-sum-exp of its classes.")]
-    probability: Annotated[float | None, optional("Of a group the sum; a regression and a contrast have none.")]
+    index: Annotated[int | None, optional("The index of the class; a group and a contrast have none.")]
+    prompt: Annotated[str | None, optional("The prompt, for a CLIP model.")]
+    logit: Annotated[
+        float, describe("The logit of the class or prompt; for a contrast the difference of two, for a group their log-sum-exp.")
+    ]
+    probability: Annotated[float | None, optional("The probability, for a group the sum; a regression and a contrast have none.")]
     explains: Annotated[Literal["logit", "probability"] | None, optional("Which of its numbers is explained.", key="read")] = None
     of: Annotated[str | None, optional("The class or prompt itself, where the label says more; of an added kind what to send.")] = None
     against: Annotated[str | None, optional("The class, prompt or group that it is compared with.")] = None
     group: Annotated[str | None, optional("The group, where it is one.")] = None
     abstention: Annotated[
         Abstention | None,
-        optional("Of a prompt that the model cannot read or that is not in the picture; its numbers then say nothing."),
+        optional("Why a prompt cannot be read, or is not in the picture; the numbers then say nothing."),
     ] = None
     kind: Annotated[str | None, optional("The kind of a target that a package adds.")] = None
 
@@ -153,9 +155,11 @@ class Attribution(Record, name="Map"):
         ),
     ] = None
     image: Annotated[ImageInput | None, HIDDEN] = field(default=None, repr=False)
-    precision: Annotated[MapPrecision | None, optional("Of what was stored by an earlier version only maps of relevance have it.")] = None
+    precision: Annotated[
+        MapPrecision | None, optional("The precision in which it was computed; an earlier version stored it for maps of relevance alone.")
+    ] = None
     seed_correlation: Annotated[
-        float | None, optional("Of a map drawn at random, its estimated correlation with that of another seed.")
+        float | None, optional("The estimated correlation with the map of another seed, for a method that draws at random.")
     ] = None
     numerics: Annotated[Numerics, HIDDEN] = field(default=Numerics(), repr=False)
     options: Annotated[Mapping[str, Any], optional("The options that the spec names, with their values.", kind=dict[str, OptionValue])] = (
@@ -197,8 +201,8 @@ class Attribution(Record, name="Map"):
         return float(low), float(high)
 
     def words(self) -> list[WordScore]:
-        """Return the words of the text with their scores: the sum over a word's pieces where scores are signed, else the largest. Raises
-        ExplainerError for an image.
+        """Return the words of the text, each with its characters (``start``, ``end``), ``tokens`` and ``score``: the sum over a word's
+        pieces where scores are signed, else the largest. Raises ExplainerError for an image.
         """
         if self.text is None:
             raise ExplainerError("An image has patches, not words: see .patches.")
@@ -231,8 +235,10 @@ class WindowInfo(Record, name="TextWindow"):
     end: Annotated[int, describe("The character after its last one.")]
     tokens: Annotated[tuple[int, int], describe("Its first and its last word piece among the tokens of the text.")]
     label: Annotated[str, describe("The top class.")]
-    probability: Annotated[float | None, describe("Of that class; null for a regression.")]
-    logits: Annotated[tuple[float, ...], describe("Of each explained target, in order: their mean is the target's own logit.")]
+    probability: Annotated[float | None, describe("The probability of that class; null for a regression.")]
+    logits: Annotated[
+        tuple[float, ...], describe("The logit of each explained target, in order: the mean over the windows is the target's own logit.")
+    ]
 
 
 @dataclass(eq=False)
@@ -253,6 +259,7 @@ class Explanation(Record):
                    each. Empty for an input that was read whole
     spellings      each requested spec -> the spec of its map, which differs if one method was spelt in two ways
     tensors        what the model was given, by name, a batch of one
+    completeness_of  function behind :meth:`completeness`; None for an explanation that was stored and read again
     """
 
     model: str
@@ -261,22 +268,24 @@ class Explanation(Record):
     labels: Annotated[Sequence[str], HIDDEN]
     logits: Annotated[Tensor, HIDDEN]  # (C,), float32, CPU
     probabilities: Annotated[Tensor, HIDDEN]  # (C,)
-    targets: Annotated[list[TargetInfo], describe("What is explained.")]
-    methods: Annotated[list[str], describe("Specs.")]
-    versions: Annotated[dict[str, str], describe("Of the libraries.")]
+    targets: Annotated[list[TargetInfo], describe("The explained targets, in the order in which they were asked for.")]
+    methods: Annotated[list[str], describe("The specs of the maps that were asked for.")]
+    versions: Annotated[dict[str, str], describe("The versions of the libraries, by name.")]
     maps: list[Attribution] = field(default_factory=list)
     notes: Annotated[list[str], describe("What a person should know.")] = field(default_factory=list)
     output: Annotated[Output, describe("What the logits mean; a regression has no probabilities.")] = "softmax"
     abstention: Annotated[Abstention | None, optional()] = None
     task: Annotated[str | None, HIDDEN] = None  # of a model that gives more than one row of logits: which
     place: Annotated[
-        Place | None, optional("Of a model that gives more than one answer to an input, the place of its output that is explained.")
+        Place | None, optional("The place of the output that is explained, for a model that gives more than one answer to an input.")
     ] = None
-    places: Annotated[Sequence[Place], optional("Of such a model, which places there are.")] = ()
-    outliers: Annotated[OutlierPatches | None, optional("Of a model whose outlier tokens are known: which patches are such.")] = None
+    places: Annotated[Sequence[Place], optional("All places of the output of such a model.")] = ()
+    outliers: Annotated[
+        OutlierPatches | None, optional("The patches that are outlier tokens, for a model whose outlier tokens are known.")
+    ] = None
     prompted: Annotated[bool, HIDDEN] = False  # whether the classes are prompts
     prompts: Annotated[dict[str, TextInput], HIDDEN] = field(default_factory=dict)  # where their words were explained: what was read
-    windows: Annotated[tuple[WindowInfo, ...], optional("Of a text that is longer than the model takes.")] = ()
+    windows: Annotated[tuple[WindowInfo, ...], optional("The windows of a text that is longer than the model takes.")] = ()
     spellings: Annotated[dict[str, str], HIDDEN] = field(default_factory=dict, repr=False)
     tensors: Annotated[dict[str, Tensor], HIDDEN] = field(default_factory=dict, repr=False)  # what the model was given, a batch of one
     completeness_of: Annotated[Callable[[str, int], float] | None, HIDDEN] = field(default=None, repr=False)
@@ -384,7 +393,9 @@ class Explanation(Record):
     @property
     def _task(
         self,
-    ) -> Annotated[str | None, optional("Of a model that gives more than one answer: such as token-classification.", key="task")]:
+    ) -> Annotated[
+        str | None, optional("The kind of output of a model that gives more than one answer, such as token-classification.", key="task")
+    ]:
         return None if self.place is None else self.task
 
     @property

@@ -64,7 +64,9 @@ def open(  # noqa: A001  (the word for it; in this package files are opened by p
     weights   for a file with several sets of weights: the key of the one to read
     check     ``quick``: logits, probabilities, gradient and account on a sample; ``all``: conservation and each method too; ``none``
     dtype     for names and files: the type in which weights are loaded, that of :func:`explainers.load`; None: float32
-    others    those of :func:`explainers.wrap`; preprocess and tokenizer may also be the name of a folder or of the hub
+    preprocess, tokenizer  as in :func:`explainers.wrap`, or the name of a folder or of the hub from which to take one
+    progress  called with a text and the finished fraction (None: unknown) while files are downloaded
+    kind, blocks, entry, prefix, reader, output, head, name, device  as in :func:`explainers.wrap`
 
     Files are only read for weights: nothing in them is executed. Stored weights of half precision are explained in float32 unless ``dtype``
     says otherwise, quantised ones in float32; for a module this is done in a copy. A module is opened once: the resulting model is kept

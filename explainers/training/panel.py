@@ -30,7 +30,9 @@ DOTS_PER_INCH = 110  # of a drawn panel
 
 @dataclass(frozen=True)
 class PanelImage:
-    """The maps of one input side by side, with the model's answer, and what is drawn in the caption."""
+    """The ``picture`` of the maps of one input side by side, with the model's answer; ``name`` is that of the input, and ``caption`` says
+    in words what is drawn.
+    """
 
     name: str
     picture: Image.Image
@@ -39,7 +41,7 @@ class PanelImage:
 
 @dataclass(frozen=True)
 class PanelView:
-    """A panel at one moment: an image for each input, and figures by name.
+    """A panel at one moment: in ``images`` one for each input, in ``figures`` numbers by name.
 
     The figures are ``probability/NAME``, of the explained class, and ``correlation/NAME/METHOD``, Pearson's correlation of the map with
     that of the first view, which is left out where another class is explained than then. A fall says that the answer stands on something

@@ -88,7 +88,7 @@ def depth(
     labels    the right class of each input. None: the model's own answers are right; noise alone raises their loss a little
     prompts   two or more, for a model that compares pictures with prompts
     progress  called with the number of inputs that have passed the model, and their total, which may grow
-    cancelled called before each pass; when true, :class:`Cancelled` is raised
+    cancelled  called before each pass; when true, :class:`Cancelled` is raised
 
     A part gives its mean output over the inputs in place of its own (Wang et al., ICLR 2023, section 2.1): by patch for pictures, over
     words for texts. A finding that cannot be made is replaced by a sentence that says why. Raises ExplainerError for fewer inputs and for

@@ -32,8 +32,8 @@ class SimilarityHead(Record):
     """
 
     total: float
-    scores: Annotated[list[float], describe("Of the patches in raster order, four digits each.")]
-    outside: Annotated[float, describe("Of the tokens that stand for no patch.")]
+    scores: Annotated[list[float], describe("The scores of the patches in raster order, four digits each.")]
+    outside: Annotated[float, describe("The sum of the scores of tokens that stand for no patch.")]
     words: Annotated[
         tuple[HeadText, ...] | None,
         describe("What it looks for; empty where it adds the same to every picture; null where that is not known."),
@@ -144,12 +144,12 @@ class WithoutHead(Record):
     target: str
     block: Annotated[int, describe("Counted from 0.")]
     head: Annotated[int, describe("Counted from 0.")]
-    cosine: Annotated[float, describe("Of the target, before.")]
+    cosine: Annotated[float, describe("The cosine of the target with the whole model.")]
     direct: Annotated[float, describe("That cosine less what the head adds directly.")]
     without: Annotated[float, describe("What the model says without the head: later blocks change too.")]
     prompts: Annotated[
         tuple[tuple[str, float, float], ...],
-        describe("Of each prompt its cosine before and without the head.", kind=list[PromptWithoutHead], write=_named),
+        describe("For each prompt its cosine before and without the head.", kind=list[PromptWithoutHead], write=_named),
     ]
 
     def __str__(self) -> str:

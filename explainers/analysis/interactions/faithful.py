@@ -217,6 +217,7 @@ def faithful_interaction(
     parts    into how many parts, at most, the picture is divided; the patches of a part share its term in equal parts
     order    1: a term for each word and each part; 2: also for pairs of them
     pairs    "across": a word with a part; "all": also two words, and two parts, as in the paper's runs
+    seed      of the coalitions that are drawn
     progress  called between passes with the numbers of encoded and of all prompts and pictures
     cancelled  asked between passes; when true, :class:`Cancelled` is raised
 
@@ -314,8 +315,10 @@ def measure_interactions(
     seed: int = 1,
     cancelled: Callable[[], bool] | None = None,
 ) -> list[InteractionMeasures]:
-    """Measure how faithful several interactions (``outcomes``) of the same prompt and image are, each on the same ``count`` random
-    coalitions of words and of ``parts`` of the picture, each in with probability ``p``. Return one record of measures for each interaction.
+    """Measure how faithful several interactions (``outcomes``, results of :func:`interaction` or :func:`faithful_interaction`) of the same
+    ``prompt`` and ``image`` are; return the measures of each, in their order. The ``model`` is asked about ``count`` random coalitions,
+    drawn with ``seed``: words of the prompt and ``parts`` of the picture, each of which is shown with probability ``p``. ``cancelled`` is
+    asked between passes; when true, :class:`explainers.Cancelled` is raised.
     """
     game = Game(model_of(model), image, prompt, parts, checker(cancelled))
     words, pieces = game.players

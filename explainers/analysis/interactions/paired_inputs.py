@@ -54,7 +54,7 @@ class PairedInputs(Record):
     first: Annotated[ImageInput | TextInput, HIDDEN]
     second: Annotated[ImageInput | TextInput, HIDDEN]
     grids: Annotated[tuple[tuple[int, int] | None, tuple[int, int] | None], HIDDEN]
-    cosine: Annotated[float, describe("Of the embeddings of the two inputs.")]
+    cosine: Annotated[float, describe("The cosine of the embeddings of the two inputs.")]
     pairs: Annotated[Tensor, describe("A row for each unit of the first input, a column for each of the second.", kind=list[list[float]])]
     maps: Annotated[tuple[Tensor, Tensor], HIDDEN]
     seconds: float

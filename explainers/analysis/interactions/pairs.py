@@ -148,7 +148,9 @@ def input_interaction(
                    .png, .heic, ...)
 
     ``rule`` is the backward rule, ``steps`` and ``quadrature`` say how Jacobians are averaged on the path from the ``baseline``, ``block``
-    at which block's input; see :func:`interaction`. Texts longer than the model are cut, with a note.
+    at which block's input, and ``cancelled`` is asked between passes; see :func:`interaction`. Texts longer than the model are cut, with a
+    note. Returns an :class:`Interaction`, whose ``maps`` hold the map of each input and whose ``pairs`` what each pair of their units adds
+    to the cosine. Raises ExplainerError for a model, an input or a setting that does not fit.
     """
     model = model_of(model)
     settings = _check_settings(rule, steps, baseline, block, quadrature, checker(cancelled))

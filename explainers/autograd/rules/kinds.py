@@ -44,7 +44,8 @@ def _kind(title: str, covers: str, base: type[Choice], choices: Sequence[Choice]
     return base.kind, Kind(base.kind, title, covers, base, tuple(choices))
 
 
-#: The fields of a rule: every kind of operator with its choices, each in one sentence.
+#: The kinds of operators for which a rule names a choice: a dict from the field of :class:`Rule` (attention, norm, ...) to the kind,
+#: with its title and its choices, each in one sentence.
 OPERATOR_KINDS: dict[str, Kind] = dict(
     (
         _kind("Attention", "the softmax and the two matrix products of attention", attention.AttentionChoice, attention.CHOICES),

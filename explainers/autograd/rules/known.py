@@ -14,7 +14,7 @@ from explainers.citation import Citation
 from explainers.errors import ExplainerError
 from explainers.papers import ALI, ATTNLRP, CHEFER, LIBRAGRAD
 
-#: Every backward rule by its name.
+#: A dict of every backward rule by its name, such as ``libra``.
 RULES: dict[str, Rule] = {
     rule.name: rule
     for rule in (

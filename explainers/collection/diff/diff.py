@@ -61,7 +61,9 @@ def diff(
                another one where the maps of old and new are less alike than those of old and reference are in 95 % of the inputs. None: for
                pictures the maps of the old model for mirrored pictures take its place (where old is no collection), else only rows far
                below the others are found
-    others     those of :func:`collect`; the model is not asked again without the top parts
+    progress   called with what is collected (``old``, ``new``, ...), and how many of its inputs are done, and of how many
+    others     folder, split, prompts, limit, labels, seed, batch, skip_broken and cancelled, as in :func:`collect`; the model is not
+               asked again without the top parts
 
     ``explainers.collection.diff.null_correlations`` says how the threshold is found. Raises ExplainerError as :func:`collect` does, and for
     collections of other inputs.

@@ -80,23 +80,25 @@ class Difference(Record):
 
     old: Annotated[str, describe("The name of the old model.")]
     new: Annotated[str, describe("The name of the new model.")]
-    data: str
+    data: Annotated[str, describe("The name of the data.")]
     inputs: Annotated[int, describe("Inputs that both collections have.")]
     methods: Annotated[list[str], describe("Specs of the maps; by the first is judged whether the reason changed.")]
     old_right: Annotated[Share, describe("Right answers of the old model among the inputs with a label.")]
-    new_right: Share
+    new_right: Annotated[Share, describe("The same of the new model.")]
     changed: Annotated[Share, describe("Inputs with another answer.")]
     wrong_now: Annotated[Share, describe("Inputs whose answer was right and is wrong.")]
     right_now: Annotated[Share, describe("Inputs whose answer was wrong and is right.")]
     other_reason: Annotated[
-        Share, describe("Of the inputs with the same answer and comparable maps those whose correlation is below the threshold.")
+        Share, describe("Inputs whose maps correlate less than the threshold, among those with the same answer and comparable maps.")
     ]
     to_check: Annotated[Share, describe("Inputs whose answer changed and is not right now, or stands for another reason.")]
-    null: NullCorrelations
+    null: Annotated[NullCorrelations, describe("The threshold of that correlation, and how it was found.")]
     correlations: Annotated[
         dict[str, float | None], describe("The median correlation of old and new maps for the same answer, by method; null without one.")
     ]
-    places: list[PlaceDifference]
+    places: Annotated[
+        list[PlaceDifference], describe("By method how much of its maps lies on the object and at the border, before and after.")
+    ]
     words: Annotated[list[WordDifference], describe("The words whose share changed most surely, at most ten.")]
     patches: Annotated[
         list[PatchDifference], describe("The places whose share rises or falls in more inputs than chance explains, the surest first.")
@@ -106,7 +108,7 @@ class Difference(Record):
         list[float],
         describe("The mean over the inputs of the share of the positive scores on each patch, by the first method, raster order."),
     ]
-    new_map: list[float]
+    new_map: Annotated[list[float], describe("The same of the new model.")]
     rows: Annotated[list[RowDifference], HIDDEN] = field(repr=False)
 
     @property

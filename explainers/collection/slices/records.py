@@ -53,7 +53,7 @@ class SliceExample(Record):
 class Slice(Record):
     """Rows of one kind whose evidence lies at the same place, or on the same word, more often than chance explains."""
 
-    sentence: str
+    sentence: Annotated[str, describe("What its rows have in common, in words.")]
     kind: Annotated[
         SliceKind,
         describe(
@@ -93,8 +93,8 @@ class Slice(Record):
 class Slices(Record):
     """The slices of a collection, the most rows first."""
 
-    model: str
-    data: str
+    model: Annotated[str, describe("The name of the model.")]
+    data: Annotated[str, describe("The name of the data.")]
     method: Annotated[str, describe("The spec of the maps.")]
     inputs: Annotated[int, describe("Rows that were looked at.")]
     left_out: Annotated[int, describe("Rows that were not: without a label, of another grid of patches, or without a positive score.")]

@@ -102,18 +102,18 @@ class ImageInput(Record):
     is_placed  False if it is unknown which part of the original the model saw; sizes and crop are then those of ``pixels``
     """
 
-    width: Annotated[int, describe("Of the upright original, in pixels.")]
-    height: Annotated[int, describe("Of the upright original, in pixels.")]
+    width: Annotated[int, describe("The width of the upright original, in pixels.")]
+    height: Annotated[int, describe("The height of the upright original, in pixels.")]
     crop: Annotated[tuple[int, int, int, int], describe("x0, y0, x1, y1: the part of the upright original that the model saw.")]
     seen: Annotated[tuple[int, int], describe("Columns and rows of pixels that the model saw.")]
     pixels: Annotated[Image.Image | None, HIDDEN] = field(default=None, repr=False, compare=False)
     frame: Annotated[tuple[int, int, int, int] | None, optional("The part that was asked for, where one was.")] = None
     frames: Annotated[
-        int | None, optional("Of a clip, how many frames lie below each other; the grid of a map has the rows of each in turn.")
+        int | None, optional("How many frames of a clip lie below each other; the grid of a map has the rows of each in turn.")
     ] = None
-    window: Annotated[GreyWindow | None, optional("Of greys of more than 8 bits.")] = None
+    window: Annotated[GreyWindow | None, optional("The window of values that is shown, for greys of more than 8 bits.")] = None
     is_placed: Annotated[bool, HIDDEN] = True
-    sha256: Annotated[str | None, optional("Of the file that was sent to a server.")] = None
+    sha256: Annotated[str | None, optional("The SHA-256 of the file that was sent to a server.")] = None
 
     @property
     def kind(self) -> Annotated[Literal["image"], describe()]:
@@ -131,7 +131,7 @@ class PicturePart(ImageInput):
     first: Annotated[int, describe("The first of its tokens, which have part 3; without tiles they follow each other in raster order.")]
     tiles: Annotated[
         tuple[PictureTile, ...],
-        optional("Of a picture that is more than one grid of tokens that follow each other: the rectangle that each token covers."),
+        optional("The rectangle that each token covers, for a picture that is more than one grid of tokens."),
     ] = ()
 
     @property
@@ -175,7 +175,7 @@ class Token(Record):
     start: Annotated[int, describe("The first of its characters.")]
     end: Annotated[int, describe("The character after its last one.")]
     special: Annotated[bool, describe("Whether it stands for no word.")]
-    part: Annotated[int, optional("Of a pair of texts, 1 in the second, of an answer 2, of a picture 3.")] = 0
+    part: Annotated[int, optional("The part of the input: 0, in the second of a pair of texts 1, in an answer 2, in a picture 3.")] = 0
 
 
 @dataclass(frozen=True)
@@ -186,7 +186,7 @@ class Word(Record):
     start: Annotated[int, describe("The first of its characters.")]
     end: Annotated[int, describe("The character after its last one.")]
     tokens: Annotated[tuple[int, ...], describe("The indices of the tokens that it was cut into.")]
-    part: Annotated[int, optional("Of a pair of texts, 1 in the second; 2 of what an encoder-decoder wrote.")] = 0
+    part: Annotated[int, optional("The part of the input: 0, 1 in the second of a pair of texts, 2 in what an encoder-decoder wrote.")] = 0
 
 
 @dataclass(frozen=True)
@@ -229,7 +229,7 @@ class TextInput(Record):
         return [{**word, "part": w.part} for word, w in zip(words, self.words, strict=True)] if self._has_parts else words
 
     @property
-    def _molecule(self) -> Annotated[MoleculePart | None, optional("Of a molecule, whose SMILES the text is.", key="molecule")]:
+    def _molecule(self) -> Annotated[MoleculePart | None, optional("The molecule whose SMILES the text is.", key="molecule")]:
         return None
 
     @property

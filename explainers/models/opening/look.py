@@ -29,7 +29,7 @@ class Look(Record, name="ModelLook"):
     what: Annotated[str, describe("In words: a folder of transformers, a file of weights, ...")]
     name: Annotated[str, describe("A name for the model.")]
     architectures: Annotated[
-        list[str], describe("Those that the weights may be of, the likeliest first; empty where none is needed or known.")
+        list[str], describe("The architectures that the weights may be of, the likeliest first; empty where none is needed or known.")
     ]
     needs_architecture: Annotated[bool, describe("Whether one must be named.")]
     classes: Annotated[int | None, describe("How many the head has; null where that is not known.")]

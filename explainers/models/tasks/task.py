@@ -200,7 +200,7 @@ class Task(ABC):
         """Return a :class:`Reading` of ``place`` in the input ``task_input``: a function from the module's output to the logits there."""
 
 
-#: Every task by its name, in the order in which they are asked whether a module is theirs.
+#: A dict of every task, a class, by its name, in the order in which they are asked whether a module is theirs.
 TASKS: dict[str, type[Task]] = {}
 _Kind = TypeVar("_Kind", bound=type[Task])
 

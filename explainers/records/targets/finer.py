@@ -35,7 +35,8 @@ class Finer(OfOneClass):
     """A class against its nearest other classes (Zhang et al. 2025): its logit minus 0.6 times the mean of the three nearest logits.
 
     ``gamma`` and ``references`` (how many are nearest) can be others: ``finer:zebra?gamma=0.4&references=5``. The nearest classes are
-    chosen for each input. torch-cam implements this form of the paper; :class:`FinerWeighted` is the authors' code.
+    chosen for each input; ``words`` is what labels call them. torch-cam implements this form of the paper; :class:`FinerWeighted` is the
+    authors' code.
     """
 
     gamma: float = 0.6

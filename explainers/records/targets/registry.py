@@ -19,7 +19,7 @@ from explainers.records.targets.target import ClassSet, Target
 
 #: The forms of a target for ``explain``: a class by label, index or prompt, None for the top class, or a target of another kind.
 TargetLike = str | int | Target | None
-#: Every kind of target by its name.
+#: A dict of every kind of target, a class, by the name before its colon, such as ``any``.
 TARGETS: dict[str, type[Target]] = {OneClass.kind: OneClass}
 _Kind = TypeVar("_Kind", bound=type[Target])
 
