@@ -112,6 +112,14 @@ def test_one_that_was_stopped_goes_on_after_a_restart(sites: Sites, refused: Che
         assert site.get(f"/api/collections/{name}")["entry"]["is_own"]
 
 
+def test_one_of_another_version_is_not_gone_on_with(sites: Sites, refused: Check, monkeypatch: pytest.MonkeyPatch) -> None:
+    with sites(GatedModels(errors={STEPS[0]: [explainers.ExplainerError("A picture is broken.")]})) as site:
+        name = begun(site)
+        assert ended(site, name)["state"] == "failed"
+        monkeypatch.setattr("vitrine_server.jobs.runs.runs.engine_digest", lambda: "another")
+        refused(site.client.post(f"/api/collections/{name}/again"), 409, "run-outdated")
+
+
 def test_one_that_fails_says_why_and_may_go_on(sites: Sites) -> None:
     models = GatedModels(errors={STEPS[0]: [explainers.ExplainerError("A picture is broken.")]})
     with sites(models) as site:
