@@ -13,9 +13,11 @@ const LEVELS = 4; // of the underlines of words
 const BEFORE = 6; // words shown before the first that matters
 const VIEW = { evidence: "both", grid: "patches", opacity: 78 }; // smoothing would take most of the time of a row
 
-/** @type {WeakMap<Element, () => Promise<void>>} how the pictures of a row are fetched and drawn, until they are */
+// how the pictures of a row are fetched and drawn, until they are
+/** @type {WeakMap<Element, () => Promise<void>>} */
 const jobs = new WeakMap();
-/** @type {Set<Element>} those near the view that are not drawn yet, in the order in which they came */
+// those near the view that are not drawn yet, in the order in which they came
+/** @type {Set<Element>} */
 const wanted = new Set();
 let drawing = 0; // rows whose pictures are fetched or drawn now
 

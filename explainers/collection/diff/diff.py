@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from explainers.collection.collect import collect
 from explainers.collection.diff.comparison import compare
@@ -20,9 +20,14 @@ from explainers.evaluation.rows import RUN
 from explainers.self_check.opening import model_of
 
 if TYPE_CHECKING:
+    from explainers.collection.running import CollectionEngine
     from explainers.datasets import Dataset
     from explainers.models.model import Model
 
+#: The collections of a comparison, by the names of their folders: of the old model, the new one, and the maps that chance is read from.
+DiffSide = Literal["old", "new", "null"]
+#: Returns the engine that makes the collection of a side.
+EngineOf = Callable[["DiffSide"], "CollectionEngine"]
 #: A callback that gets what is collected, how many of its inputs are done, and of how many.
 DiffProgress = Callable[[str, int, int], None]
 
@@ -43,6 +48,7 @@ def diff(
     seed: int = 0,
     batch: int | None = None,
     skip_broken: bool = False,
+    engine_of: EngineOf | None = None,
     progress: DiffProgress | None = None,
     cancelled: Callable[[], bool] | None = None,
 ) -> Difference | None:
@@ -61,9 +67,11 @@ def diff(
                another one where the maps of old and new are less alike than those of old and reference are in 95 % of the inputs. None: for
                pictures the maps of the old model for mirrored pictures take its place (where old is no collection), else only rows far
                below the others are found
-    progress   called with what is collected (``old``, ``new``, ...), and how many of its inputs are done, and of how many
-    others     folder, split, prompts, limit, labels, seed, batch, skip_broken and cancelled, as in :func:`collect`; the model is not
-               asked again without the top parts
+        progress   called with what is collected (``old``, ``new``, ...), and how many of its inputs are done, and of how many
+        engine_of  called with "old", "new" or "null" for the engine that makes this collection; None: this process makes all. Mirrored
+                   pictures, at most 400, are asked about in this process, as no name opens them elsewhere
+        others     folder, split, prompts, limit, labels, seed, batch, skip_broken and cancelled, as in :func:`collect`; the model is not
+                   asked again without the top parts
 
     ``explainers.collection.diff.null_correlations`` says how the threshold is found. Raises ExplainerError as :func:`collect` does, and for
     collections of other inputs.
@@ -77,7 +85,7 @@ def diff(
     model = None if old_rows is not None else model_of(old)
     inputs = None if data is None else open_inputs(data, _path(folder), split, names_classes=_names_classes(model, prompts))
 
-    def collected(name: str, anything: Any, inputs: Dataset, limit: int | None) -> Collection | None:
+    def collected(name: DiffSide, anything: Any, inputs: Dataset, limit: int | None, *, is_named: bool = True) -> Collection | None:
         return collect(
             anything,
             inputs,
@@ -90,6 +98,7 @@ def diff(
             seed=choices.seed,
             batch=batch,
             skip_broken=skip_broken,
+            engine=engine_of(name) if engine_of is not None and is_named else None,
             progress=None if progress is None else partial(progress, name),
             cancelled=cancelled,
         )
@@ -108,7 +117,7 @@ def diff(
         if null is None and inputs is not None:
             null = collected("null", reference, inputs, few)
     elif model is not None and inputs is not None and inputs.kind == "image":
-        kind, null = "mirror", collected("null", model, mirrored(inputs), few)
+        kind, null = "mirror", collected("null", model, mirrored(inputs), few, is_named=False)
     if kind != "rows" and null is None:
         return None
     difference = compare(old_rows, new_rows, null, kind, seed)

@@ -72,11 +72,11 @@ def _copied(
     if pixels is None or pixels.ndim != 4 or len(pixels) != 1 + len(takers):
         return None
     rest = {name: value[1:] if setup.model.is_sample(name) else value for name, value in setup.with_prompts(prepared).items()}
-    found = []
+    probabilities = []
     for patches in places:
         taken = torch.zeros(len(takers), grid[0] * grid[1]).scatter_(1, torch.from_numpy(np.ascontiguousarray(patches)), 1.0)
         mask = F.interpolate(taken.to(pixels).unflatten(1, grid)[:, None], size=pixels.shape[-2:], mode="nearest")
         mixed = torch.where(mask > 0, pixels[:1], pixels[1:])
         logits = answer(setup.model, {**rest, _PIXELS: mixed}).float().cpu()
-        found.append(setup.model.calibration.probabilities(logits, setup.model.output)[:, donor.answer_index])
-    return found
+        probabilities.append(setup.model.calibration.probabilities(logits, setup.model.output)[:, donor.answer_index])
+    return probabilities

@@ -37,48 +37,49 @@ class _Bar:
     high: float
 
 
-def write_report(found: Slices, collection: Collection, folder: Path | None = None) -> Path:
+def write_report(result: Slices, collection: Collection, folder: Path | None = None) -> Path:
     """Write ``slices.json`` and the page ``slices.html`` on the slices of ``collection`` to ``folder``, by default that of the collection,
     where the page Collection links it. Returns the path of the page.
     """
     folder = collection.folder if folder is None else folder
     folder.mkdir(parents=True, exist_ok=True)
-    indices = sorted({example.index for each in found.slices for example in each.examples})
+    indices = sorted({example.index for each in result.slices for example in each.examples})
     rows, pictures = rows_at(collection, indices), thumbnails_at(collection, indices)
     page = (
         page_templates(Path(__file__).parent)
         .get_template("page.html.jinja")
         .render(
-            title=f"Slices of {Path(found.data).name} by {Path(found.model).name}",
-            found=found,
-            summary=in_words(found),
+            title=f"Slices of {Path(result.data).name} by {Path(result.model).name}",
+            result=result,
+            summary=in_words(result),
             slices=[
                 {
                     "sentence": each.sentence,
                     "bars": _bars(each),
                     "tests": figures_in_words(each),
                     "examples": [
-                        _example(each, example, rows[example.index], pictures.get(example.index), found.method) for example in each.examples
+                        _example(each, example, rows[example.index], pictures.get(example.index), result.method)
+                        for example in each.examples
                     ],
                 }
-                for each in found.slices
+                for each in result.slices
             ],
         )
     )
-    write_text(folder / SLICES, json.dumps(found.to_json(), indent=1, ensure_ascii=False))
+    write_text(folder / SLICES, json.dumps(result.to_json(), indent=1, ensure_ascii=False))
     write_text(folder / SLICES_PAGE, page)
     return folder / SLICES_PAGE
 
 
-def in_words(found: Slices) -> list[str]:
+def in_words(result: Slices) -> list[str]:
     """Return sentences on the search: how many slices there are, of how many that were tried."""
-    count = len(found.slices)
+    count = len(result.slices)
     sentences = [
-        f"{'No slice' if not count else '1 slice' if count == 1 else f'{count} slices'} in {found.inputs} rows. "
-        f"{found.wrong} wrong and {found.doubtful} right rows were searched, and {found.tried} slices tried."
+        f"{'No slice' if not count else '1 slice' if count == 1 else f'{count} slices'} in {result.inputs} rows. "
+        f"{result.wrong} wrong and {result.doubtful} right rows were searched, and {result.tried} slices tried."
     ]
-    if found.without_effect:
-        were = "1 more was" if found.without_effect == 1 else f"{found.without_effect} more were"
+    if result.without_effect:
+        were = "1 more was" if result.without_effect == 1 else f"{result.without_effect} more were"
         sentences.append(f"{were} left out: copied into pictures with other answers, the place does not carry the answer over.")
     return sentences
 

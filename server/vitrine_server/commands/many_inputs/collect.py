@@ -59,9 +59,7 @@ def add(commands: Commands) -> None:
         help="leave out inputs that cannot be read, or whose label the model does not have, and name them in run.json",
     )
     parser.add_argument("--device", metavar="DEVICE", help="where the model runs: cpu, cuda, ... (default: CUDA if available)")
-    parser.add_argument("--engine", choices=("local", "ray"), default="local", help="collect in this process, or on a cluster with Ray")
-    parser.add_argument("--workers", metavar="N", type=int, help="with --engine ray: maximum number of processes")
-    parser.add_argument("--ray-address", metavar="ADDRESS", help="with --engine ray: address of the cluster (default: RAY_ADDRESS)")
+    add_engine(parser)
     parser.add_argument("--json", action="store_true", help="print the summary as JSON")
     parser.set_defaults(run=run)
 
@@ -79,13 +77,25 @@ def add_choice_of_inputs(parser: argparse.ArgumentParser, folder: str, does: str
     parser.add_argument("--no-labels", action="store_true", help="take labels as notes: nothing is right or wrong by them")
 
 
+def add_engine(parser: argparse.ArgumentParser) -> None:
+    """Add to ``parser`` the options that say where inputs are collected."""
+    parser.add_argument("--engine", choices=("local", "ray"), default="local", help="collect in this process, or on a cluster with Ray")
+    parser.add_argument("--workers", metavar="N", type=int, help="with --engine ray: maximum number of processes")
+    parser.add_argument("--ray-address", metavar="ADDRESS", help="with --engine ray: address of the cluster (default: RAY_ADDRESS)")
+
+
+def check_engine_options(args: argparse.Namespace) -> None:
+    """Raise CommandError for options of :func:`add_engine` that do not go together."""
+    if args.engine != "ray" and (args.workers is not None or args.ray_address is not None):
+        raise CommandError("--workers and --ray-address go with --engine ray")
+    check_engine(args)
+
+
 def run(args: argparse.Namespace) -> None:
     """Run the command with its parsed arguments: write the table, and print what is in it."""
     if lacking := [f"--{name}" for name in ("model", "out") if getattr(args, name) is None]:
         raise CommandError(f"say {' and '.join(lacking)}")
-    if args.engine != "ray" and (args.workers is not None or args.ray_address is not None):
-        raise CommandError("--workers and --ray-address go with --engine ray")
-    check_engine(args)
+    check_engine_options(args)
     check_out_folder(args.out)
     from explainers.collection.collect import collect
     from explainers.collection.sources import Sources
@@ -108,7 +118,7 @@ def run(args: argparse.Namespace) -> None:
             seed=args.seed,
             batch=args.batch,
             skip_broken=args.skip_broken,
-            engine=_engine(args, sources),
+            engine=engine_for(args, args.model, sources),
             sources=sources,
             progress=bar,
         )
@@ -120,13 +130,13 @@ def run(args: argparse.Namespace) -> None:
     print(f"{args.out / 'rows.parquet'} has the table: pandas, DuckDB and polars read it", file=sys.stderr)
 
 
-def _engine(args: argparse.Namespace, sources: Sources) -> CollectionEngine | None:
-    """Return the engine that collects inputs, as ``--engine`` in the arguments says; None: in this process."""
+def engine_for(args: argparse.Namespace, model: str, sources: Sources) -> CollectionEngine | None:
+    """Return the engine that collects ``sources`` with the model of this name, as ``--engine`` says; None: this process."""
     if args.engine == "local":
         return None
     from explainers.collection.distributed import ray_engine
 
-    return ray_engine(args.model, sources, workers=args.workers, address=args.ray_address, device=args.device)
+    return ray_engine(model, sources, workers=args.workers, address=args.ray_address, device=args.device)
 
 
 def broken_in_words(broken: list[dict[str, Any]]) -> str:

@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 from vitrine_server.commands import CommandError, Commands, Listed, PartialFailure
 from vitrine_server.commands.files import check_out_folder
-from vitrine_server.commands.many_inputs.collect import add_choice_of_inputs
+from vitrine_server.commands.many_inputs.collect import add_choice_of_inputs, add_engine, check_engine_options, engine_for
 from vitrine_server.commands.model import add_open_options, open_model
 from vitrine_server.commands.progress import InputsBar
 from vitrine_server.commands.text_tables import text_table
 
 if TYPE_CHECKING:
+    from explainers.collection.diff.diff import DiffSide, EngineOf
     from explainers.collection.diff.difference import Difference
+    from explainers.collection.running import CollectionEngine
 
 _PLACE_HEADS = ("method", "where", "before %", "after %", "difference", "inputs")
 _WORD_HEADS = ("word", "before %", "after %", "difference", "texts")
@@ -62,6 +64,7 @@ def add(commands: Commands) -> None:
     add_choice_of_inputs(parser, "--data-folder", "compare")
     parser.add_argument("--skip-broken", action="store_true", help="leave out inputs that cannot be read, or whose label a model lacks")
     parser.add_argument("--device", metavar="DEVICE", help="where the models run: cpu, cuda, ... (default: CUDA if available)")
+    add_engine(parser)
     parser.add_argument("--json", action="store_true", help="print report.json")
     add_open_options(parser)
     parser.set_defaults(run=run)
@@ -75,12 +78,14 @@ def run(args: argparse.Namespace) -> None:
         raise CommandError("say --out")
     if args.fail_above is not None and not 0 <= args.fail_above <= 1:
         raise CommandError(f"--fail-above {args.fail_above}: it is a share of the inputs, from 0 to 1")
+    check_engine_options(args)
     check_out_folder(args.out)
     from explainers.collection.diff.diff import diff
 
+    old = _opened(args, args.old)
     with _Bars() as bars:
         difference = diff(
-            _opened(args, args.old),
+            old,
             _opened(args, args.new),
             args.data,
             args.out,
@@ -94,6 +99,7 @@ def run(args: argparse.Namespace) -> None:
             seed=args.seed,
             batch=args.batch,
             skip_broken=args.skip_broken,
+            engine_of=_engine_of(args, old),
             progress=bars,
         )
     assert difference is not None
@@ -108,7 +114,26 @@ def _opened(args: argparse.Namespace, name: str) -> Any:
     """Return the model ``name``, or the path of a folder with a collection."""
     from explainers.evaluation.rows import RUN
 
-    return Path(name) if (Path(name) / RUN).is_file() else open_model(args, name, args.device)
+    # with --engine ray workers have the device
+    return Path(name) if (Path(name) / RUN).is_file() else open_model(args, name, args.device if args.engine == "local" else "cpu")
+
+
+def _engine_of(args: argparse.Namespace, old: Any) -> EngineOf | None:
+    """Return the engine for each collection, as ``--engine`` in the arguments says, with ``old`` as it was opened; None: this process."""
+    if args.engine == "local" or args.data is None:
+        return None
+    from explainers.collection.sources import Sources
+
+    names = {"old": args.old, "new": args.new, "null": args.reference}
+    names_classes = not isinstance(old, Path) and old.kind == "clip" and args.prompt is None
+    sources = Sources(args.data, args.folder, args.split, names_classes).absolute()
+
+    def engine_of(side: DiffSide) -> CollectionEngine:
+        engine = engine_for(args, names[side], sources)
+        assert engine is not None
+        return engine
+
+    return engine_of
 
 
 class _Bars:

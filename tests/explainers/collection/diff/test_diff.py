@@ -9,7 +9,9 @@ import pytest
 
 import explainers
 from explainers import ExplainerError
+from explainers.collection.diff.diff import DiffSide
 from explainers.collection.diff.difference import Difference
+from explainers.collection.running import CollectionEngine, local
 from explainers.models.model import Model
 from tests.explainers.support.collected import save_pictures, tiny_bert, tiny_vit
 
@@ -48,6 +50,22 @@ def test_the_null_is_what_mirroring_does_to_the_maps_of_the_old_model(twice: Twi
     assert null.median is not None
     assert null.median < 0.99
     assert sorted(path.name for path in out.iterdir()) == ["differences.parquet", "new", "null", "old", "report.html", "report.json"]
+
+
+def test_each_side_but_mirrored_pictures_is_made_where_its_engine_says(twice: Twice, tmp_path: Path) -> None:
+    model, data, _, difference = twice
+    made: list[str] = []
+
+    def engine_of(side: DiffSide) -> CollectionEngine:
+        made.append(side)
+        return local
+
+    methods = ["input_x_gradient", "rollout"]
+    elsewhere = found(explainers.diff(model, model, data, tmp_path / "mirror", methods, engine_of=engine_of))
+    assert made == ["old", "new"]
+    assert elsewhere.rows == difference.rows
+    found(explainers.diff(model, model, data, tmp_path / "reference", methods, reference=model, engine_of=engine_of))
+    assert made[2:] == ["old", "new", "null"]
 
 
 def test_finished_collections_are_used_again(twice: Twice, tmp_path: Path) -> None:

@@ -7,7 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.explainers.support.collected import made_up_collection, made_up_row
+from explainers.collection.running import CollectionEngine, local
+from explainers.collection.sources import Sources
+from tests.explainers.support.collected import made_up_collection, made_up_row, save_pictures
+from tests.explainers.support.saved_models import save_timm
 from vitrine_server.cli import main
 
 
@@ -40,9 +43,28 @@ def test_the_exit_code_is_one_above_the_share(words: list[str], limit: str, code
     [
         (["--fail-above", "5"], "a share of the inputs"),
         (["--out", "/dev/null/x"], "/dev/null"),
+        (["--workers", "2"], "go with --engine ray"),
         (["--reference", "nowhere-at-all"], "nowhere-at-all"),
     ],
 )
 def test_what_is_typed_wrong_is_said(words: list[str], options: list[str], problem: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*words, *options]) == 2
     assert problem in capsys.readouterr().err
+
+
+def test_an_engine_gets_the_name_of_its_side_and_of_the_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a cluster each side has its own model and the same inputs."""
+    old, data = tmp_path / "old", save_pictures(tmp_path / "data", 4)
+    save_timm(old)
+    asked: list[tuple[str, str, int | None, str | None]] = []
+
+    def ray_engine(model: str, sources: Sources, *, workers: int | None, address: str | None, device: str | None) -> CollectionEngine:
+        asked.append((model, sources.data, workers, address))
+        return local
+
+    monkeypatch.setattr("explainers.collection.distributed.ray_engine", ray_engine)
+    words = ["diff", str(old), str(old), "--data", str(data), "--out", str(tmp_path / "out"), "--methods", "rollout", "--device", "cpu"]
+    assert main([*words, "--engine", "ray", "--workers", "2", "--ray-address", "here"]) == 0
+    assert asked == [(str(old), str(data), 2, "here")] * 2
+    assert main(words) == 0
+    assert len(asked) == 2

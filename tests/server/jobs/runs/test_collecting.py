@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import shutil
+import threading
 import zipfile
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 import explainers
 from tests.server.conftest import Check, Site, Sites, png
 from tests.server.support.gated_models import STEPS, GatedModels
+from tests.support.made_up_collection import made_up_row, write_collection
 from vitrine_server.jobs.runs.collecting import COLLECTING
 from vitrine_server.services import Services
 
@@ -110,6 +112,14 @@ def test_one_that_was_stopped_goes_on_after_a_restart(sites: Sites, refused: Che
         assert site.get(f"/api/collections/{name}")["entry"]["is_own"]
 
 
+def test_one_of_another_version_is_not_gone_on_with(sites: Sites, refused: Check, monkeypatch: pytest.MonkeyPatch) -> None:
+    with sites(GatedModels(errors={STEPS[0]: [explainers.ExplainerError("A picture is broken.")]})) as site:
+        name = begun(site)
+        assert ended(site, name)["state"] == "failed"
+        monkeypatch.setattr("vitrine_server.jobs.runs.runs.engine_digest", lambda: "another")
+        refused(site.client.post(f"/api/collections/{name}/again"), 409, "run-outdated")
+
+
 def test_one_that_fails_says_why_and_may_go_on(sites: Sites) -> None:
     models = GatedModels(errors={STEPS[0]: [explainers.ExplainerError("A picture is broken.")]})
     with sites(models) as site:
@@ -127,7 +137,7 @@ def test_it_is_the_visitors_own_alone(sites: Sites, refused: Check) -> None:
         assert ended(site, name)["state"] == "done"
         site.client.cookies.clear()
         assert listed(site) == []
-        for way in ("", "/rows", "/selection", "/points", "/thumbnails/0.jpg", "/inputs/0"):
+        for way in ("", "/rows", "/selection", "/points", "/slices", "/thumbnails/0.jpg", "/inputs/0"):
             refused(site.client.get(f"/api/collections/{name}{way}"), 404, "no-such-collection")
         for answer in (
             site.client.get(f"/api/collections/{name}/progress"),
@@ -136,6 +146,54 @@ def test_it_is_the_visitors_own_alone(sites: Sites, refused: Check) -> None:
             site.client.delete(f"/api/collections/{name}"),
         ):
             refused(answer, 404, "no-run")
+
+
+def test_those_that_the_operator_named_are_read_by_all_and_changed_by_none(sites: Sites, tmp_path: Path, refused: Check) -> None:
+    write_collection(tmp_path / "named/photos", [made_up_row(0)])
+    with sites(visitors="apart", allow_runs=True, collections=str(tmp_path / "named")) as site:
+        for _ in range(2):
+            site.client.cookies.clear()
+            (name,) = listed(site)
+            about = site.get(f"/api/collections/{name}")
+            assert (about["entry"]["rows"], about["entry"]["is_own"]) == (1, False)
+            refused(site.client.delete(f"/api/collections/{name}"), 404, "no-run")
+            refused(site.client.post(f"/api/collections/{name}/stop"), 404, "no-run")
+
+
+def test_a_running_one_that_is_deleted_is_stopped_first(sites: Sites, tmp_path: Path, refused: Check) -> None:
+    models = GatedModels()
+    gate = models.gate(f"{STEPS[0]} 0")
+    with sites(models) as site:
+        name = begun(site, limit=MANY)
+        gate.wait()
+        services: Services = site.client.app.state.services  # type: ignore[attr-defined]
+        study, over = services.collecting._runs[name].study, threading.Event()
+        assert study is not None
+        study.future.add_done_callback(lambda _: over.set())  # called after that which removes it
+        assert site.client.delete(f"/api/collections/{name}").status_code == 204
+        gate.open()
+        assert over.wait(60)
+        refused(site.client.get(f"/api/collections/{name}/progress"), 404, "no-run")
+    assert not [path.name for path in (tmp_path / "home/collections").iterdir() if path.name.startswith(name)]
+
+
+@pytest.mark.parametrize("settings", [{"host": "0.0.0.0"}, {"read_only": True}])
+def test_where_runs_are_allowed_no_more_own_ones_are_read_and_not_deleted(sites: Sites, refused: Check, settings: dict[str, Any]) -> None:
+    with sites(visitors="apart", allow_runs=True) as site:
+        name = begun(site)
+        assert ended(site, name)["state"] == "done"
+        secret = site.client.cookies
+    with sites(visitors="apart", **settings) as site:
+        site.client.cookies = secret
+        assert listed(site) == [name]
+        assert site.get(f"/api/collections/{name}/rows")["total"] == 3
+        for answer in (
+            site.client.post("/api/collections", json=WANTED | {"seed": 1}),
+            site.client.post(f"/api/collections/{name}/stop"),
+            site.client.post(f"/api/collections/{name}/again"),
+            site.client.delete(f"/api/collections/{name}"),
+        ):
+            assert answer.status_code == 403, answer.text
 
 
 @pytest.mark.parametrize(
