@@ -64,12 +64,13 @@ def test_a_class_leads_by_the_ratio_to_the_largest_other_or_by_its_odds() -> Non
 
 def test_the_model_says_so_by_hand_and_every_hidden_patch_is_needed() -> None:
     """A head whose logits are all but equal makes other classes reachable."""
-    module, tensors = FAMILIES["vit"].build().double(), inputs("vit", 1)
+    module: Any = FAMILIES["vit"].build().double()
+    tensors = inputs("vit", 1)
     with torch.no_grad():
         module.head.bias -= explainers.wrap(module).forward(tensors)[0]
         module.head.bias[0] += 1e-3
     model = explainers.wrap(module)
-    result = explainers.explain(model, tensors, None, ["input_x_gradient"])
+    result: Any = explainers.explain(model, tensors, None, ["input_x_gradient"])
     reached = 0
     told: list[tuple[int, int]] = []
     for wanted in result.labels:
