@@ -2,13 +2,14 @@
 // them, and the input without them.
 
 import { explanationPath } from "../core/api.js";
-import { count, el, percent, svg, unbroken, whole } from "../core/dom.js";
+import { count, el, svg, unbroken } from "../core/dom.js";
 import { showProblem } from "../core/problems.js";
 import { outlines, radiusOf } from "../maps/molecules.js";
 import { layoutOf, sheetOf } from "../maps/patches.js";
 import { unitsOf, wholeText } from "../plates/words.js";
 import { Waiting } from "../progress/waiting.js";
 import { ChangeTable, hatch } from "./answerchange.js";
+import { sentencesOf } from "./changesentences.js";
 
 /**
  * @import { Counterfactual, ImageInput, Target, TextInput } from "../core/schemas.js"
@@ -18,28 +19,6 @@ import { ChangeTable, hatch } from "./answerchange.js";
 
 /** @type {{[kind: string]: string[]}} */
 const PARTS = { image: ["patch", "patches"], text: ["word", "words"], molecule: ["atom", "atoms"] };
-
-/**
- * What was found, in a sentence, and what else there is to know of it; `parts` are the names of one part and of several.
- * @param {Pick<Counterfactual, "answer" | "to" | "reached" | "leader" | "parts" | "hidden" | "before" | "after">} found
- * @param {string[]} parts
- * @returns {{says: string, more: string}}
- */
-export function sentencesOf({ answer, to, reached, leader, parts: all, hidden, before, after }, [one, several]) {
-  const some = hidden.length;
-  const these =
-    some === 1 ? `this one of ${whole(all)} ${several}` : `these ${whole(some)} of ${whole(all)} ${several}`;
-  const [was, is] = [percent(before[to]), percent(after[to])];
-  if (reached) {
-    const falls = `“${answer}” goes from ${percent(before[answer])} to ${percent(after[answer])}.`;
-    const needed = some > 1 ? ` With any one of these ${several} back, “${to}” does not come first.` : "";
-    return { says: `Hide ${these}, and “${to}” comes first: ${is}, before ${was}.`, more: falls + needed };
-  }
-  const nearest = some
-    ? `Nearest came hiding ${these}: “${to}” then has ${is}, before ${was}, and “${leader}” comes first with ${percent(after[leader])}.`
-    : `Hiding any ${one} takes it further away from “${to}”, which has ${was}.`;
-  return { says: `No hiding that was tried makes the answer “${to}”.`, more: nearest };
-}
 
 /**
  * The classes, and the one that the answer was to become where it is not among them.
@@ -76,7 +55,7 @@ export class CounterfactualPanel {
     this.node = el(
       "section",
       { class: "counterfactual", "aria-labelledby": "counterfactual-title", hidden: true },
-      el("div", { class: "top" }, this.title, close),
+      el("div", { class: "panel-head" }, this.title, close),
       this.asking.node,
       this.problem,
       this.result,
@@ -124,7 +103,7 @@ export class CounterfactualPanel {
     this.result.hidden = false;
     this.says.replaceChildren(...unbroken(says));
     this.more.replaceChildren(...unbroken(more));
-    this.honest.textContent = `Hiding is not showing: the model has less to go by, which does not mean that it saw “${found.to}”. Fewer may do it in a combination that was not tried (${count(found.asked, "answer")} of the model).`;
+    this.honest.textContent = `Hiding is not showing: the model has less to go by, which is no evidence for “${found.to}”. Fewer may do it in a combination that was not tried (${count(found.asked, "answer")} of the model).`;
     this.change.show(
       withClass(info.top, found.to, found.before[found.to]),
       withClass(found.top, found.to, found.after[found.to]),
