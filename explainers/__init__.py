@@ -11,6 +11,7 @@ from explainers.models.libraries import torchvision_ops  # noqa: F401  first: ti
 from explainers.analysis.agreement import Agreement, agreement
 from explainers.analysis.agreement_sentence import agreement_sentence
 from explainers.analysis.answer_table import AnswerTable, answer_table
+from explainers.analysis.counterfactual import Counterfactual, counterfactual
 from explainers.analysis.deletion_test import DeletionTest, deletion_test
 from explainers.analysis.depth import Depth, depth
 from explainers.analysis.heads.similarity import SimilarityDecomposition, WithoutHead, decompose_similarity, similarity_without_head
@@ -113,6 +114,7 @@ __all__ = [
     "Collection",
     "Contrast",
     "CopyTest",
+    "Counterfactual",
     "Crop",
     "DeletionTest",
     "Depth",
@@ -172,6 +174,7 @@ __all__ = [
     "backward_rule",
     "collect",
     "contributions",
+    "counterfactual",
     "decompose_similarity",
     "default_methods",
     "deletion_test",

@@ -22,6 +22,7 @@ from explainers.json_records import HIDDEN, Record, describe, optional
 from explainers.methods.registry import is_control
 from explainers.metrics.removal_curves import Order, area, curves, random_orders, removal_counts, removal_order
 from explainers.models.inputs.types import ImageInput, Prepared
+from explainers.models.model import Model
 from explainers.models.removal.input_removal import input_removal
 from explainers.models.removal.token_removal import BeforePass, TokenRemoval
 from explainers.models.removal.ways import How
@@ -240,9 +241,6 @@ def deletion_test(
     which fewer than two remove different numbers of tokens.
     """
     model = model_of(model)
-    if model.weights_digest != result.weights_digest:
-        raise ExplainerError(f"The result is of {result.model} with other weights: pass the model that was explained.")
-    model = model.seen_from("text" if result.prompts else None)
     labels = [info.label for info in result.targets]
     label = labels[0] if target is None else target
     if label not in labels:
@@ -255,14 +253,7 @@ def deletion_test(
             raise ExplainerError(f"There is no map {spec!r} of {label!r}; there are {', '.join(maps) or 'none'}")
     if not specs:
         raise ExplainerError(f"There is no map of {label!r} to test: explain it with some methods first")
-    tensors = {name: tensor.to(model.device) for name, tensor in result.tensors.items()}
-    if result.place is not None:
-        model = model.at(result.place.at, Prepared(tensors, (result.input,), ((),)))
-    text = result.prompts.get(label, result.input)
-    special = None if isinstance(text, ImageInput) else [token.special for token in text.tokens]
-    prompt = list(result.labels).index(label) if result.prompts else None
-    windows = model.windows(text.text) if result.windows and not isinstance(text, ImageInput) and text.text is not None else None
-    removal = input_removal(model, tensors, grid=attributions[0].patches, special=special, prompt=prompt, windows=windows, how=how)
+    model, removal = removal_for(model, result, label, how)
     shares = distinct_shares(fractions, removal)
     output = target_output(model, list(result.labels), result.targets[labels.index(label)].to_json())
     check = checker(cancelled)
@@ -280,6 +271,24 @@ def deletion_test(
     tokens = "1 token" if removal.tokens == 1 else f"{removal.tokens} tokens"
     note = f"Only {len(shares)} of the {share_count} shares remove different numbers of the {tokens}: each number is tested once."
     return replace(test, notes=(*test.notes, note))
+
+
+def removal_for(model: Model, result: Explanation, label: str, how: How | None) -> tuple[Model, TokenRemoval]:
+    """Return ``model`` as it was asked in ``result``, from the side and at the place that were explained for the target ``label``, and the
+    removal of tokens from its input in the way ``how``. Raises ExplainerError if the result is of a model with other weights.
+    """
+    if model.weights_digest != result.weights_digest:
+        raise ExplainerError(f"The result is of {result.model} with other weights: pass the model that was explained.")
+    model = model.seen_from("text" if result.prompts else None)
+    tensors = {name: tensor.to(model.device) for name, tensor in result.tensors.items()}
+    if result.place is not None:
+        model = model.at(result.place.at, Prepared(tensors, (result.input,), ((),)))
+    text = result.prompts.get(label, result.input)
+    special = None if isinstance(text, ImageInput) else [token.special for token in text.tokens]
+    prompt = list(result.labels).index(label) if result.prompts else None
+    windows = model.windows(text.text) if result.windows and not isinstance(text, ImageInput) and text.text is not None else None
+    grid = next((attribution.patches for attribution in result.maps if attribution.target == label), None)
+    return model, input_removal(model, tensors, grid=grid, special=special, prompt=prompt, windows=windows, how=how)
 
 
 def check_draws(draws: int) -> None:

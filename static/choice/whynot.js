@@ -2,9 +2,10 @@
 // by search.
 
 import { sheet } from "../core/menu.js";
-import { answered, byId, el, whole } from "../core/dom.js";
-import { groupsOf, named, suggestions } from "../core/search.js";
+import { byId, el, whole } from "../core/dom.js";
+import { groupsOf, named } from "../core/search.js";
 import { aloneOf } from "../core/targets.js";
+import { openSearch, otherClasses } from "./otherclasses.js";
 import { typeAhead } from "./typeahead.js";
 
 /** @import { ClassEntry, Target } from "../core/schemas.js" */
@@ -51,14 +52,7 @@ export class WhyNot {
     });
     this.node = sheet(NAME, NAME, this.what, this.finer, this.field.node);
     this.node.classList.add("why");
-    this.node.addEventListener("toggle", () => {
-      // told a moment later: what was typed since it was opened stays
-      if (!this.node.open) return void (this.field.input.value = "");
-      this.field.open();
-      this.node.lastElementChild?.scrollIntoView({ block: "nearest" });
-      // a keyboard on the glass would hide the list
-      if (matchMedia("(pointer: fine)").matches) this.field.input.focus();
-    });
+    openSearch(this.node, this.field);
     byId("why").append(this.node);
   }
 
@@ -106,15 +100,8 @@ export class WhyNot {
       targets: [first],
     } = this.#subject;
     const explained = first && aloneOf(first);
-    const isOther = (/** @type {{name: string}} */ { name }) => name !== explained;
-    if (text.trim()) return suggestions(this.#classes, text).filter(isOther);
-    const alone = first?.against ? [{ name: "", shown: `no other class: “${named(aloneOf(first))}” alone` }] : [];
-    const runnersUp = top.map((answer) => ({ name: answer.label, shown: named(answer.label), hint: answered(answer) }));
-    const names = new Set(top.map(({ label }) => label));
-    return [
-      ...alone,
-      ...runnersUp.filter(isOther),
-      ...suggestions(this.#classes, "").filter(({ name }) => isOther({ name }) && !names.has(name)),
-    ];
+    const others = otherClasses(this.#classes, top, explained, text);
+    if (text.trim() || !first?.against) return others;
+    return [{ name: "", shown: `no other class: “${named(aloneOf(first))}” alone` }, ...others];
   }
 }

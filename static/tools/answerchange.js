@@ -1,8 +1,33 @@
-// What the model says, as it was and now that a part of its input is removed: a table of its top classes.
+// What the model says, as it was and now that a part of its input is removed: a table of its top classes, and the cover
+// of the part.
 
-import { answered, formatChange, el } from "../core/dom.js";
+import { answered, context2d, formatChange, el } from "../core/dom.js";
 
-/** @import { Target } from "../core/schemas.js" */
+/**
+ * @import { Target } from "../core/schemas.js"
+ * @import { PatchLayout } from "../maps/types.js"
+ */
+
+const CELL = 4; // pixels of a patch on the cover of a picture
+
+/**
+ * Cover the hidden patches of a picture with hatching in the colours of the page.
+ * @param {HTMLCanvasElement} cover
+ * @param {Iterable<number>} hidden
+ * @param {PatchLayout} layout
+ */
+export function hatch(cover, hidden, { rows, columns, place }) {
+  Object.assign(cover, { width: columns * CELL, height: rows * CELL }); // which clears it
+  const context = context2d(cover);
+  const style = getComputedStyle(cover);
+  for (const patch of hidden) {
+    const [y, x] = place(patch).map((side) => CELL * side);
+    context.fillStyle = style.getPropertyValue("--paper");
+    context.fillRect(x, y, CELL, CELL);
+    context.fillStyle = style.getPropertyValue("--rule");
+    for (let i = 0; i < CELL; i++) context.fillRect(x + i, y + CELL - 1 - i, 1, 1);
+  }
+}
 
 /** The table of what the model says, before and after. */
 export class ChangeTable {

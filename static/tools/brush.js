@@ -3,12 +3,12 @@
 
 import { explanationPath } from "../core/api.js";
 import { segment } from "../core/controls.js";
-import { context2d, count, el, number, percent, addStyleSheet } from "../core/dom.js";
+import { count, el, number, percent, addStyleSheet } from "../core/dom.js";
 import { Store } from "../core/state.js";
 import { aloneOf } from "../core/targets.js";
 import { outline, patchName } from "../maps/mapcanvas.js";
 import { neighbour, layoutOf, sheetOf } from "../maps/patches.js";
-import { ChangeTable } from "./answerchange.js";
+import { ChangeTable, hatch } from "./answerchange.js";
 
 /**
  * @import { ContactSheet } from "../maps/contactsheet.js"
@@ -197,8 +197,6 @@ class Brush {
     this.work.hidden = !map;
     if (!map?.grid) return;
     this.grid = map.grid;
-    const { rows, columns } = this.#layout;
-    Object.assign(this.cover, { width: columns * 4, height: rows * 4 });
     const { crop } = /** @type {ImageInput} */ (info.input);
     const [wide, tall] = [crop[2] - crop[0], crop[3] - crop[1]];
     const aspect = clip ? (clip.across * wide * clip.frames) / (clip.down * tall) : wide / tall;
@@ -334,17 +332,7 @@ class Brush {
 
   /** Cover what is hidden with hatching in the colours of the page. */
   #draw() {
-    const { place } = this.#layout;
-    const context = context2d(this.cover);
-    const style = getComputedStyle(this.sheet);
-    context.clearRect(0, 0, this.cover.width, this.cover.height);
-    for (const patch of this.hidden) {
-      const [y, x] = place(patch).map((side) => 4 * side);
-      context.fillStyle = style.getPropertyValue("--paper");
-      context.fillRect(x, y, 4, 4);
-      context.fillStyle = style.getPropertyValue("--rule");
-      for (let i = 0; i < 4; i++) context.fillRect(x + i, y + 3 - i, 1, 1);
-    }
+    hatch(this.cover, this.hidden, this.#layout);
     this.cover.dataset.hidden = String(this.hidden.size);
     this.#mark();
   }

@@ -2,6 +2,7 @@
 // method for several, or by two models.
 
 import { Classes } from "../choice/classes.js";
+import { WhatChanges } from "../choice/whatchanges.js";
 import { byId, number, percent, say, addStyleSheet } from "../core/dom.js";
 import { named } from "../core/search.js";
 import { Samples } from "../inputs/samples.js";
@@ -16,6 +17,7 @@ import { isWithheld } from "./overview.js";
  * @import { Started, Wish } from "../core/types.js"
  * @import { Input } from "../inputs/input.js"
  * @import { PlateMaker } from "../plates/types.js"
+ * @import { CounterfactualPanel } from "../tools/counterfactual.js"
  * @import { Versus } from "../plates/versus.js"
  * @import { ClassSteps } from "./types.js"
  */
@@ -37,6 +39,10 @@ export class ClassPage {
   versus;
   /** @type {PlaceChoice | undefined} once a model with a task is asked */
   places;
+  /** @type {Promise<CounterfactualPanel> | undefined} once it is asked what would change the answer */
+  #counterfactual;
+  /** @type {Input | null} */
+  #input = null; // whose answer it is about
 
   /**
    * kind   "image", "text" or "molecule"
@@ -54,6 +60,7 @@ export class ClassPage {
       changed: (model, detail) => {
         const labels = detail.labels ?? [];
         this.classes.setLabels(labels, detail.classes, Boolean(detail.details?.task) && !labels.length);
+        this.whatChanges.setClasses(detail.classes ?? labels.map((label) => ({ label })));
         this.compare.offer();
         page.changed?.(detail);
       },
@@ -78,6 +85,9 @@ export class ClassPage {
       carry: (input) => page.carry?.(input),
       started: (info, question, isNew) => {
         this.classes.show(info.top, info.targets, info.output, isWithheld(info.abstention));
+        this.whatChanges.show(info.top, info.output);
+        if (this.#input !== question.input) void this.#counterfactual?.then((panel) => panel.close());
+        this.#input = question.input;
         this.compare.follow(info);
         this.samples.mark(question.input.sample);
         void this.#showPlaces(info);
@@ -104,6 +114,13 @@ export class ClassPage {
     const ask = (labels, choice) =>
       workbench.ask({ targets: { target: labels, ...choice }, listed: workbench.models.current?.name });
     this.classes = new Classes(byId("classes"), ask, many);
+    this.whatChanges = new WhatChanges((to) => void this.#change(to));
+    const asked = workbench.toolStates.of("counterfactual").value;
+    const stop = workbench.subject.follow(({ done }) => {
+      if (!done) return;
+      stop();
+      if (asked.open && asked.to) void this.#change(asked.to); // as the address says
+    });
     this.compare = new Compare(this.classes.box, workbench, { single: this.single, options, baseOf });
     this.samples = new Samples(byId("samples"), page.openSample);
   }
@@ -138,6 +155,23 @@ export class ClassPage {
       this.places ??= new PlaceChoice(byId("classes"), this.workbench);
     }
     this.places?.show(info);
+  }
+
+  /**
+   * Search what would change the answer to this class, and show it under the sentence over the plates.
+   * @param {string} to
+   */
+  async #change(to) {
+    this.#counterfactual ??= Promise.all([
+      import("../tools/counterfactual.js"),
+      addStyleSheet("tools/counterfactual.css"),
+      addStyleSheet("workbench/ranks.css"),
+    ]).then(([{ CounterfactualPanel }]) => {
+      const panel = new CounterfactualPanel(this.workbench);
+      byId("overview").after(panel.node);
+      return panel;
+    });
+    await (await this.#counterfactual).search(to);
   }
 
   /** Load the plates of several classes, which a page of one class does without. */

@@ -97,13 +97,35 @@ export function askingLine({ abstention, place, output, prompts, targets, top = 
 }
 
 /**
- * Say what the model answers and how sure it is. The first argument is {top, targets, abstention?, output} as the API
+ * Say what the model answers, how sure it is, and what it says of the class that it is set against. The first argument is {top, targets, abstention?, output} as the API
  * gives it, as `details` of the model are.
- * @param {{top?: Target[], targets: Target[], abstention?: Abstention, output?: string}} options
+ * @param {{top?: Target[], targets: Target[], abstention?: Abstention, output?: string}} answer
  * @param {Known} [details]
  * @returns {string}
  */
-export function answerLine({ top = [], targets, abstention, output }, details = {}) {
+export function answerLine(answer, details = {}) {
+  return [ownLine(answer, details), againstLine(answer)].filter(Boolean).join(" ");
+}
+
+/**
+ * Say how likely the class is that the explained one is set against; of one that is not among the first, that it is
+ * less likely than the last of them. Empty where there is none, or it stands in the sentence before.
+ * @param {{top?: Target[], targets: Target[], output?: string}} answer
+ */
+function againstLine({ top = [], targets: [target], output }) {
+  const { against, prompt } = target ?? {};
+  if (!against || prompt || output !== "softmax" || against.startsWith("any:")) return "";
+  const at = top.findIndex(({ label }) => label === against);
+  const last = top.at(-1);
+  if (at < 0) return last ? `${quoted(against)} has less than ${percent(likelihood(last))}.` : "";
+  return at > 1 ? `${quoted(against)} has ${percent(likelihood(top[at]))}.` : "";
+}
+
+/**
+ * @param {{top?: Target[], targets: Target[], abstention?: Abstention, output?: string}} options
+ * @param {Known} details
+ */
+function ownLine({ top = [], targets, abstention, output }, details) {
   if (targets[0]?.prompt !== undefined && targets[0]?.prompt !== null) return promptLine(targets, details);
   const [first, second] = top;
   if (!first) return "";

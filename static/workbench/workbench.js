@@ -336,7 +336,10 @@ export class Workbench {
     const known = this.registry.plates(specs, this.isContrast);
     const listed = known.length ? known : this.registry.plates(this.registry.usual, this.isContrast);
     const { meaning } = this;
-    const shown = meaning ? listed.map((variant) => ({ ...variant, meaning })) : listed;
+    // of one class rather than another, maps are about the difference of the two
+    const shown = meaning
+      ? listed.map((variant) => ({ ...variant, meaning, line: variant.line?.replace("the answer", "the difference") }))
+      : listed;
     this.specs = shown.map(({ spec }) => spec);
     this.chooser.setChosen(this.specs);
     this.plateSet.expect(shown, this.registry.isUsual(this.specs), this.isContrast);

@@ -333,11 +333,11 @@ def _edited_answer(subject: Subject, target: str | None, edit: Edit) -> dict[str
         "removed": removed,
         **({} if text is None else {"text": text}),
         **{name: float(value) for name, value in output.values(logits).items()},
-        "top": _top(output, logits, subject.labels),
+        "top": top_classes(output, logits, subject.labels),
     }
 
 
-def _top(output: TargetOutput, logits: Tensor, labels: Sequence[str]) -> list[dict[str, Any]]:
+def top_classes(output: TargetOutput, logits: Tensor, labels: Sequence[str]) -> list[dict[str, Any]]:
     """Return the ``labels`` with the largest ``logits`` (C,), those of ``output``, in the form of ``top`` of an explanation: label, index,
     logit and probability; a regression has no probabilities.
     """

@@ -1,0 +1,163 @@
+// What would change the answer to another class: the parts to hide, as few as were found, what the model says without
+// them, and the input without them.
+
+import { explanationPath } from "../core/api.js";
+import { count, el, svg, unbroken } from "../core/dom.js";
+import { showProblem } from "../core/problems.js";
+import { outlines, radiusOf } from "../maps/molecules.js";
+import { layoutOf, sheetOf } from "../maps/patches.js";
+import { unitsOf, wholeText } from "../plates/words.js";
+import { Waiting } from "../progress/waiting.js";
+import { ChangeTable, hatch } from "./answerchange.js";
+import { sentencesOf } from "./changesentences.js";
+
+/**
+ * @import { Counterfactual, ImageInput, Target, TextInput } from "../core/schemas.js"
+ * @import { Started } from "../core/types.js"
+ * @import { WorkbenchView } from "../plates/types.js"
+ */
+
+/** @type {{[kind: string]: string[]}} */
+const PARTS = { image: ["patch", "patches"], text: ["word", "words"], molecule: ["atom", "atoms"] };
+
+/**
+ * The classes, and the one that the answer was to become where it is not among them.
+ * @param {Target[]} top
+ * @param {string} to
+ * @param {number} probability
+ */
+const withClass = (top, to, probability) =>
+  top.some(({ label }) => label === to) ? top : [...top, { label: to, probability, logit: NaN }];
+
+/** The panel over the plates that shows what would change the answer. */
+export class CounterfactualPanel {
+  #turn = 0;
+
+  /** @param {WorkbenchView} workbench */
+  constructor(workbench) {
+    this.workbench = workbench;
+    this.tool = workbench.toolStates.of("counterfactual");
+    this.asking = new Waiting();
+    this.title = el("h2", { id: "counterfactual-title" });
+    this.says = el("p", { class: "now", role: "status", "aria-live": "polite" });
+    this.more = el("p");
+    this.honest = el("p", { class: "quiet" });
+    this.problem = el("div");
+    this.shown = el("div", { class: "changed" });
+    this.change = new ChangeTable();
+    const close = el(
+      "button",
+      { type: "button", class: "act plain", "aria-label": "Close", on: { click: () => this.close() } },
+      "×",
+    );
+    this.answer = el("div", {}, this.says, this.more, this.change.node, this.honest);
+    this.result = el("div", { class: "result" }, this.shown, this.answer);
+    this.node = el(
+      "section",
+      { class: "counterfactual", "aria-labelledby": "counterfactual-title", hidden: true },
+      el("div", { class: "panel-head" }, this.title, close),
+      this.asking.node,
+      this.problem,
+      this.result,
+    );
+  }
+
+  close() {
+    this.#turn++;
+    this.asking.drop();
+    this.node.hidden = true;
+    this.tool.set({ open: undefined, to: undefined });
+  }
+
+  /**
+   * Search what would make the answer of the explanation on show this class.
+   * @param {string} to
+   */
+  async search(to) {
+    const { id, info } = this.workbench.subject.value;
+    if (!id || !info) return;
+    const turn = ++this.#turn;
+    this.asking.drop();
+    this.tool.set({ open: true, to });
+    this.title.textContent = `What would change the answer to “${to}”?`;
+    this.says.textContent = this.more.textContent = this.honest.textContent = "";
+    this.result.hidden = true;
+    this.node.hidden = false;
+    showProblem(this.problem, null);
+    try {
+      /** @type {Counterfactual} */
+      const found = await this.asking.ask(`${explanationPath(id)}/counterfactual`, { to });
+      if (turn === this.#turn) await this.#show(found, id, info);
+    } catch (problem) {
+      if (turn === this.#turn && problem.name !== "AbortError") this.workbench.report(problem, this.problem);
+    }
+  }
+
+  /**
+   * @param {Counterfactual} found
+   * @param {string} id
+   * @param {Started} info
+   */
+  async #show(found, id, info) {
+    const { says, more } = sentencesOf(found, PARTS[this.workbench.kind]);
+    this.result.hidden = false;
+    this.says.replaceChildren(...unbroken(says));
+    this.more.replaceChildren(...unbroken(more));
+    this.honest.textContent = `Hiding is not showing: the model has less to go by, which is no evidence for “${found.to}”. Fewer may do it in a combination that was not tried (${count(found.asked, "answer")} of the model).`;
+    this.change.show(
+      withClass(info.top, found.to, found.before[found.to]),
+      withClass(found.top, found.to, found.after[found.to]),
+    );
+    this.node.dataset.hidden = String(found.hidden.length);
+    const hidden = new Set(found.hidden.flat());
+    const { input } = info;
+    if (input.kind === "image") await this.#showPicture(id, input, hidden);
+    else this.#showWords(/** @type {TextInput} */ (input), hidden);
+  }
+
+  /**
+   * @param {string} id
+   * @param {ImageInput} input
+   * @param {Set<number>} hidden
+   */
+  async #showPicture(id, input, hidden) {
+    const grid = this.workbench.received.find((map) => map.grid)?.grid ?? [1, 1];
+    const clip = input.frames ? await sheetOf(input.frames) : null;
+    const image = el("img", { alt: `The picture, ${count(hidden.size, "patch", "patches")} hidden` });
+    if (clip) image.src = (await clip.seen(id)).src;
+    else image.src = `${explanationPath(id)}/input.png`;
+    const cover = el("canvas", { class: "cover", "aria-hidden": "true" });
+    this.shown.replaceChildren(el("div", { class: "sheet" }, image, cover));
+    hatch(cover, hidden, layoutOf(grid, clip));
+  }
+
+  /**
+   * @param {TextInput} input
+   * @param {Set<number>} hidden
+   */
+  #showWords(input, hidden) {
+    const units = unitsOf(input, "words");
+    const isHidden = units.map(({ tokens }) => tokens.some((token) => hidden.has(token)));
+    const { drawing } = input.molecule ?? {};
+    if (input.molecule && drawing) {
+      const radius = radiusOf(input.molecule);
+      const rings = drawing.places.flatMap(([x, y], i) =>
+        isHidden[i] ? [svg("circle", { class: "gone", cx: x, cy: y, r: radius })] : [],
+      );
+      const label = `The molecule, ${count(rings.length, "atom")} hidden`;
+      const box = `0 0 ${drawing.size.join(" ")}`;
+      return void this.shown.replaceChildren(
+        svg("svg", { viewBox: box, role: "img", "aria-label": label }, outlines(drawing), ...rings),
+      );
+    }
+    const text = wholeText(input);
+    /** @type {(string | Node)[]} */
+    const nodes = [];
+    let at = 0;
+    units.forEach(({ start, end }, i) => {
+      nodes.push(text.slice(at, start), isHidden[i] ? el("del", {}, text.slice(start, end)) : text.slice(start, end));
+      at = end;
+    });
+    this.shown.replaceChildren(el("p", { class: "words" }, ...nodes, text.slice(at)));
+  }
+}

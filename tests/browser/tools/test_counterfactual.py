@@ -1,0 +1,52 @@
+"""What would change the answer: found next to the answer, and shown as the server says it."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.support.serving import HTTP
+from tests.browser.support.visit import Visit
+
+
+@pytest.mark.trained
+@pytest.mark.parametrize("path", ["/image", "/text"])
+def test_two_presses_say_what_would_change_the_answer(desk: Visit, path: str) -> None:
+    page = desk.open(path, folded=True)
+    document = desk.document()
+    to = document["top"][1]["label"]
+    page.get_by_text("What would change it?").click()
+    expect(page.locator("#change-to")).to_be_focused()
+    page.keyboard.type(to)
+    page.keyboard.press("Enter")
+    panel = page.locator(".counterfactual")
+    expect(panel.get_by_role("heading")).to_have_text(f"What would change the answer to “{to}”?")
+    expect(panel.locator(".now")).to_contain_text("comes first", timeout=90_000)
+    found = HTTP.post(f"{desk.address}/api/explanations/{desk.id}/counterfactual", json={"to": to}, timeout=90).json()
+    assert found["reached"]
+    expect(panel).to_have_attribute("data-hidden", str(len(found["hidden"])))
+    expect(panel.locator("tbody tr").first).to_contain_text(to)
+    if path == "/text":
+        expect(panel.locator("del")).to_have_count(len(found["hidden"]))
+    assert desk.query["counterfactual.to"] == [to]
+    panel.get_by_role("button", name="Close").click()
+    expect(panel).to_be_hidden()
+    assert "counterfactual.to" not in desk.query
+
+
+@pytest.mark.trained
+@pytest.mark.parametrize(("size", "low"), [((1440, 900), 420), ((390, 844), 844)])
+def test_the_first_row_of_maps_of_two_prompts_is_in_sight(desk: Visit, size: tuple[int, int], low: int) -> None:
+    """At 1440 px it begins above 420 px and maps are 260 px wide; on a phone the recommended map ends in sight."""
+    desk.page.set_viewport_size({"width": size[0], "height": size[1]})
+    page = desk.open("/prompt?sample=photo-cat-coffee-prompts", folded=True)
+    boxes = [box for node in page.locator(".matrix .line canvas").all()[:2] if (box := node.bounding_box())]
+    assert len(boxes) == 2
+    for box in boxes:
+        assert box["y"] + box["height"] <= size[1]
+        if size[0] == 1440:
+            assert box["y"] < low
+            assert box["width"] >= 260
+    first = page.locator(".painting canvas").bounding_box()
+    assert first is not None
+    assert first["y"] < boxes[0]["y"]
