@@ -194,7 +194,9 @@ SHORTCOMINGS = (
     *(kind.falls_short for kind in BLOCK_KINDS.values() if kind.falls_short is not None),
     (
         "other streams around the blocks",
-        "Refused: a model that sees the image on a way round its blocks, for then no map of their tokens accounts for the answer.",
+        "Refused: a model that sees the image on a way round its blocks, for then no map of their tokens accounts for the answer; one "
+        "that runs its blocks more than once on the image (a mean over it and its mirror); one whose blocks take two streams of tokens "
+        "as two tensors (reversible networks). Each is refused with its reason.",
     ),
     (
         "convolutions around a Transformer",

@@ -31,7 +31,7 @@ _MIN_SHARE, _NARROW = 0.1, 0.15
 _TOKENS, _DIRECTIONS = 8, 4
 #: How much more of what tokens read must lie at their squares than by chance, of all that could, for nothing to be said: after many layers,
 #: after few, and where all others read their squares alone.
-_MORE, _MORE_AFTER_FEW, _MORE_AMONG_EXACT = 0.25, 0.5, 0.75
+_MORE, _MORE_AFTER_FEW, _MORE_AMONG_EXACT = 0.25, 0.6, 0.75
 #: Up to how much of it is by chance.
 _BY_CHANCE = 0.12
 #: At most so many linear layers, fewer than two blocks have, are few: they cannot have brought the whole picture together bit by bit.

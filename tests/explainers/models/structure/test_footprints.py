@@ -164,6 +164,15 @@ def test_a_note_says_how_little_of_what_tokens_read_lies_where_they_are_drawn() 
     assert [f"{100 * found.inside:.0f} % lies in the square" in " ".join(first[spec].notes) for spec in specs] == [True, True, False, False]
 
 
+def test_a_mean_of_the_picture_in_every_token_is_said_to_be_there() -> None:
+    """Of its own square a token has 1 + 1 / 8 of each number, of any other 1 / 8; their squares are what it reads."""
+    found = footprint(wrapped(lambda image: squares(image) + 8 * squares(image).mean(1, keepdim=True)))
+    assert found is not None
+    assert not found.is_of_other_pixels
+    window = ((6 * 2 + 2 * 1.5) / COUNT) ** 2  # in squares
+    assert found.inside == pytest.approx((9**2 + window - 1) / (9**2 + COUNT**2 - 1), abs=0.02)
+
+
 class _Gate(nn.Module):
     """Each channel is multiplied by a curve of its mean over the picture."""
 
