@@ -168,7 +168,8 @@ class Gamma(_WithStrength):
         """Return the signal at the input of a linear map by LRP-γ; attention's projections keep the ordinary gradient."""
         if linear.role() == "attention":
             return super().map(linear, signal)
-        convolves = linear.is_convolution or linear.embeds  # patches may be cut out and mapped by a linear layer as well
+        is_pointwise = linear.weight.shape[2:].numel() == 1  # a linear layer of each token, written as a convolution
+        convolves = (linear.is_convolution and not is_pointwise) or linear.embeds  # patches may be mapped by a linear layer as well
         gamma, bias = self.strength.gamma_convolution if convolves else self.strength.gamma, linear.bias
         above, below, out = gradients.gamma(linear.x, linear.weight, linear.whole_bias, signal, linear.forward, linear.backward, gamma)
         if bias is not None:

@@ -31,6 +31,8 @@ def _chain(t: Twin, x: Tensor) -> Tensor:
 CASES = [
     linear("linear", lambda: seeded(lambda: nn.Linear(D, 4))),
     linear("linear-no-bias", lambda: seeded(lambda: nn.Linear(D, 4, bias=False))),
+    linear("linear-as-conv1d", lambda: seeded(lambda: nn.Conv1d(S, 4, 1))),
+    linear("linear-as-conv2d", lambda: seeded(lambda: nn.Conv2d(4, 6, 1, groups=2)), x=MAP),
     linear("conv1d", lambda: seeded(lambda: nn.Conv1d(S, 4, 3, padding=1))),
     linear("conv1d-groups", lambda: seeded(lambda: nn.Conv1d(S, 2 * S, 3, stride=2, groups=S, bias=False))),
     linear("conv2d", lambda: seeded(lambda: nn.Conv2d(2, 3, 3, stride=2, padding=1, dilation=1)), x=normal(B, 2, 7, 6)),
