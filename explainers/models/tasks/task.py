@@ -77,6 +77,7 @@ class Reading:
     notes   notes for people on the number
     moves   whether the place can still be found when words before it are removed; if not, words are masked instead
     complete  function that adds to another prepared input what the same place needs, such as an answer
+    last_rows  how many of the last tokens it reads logits of, of a model with logits for each token; None: it may read those of all
     """
 
     place: Place
@@ -88,6 +89,7 @@ class Reading:
     moves: bool = False
     complete: Callable[[Prepared], Prepared] = _as_it_is
     other_tokens: OtherTokens | None = None
+    last_rows: int | None = None
 
     def layout_from(self, layout: Layout) -> Layout:
         """Return ``layout``, the layout of a model's tokens, with the tokens from which this place is read marked in it."""
