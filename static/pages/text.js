@@ -32,6 +32,9 @@ let parts = null; // once a model reads a picture with the text
 /** @type {SecondText | null} */
 let second = null; // once a model reads two texts together
 
+/** @param {Started} started */
+const textOf = ({ input }) => /** @type {TextInput} */ (input);
+
 /**
  * A text in the chosen grain.
  * @param {Started} started
@@ -134,12 +137,15 @@ const pageSteps = {
     const { text, text_pair, words, picture } = /** @type {TextInput} */ (info.input);
     if (picture || parts) await (await loadParts()).started(job.id, picture, isNew);
     if (workbench.shown !== job) return; // another came in between
+    // at another place of an answer other words of it are read
+    const isOther = started !== null && wholeText(textOf(started)) !== wholeText(textOf(info));
     started = info;
     if (text_pair || second) void loadSecond().then((fields) => fields.fill(text_pair ?? ""));
     if (!field.value) fill(text ?? ""); // it was not known yet when the page opened
     tellWindows(info.windows ?? [], words);
     unsubmitted.look();
-    if (isNew) layOut();
+    if (isOther) workbench.focus.set({ at: -1, locked: false });
+    if (isNew || isOther) layOut();
     return showOnce(words.length);
   },
   openSample(sample) {

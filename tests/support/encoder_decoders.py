@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-import explainers.models.libraries.torchvision_ops  # noqa: F401  (before transformers)
+import explainers  # before transformers
 from tests.support.vocabularies import wordpiece
 
 # isort: split
@@ -51,6 +51,11 @@ def encoder_decoder(name: str) -> Any:
             words = [piece.isalpha() and len(piece) > 1 for piece in tokenizer().convert_ids_to_tokens(range(len(tokenizer())))]
             module.lm_head.weight[~torch.tensor(words)] = 0
     return module
+
+
+def translator() -> explainers.Model:
+    """A tiny T5 that writes five words."""
+    return explainers.wrap(encoder_decoder("T5ForConditionalGeneration"), name="translator", tokenizer=tokenizer(), device="cpu")
 
 
 def first_inputs(module: Any) -> tuple[Any, Any]:

@@ -13,6 +13,7 @@ from tests.browser.support.accessibility import no_violation
 from tests.browser.support.serving import played
 from tests.browser.support.task_model import TaskModel
 from tests.browser.support.visit import Visit, visit
+from tests.support.encoder_decoders import translator
 from tests.support.task_models import chatting, masked, question_answerer, writer
 
 
@@ -33,6 +34,26 @@ def test_a_word_of_the_answer_is_asked_about(desk: Visit) -> None:
     desk.next_maps(before)
     assert desk.document()["place"] == first["places"][1]
     no_violation(page)
+
+
+@pytest.mark.parametrize("desk", [translator], indirect=True)
+def test_a_written_word_shows_the_source_and_the_words_before_it(desk: Visit) -> None:
+    text = "a good film, not a bad movie"
+    first = desk.explained(model="reviews-bert", text=text, methods=["input_x_gradient:libra", "random"])
+    page = desk.open(f"/text?id={first['id']}")
+    before = desk.id
+    page.locator("#place .places button").nth(3).click()
+    desk.next_maps(before)
+    document = desk.document()
+    assert document["place"] == first["places"][3]
+    written = [place["label"].partition("#")[0] for place in first["places"][1:3]]
+    plate = page.locator(".plate").first.locator(".reading")
+    assert plate.locator("[data-w]").all_inner_texts() == ["a", "good", "film", ",", "not", "a", "bad", "movie", *written]
+    expect(plate).to_contain_text(f"{text}\n\n{' '.join(written)}", use_inner_text=True)
+    no_violation(page)
+    page.get_by_role("button", name="Remove words").click()
+    page.locator("button.word").nth(8).click()
+    expect(page.locator("button.word").nth(8)).to_have_attribute("aria-pressed", "true")
 
 
 @pytest.mark.parametrize("desk", [partial(chatting, writer())], indirect=True)

@@ -5,17 +5,11 @@ from __future__ import annotations
 import pytest
 
 import explainers
-from explainers.models.model import Model
 from tests.server.conftest import Check, Sites
 from tests.server.support.gated_models import MAKES, GatedModels
-from tests.support.encoder_decoders import encoder_decoder, tokenizer
+from tests.support.encoder_decoders import translator
 
 TEXT = "a good film, not a bad movie"
-
-
-def translator() -> Model:
-    """A tiny T5 that writes five words."""
-    return explainers.wrap(encoder_decoder("T5ForConditionalGeneration"), name="translator", tokenizer=tokenizer(), device="cpu")
 
 
 def test_words_of_both_rows_are_sent_and_edited(sites: Sites, refused: Check) -> None:
