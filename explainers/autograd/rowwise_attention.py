@@ -45,12 +45,12 @@ class RowwiseAttention(torch.autograd.Function):
         is_causal: bool,
         scale: float | None,
         record: Record,
-        again: Callable[[], AbstractContextManager[None]],
+        context: Callable[[], AbstractContextManager[None]],
         rec: Recorder,
     ) -> Tensor:
-        """Return the output of attention, (..., S, d). ``record`` records its steps inside the context ``again``."""
+        """Return the output of attention, (..., S, d). ``record`` records its steps inside the context that ``context`` makes."""
         rec.keep(ctx, query, key, value)
-        ctx.mask, ctx.is_causal, ctx.record, ctx.again = mask, is_causal, record, again
+        ctx.mask, ctx.is_causal, ctx.record, ctx.context = mask, is_causal, record, context
         return F.scaled_dot_product_attention(query, key, value, mask, is_causal=is_causal, scale=scale)
 
     @staticmethod
@@ -67,7 +67,7 @@ class RowwiseAttention(torch.autograd.Function):
                 mask = torch.arange(rows.start, rows.stop, device=query.device)[:, None] >= torch.arange(keys, device=query.device)
             elif mask is not None and mask.shape[-2] > 1:
                 mask = mask[..., rows, :]
-            with torch.enable_grad(), ctx.again():
+            with torch.enable_grad(), ctx.context():
                 given = [each.detach().requires_grad_() for each in (query[..., rows, :], key, value)]
                 out = ctx.record(*given, mask)
             arrived = torch.autograd.grad(out, given, signal[..., rows, :], allow_unused=True, create_graph=torch.is_grad_enabled())
