@@ -88,6 +88,7 @@ def counterfactual(
     """Find few parts of the explained input (patches, words or atoms) without which ``model`` answers ``wanted``.
 
     model      the model that was explained
+    result     the explanation whose input is asked about, from :func:`explainers.explain`
     wanted     the label of a class that is not the model's answer already; of a CLIP model one of the prompts
     how        see :mod:`explainers.models.removal`; None: parts are removed where the model allows it
     progress   called before each forward pass with how many answers there are, and how many there will be at most

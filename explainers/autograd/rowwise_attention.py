@@ -18,7 +18,7 @@ from torch.nn import functional as F
 from explainers.autograd.recorder import Recorder, saved_of
 
 #: From how many attention weights of all heads on they are not computed all at once, and how many at most are in memory.
-MIN_WEIGHTS, WEIGHTS_AT_ONCE = 2**22, 2**20
+MIN_WEIGHTS, WEIGHTS_AT_ONCE = 2**22, 2**21
 #: The number of operators that the steps of attention are recorded as, and which of them are products of two paths.
 STEPS, PRODUCTS = 4, (1, 4)
 #: Records the steps of attention for (query, key, value, mask), and returns the output.
@@ -48,7 +48,7 @@ class RowwiseAttention(torch.autograd.Function):
         context: Callable[[], AbstractContextManager[None]],
         rec: Recorder,
     ) -> Tensor:
-        """Return the output of attention, (..., S, d). ``record`` records its steps inside ``context``."""
+        """Return the output of attention, (..., S, d). ``record`` records its steps inside the context that ``context`` makes."""
         rec.keep(ctx, query, key, value)
         ctx.mask, ctx.is_causal, ctx.record, ctx.context = mask, is_causal, record, context
         return F.scaled_dot_product_attention(query, key, value, mask, is_causal=is_causal, scale=scale)

@@ -101,7 +101,7 @@ def method(
     passes          what one explanation costs, in words; ``slow`` leaves it out of the preset of quick methods
     promise         what its scores add up to; None: they are no shares of the explained number
     options         its options by name; ``about`` is the text of its page
-    classic, default, summed, pixels, named, refuses, class_attention, reads, reads_under  fields of :class:`explainers.methods.Method`
+    classic, default, summed, pixels, named, refuses, class_attention, reads, reads_under, two_rows  fields of :class:`Method`
 
     Raises ExplainerError if a source is given in both ways, for a name that is taken, and for a rule, need or family that does not exist.
     """
