@@ -14,7 +14,7 @@ import torch
 import explainers
 from benchmarks.gpu import PHOTO, agreement
 from explainers.methods import METHODS
-from vitrine_server.commands.listing import markdown_table
+from vitrine_server.commands.text_tables import markdown_table
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "precision.md"
 HEADINGS = ("method", "bfloat16: difference", "rank", "float16: difference", "rank")
