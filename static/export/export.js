@@ -138,7 +138,8 @@ function embedCode({ id, specs }) {
 
 /**
  * The menu of the whole figure, and a line that says what was done.
- * @param {{id: string | null, specs: string[], plateSet: {root: HTMLElement, everyPlate: MapPlate[], variants: Variant[]},
+ * @param {{id: string | null, specs: string[],
+ *   plateSet: {root: HTMLElement, everyPlate: MapPlate[], variants: Variant[]},
  *   view: Store<View>, deletionBar: any,
  *   page: {exports?: () => {text: string, href: string, download: string}[]}}} workbench
  * @returns {HTMLElement[]}

@@ -1,5 +1,5 @@
-// The words of a text as a table: a row a word, a column a method, sorted by any of them. Over it, what removing the word
-// on top does to the answer.
+// The words of a text as a table: a row a word, a column a method, sorted by any of them. Over it, what removing the
+// word on top does to the answer.
 
 import { explanationPath } from "../core/api.js";
 import { limits, place, twoSided } from "../core/colour.js";
@@ -18,7 +18,8 @@ import { removalLine } from "./answerchange.js";
 
 /**
  * A map of a text: a value for each unit.
- * @typedef {{key: string, title: string, target: string | null, signed: boolean, values: number[], base: TextBase}} WordColumn
+ * @typedef {{key: string, title: string, target: string | null, signed: boolean, values: number[], base: TextBase}}
+ *   WordColumn
  */
 
 /**
