@@ -49,7 +49,8 @@ function drawWanted() {
 }
 
 /**
- * The picture of a row, and next to it each map over it in grey; both are fetched and drawn when they come near the view.
+ * The picture of a row, and next to it each map over it in grey; both are fetched and drawn when they come near the
+ * view.
  * @param {CollectionRow} row
  * @param {string} source of the thumbnail
  * @param {number} most maps
