@@ -78,8 +78,8 @@ class PriorOrPixels(Record):
         tuple[str, ...],
         describe("Of a logit: each picture; the prompt with its special tokens; the tokens of the answer before it; constants (biases)."),
     ]
-    asked: Annotated[LogitShares, describe("With the picture as it is.")]
-    greyed: Annotated[
+    original: Annotated[LogitShares, describe("With the picture as it is.")]
+    grey: Annotated[
         LogitShares | None,
         describe("Of the same words, with every pixel of the picture grey; null if how the model's pictures are prepared is not known."),
     ]
@@ -88,12 +88,12 @@ class PriorOrPixels(Record):
     @property
     def from_pixels(self) -> Tensor | None:
         """Return by how much the logit of each word falls when the picture is painted grey, (words,); None if that is not known."""
-        return None if self.greyed is None else self.asked.logits - self.greyed.logits
+        return None if self.grey is None else self.original.logits - self.grey.logits
 
     def __str__(self) -> str:
-        sides = [self.asked] if self.greyed is None else [self.asked, self.greyed]
+        sides = [self.original] if self.grey is None else [self.original, self.grey]
         head = ["", "logit", *self.parts]
-        table = [head if self.greyed is None else [*head, "| grey: logit", *self.parts]]
+        table = [head if self.grey is None else [*head, "| grey: logit", *self.parts]]
         for row, word in enumerate(self.words):
             cells = [f"{value:.2f}" for side in sides for value in (side.logits[row].item(), *side.shares[row].tolist())]
             table.append([word, *cells])
@@ -106,7 +106,7 @@ class PriorOrPixels(Record):
         """
         from matplotlib.figure import Figure
 
-        sides = [self.asked] if self.greyed is None else [self.asked, self.greyed]
+        sides = [self.original] if self.grey is None else [self.original, self.grey]
         figure = Figure(figsize=(7.0, max(2.6, 0.55 * len(self.words) + 1.4)), layout="constrained")
         axes = figure.add_subplot()
         height = 0.8 / len(sides)
@@ -124,7 +124,7 @@ class PriorOrPixels(Record):
         axes.set_yticks(range(len(self.words)), self.words)
         axes.invert_yaxis()
         axes.axvline(0, color="black", linewidth=0.6)
-        axes.set_xlabel("logit, and the shares of which it is the sum" + ("" if self.greyed is None else " (pale: picture painted grey)"))
+        axes.set_xlabel("logit, and the shares of which it is the sum" + ("" if self.grey is None else " (pale: picture painted grey)"))
         axes.legend(fontsize=8)
         return figure
 
@@ -181,14 +181,14 @@ def prior_or_pixels(
     later = (_COUNTED_LATER,) if later_entries_of(opened.module) else ()
     notes = [*prepared.notes[0], *later, *(note for note in placed.reading.notes if "not the likeliest" in note)]
     names, parts = _parts_of(record)
-    asked, unruled = _shares(placed, prepared.tensors, parts, len(record.pictures), check)
-    greyed = None
+    original, unruled = _shares(placed, prepared.tensors, parts, len(record.pictures), check)
+    grey = None
     if opened.grey_pixels is not None:
-        grey = {**prepared.tensors, "pixel_values": opened.grey_pixels(record).to(prepared.tensors["pixel_values"])}
-        greyed, _ = _shares(placed, grey, parts, len(record.pictures), check)
+        painted = {**prepared.tensors, "pixel_values": opened.grey_pixels(record).to(prepared.tensors["pixel_values"])}
+        grey, _ = _shares(placed, painted, parts, len(record.pictures), check)
     else:
         notes.append("How this model's pictures are prepared is not known, so that nothing is shown for a grey one.")
-    notes += _notes_on_missing([asked] if greyed is None else [asked, greyed], unruled)
+    notes += _notes_on_missing([original] if grey is None else [original, grey], unruled)
     return PriorOrPixels(
         model=opened.name,
         prompt=record.text,
@@ -196,8 +196,8 @@ def prior_or_pixels(
         words=tuple(placed.labels),
         places=tuple(f"{WORD}{label}" for label in placed.labels),
         parts=names,
-        asked=asked,
-        greyed=greyed,
+        original=original,
+        grey=grey,
         notes=tuple(dict.fromkeys(notes)),
     )
 

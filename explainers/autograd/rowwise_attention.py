@@ -18,7 +18,7 @@ from torch.nn import functional as F
 from explainers.autograd.recorder import Recorder, saved_of
 
 #: From how many attention weights of all heads on they are not computed all at once, and how many at most are in memory.
-MIN_WEIGHTS, WEIGHTS_AT_ONCE = 2**22, 2**21
+MIN_WEIGHTS, WEIGHTS_AT_ONCE = 2**22, 2**20
 #: The number of operators that the steps of attention are recorded as, and which of them are products of two paths.
 STEPS, PRODUCTS = 4, (1, 4)
 #: Records the steps of attention for (query, key, value, mask), and returns the output.
@@ -45,12 +45,12 @@ class RowwiseAttention(torch.autograd.Function):
         is_causal: bool,
         scale: float | None,
         record: Record,
-        again: Callable[[], AbstractContextManager[None]],
+        context: Callable[[], AbstractContextManager[None]],
         rec: Recorder,
     ) -> Tensor:
-        """Return the output of attention, (..., S, d). ``record`` records its steps inside the context ``again``."""
+        """Return the output of attention, (..., S, d). ``record`` records its steps inside ``context``."""
         rec.keep(ctx, query, key, value)
-        ctx.mask, ctx.is_causal, ctx.record, ctx.again = mask, is_causal, record, again
+        ctx.mask, ctx.is_causal, ctx.record, ctx.context = mask, is_causal, record, context
         return F.scaled_dot_product_attention(query, key, value, mask, is_causal=is_causal, scale=scale)
 
     @staticmethod
@@ -67,7 +67,7 @@ class RowwiseAttention(torch.autograd.Function):
                 mask = torch.arange(rows.start, rows.stop, device=query.device)[:, None] >= torch.arange(keys, device=query.device)
             elif mask is not None and mask.shape[-2] > 1:
                 mask = mask[..., rows, :]
-            with torch.enable_grad(), ctx.again():
+            with torch.enable_grad(), ctx.context():
                 given = [each.detach().requires_grad_() for each in (query[..., rows, :], key, value)]
                 out = ctx.record(*given, mask)
             arrived = torch.autograd.grad(out, given, signal[..., rows, :], allow_unused=True, create_graph=torch.is_grad_enabled())

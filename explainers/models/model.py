@@ -23,6 +23,7 @@ from explainers.models.eval_mode import evaluating
 from explainers.models.inputs.types import Input, ModelKind, PicturePromptInput, Prepared, Side, Windows
 from explainers.models.labels import ClassEntry, places_of
 from explainers.models.layout import Layout
+from explainers.models.libraries.calls import with_last_logits
 from explainers.models.outputs import HeadActivation, Output
 from explainers.models.report import Report
 from explainers.models.structure.block_kinds import BlockKind, OneStream
@@ -229,7 +230,7 @@ class Model:
         layout_of = self.layout_of
         return replace(
             self,
-            forward=lambda tensors: reading.read(run(tensors)),
+            forward=lambda tensors: reading.read(run(with_last_logits(self.module, tensors, reading.last_rows))),
             layout_of=lambda tensors: reading.layout_from(layout_of(tensors)),
             labels=self.labels if reading.labels is None else reading.labels,
             classes=self.classes if reading.labels is None else (),

@@ -12,7 +12,7 @@ import { tint } from "../plates/words.js";
  * @import { Waiting } from "../progress/waiting.js"
  */
 
-/** @typedef {PriorOrPixels["asked"]} LogitShares */
+/** @typedef {PriorOrPixels["original"]} LogitShares */
 
 /**
  * The words of the answer by the parts of their logits.
@@ -82,7 +82,7 @@ class LogitParts {
 
   /** @param {PriorOrPixels} answer */
   #draw(answer) {
-    const { words, places, parts, asked, greyed, notes } = answer;
+    const { words, places, parts, original, grey, notes } = answer;
     this.answer = answer;
     const asking = this.subject.info.place?.at;
     const bodies = words.map((word, i) => {
@@ -97,8 +97,8 @@ class LogitParts {
         word,
       );
       return el("tbody", {}, [
-        rowOf(el("th", { scope: "row" }, name), asked, i),
-        ...(greyed ? [rowOf(el("th", { scope: "row", class: "grey" }, "painted grey"), greyed, i)] : []),
+        rowOf(el("th", { scope: "row" }, name), original, i),
+        ...(grey ? [rowOf(el("th", { scope: "row", class: "grey" }, "painted grey"), grey, i)] : []),
       ]);
     });
     this.table.replaceChildren(
@@ -106,7 +106,7 @@ class LogitParts {
       el("thead", {}, el("tr", {}, ...["answer", "logit", ...parts].map((text) => el("th", { scope: "col" }, text)))),
       ...bodies,
     );
-    this.statusLine.textContent = greyed ? changeOf(words, asked, greyed) : "";
+    this.statusLine.textContent = grey ? changeOf(words, original, grey) : "";
     this.notes.replaceChildren(...notes.map((note) => el("p", { class: "quiet" }, note)));
   }
 }
@@ -129,13 +129,13 @@ function rowOf(head, { logits, shares }, i) {
 /**
  * A sentence on the word whose logit changes most when the picture is painted grey.
  * @param {string[]} words
- * @param {LogitShares} asked
- * @param {LogitShares} greyed
+ * @param {LogitShares} original
+ * @param {LogitShares} grey
  */
-function changeOf(words, asked, greyed) {
-  const changes = words.map((_, i) => Math.abs(asked.logits[i] - greyed.logits[i]));
+function changeOf(words, original, grey) {
+  const changes = words.map((_, i) => Math.abs(original.logits[i] - grey.logits[i]));
   const most = changes.indexOf(Math.max(...changes));
-  return `What the picture shows changes “${words[most]}” most: its logit is ${number(asked.logits[most])}, and ${number(greyed.logits[most])} with the picture painted grey.`;
+  return `What the picture shows changes “${words[most]}” most: its logit is ${number(original.logits[most])}, and ${number(grey.logits[most])} with the picture painted grey.`;
 }
 
 /**
@@ -143,9 +143,9 @@ function changeOf(words, asked, greyed) {
  * @param {PriorOrPixels} answer
  * @returns {(string | number)[][]}
  */
-function rowsOf({ words, parts, asked, greyed }) {
+function rowsOf({ words, parts, original, grey }) {
   /** @type {[string, LogitShares][]} */
-  const sides = [["as it is", asked], ...(greyed ? [/** @type {[string, LogitShares]} */ (["grey", greyed])] : [])];
+  const sides = [["as it is", original], ...(grey ? [/** @type {[string, LogitShares]} */ (["grey", grey])] : [])];
   return [
     ["word of the answer", "picture", "logit", ...parts, "missing"],
     ...words.flatMap((word, i) =>

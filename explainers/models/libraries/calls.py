@@ -17,8 +17,12 @@ from explainers.models.libraries.vision_language import MULTIMODAL_TENSORS, with
 
 #: A function from a dict of tensors to the module's own output.
 RawForward = Callable[[Mapping[str, Tensor]], Any]
+#: The argument of transformers' language models that says of which tokens the logits are computed: a tensor of their indices.
+LOGITS_TO_KEEP = "logits_to_keep"
 #: The tensors that a model may be given.
-TENSOR_NAMES = ("pixel_values", "input_ids", "attention_mask", "token_type_ids", "position_ids", *MULTIMODAL_TENSORS)
+TENSOR_NAMES = ("pixel_values", "input_ids", "attention_mask", "token_type_ids", "position_ids", LOGITS_TO_KEEP, *MULTIMODAL_TENSORS)
+#: From how many tokens on only those logits are computed that are read: the others may take more memory than all else.
+_LONG_TEXT = 2048
 #: The names of features in outputs of transformers; these are not logits.
 _FEATURES = ("last_hidden_state", "pooler_output", "image_embeds", "text_embeds")
 #: Tensors that tokenizers always add, and that are left out if a model does not take them.
@@ -40,6 +44,18 @@ def forward_of(
         return run(tensors).T
 
     return run if side == "image" else turned
+
+
+def with_last_logits(module: nn.Module, tensors: Mapping[str, Tensor], rows: int | None) -> Mapping[str, Tensor]:
+    """Return ``tensors`` of a long text for ``module`` with the order to compute no logits but those of the last ``rows`` tokens; unchanged
+    for a shorter text, for None, and for a module that does not take such an order.
+    """
+    ids = tensors.get("input_ids")
+    if getattr(getattr(module, "config", None), "is_encoder_decoder", False):
+        return tensors  # whose logits are of the tokens of its decoder
+    if rows is None or ids is None or ids.shape[1] < _LONG_TEXT or LOGITS_TO_KEEP not in inspect.signature(module.forward).parameters:
+        return tensors
+    return {**tensors, LOGITS_TO_KEEP: torch.arange(ids.shape[1] - rows, ids.shape[1], device=ids.device)}
 
 
 def logits_given(output: Any, tensors: Mapping[str, Tensor], library: Library, head: str | int | None = None) -> Tensor:

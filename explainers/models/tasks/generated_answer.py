@@ -209,7 +209,7 @@ class GeneratedAnswer(VocabularyTask):
         ids = task_input.tensors["input_ids"][0]
         keep = partial(self._join, ids[self._answer(task_input).start :].tolist())
         note = self.scores_are
-        how: dict[str, Any] = {"moves": True, "complete": keep}
+        how: dict[str, Any] = {"moves": True, "complete": keep, "last_rows": stop - first + 1}
         differs = self._differing(task_input)
         if place.at != "words" and first == last:
             labels = self.labels(self.logits(task_input.output).shape[-1])

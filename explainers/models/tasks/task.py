@@ -78,6 +78,7 @@ class Reading:
     moves   whether the place can still be found when words before it are removed; if not, words are masked instead
     complete  function that adds to another prepared input what the same place needs, such as an answer
     mark    function that marks in the record of the prepared input which of its own words the model read for this place
+    last_rows  how many of the last tokens it reads logits of, of a model with logits for each token; None: it may read those of all
     """
 
     place: Place
@@ -90,6 +91,7 @@ class Reading:
     complete: Callable[[Prepared], Prepared] = _as_it_is
     mark: Callable[[Prepared], Prepared] = _as_it_is
     other_tokens: OtherTokens | None = None
+    last_rows: int | None = None
 
     def layout_from(self, layout: Layout) -> Layout:
         """Return ``layout``, the layout of a model's tokens, with the tokens from which this place is read marked in it."""

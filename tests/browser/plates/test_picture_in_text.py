@@ -90,12 +90,12 @@ def test_shares_of_the_picture_and_the_prompt_are_shown(desk: Visit, tmp_path: P
     part = opened(desk, "priorpixels")
     expect(part.locator("tbody")).to_have_count(len(answer["words"]))
     assert part.locator("thead th").all_inner_texts() == ["answer", "logit", "picture", "prompt", "answer so far", "constant"]
-    for side, row in (("asked", 0), ("greyed", 1)):
+    for side, row in (("original", 0), ("grey", 1)):
         cells = part.locator("tbody").first.locator("tr").nth(row).locator("td").all_inner_texts()
         numbers = [float(text.replace("\N{MINUS SIGN}", "-")) for text in cells]
         largest = max(map(abs, answer[side]["shares"][0]))
         assert numbers == pytest.approx([answer[side]["logits"][0], *answer[side]["shares"][0]], abs=0.05 * largest)
-    changes = [abs(a - b) for a, b in zip(answer["asked"]["logits"], answer["greyed"]["logits"], strict=True)]
+    changes = [abs(a - b) for a, b in zip(answer["original"]["logits"], answer["grey"]["logits"], strict=True)]
     expect(part.get_by_role("status")).to_contain_text(f"changes “{answer['words'][changes.index(max(changes))]}” most")
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     with page.expect_download() as download:

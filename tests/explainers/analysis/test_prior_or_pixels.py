@@ -104,7 +104,7 @@ def test_shares_are_those_of_a_separate_calculation(make: Any) -> None:
     parts = torch.tensor([{PICTURE: 0, ANSWER: 2}.get(token.part, 1) for token in result.input.tokens])
     assert found.parts == ("picture", "prompt", "answer so far", "constant")
     tensors = result.tensors
-    for side, picture in ((found.asked, PICTURE_ASKED), (found.greyed, GREY)):
+    for side, picture in ((found.original, PICTURE_ASKED), (found.grey, GREY)):
         pixels = process(processor, asked(processor).text, picture)["pixel_values"].double()
         expected = shares_by_hand(copy.deepcopy(module), {**tensors, "pixel_values": pixels}, parts, rows)
         torch.testing.assert_close(side.shares[:, :3].double(), expected, rtol=1e-4, atol=1e-4)
@@ -122,7 +122,7 @@ def test_shares_add_up_to_the_logits_of_the_plain_model(name: str) -> None:
     result: Any = explainers.explain(model, asked(processor), methods="random")
     places = {place.at: place.tokens for place in result.places}
     ids = result.tensors["input_ids"][0]
-    for side, picture in ((found.asked, PICTURE_ASKED), (found.greyed, GREY)):
+    for side, picture in ((found.original, PICTURE_ASKED), (found.grey, GREY)):
         pixels = process(processor, asked(processor).text, picture)["pixel_values"].double()
         with torch.no_grad():
             logits = module(**{**result.tensors, "pixel_values": pixels}).logits[0]
@@ -145,17 +145,17 @@ def test_where_no_token_is_read_by_others_all_comes_from_the_last_one() -> None:
     found = divided(model, asked(processor))
     result: Any = explainers.explain(model, asked(processor), methods="random")
     first = [place.tokens == (result.place.tokens[0],) * 2 for place in result.places if place.at in found.places]
-    logits = found.asked.logits
-    torch.testing.assert_close(found.asked.shares[:, 0], torch.zeros_like(logits))
-    torch.testing.assert_close(found.asked.logits, found.greyed.logits)
+    logits = found.original.logits
+    torch.testing.assert_close(found.original.shares[:, 0], torch.zeros_like(logits))
+    torch.testing.assert_close(found.original.logits, found.grey.logits)
     ids, embed = result.tensors["input_ids"][0], module.model.language_model.embed_tokens.weight
     start = result.place.tokens[0]
     with torch.no_grad():
         expected = module.lm_head(module.model.language_model.norm(embed[ids[start - 1]]))[ids[start]]
-    assert float(found.asked.shares[0, 1]) == pytest.approx(float(expected), rel=1e-4)  # of the answer's first token
+    assert float(found.original.shares[0, 1]) == pytest.approx(float(expected), rel=1e-4)  # of the answer's first token
     if first[0]:
-        assert float(found.asked.shares[0, 2]) == pytest.approx(0, abs=1e-5)
-    torch.testing.assert_close(found.asked.shares[1:, 2], logits[1:], rtol=1e-4, atol=1e-4)
+        assert float(found.original.shares[0, 2]) == pytest.approx(0, abs=1e-5)
+    torch.testing.assert_close(found.original.shares[1:, 2], logits[1:], rtol=1e-4, atol=1e-4)
 
 
 def test_a_model_that_does_not_see_has_the_same_shares_for_any_picture() -> None:
@@ -168,9 +168,9 @@ def test_a_model_that_does_not_see_has_the_same_shares_for_any_picture() -> None
     one = divided(model, asked(processor))
     other = divided(model, asked(processor, Image.fromarray(255 - PIXELS)))
     assert one.answer == other.answer
-    torch.testing.assert_close(one.asked.shares, other.asked.shares)
+    torch.testing.assert_close(one.original.shares, other.original.shares)
     torch.testing.assert_close(one.from_pixels, torch.zeros_like(one.from_pixels))
-    assert float(one.asked.shares[:, 0].abs().max()) > 0.1
+    assert float(one.original.shares[:, 0].abs().max()) > 0.1
 
 
 def test_a_model_that_sees_has_other_shares_for_another_picture() -> None:
@@ -180,18 +180,18 @@ def test_a_model_that_sees_has_other_shares_for_another_picture() -> None:
     one = divided(model, prepared)
     swapped = divided(model, Prepared({**prepared.tensors, "pixel_values": other}, prepared.inputs, prepared.notes))
     assert one.words == swapped.words
-    assert float((one.asked.shares[:, 0] - swapped.asked.shares[:, 0]).abs().max()) > 0.1
-    torch.testing.assert_close(one.greyed.shares, swapped.greyed.shares)
+    assert float((one.original.shares[:, 0] - swapped.original.shares[:, 0]).abs().max()) > 0.1
+    torch.testing.assert_close(one.grey.shares, swapped.grey.shares)
 
 
 def test_it_is_printed_drawn_and_saved(tmp_path: Path) -> None:
     found = divided(picture_writer(), explainers.PicturePrompt(PICTURE_ASKED, "a good <image> film"))
     first = str(found).splitlines()[2]
     assert first.startswith(found.words[0])
-    assert f"{float(found.asked.shares[0, 0]):.2f}" in first
+    assert f"{float(found.original.shares[0, 0]):.2f}" in first
     bars = [patch.get_width() for patch in found.figure().axes[0].patches]
-    assert bars[0] == pytest.approx(float(found.asked.shares[0, 0]), abs=1e-5)
-    assert len(bars) == 2 * found.asked.shares.numel()
+    assert bars[0] == pytest.approx(float(found.original.shares[0, 0]), abs=1e-5)
+    assert len(bars) == 2 * found.original.shares.numel()
     found.save(tmp_path / "shares.json")
     assert json.loads((tmp_path / "shares.json").read_text())["parts"] == list(found.parts)
     found.save(tmp_path / "shares.svg")
@@ -211,8 +211,8 @@ def test_the_command_prints_what_python_gives(tmp_path: Path, capsys: pytest.Cap
     assert main([*question, "--json", "--out", str(tmp_path / "shares.png")]) == 0
     printed = json.loads(capsys.readouterr().out)
     found = divided(str(folder), explainers.PicturePrompt(tmp_path / "picture.png", "a good film"))
-    torch.testing.assert_close(torch.tensor(printed["asked"]["shares"]), found.asked.shares, rtol=1e-3, atol=1e-4)
-    torch.testing.assert_close(torch.tensor(printed["greyed"]["shares"]), found.greyed.shares, rtol=1e-3, atol=1e-4)
+    torch.testing.assert_close(torch.tensor(printed["original"]["shares"]), found.original.shares, rtol=1e-3, atol=1e-4)
+    torch.testing.assert_close(torch.tensor(printed["grey"]["shares"]), found.grey.shares, rtol=1e-3, atol=1e-4)
     assert (tmp_path / "shares.png").stat().st_size
     question[3] = str(tmp_path / "none.png")
     assert main(question) == 2

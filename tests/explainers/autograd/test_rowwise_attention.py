@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import copy
 import subprocess
 import sys
 from typing import Any
 
 import pytest
 import torch
+from PIL import Image
 
 import explainers
 from explainers.autograd import memory, rowwise_attention
 from explainers.autograd.recording import Recording
 from explainers.autograd.rules import RULES
+from explainers.models.libraries import calls
 from tests.explainers.support.wrapped import inputs, one_hot, wrapped
 from tests.support.task_models import picture_writer
 
@@ -28,22 +31,22 @@ def test_signals_are_those_of_an_ordinary_recording(name: str, rule: str, monkey
     """
     if (name, rule) == ("llama", "lrp"):
         pytest.skip("its rounding is too large to compare")
-    exact = {"rtol": 1e-4, "atol": 1e-6} if name == "llama" else {"rtol": 1e-6, "atol": 1e-9}
+    exact: Any = {"rtol": 1e-4, "atol": 1e-6} if name == "llama" else {"rtol": 1e-6, "atol": 1e-9}
     model, tensors = wrapped(name, torch.float64), inputs(name, dtype=torch.float64)
     wanted = Recording(model, tensors).backward(RULES[rule], one_hot(Recording(model, tensors)), FIELDS)
     monkeypatch.setattr(rowwise_attention, "MIN_WEIGHTS", 0)
     monkeypatch.setattr(rowwise_attention, "WEIGHTS_AT_ONCE", 40)
-    calls: list[int] = []
+    ran: list[int] = []
     backward = rowwise_attention.RowwiseAttention.backward
 
     def counted(ctx: Any, *signals: Any) -> Any:
-        calls.append(1)
+        ran.append(1)
         return backward(ctx, *signals)
 
     monkeypatch.setattr(rowwise_attention.RowwiseAttention, "backward", staticmethod(counted))
     recording = Recording(model, tensors, recomputed=True)
     found = recording.backward(RULES[rule], one_hot(recording), FIELDS)
-    assert calls
+    assert ran
     assert wanted.bias is not None
     assert found.bias is not None
     for ours, theirs in zip(
@@ -54,8 +57,6 @@ def test_signals_are_those_of_an_ordinary_recording(name: str, rule: str, monkey
 
 def test_a_long_text_is_explained_by_rows_from_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same map; methods that read attention get it as before."""
-    from PIL import Image
-
     model: Any = picture_writer()
     asked = explainers.PicturePrompt(Image.effect_noise((40, 50), 90).convert("RGB"), "a good <image> film")
     methods = ["input_x_gradient:libra", "fullgrad:libra"]
@@ -79,11 +80,31 @@ def test_a_long_text_is_explained_by_rows_from_the_start(monkeypatch: pytest.Mon
     seen.clear()
     again: Any = explainers.prior_or_pixels(model, asked)
     assert seen == [True, True]
-    torch.testing.assert_close(again.asked.shares, shares.asked.shares, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(again.original.shares, shares.original.shares, rtol=1e-4, atol=1e-5)
     seen.clear()
     attcat: Any = explainers.explain(model, asked, methods=["attcat:libra"])
     assert True not in seen
     assert bool(attcat["attcat:libra"].scores.abs().sum() > 0)
+
+
+def test_of_a_long_text_the_logits_that_are_read_are_computed_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    model: Any = copy.deepcopy(picture_writer())
+    asked = explainers.PicturePrompt(Image.effect_noise((40, 50), 90).convert("RGB"), "a good <image> film")
+    places = ("answer", "words")
+    wanted: Any = [explainers.explain(model, asked, methods="fullgrad:libra", at=at) for at in places]
+    monkeypatch.setattr(calls, "_LONG_TEXT", 10)
+    prepared = model.prepare(asked)
+    rows: list[int] = []
+    handle = model.module.lm_head.register_forward_hook(lambda _, args, out: rows.append(out.shape[1]))
+    try:
+        model.at("answer", prepared).forward(prepared.tensors)
+    finally:
+        handle.remove()
+    assert rows == [prepared.tensors["input_ids"].shape[1], 5]  # to find the places, then the four tokens of the answer and the end
+    for at, before in zip(places, wanted, strict=True):
+        found: Any = explainers.explain(model, asked, methods="fullgrad:libra", at=at)
+        assert found.target.logit == pytest.approx(before.target.logit, rel=1e-5)
+        torch.testing.assert_close(found["fullgrad:libra"].scores, before["fullgrad:libra"].scores, rtol=1e-4, atol=1e-5)
 
 
 _PEAK = """

@@ -89,8 +89,8 @@ def test_an_answer_about_a_picture(site: Site, refused: Check) -> None:
     table = site.client.post(f"{root}/answer-table", json={}).json()
     assert table["columns"][0] == "(picture)"
     shares = site.client.post(f"{root}/prior-or-pixels", json={}).json()
-    assert [sum(row) for row in shares["asked"]["shares"]] == pytest.approx(shares["asked"]["logits"], rel=1e-4)
-    assert shares["asked"]["shares"] != shares["greyed"]["shares"]
+    assert [sum(row) for row in shares["original"]["shares"]] == pytest.approx(shares["original"]["logits"], rel=1e-4)
+    assert shares["original"]["shares"] != shares["grey"]["shares"]
     maps = site.client.post(f"{root}/token-maps", json={}).json()
     assert (len(maps["tokens"]), maps["grid"], {len(scores) for scores in maps["maps"]}) == (4, [4, 4], {16})
     assert site.ask(wait=True, model="timm/listed", source=document["id"], methods=["random"], at=maps["places"][1]).status_code == 200

@@ -125,11 +125,11 @@ def test_each_picture_has_a_share(family: Family) -> None:
     prompt = explainers.PicturePrompt(list(map(Image.fromarray, PIXELS)), family.prompt)
     found: Any = explainers.prior_or_pixels(family.model, prompt)
     assert found.parts == ("picture 1", "picture 2", "prompt", "answer so far", "constant")
-    torch.testing.assert_close(found.asked.shares.sum(1), found.asked.logits, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(found.original.shares.sum(1), found.original.logits, rtol=1e-4, atol=1e-4)
     table = explainers.answer_table(family.model, prompt, "input_x_gradient:libra")
     assert table.columns[:3] == ("(picture 1)", "(picture 2)", "a")
     if "Qwen3" not in type(family.module).__name__ and "Llava" not in type(family.module).__name__:  # what enters later, ends of rows
-        torch.testing.assert_close(table.scores[:, :2], found.asked.shares[:, :2], rtol=1e-3, atol=1e-4)
+        torch.testing.assert_close(table.scores[:, :2], found.original.shares[:, :2], rtol=1e-3, atol=1e-4)
 
 
 @pytest.mark.parametrize("text", ["a good film", "<image> a <image> good film", "a <image><image> film"])
