@@ -24,6 +24,7 @@ const MEANS = {
   sigmoid: "Each label has a probability of its own.",
   regression: "The model predicts values, each in its own unit.",
 };
+const LOGITS_OF_ANSWER = "Sums of the logits of the answer's tokens."; // the numbers of a model that writes
 
 /** @param {string} text */
 const asTyped = (text) => (text.trim() ? [{ name: text.trim(), shown: text.trim() }] : []);
@@ -109,15 +110,17 @@ export class Classes {
    * @param {Target[]} targets
    * @param {string} [output]
    * @param {boolean} [isGuess] whether the model says that it has no answer: these are what it would say all the same
+   * @param {boolean} [isWritten] whether they are words of an answer that the model wrote
    */
-  show(top, targets, output = "softmax", isGuess = false) {
+  show(top, targets, output = "softmax", isGuess = false, isWritten = false) {
     this.heading.textContent = isGuess ? "no answer; its nearest guess" : "the model says";
     this.isGuess = isGuess;
     this.top = top;
     this.targets = targets;
     this.output = output;
-    this.means.textContent = MEANS[output] ?? "";
-    this.means.hidden = !MEANS[output];
+    const means = isWritten && output === "regression" ? LOGITS_OF_ANSWER : MEANS[output];
+    this.means.textContent = means ?? "";
+    this.means.hidden = !means;
     this.read.node.hidden = output === "regression"; // a value has no probability
     this.overLine.hidden = output !== "sigmoid"; // of shares of one whole one alone can be over it
     if (this.isOpen) this.other.node.hidden = top.length < 2;

@@ -33,6 +33,9 @@ const targetLine = ({ logit, probability, against }) =>
       ? `value ${number(logit)}`
       : `logit ${number(logit)} · ${percent(probability)}`;
 
+/** The tasks of models that write an answer. */
+const WRITING_TASKS = ["text-generation", "image-text-to-text"];
+
 /** The page of one input and its classes. */
 export class ClassPage {
   /** @type {Versus | undefined} once several classes are explained */
@@ -84,7 +87,8 @@ export class ClassPage {
       example: () => page.example(),
       carry: (input) => page.carry?.(input),
       started: (info, question, isNew) => {
-        this.classes.show(info.top, info.targets, info.output, isWithheld(info.abstention));
+        const isWritten = WRITING_TASKS.includes(info.task ?? "");
+        this.classes.show(info.top, info.targets, info.output, isWithheld(info.abstention), isWritten);
         this.whatChanges.show(info.top, info.output);
         if (this.#input !== question.input) void this.#counterfactual?.then((panel) => panel.close());
         this.#input = question.input;

@@ -36,6 +36,10 @@ def test_a_picture_is_asked_about(desk: Visit, tmp_path: Path) -> None:
     ask.click()
     desk.next_maps(None)
     document = desk.document()
+    expect(page.get_by_text("Sums of the logits of the answer's tokens.")).to_be_visible()
+    choose = page.get_by_role("button", name="Choose a picture").bounding_box()
+    assert choose is not None
+    assert choose["height"] < 50  # one line
     plate = page.locator(".plate[data-spec='input_x_gradient:libra']")
     attribution = next(entry for entry in document["maps"] if entry["method"] == "input_x_gradient:libra")
     patches = attribution["scores"][document["input"]["picture"]["first"] :][:16]
