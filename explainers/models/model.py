@@ -69,6 +69,8 @@ class Model:
     fingerprints  models of molecules only: fingerprints of the training molecules, see `explainers.models.companion_files.fingerprints`;
                   None if unknown
     register_neurons  models of images only: outlier tokens and the neurons that cause them; None if unknown
+    grey_pixels   models that read a text with pictures in it only: function from the record of an input to the pixel values of grey
+                  pictures of the same sizes; None if how its pictures are prepared is not known
     view          function that opens a context in which the module answers as this model; None: none is needed
     report        what was found, guessed and checked when it was opened; None for a model that was only wrapped or loaded
     made_by       the function that made it from its module, and the other arguments, with which a copy of the model is made from a copy of
@@ -113,7 +115,6 @@ class Model:
     report: Report | None = None
     made_by: tuple[Callable[..., Model], Mapping[str, Any]] | None = field(default=None, repr=False)
     chat_input: Callable[[Any], Prepared] | None = field(default=None, repr=False)  # texts: with the tokenizer's chat template around them
-    #: Models that read a text with pictures in it: from the record of an input to the pixel values of grey pictures of the same sizes.
     grey_pixels: Callable[[PicturePromptInput], Tensor] | None = field(default=None, repr=False)
     details: dict[str, Any] = field(default_factory=dict)  # heads, width, input size, token limit, source: for pages and reports
     cache: OrderedDict[Hashable, Any] = field(default_factory=OrderedDict, repr=False)  # what was made for the inputs that were asked last

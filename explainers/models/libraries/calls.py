@@ -51,6 +51,8 @@ def with_last_logits(module: nn.Module, tensors: Mapping[str, Tensor], rows: int
     for a shorter text, for None, and for a module that does not take such an order.
     """
     ids = tensors.get("input_ids")
+    if getattr(getattr(module, "config", None), "is_encoder_decoder", False):
+        return tensors  # whose logits are of the tokens of its decoder
     if rows is None or ids is None or ids.shape[1] < _LONG_TEXT or LOGITS_TO_KEEP not in inspect.signature(module.forward).parameters:
         return tensors
     return {**tensors, LOGITS_TO_KEEP: torch.arange(ids.shape[1] - rows, ids.shape[1], device=ids.device)}
