@@ -61,7 +61,7 @@ class Counterfactual(Record):
     ]
     before: Annotated[Mapping[str, float], describe("The probabilities of `answer` and `to` by the whole input.")]
     after: Annotated[Mapping[str, float], describe("The probabilities of `answer`, `to` and `leader` without the hidden parts.")]
-    asked: Annotated[int, describe("How many answers of the model the search took.")]
+    answers: Annotated[int, describe("How many answers of the model the search took.", key="asked")]
     notes: Annotated[tuple[str, ...], HIDDEN] = ()
 
     def __str__(self) -> str:
@@ -128,15 +128,15 @@ def find_counterfactual(
         raise ExplainerError("This model predicts a number, so it has no answer that could become another class.")
     if wanted not in labels:
         raise ExplainerError(f"{wanted!r} is no class of this model.")
-    index, parts, asked = list(labels).index(wanted), parts_of(removal, shown), 0
+    index, parts, answers = list(labels).index(wanted), parts_of(removal, shown), 0
 
     def probabilities(hidden: Tensor) -> Tensor:
-        nonlocal asked
+        nonlocal answers
         keep = torch.ones(len(hidden), removal.tokens, dtype=torch.bool)
         for i, part in enumerate(parts):
             keep[:, list(part)] = ~hidden[:, i : i + 1]
-        already = asked
-        asked += len(hidden)
+        already = answers
+        answers += len(hidden)
         return output.probabilities(
             removal.logits(keep, lambda done, total: before_pass(already + done, max(MAX_ANSWERS, already + total)))
         )
@@ -148,7 +148,7 @@ def find_counterfactual(
     whole = probabilities(nothing)
     if float(lead_of(whole, index, output.kind == "sigmoid")[0]) > 0:
         raise ExplainerError(f"The model answers {wanted!r} already: ask for another class.")
-    hidden, is_reached = fewest_hidden(lead, len(parts), lambda: asked < MAX_ANSWERS)
+    hidden, is_reached = fewest_hidden(lead, len(parts), lambda: answers < MAX_ANSWERS)
     last = probabilities(hidden[None])
     answer, leader = int(whole[0].argmax()), int(last[0].argmax())
     indices = content_indices(shown, removal.tokens)
@@ -162,7 +162,7 @@ def find_counterfactual(
         hidden=tuple(tuple(indices[token] for token in parts[i]) for i in torch.nonzero(hidden).flatten().tolist()),
         before={labels[i]: float(whole[0, i]) for i in (answer, index)},
         after={labels[i]: float(last[0, i]) for i in (answer, index, leader)},
-        asked=asked,
+        answers=answers,
         notes=tuple(notes_on(removal, ())),
     )
 
@@ -190,13 +190,13 @@ def lead_of(probabilities: Tensor, index: int, is_sigmoid: bool) -> Tensor:
     """Return by how much a class leads: (K,) from ``probabilities`` (K, C), the logarithm of its own over the largest of the others; where
     classes do not exclude each other, its log-odds. Above 0 it is an answer of the model.
     """
-    own = probabilities[:, index]
+    wanted_probability = probabilities[:, index]
     if is_sigmoid:
-        return torch.logit(own, eps=torch.finfo(own.dtype).tiny)
+        return torch.logit(wanted_probability, eps=torch.finfo(wanted_probability.dtype).tiny)
     others = probabilities.clone()
     others[:, index] = 0
-    smallest = torch.finfo(own.dtype).tiny
-    return own.clamp(min=smallest).log() - others.max(1).values.clamp(min=smallest).log()
+    smallest = torch.finfo(wanted_probability.dtype).tiny
+    return wanted_probability.clamp(min=smallest).log() - others.max(1).values.clamp(min=smallest).log()
 
 
 def fewest_hidden(lead: Lead, parts: int, may_go_on: Callable[[], bool] = lambda: True) -> tuple[Tensor, bool]:

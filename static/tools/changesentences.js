@@ -5,7 +5,8 @@ import { percent, whole } from "../core/dom.js";
 /** @import { Counterfactual } from "../core/schemas.js" */
 
 /**
- * What was found, in a sentence, and what else there is to know of it; `parts` are the names of one part and of several.
+ * What was found, in a sentence, and what else there is to know of it; `parts` are the names of one part and of
+ * several.
  * @param {Pick<Counterfactual, "answer" | "to" | "reached" | "leader" | "parts" | "hidden" | "before" | "after">} found
  * @param {string[]} parts
  * @returns {{says: string, more: string}}

@@ -97,7 +97,8 @@ export function askingLine({ abstention, place, output, prompts, targets, top = 
 }
 
 /**
- * Say what the model answers, how sure it is, and what it says of the class that it is set against. The first argument is {top, targets, abstention?, output} as the API
+ * Say what the model answers, how sure it is, and what it says of the class that it is set against. The first argument
+ * is {top, targets, abstention?, output} as the API
  * gives it, as `details` of the model are.
  * @param {{top?: Target[], targets: Target[], abstention?: Abstention, output?: string}} answer
  * @param {Known} [details]

@@ -50,12 +50,12 @@ def counterfactual(subject: Subject, wanted: CounterfactualRequest) -> dict[str,
     output = output_of(subject, None)
     removal, shown = removal_of(subject, output.label), input_from_json(subject.document["input"])
     # the same for the same question: a reloaded page asks it too
-    found: counterfactuals.Counterfactual = subject.model.cached(
+    outcome: counterfactuals.Counterfactual = subject.model.cached(
         ("counterfactual", subject.document["id"], wanted.to),
         lambda: counterfactuals.find_counterfactual(removal, output, subject.labels, shown, wanted.to, subject.before_pass),
     )
-    subject.notes.extend(found.notes)
+    subject.notes.extend(outcome.notes)
     keep = torch.ones(1, removal.tokens, dtype=torch.bool)
     place = {index: i for i, index in enumerate(counterfactuals.content_indices(shown, removal.tokens))}
-    keep[0, [place[index] for part in found.hidden for index in part]] = False
-    return {**found.to_json(), "top": top_classes(output, removal.logits(keep, subject.before_pass)[0], subject.labels)}
+    keep[0, [place[index] for part in outcome.hidden for index in part]] = False
+    return {**outcome.to_json(), "top": top_classes(output, removal.logits(keep, subject.before_pass)[0], subject.labels)}

@@ -11,8 +11,8 @@ from torch import Tensor
 import explainers
 from explainers import ExplainerError
 from explainers.analysis.counterfactual import fewest_hidden, lead_of
-from tests.explainers.analysis.test_deletion_test import alone
 from tests.explainers.support.explained import text_model
+from tests.explainers.support.shortened import alone
 from tests.explainers.support.wrapped import inputs
 from tests.families import FAMILIES
 

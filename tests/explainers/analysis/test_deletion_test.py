@@ -17,6 +17,7 @@ import explainers
 from explainers import ExplainerError
 from explainers.analysis.deletion_test import PUBLISHED, even_shares
 from tests.explainers.support.explained import text_model
+from tests.explainers.support.shortened import alone
 from tests.explainers.support.wrapped import inputs
 from tests.families import FAMILIES
 
@@ -26,18 +27,6 @@ TEXT = "not a good movie ."
 
 def vit(**arguments: Any) -> explainers.Model:
     return explainers.wrap(FAMILIES["vit"].build().double(), **arguments)
-
-
-def alone(model: explainers.Model, tensors: dict[str, Tensor], gone: list[int]) -> Tensor:
-    """The logits of the tiny ViT without these patches, its blocks run by hand."""
-    vit: Any = model.module
-    with torch.no_grad():
-        x = vit._pos_embed(vit.patch_embed(tensors["pixel_values"]))
-        x = x[:, [0, *(1 + i for i in range(x.shape[1] - 1) if i not in gone)]]
-        for block in vit.blocks:
-            x = block(x)
-        logits: Tensor = vit.forward_head(vit.norm(x))[0]
-    return logits
 
 
 def check(test: explainers.DeletionTest, result: explainers.Explanation, answer: Any, seeds: int) -> None:

@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 import explainers
 from tests.server.conftest import Check, Site, png
-from tests.server.studies.test_deletion_test import image, remove_tokens, site, text
-from tests.server.support.tiny_models import tiny
+from tests.server.support.tiny_models import TEXT, tiny, tiny_site
 
-__all__ = ["site"]  # the server of tiny models
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    with tiny_site(tmp_path_factory.mktemp("home")) as one:
+        yield one
+
+
+def image(site: Site) -> Any:
+    return site.ask(png(), wait=True, methods=["input_x_gradient"]).json()
+
+
+def text(site: Site) -> Any:
+    return site.ask(model="reviews-bert", text=TEXT, wait=True, methods=["input_x_gradient"], target="for").json()
 
 
 def ask(site: Site, document: Any, to: str) -> Any:
@@ -27,7 +39,7 @@ def test_the_answer_without_the_hidden_parts_is_the_models(site: Site, kind: Any
         found = ask(site, document, to).json()
         assert (found["answer"], found["to"], found["id"]) == (first, to, document["id"])
         removed = [token for part in found["hidden"] for token in part]
-        again = remove_tokens(site, document, target=target, remove=removed)
+        again = site.client.post(f"/api/explanations/{document['id']}/deletion-test", json={"target": target, "remove": removed}).json()
         assert [entry["label"] for entry in found["top"]] == [entry["label"] for entry in again["top"]]
         assert found["leader"] == again["top"][0]["label"]
         assert found["reached"] == (found["leader"] == to)

@@ -116,3 +116,14 @@ def test_no_answer_takes_more_than_forty_words_nor_a_sentence_of_it_more_than_tw
     for said in compute_all(say_of_each, [[answer, finding] for answer in answers]):
         assert 0 < len(said.split()) <= 40, said
         assert max(len(sentence.split()) for sentence in said.split(". ")) <= 20, said
+
+
+def test_the_class_that_the_answer_is_set_against_is_said_with_its_share() -> None:
+    top = [{"label": label, "probability": share} for label, share in (("cat", 0.5), ("dog", 0.2), ("cow", 0.1))]
+
+    def said(against: str) -> str:
+        return say({"top": top, "output": "softmax", "targets": [{"label": "x", "of": "cat", "against": against, "logit": 1}]})
+
+    assert said("gorilla").endswith("“gorilla” has less than 10.0\u2009%.")
+    assert said("cow").endswith("“cow” has 10.0\u2009%.")
+    assert said("dog").endswith("next comes “dog” with 20.0\u2009%.")  # it is said already
