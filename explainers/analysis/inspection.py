@@ -223,7 +223,7 @@ def head_maps(
     attentions = _attention(trace)
     if all(weights is None for weights in attentions):
         raise ExplainerError(f"{session.model.name} has no block with an attention map over all its tokens: there are no heads to look at.")
-    real, sources = trace.recording.input_mask[0], trace.recording.sources
+    real, sources = trace.recording.real_tokens.of_input[0], trace.recording.real_tokens.sources
     content = trace.content[0][real].cpu()
     origin, place = _origin(trace, real, content, token)
     read = trace.mask[0] if origin == "mean" else trace.class_tokens[:1] if token is None else real.nonzero()[place]
@@ -346,7 +346,7 @@ def contributions(session: Session, spec: str) -> Contributions:
     trace = choose_trace(session, _first(session), request.rule, request.read)
     output = request.read(trace)
     session.forget_signals()
-    real = trace.recording.input_mask[0]
+    real = trace.recording.real_tokens.of_input[0]
 
     def of_tokens(values: Tensor) -> Tensor:
         return values[0].detach()[real].float().cpu()

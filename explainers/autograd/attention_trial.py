@@ -28,8 +28,11 @@ class Pass(Protocol):
     it starts at the embedded tokens).
     """
 
-    mask: Tensor
     pixels: Tensor | None
+
+    @property
+    def mask(self) -> Tensor:
+        """Which tokens are real, bool (B, S)."""
 
     @property
     def structure(self) -> ModelStructure:

@@ -15,6 +15,7 @@ from typing import Any, NoReturn, Protocol
 import torch
 from torch import Tensor, nn
 
+from explainers.autograd.recorder import AttendByRows
 from explainers.autograd.saved_values import KeptRecord
 from explainers.autograd.structure.attention_plan import AttentionPlan
 from explainers.autograd.structure.model_structure import ModelStructure
@@ -68,12 +69,15 @@ class RunAgain(Protocol):
 class Recomputation:
     """The blocks of one recording whose values are computed again; ``run_again`` runs one of them.
 
-    running          the block that runs now, if it is one to run again
-    has_single_head  as in the recording
+    running           the block that runs now, if it is one to run again
+    attend_by_rows    as in :class:`explainers.autograd.recorder.Recorder`
+    products_by_rows  the positions of the products of attention that it computed, which are on no node
+    has_single_head   as in the recording
     """
 
-    def __init__(self, run_again: RunAgain, has_single_head: bool) -> None:
-        self._run_again, self.has_single_head = run_again, has_single_head
+    def __init__(self, run_again: RunAgain, attend_by_rows: AttendByRows | None, has_single_head: bool) -> None:
+        self._run_again, self.attend_by_rows, self.has_single_head = run_again, attend_by_rows, has_single_head
+        self.products_by_rows: set[int] = set()
         self.running: BlockRun | None = None
         self._current: tuple[BlockRun, Sequence[KeptRecord]] | None = None
 

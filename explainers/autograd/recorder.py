@@ -78,17 +78,20 @@ class Recorder(Protocol):
     nodes     the calls that have run so far
     is_differentiated  whether backward passes go over it; else contributions are sent forward
     is_own_code  whether it is a user's own pass (:mod:`explainers.autograd.own_code`): dropout acts, and weights get gradients
-    attend_by_rows  computes attention of long rows of tokens so that it is recorded some queries at a time on the way back; None: it is
-                    recorded step by step
     is_differentiated_again  whether the results of the current backward pass are themselves functions of the operators' arguments
     """
 
     double: bool
     is_differentiated: bool
     is_own_code: bool
-    attend_by_rows: AttendByRows | None
     is_differentiated_again: bool
     nodes: Nodes
+
+    @property
+    def attend_by_rows(self) -> AttendByRows | None:
+        """The function that computes attention of long rows of tokens so that it is recorded some queries at a time on the way back; None:
+        it is recorded step by step.
+        """
 
     def active(self, value: Any) -> bool:
         """Return whether ``value`` is a tensor on the path of the input; weights and other constants are not."""

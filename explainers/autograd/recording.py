@@ -56,8 +56,7 @@ from explainers.models.model import Model
 from explainers.models.structure.head_reading import NO_GRADIENT
 from explainers.models.structure.hooks import in_this_thread, remove_hooks_after
 from explainers.models.tf32 import products_in_float32
-from explainers.models.token_sources import TokenSources, token_sources_of
-from explainers.models.tokens import mask_of
+from explainers.models.token_sources import real_tokens_of
 
 
 def _has_samples_first(shape: Size, samples: int) -> bool:
@@ -110,9 +109,8 @@ class Recording:
         self.model = model
         self.double = double
         recording = weakref.proxy(self)  # no cycle: see run
-        self._recomputation = Recomputation(lambda run: Recording._run_again(recording, run), single_head) if recomputed else None
-        self.attend_by_rows: AttendByRows | None = partial(Recording._attend_by_rows, recording) if recomputed and not single_head else None
-        self._products_by_rows: set[int] = set()  # positions of products of attention of long rows, which are on no node
+        attend = None if single_head else partial(Recording._attend_by_rows, recording)
+        self._recomputation = Recomputation(lambda run: Recording._run_again(recording, run), attend, single_head) if recomputed else None
         self.layout: Layout = model.layout_of(tensors)
         self.nodes = Nodes()
         self.backward_pass = BackwardPass(Rule())
@@ -149,12 +147,7 @@ class Recording:
             raise ExplainerError(f"{NO_GRADIENT} Else check blocks= and entry= of wrap().")
         x = self.block_inputs[0]
         model.block_kind.check(x)
-        self.sources: TokenSources | None = None
-        self.input_mask: Tensor = torch.ones(x.shape[:2], dtype=torch.bool, device=x.device)
-        if model.reads_text:
-            self.input_mask = mask_of(tensors, x)
-            self.sources = token_sources_of(model, tensors, x.shape[1], self.layout.has_own_words)
-        self.mask: Tensor = self.input_mask if self.sources is None else self.sources.mask(self.input_mask[:, : self.sources.length])
+        self.real_tokens = real_tokens_of(model, tensors, x, self.layout.has_own_words)
         self.class_tokens: Tensor | None = self._class_tokens()
 
     def _end_forward(self) -> None:
@@ -173,6 +166,16 @@ class Recording:
     def recomputed(self) -> bool:
         """True if the activations inside the blocks are not kept but computed again during a backward pass."""
         return self._recomputation is not None
+
+    @property
+    def attend_by_rows(self) -> AttendByRows | None:
+        """The function that attends some queries at a time on the way back; None where activations are kept, and for a single head."""
+        return None if self._recomputation is None else self._recomputation.attend_by_rows
+
+    @property
+    def mask(self) -> Tensor:
+        """Which tokens are real, bool (B, S), with those that the model adds to a text."""
+        return self.real_tokens.all
 
     @property
     def forward_pass(self) -> ForwardPass:
@@ -368,7 +371,8 @@ class Recording:
         its steps have the positions that they would have had here.
         """
         position, nodes = self.position, self.nodes  # self is a weak proxy: see run
-        self._products_by_rows |= {position + number if self.entered else position - number for number in PRODUCTS}
+        assert self._recomputation is not None
+        self._recomputation.products_by_rows |= {position + number if self.entered else position - number for number in PRODUCTS}
         arguments = (mask, is_causal, scale, record, lambda: Recording._attend_again(self, position))
         out: Tensor = RowwiseAttention.apply(query, key, value, *arguments, self)  # type: ignore[no-untyped-call]
         self.forward_pass.position += STEPS if self.entered else -STEPS
@@ -494,7 +498,8 @@ class Recording:
 
     def is_of_attention(self, position: int) -> bool:
         """Return whether the matrix product of two paths at ``position`` makes attention weights or multiplies values by them."""
-        return position in self._products_by_rows or position in self.structure.products_of_attention
+        by_rows = frozenset() if self._recomputation is None else self._recomputation.products_by_rows
+        return position in by_rows or position in self.structure.products_of_attention
 
     def is_normalised(self, position: int) -> bool:
         """Return whether the output of the linear attention at ``position`` is divided by its normaliser."""
@@ -670,8 +675,8 @@ class Recording:
 
     @cached_property
     def cpu_mask(self) -> Tensor:
-        """The ``input_mask`` (B, S) on the CPU: a GPU is waited for once."""
-        return self.input_mask.cpu()
+        """Which tokens the mask of the input names, (B, S), on the CPU: a GPU is waited for once."""
+        return self.real_tokens.of_input.cpu()
 
     def forget_signals(self) -> None:
         """Release all cached signals."""

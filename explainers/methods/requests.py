@@ -96,7 +96,7 @@ class Request:
         behind = trace_behind(trace, self.method.class_attention)
         if behind is None:
             output = _move_to_grid(self.method.read(trace, **options), trace)
-            sources = trace.recording.sources
+            sources = trace.recording.real_tokens.sources
             return output if sources is None else output.at_words(sources, trace.content)
         return MethodOutput(self.method.read(behind, **options).scores[:, 1:])
 

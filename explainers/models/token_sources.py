@@ -17,6 +17,7 @@ from explainers.models.model import Model
 from explainers.models.structure.blocks import trial
 from explainers.models.structure.hooks import in_this_thread, remove_hooks_after
 from explainers.models.structure.watching import embed
+from explainers.models.tokens import mask_of
 
 #: The sources of rows that come from no single token: no token of the text changes them; several tokens do; the answer does not depend on
 #: them.
@@ -77,6 +78,31 @@ class TokenSources:
         second = (sources >= 0) & (torch.arange(len(sources), device=values.device) >= self.length)
         moved = torch.zeros_like(values).index_add(1, sources[second], values[:, second])
         return folded.masked_fill(second, 0.0) + moved, own_sum
+
+
+@dataclass(frozen=True, eq=False)
+class RealTokens:
+    """Which of the embedded tokens (B, S) of a batch are real, and not padding.
+
+    of_input  bool (B, S): those that the mask of the input names
+    all       bool (B, S): these, and the rows that the model adds to a text
+    sources   the token of a text from which each row comes; None for pictures, and where every row is that of its token
+    """
+
+    of_input: Tensor
+    all: Tensor
+    sources: TokenSources | None
+
+
+def real_tokens_of(model: Model, tensors: Mapping[str, Tensor], x: Tensor, has_own_words: bool) -> RealTokens:
+    """Return which of the embedded tokens ``x`` (B, S, D), which ``model`` made of ``tensors``, are real; ``has_own_words`` as in
+    :class:`explainers.models.layout.Layout`.
+    """
+    if not model.reads_text:
+        of_input = torch.ones(x.shape[:2], dtype=torch.bool, device=x.device)
+        return RealTokens(of_input, of_input, None)
+    of_input, sources = mask_of(tensors, x), token_sources_of(model, tensors, x.shape[1], has_own_words)
+    return RealTokens(of_input, of_input if sources is None else sources.mask(of_input[:, : sources.length]), sources)
 
 
 def token_sources_of(model: Model, tensors: Mapping[str, Tensor], rows: int, has_own: bool) -> TokenSources | None:

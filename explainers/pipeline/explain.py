@@ -566,7 +566,7 @@ def _maps_of_samples(
         name, content = request.name, content_of(sample, trace.layout, len(values))
         notes_on_sink, notes_on_added = sink_notes(sample, values, request.method.signed), added_token_notes(values, trace.layout)
         own_sum = 0.0 if own_sums is None else own_sums[i]
-        notes_on_own = _notes_on_own_tokens(trace.recording.sources, own_sum, float(values.sum()))
+        notes_on_own = _notes_on_own_tokens(trace.recording.real_tokens.sources, own_sum, float(values.sum()))
         notes_of_scores = tuple(notes_on_scores(values, content, sizes, unit_of(trace.layout.grid is not None, sample)))
         pixels = None if all_pixels is None else all_pixels[i].float()
         notes_on_pixels: tuple[str, ...] = ()

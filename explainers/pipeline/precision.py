@@ -153,7 +153,7 @@ def estimate_rounding(session: Session, trace: Trace, run_method: RunMethod) -> 
     output = run_method(trace)
     scores = output.scores.detach()
     is_per_token = scores.shape == trace.mask.shape
-    mask = trace.recording.input_mask if is_per_token else torch.ones_like(scores, dtype=torch.bool)
+    mask = trace.recording.real_tokens.of_input if is_per_token else torch.ones_like(scores, dtype=torch.bool)
     content = trace.content.to(mask.device) & mask if is_per_token else mask
     changes = []
     for draw in range(ESTIMATE_DRAWS):

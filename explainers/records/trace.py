@@ -165,14 +165,14 @@ class Trace:
         """The tokens that stand for patches or words, bool (B, S); if the text is unknown, all tokens but padding and prefix."""
         if self._content is not None:
             return self._content
-        content = self.recording.input_mask.clone()
+        content = self.recording.real_tokens.of_input.clone()
         content[:, : self.layout.prefix] = False
         return content
 
     @property
     def content_rows(self) -> Tensor:
         """The tokens of patches or words, bool (B, S), with the second tokens of words that the model reads twice."""
-        sources = self.recording.sources
+        sources = self.recording.real_tokens.sources
         return self.content if sources is None else sources.rows_like(self.content) | self.content
 
     @property

@@ -85,7 +85,7 @@ const BETWEEN = "\n\n"; // the two texts of a pair, where they are shown
  * @param {Shown} input
  * @returns {string | undefined}
  */
-function secondText({ text_pair: second, answer, words }) {
+function secondText({ text_pair: second, answer, words = [] }) {
   const ends = words.filter((word) => word.part === 2).map((word) => word.end);
   return second ?? (ends.length ? answer?.slice(0, Math.max(...ends)) : undefined);
 }

@@ -65,7 +65,7 @@ def encode(model: Model, prepared: Prepared, baseline: Baseline = "zero", block:
         check_memory(model, prepared.tensors, recomputed=recomputed)
         recording = Recording(model, prepared.tensors, recomputed=recomputed)
     (record,) = prepared.inputs
-    mask = recording.input_mask[0]
+    mask = recording.real_tokens.of_input[0]
     if isinstance(record, TextInput):
         record = record.without_padding(mask.tolist())
         members = [list(word.tokens) for word in record.words]

@@ -146,7 +146,7 @@ def test_a_region_is_drawn_over_the_picture(desk: Visit) -> None:
 def test_the_nearest_kinds_are_a_button(desk: Visit) -> None:
     first = desk.explained(png(size=(64, 64)), model="regions", target="dog", methods=["fullgrad_plus:libra", "random"])
     page = desk.open(f"/image?id={first['id']}")
-    page.locator("#why summary").click()
+    page.locator("#why summary", has_text="Why not").click()
     before = desk.id
     page.get_by_role("button", name="against its nearest kinds").click()
     desk.next_maps(before)
