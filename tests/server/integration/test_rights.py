@@ -166,7 +166,10 @@ CALLS: dict[str, Callable[[Site], list[Any]]] = {
         [site.client.post("/api/models", json={"name": name}) for name in ("timm/never-heard-of", "timm/listed")]
         + [site.ask(png(98), model="timm/other")]
     ),
-    "begin and stop a run": lambda site: [site.client.post("/api/runs", json=RUN), site.client.delete("/api/runs/current")],
+    "begin, stop, resume and delete a run or a collection": lambda site: [
+        site.client.post("/api/runs", json=RUN),
+        site.client.delete("/api/runs/current"),
+    ],
     "bring a model, by upload or path": lambda site: [
         site.client.post("/api/opening"),
         site.client.post("/api/opening/look", json={"path": str(site.models)}),
@@ -212,7 +215,7 @@ def test_of_a_server(mode: str, what: str, servers: dict[str, Site]) -> None:
 def test_what_is_allowed_others_too(tmp_path: Path) -> None:
     settings = {**MODES["others reach it"], "allow_models": True, "allow_runs": True, "own_models": "uploads"}
     with Sites(tmp_path)(loaded=False, **settings) as site:
-        for what in ("load a model of the hub", "begin and stop a run"):
+        for what in ("load a model of the hub", "begin, stop, resume and delete a run or a collection"):
             assert refusals(CALLS[what](site)) == {""}, what
         upload, path = CALLS["bring a model, by upload or path"](site)
         assert (upload.status_code, path.status_code) == (201, 403)
