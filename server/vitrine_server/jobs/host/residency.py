@@ -208,6 +208,9 @@ class Residency:
     def _is_on(self, held: _Held, device: torch.device) -> bool:
         return (held.device if held.place == "device" else _CPU) == device
 
+    def _may_leave(self, name: str) -> bool:
+        return name not in self._pinned and not self._held[name].open_requests
+
     def _taken(self, device: torch.device) -> int:
         return sum(held.bytes for held in self._held.values() if self._is_on(held, device))
 
@@ -215,7 +218,7 @@ class Residency:
         """Return the name of the model that is unused for longest on ``device``, apart from the one called ``newest``, those in use and
         pinned ones; None if there is none. With ``device`` None models on every device count, those in host memory last.
         """
-        free = [name for name, held in self._held.items() if name not in (newest, *self._pinned) and not held.open_requests]
+        free = [name for name in self._held if name != newest and self._may_leave(name)]
         if device is None:
             return min(free, key=lambda name: self._held[name].place == "host", default=None)
         return next((name for name in free if self._is_on(self._held[name], device)), None)
@@ -228,11 +231,25 @@ class Residency:
         stay = sum(each.bytes for name, each in held if self._is_on(each, device) and (name in self._pinned or each.open_requests))
         return budget.room + budget.headroom - stay
 
+    def _make_host_room(self, wanted: int) -> bool:
+        """Drop models from host memory, those unused for longest first, until ``wanted`` more bytes have room there, and return True; return
+        False if they have none. A system that is out of memory ends the process, with all its models, and raises no error.
+        """
+        if (budget := self._budget(_CPU)) is None:
+            return True
+        stay = sum(held.bytes for name, held in self._held.items() if self._is_on(held, _CPU) and not self._may_leave(name))
+        if stay + wanted > budget.room:
+            return False
+        while self._taken(_CPU) + wanted > budget.room and (name := self._oldest(_CPU)) is not None:
+            self._leave(name)
+        return True
+
     def _leave(self, name: str) -> None:
+        """Move the model ``name`` from its device to host memory, or drop it where that has no room, or where it is there already."""
         held = self._held[name]
         with self._headroom.paused(held.device):
             held.model.clear_caches()  # which may hold tensors on the device
-            if held.place == "host" or held.device == _CPU or not _move_to_host(held):
+            if held.place == "host" or held.device == _CPU or not (self._make_host_room(held.bytes) and _move_to_host(held)):
                 del self._held[name]
             release_memory()
 

@@ -235,6 +235,36 @@ def test_what_leaves_the_gpu_keeps_within_host_memory_and_leaves_it_last() -> No
         assert not residency.make_room()
 
 
+def test_host_memory_has_room_before_a_model_comes_to_it() -> None:
+    residency = Residency(1.0, memory(2, 1))
+    together: list[int] = []
+
+    class Noticed(Movable):
+        def to(self, device: torch.device) -> Any:  # type: ignore[override]
+            if device == CPU:
+                together.append(1 + list(places(residency).values()).count("host"))
+            return super().to(device)
+
+    for name in "abcd":
+        model = MadeUp(GPU)
+        model.module = Noticed([])
+        residency.add(name, model)
+    assert places(residency) == {"b": "host", "c": "device", "d": "device"}
+    assert together == [1, 1]  # a had gone before b came
+
+
+def test_a_model_too_large_for_host_memory_leaves_the_gpu_for_good_and_those_there_stay() -> None:
+    residency = Residency(1.0, memory(4, 1))
+    residency.add("small", MadeUp(GPU))
+    assert residency.make_room(GPU)
+    large = MadeUp(GPU)
+    large.module.weight = nn.Parameter(torch.zeros(SIZE // 2))
+    residency.add("large", large)
+    assert residency.make_room(GPU)
+    assert places(residency) == {"small": "host"}
+    assert large.module.moves == []
+
+
 def test_models_that_are_dropped_are_gone_and_the_others_stay() -> None:
     residency = filled(GPU, gpu=2, host=4)
     residency.drop({"b", "c", "never there"})
