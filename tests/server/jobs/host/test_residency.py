@@ -210,6 +210,17 @@ def test_a_model_that_is_dropped_in_use_counts_until_its_last_request_has_ended(
     residency.make_room_for("c", 2 * SIZE, GPU)
 
 
+def test_a_model_in_use_whose_name_another_one_has_counts_until_its_last_request_has_ended() -> None:
+    residency = Residency(1.0, memory(2, 10))
+    residency.add("a", MadeUp(GPU))
+    with residency.using("a"):
+        residency.add("a", MadeUp(GPU))
+        residency.add("b", MadeUp(GPU))
+        assert places(residency) == {"a": "host", "b": "device"}  # the earlier a still takes one of the two places
+    with residency.using("a"):
+        assert places(residency) == {"b": "device", "a": "device"}
+
+
 def test_a_model_that_cannot_leave_the_gpu_whole_is_gone() -> None:
     residency = Residency(1.0, memory(10, 10))
     model = MadeUp(GPU)
