@@ -81,6 +81,7 @@ _NO_MEMORY = (
     "bad_alloc",
     "status_alloc_failed",
     "device_allocation_failed",
+    "host_allocation_failed",
     "cufft_alloc_failed",
     "cublas_status_not_initialized",
 )

@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 _CPU = torch.device("cpu")
 
 
-@dataclass
+@dataclass(eq=False)
 class _Held:
     model: Any
     device: torch.device  # on which it computes
@@ -54,6 +54,7 @@ class Residency:
         """
         self._share, self._memory, self._pinned, self._part = share, memory, frozenset(pinned), part
         self._held: dict[str, _Held] = {}
+        self._replaced: list[_Held] = []  # in use still, while another model has the name
         self._headroom = Headroom(share, memory, restart_peak, self._taken)
 
     def budget(self, device: torch.device) -> DeviceBudget | None:
@@ -93,6 +94,8 @@ class Residency:
         room.
         """
         self.drop({name})
+        if name in self._held:
+            self._replaced.append(self._held.pop(name))
         self._held[name] = _Held(model, indexed(model.device), bytes_of_weights(model.module))
         self._fit(indexed(model.device), name)
 
@@ -115,6 +118,9 @@ class Residency:
             held.open_requests -= 1
             if held.is_dropped and self._held.get(name) is held:
                 self.drop({name})
+            if held in self._replaced and not held.open_requests:
+                self._replaced.remove(held)
+                release_memory()
 
     def drop(self, names: Iterable[str]) -> None:
         """Drop the models in ``names`` that are loaded here; one in use counts until its last request has ended."""
@@ -208,14 +214,17 @@ class Residency:
     def _is_on(self, held: _Held, device: torch.device) -> bool:
         return (held.device if held.place == "device" else _CPU) == device
 
+    def _may_leave(self, name: str) -> bool:
+        return name not in self._pinned and not self._held[name].open_requests
+
     def _taken(self, device: torch.device) -> int:
-        return sum(held.bytes for held in self._held.values() if self._is_on(held, device))
+        return sum(held.bytes for held in (*self._held.values(), *self._replaced) if self._is_on(held, device))
 
     def _oldest(self, device: torch.device | None, newest: str = "") -> str | None:
         """Return the name of the model that is unused for longest on ``device``, apart from the one called ``newest``, those in use and
         pinned ones; None if there is none. With ``device`` None models on every device count, those in host memory last.
         """
-        free = [name for name, held in self._held.items() if name not in (newest, *self._pinned) and not held.open_requests]
+        free = [name for name in self._held if name != newest and self._may_leave(name)]
         if device is None:
             return min(free, key=lambda name: self._held[name].place == "host", default=None)
         return next((name for name in free if self._is_on(self._held[name], device)), None)
@@ -228,11 +237,25 @@ class Residency:
         stay = sum(each.bytes for name, each in held if self._is_on(each, device) and (name in self._pinned or each.open_requests))
         return budget.room + budget.headroom - stay
 
+    def _make_host_room(self, wanted: int) -> bool:
+        """Drop models from host memory, those unused for longest first, until ``wanted`` more bytes have room there, and return True;
+        return False if they have none. A system that is out of memory ends the process, with all its models, and raises no error.
+        """
+        if (budget := self._budget(_CPU)) is None:
+            return True
+        stay = sum(held.bytes for name, held in self._held.items() if self._is_on(held, _CPU) and not self._may_leave(name))
+        if stay + wanted > budget.room:
+            return False
+        while self._taken(_CPU) + wanted > budget.room and (name := self._oldest(_CPU)) is not None:
+            self._leave(name)
+        return True
+
     def _leave(self, name: str) -> None:
+        """Move the model ``name`` from its device to host memory, or drop it where that has no room, or where it is there already."""
         held = self._held[name]
         with self._headroom.paused(held.device):
             held.model.clear_caches()  # which may hold tensors on the device
-            if held.place == "host" or held.device == _CPU or not _move_to_host(held):
+            if held.place == "host" or held.device == _CPU or not (self._make_host_room(held.bytes) and _move_to_host(held)):
                 del self._held[name]
             release_memory()
 

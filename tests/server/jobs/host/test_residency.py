@@ -210,6 +210,17 @@ def test_a_model_that_is_dropped_in_use_counts_until_its_last_request_has_ended(
     residency.make_room_for("c", 2 * SIZE, GPU)
 
 
+def test_a_model_in_use_whose_name_another_one_has_counts_until_its_last_request_has_ended() -> None:
+    residency = Residency(1.0, memory(2, 10))
+    residency.add("a", MadeUp(GPU))
+    with residency.using("a"):
+        residency.add("a", MadeUp(GPU))
+        residency.add("b", MadeUp(GPU))
+        assert places(residency) == {"a": "host", "b": "device"}  # the earlier a still takes one of the two places
+    with residency.using("a"):
+        assert places(residency) == {"b": "device", "a": "device"}
+
+
 def test_a_model_that_cannot_leave_the_gpu_whole_is_gone() -> None:
     residency = Residency(1.0, memory(10, 10))
     model = MadeUp(GPU)
@@ -233,6 +244,36 @@ def test_what_leaves_the_gpu_keeps_within_host_memory_and_leaves_it_last() -> No
         assert residency.make_room()
         assert places(residency) == {"c": "device"}
         assert not residency.make_room()
+
+
+def test_host_memory_has_room_before_a_model_comes_to_it() -> None:
+    residency = Residency(1.0, memory(2, 1))
+    together: list[int] = []
+
+    class Noticed(Movable):
+        def to(self, device: torch.device) -> Any:  # type: ignore[override]
+            if device == CPU:
+                together.append(1 + list(places(residency).values()).count("host"))
+            return super().to(device)
+
+    for name in "abcd":
+        model = MadeUp(GPU)
+        model.module = Noticed([])
+        residency.add(name, model)
+    assert places(residency) == {"b": "host", "c": "device", "d": "device"}
+    assert together == [1, 1]  # a had gone before b came
+
+
+def test_a_model_too_large_for_host_memory_leaves_the_gpu_for_good_and_those_there_stay() -> None:
+    residency = Residency(1.0, memory(4, 1))
+    residency.add("small", MadeUp(GPU))
+    assert residency.make_room(GPU)
+    large = MadeUp(GPU)
+    large.module.weight = nn.Parameter(torch.zeros(SIZE // 2))
+    residency.add("large", large)
+    assert residency.make_room(GPU)
+    assert places(residency) == {"small": "host"}
+    assert large.module.moves == []
 
 
 def test_models_that_are_dropped_are_gone_and_the_others_stay() -> None:
