@@ -83,12 +83,7 @@ def why_unread(module: nn.Module, library: Library) -> str | None:
     takes = inspect.signature(module.forward).parameters
     config = getattr(module, "config", None)
     if sound := next((name for name in _SOUNDS if name in takes), None):
-        cuts_patches = getattr(config, "num_mel_bins", None) and getattr(config, "patch_size", None)
-        way = (
-            " As it cuts spectrograms into patches, a module of your own can be opened whose forward(pixel_values) takes them as pictures "
-            f'(batch, 1, frequency, time) and hands pixel_values[:, 0].mT on as {sound}, with kind="image" and preprocess='
-        )
-        return f"reads sounds ({sound}), which are not explained here.{way if cuts_patches else ''}"
+        return f"reads sounds ({sound}), which are not explained here.{_about_sounds(config, sound)}"
     if series := next((name for name in _SERIES if name in takes), None):
         return f"reads series of numbers ({series}), which are not explained here: pictures, texts, pairs of both and molecules are"
     if "input_ids" not in takes or "pixel_values" not in takes:
@@ -109,6 +104,27 @@ def why_unread(module: nn.Module, library: Library) -> str | None:
     return (
         f"reads a picture and a text{more} together and answers once: what each of the two gave is not explained here.{alone} Models that "
         "compare a picture with texts (CLIP, SigLIP) and language models that look at pictures (LLaVA's kind) can be"
+    )
+
+
+def _about_sounds(config: object, sound: str) -> str:
+    """Return which part of a model of sounds, by its ``config``, is not read, or what can be opened instead of the model; ``sound`` is the
+    name of the argument that takes its input.
+    """
+    patch = getattr(config, "patch_size", None)
+    if not getattr(config, "num_mel_bins", None):
+        return " What is missing is a reader of waveforms: one that places its tokens, stretches of time, on the sound"
+    if not patch:
+        return " What is missing is a reader of spectrograms that places its tokens, stretches of time, on the sound"
+    strides = getattr(config, "frequency_stride", patch), getattr(config, "time_stride", patch)
+    if strides != (patch, patch):
+        return (
+            f" Its patches of {patch} x {patch} lie {strides[0]} apart in frequency and {strides[1]} in time. What is missing is a reader "
+            "of spectrograms whose patches are no tiling, as where they overlap"
+        )
+    return (
+        " As it cuts spectrograms into patches, a module of your own can be opened whose forward(pixel_values) takes them as pictures "
+        f'(batch, 1, frequency, time) and hands pixel_values[:, 0].mT on as {sound}, with kind="image" and preprocess='
     )
 
 
