@@ -106,9 +106,11 @@ def test_what_the_refusals_say_works() -> None:
 
 def test_a_spectrogram_as_a_picture_is_explained_as_the_plain_model_computes() -> None:
     torch.manual_seed(0)
-    plain, pixels = spectrograms(), torch.randn(1, 1, 16, 32)
+    plain: Any = spectrograms()
+    pixels = torch.randn(1, 1, 16, 32)
     model = explainers.wrap(Spectrogram(plain), kind="image", preprocess=Preprocessing((16, 32), fit="squash", channels=1))
     found = explainers.explain(model, {"pixel_values": pixels}, 1, ["input_x_gradient", "input_x_gradient:libra", "fullgrad:libra"])
+    assert isinstance(found, explainers.Explanation)
     with torch.no_grad():
         torch.testing.assert_close(found.logits, plain(input_values=pixels[:, 0].mT).logits[0])
 
@@ -121,6 +123,8 @@ def test_a_spectrogram_as_a_picture_is_explained_as_the_plain_model_computes() -
     exact.classifier((hidden[:, 0] + hidden[:, 1]) / 2)[0, 1].backward()
     expected = (tokens * tokens.grad).detach().sum(-1)[0]
     torch.testing.assert_close(found["input_x_gradient"].scores.double(), expected, rtol=1e-5, atol=1e-7)
+    assert found["input_x_gradient"].patches == (2, 4)
+    torch.testing.assert_close(found["input_x_gradient"].shown_scores.double(), expected[2:], rtol=1e-5, atol=1e-7)  # drawn row by row
     assert found.completeness("libra") < 1e-4
 
     changed = pixels.double()
