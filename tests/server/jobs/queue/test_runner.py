@@ -141,8 +141,9 @@ def test_models_of_the_start_that_do_not_fit_are_loaded_when_they_are_asked(site
     with small(sites, 1.05, models=("timm/listed", "timm/other")) as site:
         assert site.get("/readyz")["status"] == "ready"
         assert site.ask(png(0), model="timm/other", wait=True).json()["state"] == "done"
-        loaded = loads(site)  # the start may have begun with timm/listed: it takes whichever is asked for first
-        assert (loaded["scenes-vit"], loaded["timm/other"]) == (1, 1)
+        loaded = loads(site)  # the start takes them in any order: one of the hub may have come before scenes-vit and left for it
+        assert loaded["scenes-vit"] == 1
+        assert loaded["timm/other"] in (1, 2)  # once more if it had left when it was asked
         assert loaded["timm/listed"] <= 1
         metrics = site.client.get("/metrics").text
         assert f'vitrine_model_moves_total{{device="cpu",to="device"}} {float(sum(loaded.values()))}' in metrics
