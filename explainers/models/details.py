@@ -50,7 +50,7 @@ def details_of(model: Model, readers: InputReaders, library: lib.Library, width:
         **({} if task is None else {"task": task.name, "place_control": task.control, "places_are": task.places_are}),
         **({} if task is None or task.texts is None else {"texts": task.texts}),
         "chat_template": model.chat_input is not None,
-        "source": str(model.name),
+        "source": model.name,
         **_similarity(module, model.kind),
         **_word_tables(model, readers),
     }

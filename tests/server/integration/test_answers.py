@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -44,8 +45,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         yield one
 
 
-def load(name: str, device: str | None = None, /, **ways: Any) -> explainers.Model:
-    own = {"writer": writer, "picture-writer": picture_writer}
+def load(place: str | Path, device: str | None = None, /, **ways: Any) -> explainers.Model:
+    own, name = {"writer": writer, "picture-writer": picture_writer}, str(place)
     return own[name]() if name in own else make_tiny(name, device)
 
 
