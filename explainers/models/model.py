@@ -76,8 +76,6 @@ class Model:
     made_by       the function that made it from its module, and the other arguments, with which a copy of the model is made from a copy of
                   the module
     chat_input    texts only: as ``prepare_input``, with the tokenizer's chat template around the text; None if it has none
-    grey_pixels   models that read a text with pictures in it: function from the record of an input to the pixel values of grey pictures of
-                  the same sizes; None for others
     details       facts for pages and reports, by name: heads, width, input size, token limit, source
     cache         results that :meth:`cached` keeps
     """
