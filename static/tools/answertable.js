@@ -9,6 +9,7 @@ import { stem } from "../export/saving.js";
 import { cellsOf } from "../maps/scoretable.js";
 import { plateName } from "../plates/plate.js";
 import { tint } from "../plates/words.js";
+import { Newest } from "../progress/newest.js";
 
 /**
  * @import { AnswerTable } from "../core/schemas.js"
@@ -29,8 +30,7 @@ const USUAL = "input_x_gradient:attnlrp"; // the method where none is chosen
 export const open = (root, workbench, report, asking) => new AnswerWords(root, workbench, report, asking);
 
 class AnswerWords {
-  /** @type {AbortController | null} */
-  #request = null;
+  #newest = new Newest();
   /** @type {AnswerTable | null} */
   answer = null;
   subject = /** @type {Finished} */ (/** @type {unknown} */ (null)); // until the first is shown
@@ -132,21 +132,14 @@ class AnswerWords {
   }
 
   async #ask() {
-    this.#request?.abort();
-    const { signal } = (this.#request = new AbortController());
-    try {
-      this.report(null);
-      /** @type {AnswerTable} */
-      const answer = await this.asking.ask(
-        `${explanationPath(this.subject.id)}/answer-table`,
-        { method: this.select.value || null },
-        signal,
-      );
-      this.answer = answer;
-      this.#draw(answer);
-    } catch (problem) {
-      if (!signal.aborted) throw problem;
-    }
+    this.report(null);
+    const path = `${explanationPath(this.subject.id)}/answer-table`;
+    const body = { method: this.select.value || null };
+    /** @type {AnswerTable | undefined} */
+    const answer = await this.#newest.ask((signal) => this.asking.ask(path, body, signal));
+    if (!answer) return;
+    this.answer = answer;
+    this.#draw(answer);
   }
 
   /** @param {AnswerTable} answer */

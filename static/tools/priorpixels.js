@@ -5,6 +5,7 @@ import { el, number } from "../core/dom.js";
 import { csvButton } from "../export/csv.js";
 import { cellsOf } from "../maps/scoretable.js";
 import { tint } from "../plates/words.js";
+import { Newest } from "../progress/newest.js";
 
 /**
  * @import { PriorOrPixels } from "../core/schemas.js"
@@ -25,8 +26,7 @@ import { tint } from "../plates/words.js";
 export const open = (root, workbench, report, asking) => new LogitParts(root, workbench, report, asking);
 
 class LogitParts {
-  /** @type {AbortController | null} */
-  #request = null;
+  #newest = new Newest();
   /** @type {PriorOrPixels | null} */
   answer = null;
   subject = /** @type {Finished} */ (/** @type {unknown} */ (null)); // until the first is shown
@@ -68,16 +68,11 @@ class LogitParts {
   async show(subject) {
     if (subject.id === this.subject?.id) return;
     this.subject = subject;
-    this.#request?.abort();
-    const { signal } = (this.#request = new AbortController());
-    try {
-      this.report(null);
-      /** @type {PriorOrPixels} */
-      const answer = await this.asking.ask(`${explanationPath(subject.id)}/prior-or-pixels`, {}, signal);
-      if (!signal.aborted) this.#draw(answer);
-    } catch (problem) {
-      if (!signal.aborted) throw problem;
-    }
+    this.report(null);
+    const path = `${explanationPath(subject.id)}/prior-or-pixels`;
+    /** @type {PriorOrPixels | undefined} */
+    const answer = await this.#newest.ask((signal) => this.asking.ask(path, {}, signal));
+    if (answer) this.#draw(answer);
   }
 
   /** @param {PriorOrPixels} answer */

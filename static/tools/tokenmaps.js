@@ -6,6 +6,7 @@ import { Store } from "../core/state.js";
 import { csvButton } from "../export/csv.js";
 import { seenBase } from "../inputs/pictureview.js";
 import { MapCanvas } from "../maps/mapcanvas.js";
+import { Newest } from "../progress/newest.js";
 
 /**
  * @import { TokenMaps } from "../core/schemas.js"
@@ -27,8 +28,7 @@ export async function open(root, workbench, report, asking) {
 }
 
 class TokenPictures {
-  /** @type {AbortController | null} */
-  #request = null;
+  #newest = new Newest();
   /** @type {TokenMaps | null} */
   answer = null;
   subject = /** @type {Finished} */ (/** @type {unknown} */ (null)); // until the first is shown
@@ -73,18 +73,12 @@ class TokenPictures {
   async show(subject) {
     if (subject.id === this.subject?.id) return;
     this.subject = subject;
-    this.#request?.abort();
-    const { signal } = (this.#request = new AbortController());
-    try {
-      this.report(null);
-      const [base, answer] = await Promise.all([
-        seenBase(subject.id, {}),
-        this.asking.ask(`${explanationPath(subject.id)}/token-maps`, {}, signal),
-      ]);
-      if (!signal.aborted) this.#draw(answer, base);
-    } catch (problem) {
-      if (!signal.aborted) throw problem;
-    }
+    this.report(null);
+    const path = `${explanationPath(subject.id)}/token-maps`;
+    const answers = await this.#newest.ask((signal) =>
+      Promise.all([this.asking.ask(path, {}, signal), seenBase(subject.id, {})]),
+    );
+    if (answers) this.#draw(...answers);
   }
 
   /**
