@@ -21,6 +21,7 @@ from explainers.pipeline.explain import explain
 from explainers.pipeline.places import ask_at, with_chat_template
 from explainers.records.result import Attribution
 from explainers.rendering.plain import align
+from explainers.rendering.saving import save_numbers_or_figure
 from explainers.self_check.opening import model_of
 
 if TYPE_CHECKING:
@@ -93,13 +94,7 @@ class AnswerTable(Record):
 
         Raises ExplainerError for any other ending of the name.
         """
-        path = Path(path)
-        if path.suffix == ".json":
-            path.write_text(json.dumps(self.to_json(), ensure_ascii=False, indent=1) + "\n", "utf-8")
-        elif path.suffix in (".png", ".pdf", ".svg"):
-            self.figure().savefig(path)
-        else:
-            raise ExplainerError(f"{path} cannot be saved with this ending: end it in .json, .png, .pdf or .svg")
+        save_numbers_or_figure(path, lambda: json.dumps(self.to_json(), ensure_ascii=False, indent=1), self.figure)
 
 
 def answer_table(

@@ -30,6 +30,7 @@ from explainers.pipeline.memory_steps import in_memory_steps
 from explainers.records.result import Explanation
 from explainers.records.session import checker
 from explainers.rendering.plain import align
+from explainers.rendering.saving import save_numbers_or_figure
 from explainers.self_check.opening import model_of
 
 if TYPE_CHECKING:
@@ -197,17 +198,11 @@ class DeletionTest(Record, name="DeletionCurves"):
         return deletion_figure(self.to_json())
 
     def save(self, path: Path | str) -> None:
-        """Write to the file ``path`` the numbers, if it ends in ``.json``, or the figure as ``.png``, ``.svg`` or ``.pdf``.
+        """Write to the file ``path`` the numbers, if it ends in ``.json``, or the figure as ``.png``, ``.pdf`` or ``.svg``.
 
         Raises ExplainerError for any other ending of the name.
         """
-        path = Path(path)
-        if path.suffix == ".json":
-            path.write_text(json.dumps({**self.to_json(), "notes": list(self.notes)}, indent=1) + "\n", "utf-8")
-        elif path.suffix in (".png", ".svg", ".pdf"):
-            self.figure().savefig(path)
-        else:
-            raise ExplainerError(f"{path} cannot be saved with this ending: end it in .json, .png, .svg or .pdf")
+        save_numbers_or_figure(path, lambda: json.dumps({**self.to_json(), "notes": list(self.notes)}, indent=1), self.figure)
 
 
 @in_memory_steps

@@ -32,6 +32,7 @@ from explainers.pipeline.memory_steps import in_memory_steps
 from explainers.pipeline.places import ask_at, with_chat_template
 from explainers.records.session import checker
 from explainers.rendering.plain import align
+from explainers.rendering.saving import save_numbers_or_figure
 from explainers.self_check.opening import model_of
 
 if TYPE_CHECKING:
@@ -139,13 +140,7 @@ class PriorOrPixels(Record):
 
         Raises ExplainerError for any other ending of the name.
         """
-        path = Path(path)
-        if path.suffix == ".json":
-            path.write_text(json.dumps(self.to_json(), ensure_ascii=False, indent=1) + "\n", "utf-8")
-        elif path.suffix in (".png", ".pdf", ".svg"):
-            self.figure().savefig(path)
-        else:
-            raise ExplainerError(f"{path} cannot be saved with this ending: end it in .json, .png, .pdf or .svg")
+        save_numbers_or_figure(path, lambda: json.dumps(self.to_json(), ensure_ascii=False, indent=1), self.figure)
 
 
 @in_memory_steps

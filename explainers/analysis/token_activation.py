@@ -24,6 +24,7 @@ from explainers.models.tasks import PictureAnswer
 from explainers.models.tasks.generated_answer import MAX_NEW_TOKENS, written_answer
 from explainers.models.tasks.task import tensor_of
 from explainers.papers import TAM_PAPER
+from explainers.rendering.saving import save_numbers_or_figure
 from explainers.self_check.opening import model_of
 
 if TYPE_CHECKING:
@@ -58,13 +59,7 @@ class TokenActivationMaps(Record, name="TokenMaps"):
         """Write to the file ``path`` the numbers, if it ends in ``.json``, or the figure over ``picture`` as ``.png``, ``.pdf`` or
         ``.svg``. Raises ExplainerError for any other ending of the name.
         """
-        path = Path(path)
-        if path.suffix == ".json":
-            path.write_text(json.dumps(self.to_json(), ensure_ascii=False) + "\n", "utf-8")
-        elif path.suffix in (".png", ".pdf", ".svg"):
-            self.figure(picture).savefig(path)
-        else:
-            raise ExplainerError(f"{path} cannot be saved with this ending: end it in .json, .png, .pdf or .svg")
+        save_numbers_or_figure(path, lambda: json.dumps(self.to_json(), ensure_ascii=False), lambda: self.figure(picture))
 
     def figure(self, picture: Any = None, columns: int = 4) -> Figure:
         """Draw the maps side by side, ``columns`` in a row, and return the matplotlib Figure; nothing is shown or saved. ``picture``, a PIL
