@@ -56,7 +56,7 @@ from explainers.models.companion_files.register_neurons import RegisterNeurons
 from explainers.models.inputs.depth import WindowedPicture
 from explainers.models.inputs.images import Preprocessing
 from explainers.models.inputs.molecules import add_molecule_reader
-from explainers.models.inputs.types import Clip, Crop, PicturePrompt, TextPair
+from explainers.models.inputs.types import Clip, Crop, PicturePrompt, Sound, TextPair
 from explainers.models.loading import load
 from explainers.models.model import Model
 from explainers.models.registers.finding import find_register_neurons
@@ -151,6 +151,7 @@ __all__ = [
     "SimilarityDecomposition",
     "Slice",
     "Slices",
+    "Sound",
     "Strength",
     "Summary",
     "Target",

@@ -7,6 +7,7 @@ from typing import Any
 from torch import nn
 
 from explainers.models.input_readers import InputReaders
+from explainers.models.inputs.sounds import SoundPreparation
 from explainers.models.inputs.types import ModelKind
 from explainers.models.libraries import recognition as lib
 from explainers.models.model import Model
@@ -24,7 +25,7 @@ def details_of(model: Model, readers: InputReaders, library: lib.Library, width:
     Always there, None where they do not apply, are sizes (``blocks``, ``heads``, ``width``, ``classes``, ``parameters``), the input
     (``grid``: rows and columns of patches, ``input``: height and width in pixels, ``channels``, ``frames``, ``max_tokens``), ids of special
     tokens, ``class_token``, ``library`` and ``source``, the model's name. Only models that have them get the facts of a task, the names of
-    word tables and the two constants of a similarity.
+    word tables, the two constants of a similarity, and ``sound_rate``, how many samples a second a model of sounds takes.
     """
     module, words, task = model.module, readers.words, model.task
     layout = model.layout_of(readers.first)
@@ -50,6 +51,7 @@ def details_of(model: Model, readers: InputReaders, library: lib.Library, width:
         **({} if task is None else {"task": task.name, "place_control": task.control, "places_are": task.places_are}),
         **({} if task is None or task.texts is None else {"texts": task.texts}),
         "chat_template": model.chat_input is not None,
+        **({"sound_rate": readers.recipe.rate} if isinstance(readers.recipe, SoundPreparation) else {}),
         "source": model.name,
         **_similarity(module, model.kind),
         **_word_tables(model, readers),

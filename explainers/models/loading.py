@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -32,6 +33,7 @@ from explainers.models.libraries.hub import DownloadProgress, missing_weights
 from explainers.models.libraries.molecule_architectures import build_molecule_model
 from explainers.models.libraries.recognition import VIDEO_PIXELS, kind_of
 from explainers.models.libraries.sentence_embedding import ATTRIBUTE, max_length_of, sentence_embedding_of
+from explainers.models.libraries.sound_models import reads_sounds
 from explainers.models.libraries.vision_language import picture_token_of
 from explainers.models.model import Model
 from explainers.models.outputs import Output
@@ -47,7 +49,9 @@ _LABELS = "labels.json"
 _SAVED_FILES: dict[str, tuple[str, ...]] = {
     "AutoTokenizer": ("tokenizer.json", "vocab.txt", "vocab.json", "spiece.model", "sentencepiece.bpe.model", "tokenizer.model"),
     "AutoImageProcessor": ("preprocessor_config.json", "processor_config.json"),
+    "AutoFeatureExtractor": ("preprocessor_config.json", "processor_config.json"),
 }
+_EXTRACTOR = "AutoFeatureExtractor"
 
 
 @with_gradients()
@@ -365,6 +369,9 @@ def _transformers_from_folder(folder: Path, config: dict[str, Any], name: str, h
     # a pooler is laid on every backbone, also where its weights have none: its features are read without
     if missing := [key for key in sorted(report["missing_keys"]) if not key.startswith("pooler.")]:
         raise ExplainerError(f"the weights in {folder} lack {', '.join(missing[:3])}: not a finished model")
+    if reads_sounds(module):
+        extractor = {} if "preprocess" in how or not has_saved(folder, _EXTRACTOR) else {"preprocess": load_saved(folder, _EXTRACTOR)}
+        return _wrapped(module.eval(), name=name, **extractor, **how)
     if how.get("kind") is None:
         kind_of(module, "transformers")  # refuses what is of none, before a tokenizer is missed
     dual = hasattr(module, "get_image_features")
@@ -418,7 +425,9 @@ def load_saved(folder: Path, auto_class: str) -> Any:
         )
     arguments = {"backend": "pil"} if auto_class == "AutoImageProcessor" else {}
     try:
-        return getattr(transformers, auto_class).from_pretrained(folder, local_files_only=True, trust_remote_code=False, **arguments)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "At least one mel filter", UserWarning)  # of extractors of sounds, by their settings
+            return getattr(transformers, auto_class).from_pretrained(folder, local_files_only=True, trust_remote_code=False, **arguments)
     except Exception as problem:  # tokenizers have errors of their own
         raise ExplainerError(f"{folder}: {auto_class} cannot read {file}: {problem}") from problem
 

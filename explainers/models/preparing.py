@@ -19,16 +19,19 @@ from explainers.models.inputs.depth import WindowedPicture
 from explainers.models.inputs.molecules import MoleculeReader, prepare_molecules, read_molecule, records_of_tensors
 from explainers.models.inputs.texts import TextReader
 from explainers.models.inputs.transforms import AnyPreprocessing
-from explainers.models.inputs.types import Crop, ImageInput, Input, Prepared, TextPair, Windows
+from explainers.models.inputs.types import Crop, ImageInput, Input, Prepared, Sound, SoundStretch, TextPair, Windows
 from explainers.models.inputs.windows import windows_of
 from explainers.models.libraries.calls import features_of
 from explainers.models.libraries.recognition import channels_of, device_of, dtype_of, library_of, text_length, vocabulary_of
 from explainers.models.structure.blocks import first_tensor, trial
 
+#: How many seconds of a sound may lie beyond those that are drawn without a note: the margin of a token.
+_UNSEEN = 0.1
+
 
 def as_list(inputs: Input) -> list[Any]:
     """Return one input or several as a list. Raises ExplainerError for an input of a wrong type."""
-    if isinstance(inputs, (Image.Image, Path, str, Crop, WindowedPicture, TextPair)):
+    if isinstance(inputs, (Image.Image, Path, str, Crop, WindowedPicture, TextPair, Sound)):
         return [inputs]
     if isinstance(inputs, Tensor | np.ndarray):
         raise ExplainerError(f"{_arrays_of(inputs)} does not say what it holds; {_wanted_of(inputs)}")
@@ -110,9 +113,20 @@ def prepare_images(module: nn.Module, recipe: AnyPreprocessing | None, notes: tu
 
 
 def _place_note(record: ImageInput) -> tuple[str, ...]:
+    if record.sound is not None:
+        return _sound_note(record.sound)
     if record.is_placed:
         return ()
     return ("The part of the picture that preprocess= keeps could not be found. Maps are drawn on what the model saw, not on the picture.",)
+
+
+def _sound_note(sound: SoundStretch) -> tuple[str, ...]:
+    """Return a note if the sound is longer or shorter than the model takes."""
+    if sound.whole > sound.end + _UNSEEN:
+        return (f"The sound is {sound.whole:.1f} s long, and the model takes its first {sound.end:.1f} s: the rest is not explained.",)
+    if sound.whole < sound.end - _UNSEEN:
+        return (f"The sound is {sound.whole:.1f} s long, and the model takes {sound.end:.1f} s: what follows the sound is padding.",)
+    return ()
 
 
 def prepare_clips(clip: ClipShape, module: nn.Module, recipe: AnyPreprocessing | None, notes: tuple[str, ...], inputs: Any) -> Prepared:

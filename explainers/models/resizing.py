@@ -7,6 +7,7 @@ from typing import Literal
 
 from explainers.errors import ExplainerError
 from explainers.models.inputs.images import Preprocessing
+from explainers.models.inputs.sounds import SoundPreparation
 from explainers.models.inputs.transforms import TransformPreprocessing
 from explainers.models.libraries.recognition import preprocessing_of
 from explainers.models.model import Model
@@ -50,6 +51,8 @@ def _recipe_of(model: Model) -> Preprocessing:
     if model.kind in ("text", "molecule"):
         raise ExplainerError(f"{model.name} reads {model.kind}s, which are not resized: leave out resize.")
     recipe, _ = preprocessing_of(model.module, model.details["library"], model.made_with.get("preprocess"))
+    if isinstance(recipe, SoundPreparation):
+        raise ExplainerError(f"{model.name} takes sounds, which are not resized: leave out resize.")
     if isinstance(recipe, TransformPreprocessing):
         raise ExplainerError(
             f"The pictures of {model.name} are prepared by a transform that was passed, which resizes itself: leave out resize."

@@ -23,6 +23,7 @@ from explainers.models.inputs.types import Input, ModelKind, Prepared, Side
 from explainers.models.layout import Layout
 from explainers.models.libraries import calls
 from explainers.models.libraries import recognition as lib
+from explainers.models.libraries.sound_models import as_model_of_pictures, reads_sounds
 from explainers.models.model import Model
 from explainers.models.outputs import (
     OUTPUTS,
@@ -80,7 +81,8 @@ def wrap(
     entry       the module, or its dotted name, whose first argument is x^1, the embedded tokens
     labels      names of the classes, in the order of the logits; for a model with several outputs, a dict from output to names
     preprocess  a :class:`Preprocessing`, an image processor of transformers, a transform of torchvision or timm, or a function from a
-                PIL image to a tensor (channels, height, width), whose cropping is found out by trying it
+                PIL image to a tensor (channels, height, width), whose cropping is found out by trying it; for a model of sounds, a
+                feature extractor of transformers
     tokenizer   a transformers tokenizer
     reader      for a model of molecules, how they become tensors: the name of a reader that :func:`explainers.add_molecule_reader`
                 declared, or a function; None: features of atoms, bonds and distances, see `explainers.models.inputs.molecule_graphs`
@@ -95,6 +97,7 @@ def wrap(
 
     Raises ExplainerError, naming the argument to pass, for anything that cannot be found out.
     """
+    module, preprocess, name = _as_pictures(_trainable(module), preprocess, name)
     arguments = {
         "name": name,
         "kind": kind,
@@ -110,7 +113,6 @@ def wrap(
         "head": head,
         "task": task,
     }
-    module = _trainable(module)
     if device is not None:
         module = module.to(device)
     library = lib.library_of(module)
@@ -236,6 +238,13 @@ def _trainable(module: nn.Module) -> nn.Module:
             "the weights were made under torch.inference_mode, so that no gradient can go through them: build the model outside"
         )
     return module
+
+
+def _as_pictures(module: nn.Module, preprocess: Any, name: str | None) -> tuple[nn.Module, Any, str | None]:
+    """Return the arguments of :func:`wrap` for a model of sounds as a model of pictures; for any other as they are."""
+    if lib.library_of(module) != "transformers" or not reads_sounds(module):
+        return module, preprocess, name
+    return (*as_model_of_pictures(module, preprocess), name or lib.title_of(module, "transformers"))
 
 
 def _meaning(

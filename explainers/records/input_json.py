@@ -13,6 +13,7 @@ from explainers.models.inputs.types import (
     MoleculeInput,
     PicturePart,
     PicturePromptInput,
+    SoundStretch,
     TextInput,
     Token,
     Toxicophore,
@@ -41,7 +42,8 @@ def input_from_json(document: Mapping[str, Any]) -> ImageInput | TextInput:
     frame = document.get("frame")
     size = document["width"], document["height"]
     shown = tuple(document["crop"]), tuple(document["seen"])
-    return ImageInput(*size, *shown, frame=None if frame is None else tuple(frame), frames=document.get("frames"))
+    sound = None if (stretch := document.get("sound")) is None else SoundStretch(**stretch)
+    return ImageInput(*size, *shown, frame=None if frame is None else tuple(frame), frames=document.get("frames"), sound=sound)
 
 
 def _place_of_picture(shown: Mapping[str, Any]) -> dict[str, Any]:

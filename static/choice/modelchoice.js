@@ -166,6 +166,15 @@ export class ModelChoice {
   }
 
   /**
+   * Return whether the model of this name takes sounds.
+   * @param {string | null | undefined} name
+   * @returns {boolean}
+   */
+  takesSounds(name) {
+    return Boolean(this.all.find((model) => model.name === name)?.details.sound_rate);
+  }
+
+  /**
    * The title of the model of this name.
    * @param {string} name
    * @returns {string}
@@ -292,7 +301,9 @@ export class ModelChoice {
    */
   explain(isSample, labels) {
     const { kind, embedded, photos, description } = /** @type {Model} */ (this.current);
-    const what = GIVEN[this.kind] ?? (photos ? "a photo" : isSample ? "the model of this sample" : "a picture");
+    const sound = this.takesSounds(name) ? "a sound" : undefined;
+    const what =
+      sound ?? GIVEN[this.kind] ?? (photos ? "a photo" : isSample ? "the model of this sample" : "a picture");
     const purpose = kind === "image" && embedded && !photos ? `. ${description}` : ""; // what it is for, where that is not photos
     byId("model-why").textContent =
       `${this.chosen ? "your choice" : what}: ${knows(labels, this.kind === "clip")}${purpose}`;

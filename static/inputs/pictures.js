@@ -8,6 +8,7 @@ import { el } from "../core/dom.js";
  * @param {HTMLElement} root
  * @param {(image: File | File[]) => void} onFiles
  * @param {() => boolean} [several]
+ * @returns {{name: (what: "picture" | "sound") => void}} what the way to choose one is called
  */
 export function acceptPictures(root, onFiles, several = () => false) {
   const order = new Intl.Collator(undefined, { numeric: true });
@@ -26,7 +27,7 @@ export function acceptPictures(root, onFiles, several = () => false) {
   const way = (text, label, more = {}, className = "act") => {
     const field = el("input", {
       type: "file",
-      accept: "image/*,.heic,.heif,.avif,.dcm",
+      accept: "image/*,.heic,.heif,.avif,.dcm,.wav",
       class: "hidden",
       tabIndex: -1,
       "aria-label": label,
@@ -43,11 +44,8 @@ export function acceptPictures(root, onFiles, several = () => false) {
     return [el("button", { type: "button", class: className, on: { click: choose } }, text), field];
   };
   const camera = way("Take a photo", "Photo from the camera", { capture: "environment" }, "act plain camera");
-  root.append(
-    ...way("Choose a picture", "Picture file"),
-    ...camera,
-    el("span", { class: "quiet keyboard" }, "drop or paste one"),
-  );
+  const [button, field] = way("Choose a picture", "Picture file");
+  root.append(button, field, ...camera, el("span", { class: "quiet keyboard" }, "drop or paste one"));
   /** @param {DragEvent} event */
   const carriesFiles = (event) => event.dataTransfer?.types.includes("Files");
   let depth = 0;
@@ -67,4 +65,11 @@ export function acceptPictures(root, onFiles, several = () => false) {
     event.preventDefault();
     take(event.clipboardData.files);
   });
+  return {
+    name(what) {
+      button.textContent = `Choose a ${what}`;
+      field.setAttribute("aria-label", what === "sound" ? "Sound file" : "Picture file");
+      camera[0].hidden = what === "sound";
+    },
+  };
 }

@@ -43,6 +43,9 @@ export async function seenBase(id, { input }) {
   return grey(await seenPicture(id, sheet), sheet);
 }
 
+/** Seconds in words. */
+const stretch = (/** @type {number} */ seconds) => seconds.toFixed(2);
+
 /** The picture that is asked about. */
 export class PictureView {
   #showing = 0;
@@ -205,15 +208,17 @@ export class PictureView {
 
   #draw() {
     if (!this.input || this.#awaited) return;
-    const { width, height, crop, seen, frames, window: greys } = this.input;
+    const { width, height, crop, seen, frames, sound, window: greys } = this.input;
     const [x0, y0, x1, y1] = crop;
-    this.choice.hidden = Boolean(frames);
-    const original = this.view.value.shown === "original" && !frames;
+    this.choice.hidden = Boolean(frames || sound); // of which there is one view
+    const original = this.view.value.shown === "original" && !frames && !sound;
     const shown = /** @type {HTMLImageElement} */ (this.#seen);
     const aspect = original ? width / height : shown.naturalWidth / shown.naturalHeight;
     const alt = original
       ? "The original picture; the part that the model saw is marked"
-      : `The ${frames ? "frames" : "picture"} as the model saw ${frames ? "them" : "it"}`;
+      : sound
+        ? "The sound as a picture"
+        : `The ${frames ? "frames" : "picture"} as the model saw ${frames ? "them" : "it"}`;
     const kept = `${explanationPath(String(this.id))}/${original ? "original.jpg" : "input.png"}`;
     this.#render(frames ? shown.src : kept, alt, aspect);
     // enlarged pixels stay squares
@@ -222,10 +227,11 @@ export class PictureView {
     ["left", "top", "width", "height"].forEach((side, i) => this.region.style.setProperty(side, `${100 * box[i]}%`));
     const whole = x0 === 0 && y0 === 0 && x1 === width && y1 === height;
     this.region.classList.toggle("crop", original && !whole);
-    this.caption =
-      (original
-        ? `${width}×${height}${whole ? ", all of it seen" : ", the seen part marked"}`
-        : `as the model saw ${frames ? "them" : "it"}, ${seenSize(this.input)}`) + windowInWords(greys);
+    this.caption = sound
+      ? `${stretch(sound.start)} to ${stretch(sound.end)} s`
+      : (original
+          ? `${width}×${height}${whole ? ", all of it seen" : ", the seen part marked"}`
+          : `as the model saw ${frames ? "them" : "it"}, ${seenSize(this.input)}`) + windowInWords(greys);
     this.#mark();
   }
 
@@ -256,8 +262,23 @@ export class PictureView {
     const { locked } = this.focus.value;
     const at = this.#awaited ? -1 : this.focus.value.at;
     outline(this.patch, at, this.grid, locked, this.contacts);
-    this.text.textContent =
-      this.grid && at >= 0 ? patchName(at, this.grid, this.contacts) + (locked ? ", held" : "") : (this.caption ?? "");
+    const place = this.grid && at >= 0 ? (this.#timeOf(at) ?? patchName(at, this.grid, this.contacts)) : null;
+    this.text.textContent = place ? place + (locked ? ", held" : "") : (this.caption ?? "");
+  }
+
+  /**
+   * The stretch of time of the patch at this place, with its row where there are several; null for a picture.
+   * @param {number} at
+   * @returns {string | null}
+   */
+  #timeOf(at) {
+    const { sound } = this.input ?? {};
+    if (!sound || !this.grid) return null;
+    const [rows, columns] = this.grid;
+    const second = (sound.end - sound.start) / columns;
+    const start = sound.start + (at % columns) * second;
+    const band = rows > 1 ? `, band ${rows - Math.floor(at / columns)} of ${rows}` : "";
+    return `${stretch(start)} to ${stretch(start + second)} s${band}`;
   }
 }
 
@@ -292,7 +313,7 @@ export function partButton(root, workbench) {
     "Crop",
   );
   workbench.subject.follow(({ id, info }) => {
-    button.disabled = !id || (info?.input.kind === "image" && Boolean(info.input.frames)); // a clip is shown whole
+    button.disabled = !id || (info?.input.kind === "image" && Boolean(info.input.frames || info.input.sound)); // which are shown whole
   });
   root.append(button);
 }

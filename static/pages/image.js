@@ -30,12 +30,17 @@ const inputOf = (sample, isOwn = true) =>
 const openSample = (/** @type {Sample} */ sample) => page.explain(inputOf(sample), targetOf(sample), sample.model);
 
 const takesClips = () => workbench.models.takesClips(workbench.question.model);
-/** The model that a picture of the person's own suits; a clip suits the model of clips that the page has. */
-const forOwn = () => (takesClips() ? null : workbench.models.forPhotos);
+const takesSounds = () => workbench.models.takesSounds(workbench.question.model);
+/** The model that a picture of the person's own suits; a clip or a sound suits the model that the page has. */
+const forOwn = () => (takesClips() || takesSounds() ? null : workbench.models.forPhotos);
 
 /** @type {ClassSteps} */
 const pageSteps = {
   example() {
+    if (takesSounds()) {
+      byId("remark").textContent = "This model takes sounds: choose a .wav file.";
+      return;
+    }
     const sample = workbench.exampleSample();
     const { targets } = workbench.address;
     if (sample) page.explain(inputOf(sample, false), targets.length ? targets : targetOf(sample), sample.model);
@@ -52,13 +57,19 @@ const pageSteps = {
   receive(map) {
     picture.setGrid(map.grid ?? []);
   },
+  changed() {
+    const isSound = takesSounds();
+    byId("input-panel-title").textContent = isSound ? "Your sound" : "Your picture";
+    byId("samples").hidden = isSound; // which are pictures
+    give.name(isSound ? "sound" : "picture");
+  },
   openSample,
 };
 
 const page = new ClassPage("image", pageSteps, { baseOf: seenBase });
 const { workbench } = page;
 const picture = new PictureView(byId("picture"), workbench);
-acceptPictures(byId("give"), (image) => page.explain(new Input({ image }), null, forOwn()), takesClips);
+const give = acceptPictures(byId("give"), (image) => page.explain(new Input({ image }), null, forOwn()), takesClips);
 partButton(byId("give"), workbench);
 windowFields(byId("give"), workbench);
 byId("controls").append(...mapControls(workbench.view));

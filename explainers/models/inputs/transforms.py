@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from explainers.errors import ExplainerError
 from explainers.models.inputs.images import PicturePreparation, Preprocessing, read_picture
+from explainers.models.inputs.sounds import SoundPreparation
 from explainers.models.inputs.types import Crop, ImageInput
 
 #: Shapes (width, height) with which a transform is tried.
@@ -125,8 +126,8 @@ class TransformPreprocessing(PicturePreparation):
         return _Trial(black, white, box)
 
 
-#: A way to prepare pictures.
-AnyPreprocessing = Preprocessing | TransformPreprocessing
+#: A way to prepare pictures, or sounds as pictures.
+AnyPreprocessing = Preprocessing | TransformPreprocessing | SoundPreparation
 
 
 def _tensor_of(transform: Callable[[Any], Any], picture: Image.Image) -> Tensor:

@@ -87,11 +87,32 @@ class Clip:
     frames: Sequence[Image.Image | Path | str] | Image.Image | Path | str | NDArray[Any] | Tensor = field(repr=False)
 
 
+@dataclass(frozen=True)
+class Sound:
+    """A sound for a model of sounds.
+
+    samples  numbers from -1 to 1, (samples,), or (channels, samples), of which the mean is taken
+    rate     how many samples are a second
+    """
+
+    samples: NDArray[Any] = field(repr=False)
+    rate: int
+
+
 #: One picture as a caller may pass it.
 OnePicture = Image.Image | Path | str | Crop | WindowedPicture | NDArray[Any]
 #: What a caller may pass to :meth:`Model.prepare`; a list is a batch.
-Single = Image.Image | Path | str | Crop | Clip | WindowedPicture | TextPair | PicturePrompt | NDArray[Any]
+Single = Image.Image | Path | str | Crop | Clip | Sound | WindowedPicture | TextPair | PicturePrompt | NDArray[Any]
 Input = Single | Mapping[str, Tensor] | Sequence[Single]
+
+
+@dataclass(frozen=True)
+class SoundStretch(Record):
+    """The stretch of a sound that a picture of it shows, and how long the sound is, all in seconds."""
+
+    start: float
+    end: float
+    whole: Annotated[float, describe("The length of the sound that was sent; what lies beyond it is padding.")]
 
 
 @dataclass(frozen=True)
@@ -112,6 +133,7 @@ class ImageInput(Record):
         int | None, optional("How many frames of a clip lie below each other; the grid of a map has the rows of each in turn.")
     ] = None
     window: Annotated[GreyWindow | None, optional("The window of values that is shown, for greys of more than 8 bits.")] = None
+    sound: Annotated[SoundStretch | None, optional("The stretch of a sound, where the picture was drawn of one.")] = None
     is_placed: Annotated[bool, HIDDEN] = True
     sha256: Annotated[str | None, optional("The SHA-256 of the file that was sent to a server.")] = None
 

@@ -20,6 +20,7 @@ from explainers.errors import ExplainerError
 from explainers.models.inputs.clips import ClipShape
 from explainers.models.inputs.images import Preprocessing, in_greys, processor_preprocessing, timm_preprocessing
 from explainers.models.inputs.slow_tokenizers import with_offsets
+from explainers.models.inputs.sounds import SoundPreparation
 from explainers.models.inputs.transforms import AnyPreprocessing, TransformPreprocessing
 from explainers.models.inputs.types import ModelKind
 from explainers.models.libraries import openclip
@@ -81,9 +82,8 @@ def why_unread(module: nn.Module, library: Library) -> str | None:
     if library != "transformers":
         return None
     takes = inspect.signature(module.forward).parameters
-    config = getattr(module, "config", None)
     if sound := next((name for name in _SOUNDS if name in takes), None):
-        return f"reads sounds ({sound}), which are not explained here.{_about_sounds(config, sound)}"
+        return f"reads sounds ({sound}), {_about_sounds(module)}"
     if series := next((name for name in _SERIES if name in takes), None):
         return f"reads series of numbers ({series}), which are not explained here: pictures, texts, pairs of both and molecules are"
     if "input_ids" not in takes or "pixel_values" not in takes:
@@ -107,25 +107,15 @@ def why_unread(module: nn.Module, library: Library) -> str | None:
     )
 
 
-def _about_sounds(config: object, sound: str) -> str:
-    """Return which part of a model of sounds, by its ``config``, is not read, or what can be opened instead of the model; ``sound`` is the
-    name of the argument that takes its input.
-    """
-    patch = getattr(config, "patch_size", None)
-    if not getattr(config, "num_mel_bins", None):
-        return " What is missing is a reader of waveforms: one that places its tokens, stretches of time, on the sound"
-    if not patch:
-        return " What is missing is a reader of spectrograms that places its tokens, stretches of time, on the sound"
-    strides = getattr(config, "frequency_stride", patch), getattr(config, "time_stride", patch)
-    if strides != (patch, patch):
-        return (
-            f" Its patches of {patch} x {patch} lie {strides[0]} apart in frequency and {strides[1]} in time. What is missing is a reader "
-            "of spectrograms whose patches are no tiling, as where they overlap"
-        )
-    return (
-        " As it cuts spectrograms into patches, a module of your own can be opened whose forward(pixel_values) takes them as pictures "
-        f'(batch, 1, frequency, time) and hands pixel_values[:, 0].mT on as {sound}, with kind="image" and preprocess='
+def _about_sounds(module: nn.Module) -> str:
+    """Return why ``module``, a model of sounds, is refused, and what can be opened instead."""
+    can = (
+        "Classifiers of sounds can be explained whose tokens are patches of a spectrogram (AST), stretches of one (Whisper's encoder), or "
+        "stretches of the wave after convolutions (Wav2Vec2, HuBERT, WavLM)"
     )
+    if type(module).__name__.endswith(("ForAudioClassification", "ForSequenceClassification")):
+        return f"by another way than those that are known. {can}"
+    return f"and is no classifier that answers once. {can}"
 
 
 def _reads_pictures_alone(module: nn.Module) -> bool:
@@ -247,7 +237,7 @@ def preprocessing_of(module: nn.Module, library: Library, passed: Any) -> tuple[
         return recipe, guess
     if channels == 3:
         raise ExplainerError("preprocess= makes greys, and the model takes 3 channels: pass a Preprocessing with channels=3")
-    if isinstance(recipe, TransformPreprocessing):
+    if not isinstance(recipe, Preprocessing):
         raise ExplainerError(
             f"preprocess= makes {recipe.channels} channels, and the model takes {channels}: pass one that makes {channels}"
         )
@@ -255,6 +245,8 @@ def preprocessing_of(module: nn.Module, library: Library, passed: Any) -> tuple[
 
 
 def _preprocessing_of(module: nn.Module, library: Library, passed: Any) -> tuple[AnyPreprocessing | None, str | None]:
+    if isinstance(passed, SoundPreparation):
+        return passed, passed.guess
     if isinstance(passed, Preprocessing | TransformPreprocessing):
         return passed, None
     if passed is not None:

@@ -8,7 +8,9 @@ from collections.abc import Collection, Sequence
 from torch import nn
 
 from explainers.models.inputs.molecules import MOST_ATOMS
+from explainers.models.inputs.sounds import SoundPreparation
 from explainers.models.libraries import recognition as lib
+from explainers.models.libraries.sound_models import SoundPictures
 from explainers.models.model import Model
 from explainers.models.padding import CHANGED_BY_PADDING
 from explainers.models.report import Fact, Guess, Report
@@ -33,7 +35,7 @@ def describe(model: Model, opened: str, guesses: Sequence[Guess], notes: Sequenc
 def _facts(model: Model) -> dict[str, str]:
     details = model.details
     return {
-        "family": f"{type(model.module).__name__} of {_LIBRARIES[details['library']]}, {details['parameters']:,} parameters",
+        "family": f"{_class_of(model)}, {details['parameters']:,} parameters",
         "blocks": _blocks(model),
         "tokens": _tokens(model),
         "inputs": _inputs(model),
@@ -43,6 +45,12 @@ def _facts(model: Model) -> dict[str, str]:
 
 
 _LIBRARIES = {"timm": "timm", "transformers": "transformers", "open_clip": "OpenCLIP", "torch": "your own"}
+
+
+def _class_of(model: Model) -> str:
+    if isinstance(model.module, SoundPictures):
+        return f"{type(model.module.inner).__name__} of transformers"
+    return f"{type(model.module).__name__} of {_LIBRARIES[model.details['library']]}"
 
 
 def _blocks(model: Model) -> str:
@@ -72,6 +80,9 @@ def _inputs(model: Model) -> str:
         alone = ", only those of one length together: padding changes its answers" if model.details.get(CHANGED_BY_PADDING) else ""
         return f"{model.kind}s{alone}"
     height, width = model.details["input"]
+    if isinstance(model.module, SoundPictures):
+        rate = f"at {model.details['sound_rate']:,} samples a second"
+        return f"sounds {rate}, as waves" if height == 1 else f"sounds {rate}, as spectrograms of {height} bands x {width} frames"
     pictures = f"pictures of {height} x {width} pixels, {_count_kinds(model.details['channels'], 'channel')}"
     return f"{pictures}, and prompts" if model.kind == "clip" else pictures
 
@@ -127,7 +138,8 @@ def _further_guesses(model: Model, said: Collection[str]) -> list[Guess]:
     if model.kind in ("image", "clip") and "preprocess" not in said:
         recipe, guess = lib.preprocessing_of(model.module, model.details["library"], model.made_with.get("preprocess"))
         if guess is not None:
-            guesses.append(Guess("how pictures are prepared", guess, "preprocess="))
+            what = "sounds" if isinstance(recipe, SoundPreparation) else "pictures"
+            guesses.append(Guess(f"how {what} are prepared", guess, "preprocess="))
         elif recipe is None:
             why = "neither the model nor its files say it; until then only tensors can be sent"
             guesses.append(Guess("how pictures are prepared is not known", why, "preprocess="))

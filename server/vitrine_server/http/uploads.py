@@ -13,6 +13,8 @@ from explainers.errors import ExplainerError
 from explainers.models.inputs.depth import is_deep, is_dicom, read_dicom
 from explainers.models.inputs.heif import BRANDS_BYTES, can_read_heif, heif_not_installed, is_heif_or_avif, needs_heif
 from explainers.models.inputs.images import FORMATS, join_with_or, to_rgb
+from explainers.models.inputs.sounds import draw_wave, is_sound_file, read_sound
+from explainers.models.inputs.types import Sound
 from vitrine_server.http.archives import ZipBounds, unpack_zip
 from vitrine_server.http.limits import limits
 from vitrine_server.http.problems import Problem
@@ -22,6 +24,7 @@ _VIDEO_HEADS = (b"ftyp", b"moov", b"AVI ")  # MP4, MOV, AVI, behind the first by
 _MATROSKA_HEAD = b"\x1a\x45\xdf\xa3"
 _ZIP_HEAD = b"PK\x03\x04"
 SEND_IMAGE = f"Send a {join_with_or(FORMATS)} file{'; HEIF files are those named .heic' if 'HEIF' in FORMATS else ''}."
+SEND_SOUND = "Send a .wav file."
 SEND_CLIP = "Send an animated GIF, WebP or PNG, or the field image once for each frame: a picture file each, in the order of time."
 
 
@@ -36,12 +39,14 @@ def _too_large(settings: Settings) -> Problem:
 
 def open_picture(data: bytes, settings: Settings) -> Image.Image:
     """Decode the first frame of an image file, or a slice of DICOM, the bytes ``data``, upright: as RGB with transparency on white, or as
-    greys of more than 8 bits.
+    greys of more than 8 bits. Of a .wav file its wave is drawn.
 
     Raises Problem 413 over the byte or pixel limit, 415 for another format, 422 for a file that cannot be decoded.
     """
     if is_packed(data):
         return open_picture(_unpack(data, settings)[0], settings)
+    if is_sound_file(data[:12]):
+        return draw_wave(open_sound(data, settings))
     if is_dicom(data[:132]) and len(data) <= settings.max_upload_bytes:
         return _slice(data, settings)
     image = _open_upload(data, settings)
@@ -53,6 +58,20 @@ def open_picture(data: bytes, settings: Settings) -> Image.Image:
         raise
     except Exception as error:  # decoders raise whatever they like on broken data
         raise _broken(error) from error
+
+
+def open_sound(data: bytes, settings: Settings) -> Sound:
+    """Decode a .wav file, the bytes ``data``, as one channel. Raises Problem 413 over the byte limit, 415 for another format, 422 for a
+    file that cannot be decoded.
+    """
+    if len(data) > settings.max_upload_bytes:
+        raise _too_large(settings)
+    if not is_sound_file(data[:12]):
+        raise Problem(415, "unknown-sound-format", "The model takes sounds, and the file is none of a known format.", send=SEND_SOUND)
+    try:
+        return read_sound(data)
+    except ExplainerError as error:
+        raise Problem(422, "broken-sound", f"The sound cannot be decoded: {error}.", send=SEND_SOUND) from None
 
 
 def open_clip(data: bytes, settings: Settings) -> list[Image.Image]:

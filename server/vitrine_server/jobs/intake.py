@@ -16,10 +16,11 @@ from explainers.errors import ExplainerError
 from explainers.methods import parse
 from explainers.methods.requests import distinct_specs
 from explainers.methods.specs import Spec
+from explainers.models.inputs.sounds import is_sound_file
 from explainers.records.targets import Classes, Target, TargetLike, check_names, parse_target, targets_of_form
 from vitrine_server.http.limits import MOST_CHARS_OF_A_NAME, limits
 from vitrine_server.http.problems import Problem
-from vitrine_server.http.uploads import is_packed, pack_files
+from vitrine_server.http.uploads import SEND_SOUND, is_packed, pack_files
 from vitrine_server.jobs.catalogue.model_facts import ModelFacts
 from vitrine_server.jobs.engine_digest import engine_digest
 from vitrine_server.schemas.base import Box
@@ -248,7 +249,7 @@ def _check_kind(question: Question, facts: ModelFacts) -> None:
     if facts.kind in ("image", "clip") and question.image is None:
         raise _bad("wrong-input", f"{name} looks at images, it does not read text.", "Send image, or choose a text model.")
     if question.image is not None:
-        _check_clip(question, question.image, facts)
+        _check_file(question, question.image, facts)
     if facts.kind == "clip":
         if question.targets:
             raise _bad("wrong-target", f"{name} has no classes.", "Send prompt in place of target: what to look for, in words.")
@@ -260,18 +261,23 @@ def _check_kind(question: Question, facts: ModelFacts) -> None:
         raise _bad("wrong-target", f"{name} has classes and takes no prompt.", "Send target: a label or the index of a class.")
 
 
-def _check_clip(question: Question, image: bytes, facts: ModelFacts) -> None:
-    """Raise Problem 422 for ``question`` if its ``image`` is several pictures and the model of ``facts`` takes one, and for a crop or grey
-    levels of a clip's frames.
+def _check_file(question: Question, image: bytes, facts: ModelFacts) -> None:
+    """Raise Problem 422 for ``question`` if its ``image`` is several pictures and the model of ``facts`` takes one, or a sound where it
+    takes pictures, or the other way round; and for a crop or grey levels of a clip's frames or of a sound.
     """
-    if facts.details.get("frames") is None:
+    reads_sounds = facts.details.get("sound_rate") is not None
+    if is_sound_file(image[:12]) != reads_sounds:
+        detail = f"{question.model} takes sounds, not pictures." if reads_sounds else f"{question.model} looks at pictures, not at sounds."
+        raise _bad("wrong-input", detail, SEND_SOUND if reads_sounds else "Send a picture, or choose a model of sounds.")
+    if facts.details.get("frames") is None and not reads_sounds:
         if is_packed(image):
             detail = f"{question.model} looks at one picture, and several were sent."
             raise _bad("wrong-input", detail, "Send one image, or choose a model of clips.")
         return
+    what = "A sound has" if reads_sounds else "The frames of a clip have"
     for name in ("crop", "window"):
         if getattr(question, name) is not None:
-            raise _bad(f"wrong-{name}", f"The frames of a clip have no {name}.", f"Leave {name} out.")
+            raise _bad(f"wrong-{name}", f"{what} no {name}.", f"Leave {name} out.")
 
 
 def find_named(text: str, facts: ModelFacts) -> int | str | Target:

@@ -15,7 +15,7 @@ from explainers.analysis.depth import MAX_INPUTS, MIN_INPUTS
 from explainers.models.inputs.types import Clip
 from vitrine_server.http.limits import limits
 from vitrine_server.http.problems import Problem
-from vitrine_server.http.uploads import open_clip, open_picture
+from vitrine_server.http.uploads import open_clip, open_picture, open_sound
 from vitrine_server.jobs.host.work import TellAnswers
 from vitrine_server.jobs.queue.study import MANY_PASSES
 from vitrine_server.schemas.base import Schema
@@ -108,6 +108,8 @@ def depth(question: DepthQuestion, model: Any, cancelled: Callable[[], bool], te
 
 
 def _picture(data: bytes, settings: Settings, model: Any) -> Any:
+    if model.details.get("sound_rate") is not None:
+        return open_sound(data, settings)
     return open_picture(data, settings) if model.details.get("frames") is None else Clip(open_clip(data, settings))
 
 

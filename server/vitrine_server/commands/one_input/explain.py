@@ -34,6 +34,7 @@ def add(commands: Commands) -> None:
         epilog="Examples:\n  vitrine explain photo.jpg --target zebra --out out/\n"
         "  vitrine explain photo.jpg --prompt 'a zebra'\n  vitrine explain --text 'A dull film.'\n"
         "  vitrine explain photo.jpg --text 'What is this?' --model FOLDER\n"
+        "  vitrine explain sound.wav --model FOLDER\n"
         "  vitrine explain --molecule 'c1ccccc1[N+](=O)[O-]'",
     )
     add_question(parser)
@@ -48,7 +49,7 @@ def add_question(parser: argparse.ArgumentParser, takes_texts: bool = True) -> N
     """
     parser.set_defaults(takes_texts=takes_texts, text=None, text_file=None, text_pair=None, molecule=None, side=None, long_texts="windows")
     parser.add_argument(
-        "image", metavar="IMAGE", nargs="?", type=Path, help="an image file; for a model of clips a folder of frames or an animation"
+        "image", metavar="IMAGE", nargs="?", type=Path, help="an image file; for a model of clips a folder of frames or an animation, for one of sounds a .wav file"
     )
     parser.add_argument(
         "--crop",

@@ -26,7 +26,7 @@ from explainers.models.threads import Threads
 from explainers.pipeline.memory_steps import run_in_steps
 from explainers.pipeline.places import ask_at, runnable_specs, with_chat_template
 from explainers.records.session import Cancelled
-from vitrine_server.http.uploads import encode_image, open_clip, open_picture
+from vitrine_server.http.uploads import encode_image, open_clip, open_picture, open_sound
 from vitrine_server.jobs.catalogue.model_facts import ModelFacts, facts_of
 from vitrine_server.jobs.catalogue.model_source import BytesOf, bytes_not_known, dtype_of
 from vitrine_server.jobs.failures import load_problem, problem_of
@@ -328,6 +328,8 @@ def source_of(question: Question, settings: Settings, model: Any) -> Any:
     """
     if question.image is not None and model.details.get("frames") is not None:
         return Clip(open_clip(question.image, settings))
+    if question.image is not None and model.details.get("sound_rate") is not None:
+        return open_sound(question.image, settings)
     if question.image is not None:
         picture = open_picture(question.image, settings)
         whole = picture if question.window is None else WindowedPicture(picture, *question.window)
