@@ -17,6 +17,8 @@ from tests.support.vocabularies import byte_level, wordpiece
 # isort: split
 from tokenizers import processors
 from transformers import (
+    ASTConfig,
+    ASTForAudioClassification,
     BeitConfig,
     BeitForSemanticSegmentation,
     BertConfig,
@@ -143,6 +145,15 @@ def clip_classifier() -> explainers.Model:
     config = VideoMAEConfig(intermediate_size=64, image_size=64, patch_size=16, num_frames=8, tubelet_size=2, id2label=labels, **SIZE)
     module = VideoMAEForVideoClassification(config).eval()
     return explainers.wrap(module, name="clips", preprocess=Preprocessing(resize=(64, 64), fit="squash"), device="cpu")
+
+
+@cache
+def sound_classifier() -> explainers.Model:
+    """Three classes for a second of sound, by 4 x 9 patches of a spectrogram that overlap."""
+    torch.manual_seed(0)
+    labels = {0: "dog", 1: "rain", 2: "speech"}
+    module = ASTForAudioClassification(ASTConfig(intermediate_size=64, num_mel_bins=48, max_length=104, id2label=labels, **SIZE))
+    return explainers.wrap(module.eval(), name="sounds", device="cpu")
 
 
 #: A chat template in words that the tiny tokenizers know.

@@ -40,6 +40,7 @@ class ModelDetails(Schema):
     places_are: str = absent("What may be sent as at.")
     texts: tuple[str, str] = absent("What the two texts are called that it reads together: send text and text_pair.")
     chat_template: bool = absent("Whether a chat template can be laid around its prompts.")
+    sound_rate: int = absent("Of a model of sounds: how many samples a second it takes. Send a .wav file as image.")
     source: str = absent()
     changed_by_padding: bool = absent(
         "Of a model of texts: whether padding changes its answers, so that only texts of one length share a pass."

@@ -49,7 +49,11 @@ def add_question(parser: argparse.ArgumentParser, takes_texts: bool = True) -> N
     """
     parser.set_defaults(takes_texts=takes_texts, text=None, text_file=None, text_pair=None, molecule=None, side=None, long_texts="windows")
     parser.add_argument(
-        "image", metavar="IMAGE", nargs="?", type=Path, help="an image file; for a model of clips a folder of frames or an animation, for one of sounds a .wav file"
+        "image",
+        metavar="IMAGE",
+        nargs="?",
+        type=Path,
+        help="an image file; for a model of clips a folder of frames or an animation, for one of sounds a .wav file",
     )
     parser.add_argument(
         "--crop",
