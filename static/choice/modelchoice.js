@@ -300,10 +300,9 @@ export class ModelChoice {
    * @param {string[]} labels
    */
   explain(isSample, labels) {
-    const { kind, embedded, photos, description } = /** @type {Model} */ (this.current);
-    const sound = this.takesSounds(name) ? "a sound" : undefined;
-    const what =
-      sound ?? GIVEN[this.kind] ?? (photos ? "a photo" : isSample ? "the model of this sample" : "a picture");
+    const { name, kind, embedded, photos, description } = /** @type {Model} */ (this.current);
+    const ofPage = this.takesSounds(name) ? "a sound" : GIVEN[this.kind];
+    const what = ofPage ?? (photos ? "a photo" : isSample ? "the model of this sample" : "a picture");
     const purpose = kind === "image" && embedded && !photos ? `. ${description}` : ""; // what it is for, where that is not photos
     byId("model-why").textContent =
       `${this.chosen ? "your choice" : what}: ${knows(labels, this.kind === "clip")}${purpose}`;

@@ -313,7 +313,9 @@ export function partButton(root, workbench) {
     "Crop",
   );
   workbench.subject.follow(({ id, info }) => {
-    button.disabled = !id || (info?.input.kind === "image" && Boolean(info.input.frames || info.input.sound)); // which are shown whole
+    const { input } = info ?? {};
+    const isWhole = input?.kind === "image" && Boolean(input.frames || input.sound); // a clip or a sound
+    button.disabled = !id || isWhole;
   });
   root.append(button);
 }
