@@ -48,6 +48,10 @@ class OffsetTokenizer:
             raise AttributeError(name)
         return getattr(self.slow, name)
 
+    def __len__(self) -> int:
+        """Return the number of pieces in the vocabulary."""
+        return len(self.slow)
+
     def __call__(
         self, text: Any, text_pair: Any = None, *, return_offsets_mapping: bool = False, return_tensors: str | None = None, **how: Any
     ) -> Any:

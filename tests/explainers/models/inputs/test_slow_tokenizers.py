@@ -9,7 +9,16 @@ from typing import Any, ClassVar
 
 import pytest
 import torch
-from transformers import BertConfig, BertForSequenceClassification, EsmTokenizer, PreTrainedTokenizer
+from transformers import (
+    BertConfig,
+    BertForSequenceClassification,
+    EsmConfig,
+    EsmForMaskedLM,
+    EsmForSequenceClassification,
+    EsmForTokenClassification,
+    EsmTokenizer,
+    PreTrainedTokenizer,
+)
 
 from explainers import ExplainerError, TextPair
 from explainers.models.inputs.slow_tokenizers import spans_of, with_offsets
@@ -105,6 +114,28 @@ def test_each_residue_of_a_protein_is_a_word(tmp_path: Path) -> None:
     encoded = with_offsets(EsmTokenizer(str(tmp_path / "vocab.txt")))("MKTA", return_offsets_mapping=True)
     assert encoded["offset_mapping"] == [(0, 0), (0, 1), (1, 2), (2, 3), (3, 4), (0, 0)]
     assert encoded.word_ids() == [None, 0, 1, 2, 3, None]
+
+
+@pytest.mark.parametrize("make", [EsmForSequenceClassification, EsmForTokenClassification, EsmForMaskedLM])
+def test_a_folder_of_esm_is_explained_by_residues(make: Any, tmp_path: Path) -> None:
+    letters = ["<cls>", "<pad>", "<eos>", "<unk>", *"LAGVSERTIDPKQNFYMHWCXBUZO.-", "<null_1>", "<mask>"]
+    (tmp_path / "vocab.txt").write_text("\n".join(letters))
+    tokenizer = EsmTokenizer(str(tmp_path / "vocab.txt"))
+    tokenizer.save_pretrained(tmp_path)
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
+    ids = {"vocab_size": len(letters), "pad_token_id": 1, "mask_token_id": len(letters) - 1}
+    module = make(EsmConfig(**sizes, **ids, position_embedding_type="rotary")).eval()
+    module.save_pretrained(tmp_path)
+    model = explainers.open(tmp_path)
+    assert not model.report.failures  # type: ignore[union-attr]
+    protein = "MKTA<mask>IAK" if make is EsmForMaskedLM else "MKTAYIAK"
+    found = explainers.explain(model, protein, methods=["input_x_gradient:libra"])
+    assert isinstance(found, explainers.Explanation)
+    assert [word.text for word in found.input.words] == [*"MKTA", "<mask>" if make is EsmForMaskedLM else "Y", *"IAK"]  # type: ignore[union-attr]
+    with torch.no_grad():
+        logits = module(**tokenizer(protein, return_tensors="pt")).logits
+    assert float((logits - found.targets[0].logit).abs().min()) < 1e-5  # what is explained is among the plain model's
 
 
 def test_pieces_that_are_not_found_stand_for_what_lies_between_their_neighbours() -> None:
