@@ -166,6 +166,12 @@ SHORTCOMINGS = (
         "the answer is padding. Tokens of its own before the words are refused when the model is opened.",
     ),
     (
+        "texts whose words layers before the blocks bring together (convolutions, recurrent layers, n-grams, attention)",
+        "Words are changed one by one when the model is opened. Where a word changes its own token most, maps run, with a note of how much "
+        "of the change lies in the tokens of other words. Where no token is a word (a stride, latents, attention without a residual, a "
+        "MobileBERT's three words a token) it is refused; `entry=` names the module before that, if there is one.",
+    ),
+    (
         "functions that torch cannot differentiate (igamma, zeta)",
         "What reads gradients or relevance through them is refused, and the function is named. `torch.heaviside` is a constant but at 0, "
         "and counts as one, as a comparison does; where it writes in place (`heaviside_`) it is refused.",

@@ -93,12 +93,17 @@ class Request:
         if "places" in self.method.needs and not self.pixels:
             _note_covered_pixels(trace)
             _note_footprint(trace)
+            _note_mixed_words(trace)
         behind = trace_behind(trace, self.method.class_attention)
         if behind is None:
             output = _move_to_grid(self.method.read(trace, **options), trace)
             sources = trace.recording.real_tokens.sources
             return output if sources is None else output.at_words(sources, trace.content)
         return MethodOutput(self.method.read(behind, **options).scores[:, 1:])
+
+
+#: The share of what a word changes in the tokens of others from which on it is noted.
+_MIXED = 0.01
 
 
 def _note_attention(trace: Trace) -> None:
@@ -164,6 +169,15 @@ def _note_footprint(trace: Trace) -> None:
         trace.note(
             f"Of what a token of this model reads of the picture, {trace.layout.footprint.inside:.0%} lies in the square where it is drawn "
             "and half a square around it: what lies elsewhere in the picture is drawn there too.".replace("%", " %")
+        )
+
+
+def _note_mixed_words(trace: Trace) -> None:
+    """Add a note to a trace if layers before the blocks bring the words of a text together."""
+    if trace.layout.mixed_words > _MIXED:
+        trace.note(
+            f"Layers before the blocks of this model bring words together: {trace.layout.mixed_words:.0%} of what a word changes in the "
+            "tokens that the blocks take lies in those of other words. A score here is of such a token, and drawn on the word at its place."
         )
 
 

@@ -168,6 +168,14 @@ def _words_of_own(module: nn.Module, tokenizer: Any) -> int:
     return next((rows for rows in tables if rows >= _LEAST_WORDS), tables[-1] if tables else 2)
 
 
+def _end_of_texts(tokenizer: Any) -> int | None:
+    """Return the id of the special token that ``tokenizer`` puts at the end of a text; None if it puts none, or there is no tokenizer."""
+    if tokenizer is None:
+        return None
+    ids = tokenizer("a")["input_ids"]
+    return int(ids[-1]) if ids and ids[-1] in special_ids(tokenizer) else None
+
+
 def _sample(module: nn.Module, reads_images: bool, size: tuple[int, int] | None, reader: TextReader | None) -> dict[str, Tensor]:
     """Return the tensors with which trial passes of ``module`` are made: two random images of ``size`` (height, width), or two short texts
     of ordinary tokens that ``reader`` makes, or both. Raises ExplainerError if the size is needed and unknown.
@@ -184,7 +192,8 @@ def _sample(module: nn.Module, reads_images: bool, size: tuple[int, int] | None,
         special = reader.special if words or reader.tokenizer is None else reader.special | special_ids(reader.tokenizer)
         words = words or _words_of_own(module, reader.tokenizer)
         ordinary = [i for i in range(min(words, 1000)) if i not in special][-6:]
-        end = getattr(lib.text_config(module), "eos_token_id", None)  # which some heads look for
+        # which some heads look for
+        end = _end_of_texts(reader.tokenizer) if lib.text_config(module) is None else getattr(lib.text_config(module), "eos_token_id", None)
         last = [end] if isinstance(end, int) and 0 <= end < words else []
         ids = torch.tensor([ordinary + last, ordinary[::-1] + last], device=lib.device_of(module))
         length = lib.text_length(module)

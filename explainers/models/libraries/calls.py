@@ -228,7 +228,8 @@ def logits_of(output: Any, samples: int, head: str | int | None = None) -> Tenso
     kind = f"shape {tuple(output.shape)}" if isinstance(output, Tensor) else type(output).__name__
     raise ExplainerError(
         f"the model gives no logits (batch, classes) but {kind}; use a model with a classification head, whose forward returns a tensor of "
-        "that shape, (batch,) for one logit, a tuple or dict with one, or something that has it as .logits"
+        "that shape, (batch,) for one logit, a tuple or dict with one, or something that has it as .logits. If it gives logits at each "
+        "place, pass task= to wrap: token-classification, fill-mask or image-segmentation"
     )
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -19,6 +20,10 @@ from explainers.models.structure.watching import Entrance, embed
 _MOST = 16
 #: How much a token must change, relative to the one that changes most, to be the one that was changed.
 _OWN = 0.5
+#: How much a token must change, relative to the one that changes most, to be partly made of what was changed.
+_PART = 0.1
+#: The share of a change below which it may be rounding.
+_ROUNDING = 1e-6
 _PADDED = 2
 #: The entry of ``Model.details`` with the names of the tables in which each token is looked up.
 WORD_TABLES = "word_tables"
@@ -56,13 +61,27 @@ def tables_of_words(module: nn.Module, structure: Entrance, run: Forward, tensor
     return tuple(name.removesuffix(".weight") for name, parameter in module.named_parameters() if id(parameter) in lookups.tables)
 
 
-def check_word_order(module: nn.Module, structure: Structure, run: Forward, tensors: Mapping[str, Tensor]) -> bool:
-    """Return whether some token of a text changes none of the embedded tokens x^1 while others do, as where the model puts tokens of its
-    own in the places of words. ``run`` returns the logits of ``module``, whose blocks are in ``structure``, for ``tensors``, one text.
+@dataclass(frozen=True)
+class WordPlaces:
+    """What the embedded tokens x^1 of a text are made of.
 
-    Raises ExplainerError if token i is not token i of x^1, with or without padding.
+    has_own  whether some token of the text changes none of them while others do, as where the model puts tokens of its own in the places of
+             words
+    mixed    the share of what a token of the text changes (its square) that lies in the embedded tokens of others, from 0 to 1; 0 where
+             every token is embedded alone
     """
-    has_own = False
+
+    has_own: bool = False
+    mixed: float = 0.0
+
+
+def check_word_order(module: nn.Module, structure: Structure, run: Forward, tensors: Mapping[str, Tensor]) -> WordPlaces:
+    """Change tokens of a text and return what the embedded tokens x^1 are made of. ``run`` returns the logits of ``module``, whose blocks
+    are in ``structure``, for ``tensors``, one text.
+
+    Raises ExplainerError, with the reason, if token i is not token i of x^1, with or without padding.
+    """
+    has_own, shares = False, list[float]()
     for given, last in _texts(tensors):
         ids = given["input_ids"]
         places = sorted({round(i * (last - 1) / (_MOST - 1)) for i in range(_MOST)}) if last > _MOST else list(range(last))
@@ -73,20 +92,52 @@ def check_word_order(module: nn.Module, structure: Structure, run: Forward, tens
         batch = {name: tensor.expand(len(changed), *tensor.shape[1:]) if len(tensor) == 1 else tensor for name, tensor in given.items()}
         x = embed(module, structure, run, {**batch, "input_ids": changed})
         if len(x) != len(changed):
-            return has_own  # texts do not lie apart there: nothing is seen
-        moved = (x[1:].double() - x[:1].double()).norm(dim=-1)
+            return WordPlaces(has_own, _mean(shares))  # texts do not lie apart there: nothing is seen
+        difference = x[1:].double() - x[:1].double()
+        moved = difference.norm(dim=-1)
         has_own |= bool(moved.any()) and not bool(moved.any(1).all())
         for place, by in zip(places, moved, strict=True):
             token = int(by.argmax())
             change = by[place] if place < len(by) else by.new_zeros(())
             if bool(change < _OWN * by[token]):
+                if (mixture := _why_mixed(places, difference, ids.shape[1])) is not None:
+                    raise ExplainerError(mixture)
                 padded = "" if last == ids.shape[1] else " of a padded text"
                 why = _why_elsewhere(dict(zip(places, moved, strict=True)), ids.shape[1])
                 raise ExplainerError(
                     f"token {place + 1}{padded} is token {token + 1} of what the blocks of this model take{why}, so that which word a "
                     "score belongs to is not known: have the model keep the order of its tokens, and what it adds of its own after them"
                 )
-    return has_own
+            if bool(by[token] > 0):
+                shares.append(float(1 - (change / by.norm()) ** 2))
+    return WordPlaces(has_own, _mean(shares))
+
+
+def _mean(shares: Sequence[float]) -> float:
+    """Return the mean of ``shares``, 0 for none and for rounding."""
+    mean = sum(shares) / len(shares) if shares else 0.0
+    return mean if mean > _ROUNDING else 0.0
+
+
+def _why_mixed(places: Sequence[int], difference: Tensor, length: int) -> str | None:
+    """Return the reason for a refusal if what the blocks take is no row of words; None if it may be one in another order. Tokens of a text
+    of this ``length`` were changed at ``places``, each of which changed what the blocks take by its row of ``difference`` (K, S, D).
+    """
+    by_column = difference.norm(dim=1)
+    if difference.shape[2] == length and by_column.argmax(1).tolist() == list(places):
+        return (
+            "the blocks take channels before tokens, (batch, width, tokens), so that each row of what they take is of the whole text: let "
+            "them take (batch, tokens, width), as where their forward begins and ends with a transpose of the last two axes"
+        )
+    by_row = difference.norm(dim=2)
+    changed = (by_row > _PART * by_row.amax(1, keepdim=True)).sum(1)
+    if by_row.shape[1] < length or 2 * int((changed > 1).sum()) > len(changed):
+        return (
+            f"each of the {by_row.shape[1]} tokens that the blocks of this model take is made of several of the {length} of the text, as "
+            "after a convolution, attention or pooling before them, so that none of them is a word: pass entry= (the module before that, "
+            "which takes each word's embedding), or blocks= (a list of modules that begins with it)"
+        )
+    return None
 
 
 def _why_elsewhere(moved: Mapping[int, Tensor], length: int) -> str:

@@ -33,6 +33,7 @@ class MaskedWord(VocabularyTask):
 
     name = "fill-mask"
     places_are = "mask, mask#2 for the second one, or token:5"
+    own_axes = ("samples", "tokens", "words")
 
     @classmethod
     def of(cls, module: nn.Module, library: Library, output: Any) -> Task | None:

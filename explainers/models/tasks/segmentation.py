@@ -34,6 +34,7 @@ class ImageSegmentation(Task):
         "the model gives to a class)"
     )
     control = "region"
+    own_axes = ("samples", "classes", "rows", "columns")
     first_row = True
 
     @classmethod

@@ -110,6 +110,8 @@ class Task(ABC):
     tokenizer  the tokenizer of a model of texts, set by ``wrap``; None if there is none
     first_row  whether its numbers are computed after further rows of blocks, or from the outputs of several stages. The explained blocks
                are then the first row over patches, through which the whole picture goes, and not the last
+    own_axes   the axes of the logits by which a module of one's own has this task if ``wrap`` is told so, such as ("samples", "tokens",
+               "labels"); empty if only what is known to have the task has it
     general  whether it accepts any output that no other task accepts, so that it is tried last
     """
 
@@ -120,6 +122,7 @@ class Task(ABC):
     texts: ClassVar[tuple[str, str] | None] = None
     output: ClassVar[Output] = "softmax"
     first_row: ClassVar[bool] = False
+    own_axes: ClassVar[tuple[str, ...]] = ()
     general: ClassVar[bool] = False
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -234,9 +237,13 @@ def task_of(module: nn.Module, library: Library, output: Any, name: str | None =
         )
     if name not in TASKS:
         raise ExplainerError(f"task={name!r}: choose one of {', '.join(TASKS)}")
-    task = TASKS[name].of(module, library, output)
+    kind = TASKS[name]
+    task, logits = kind.of(module, library, output), output if isinstance(output, Tensor) else tensor_of(output, "logits")
+    if task is None and kind.own_axes and logits is not None and logits.dim() == len(kind.own_axes):
+        task = kind()
     if task is None:
-        raise ExplainerError(f"task={name!r} does not fit what {type(module).__name__} gives: {shapes_of(output)}")
+        wanted = f" Logits ({', '.join(kind.own_axes)}) fit it." if kind.own_axes else ""
+        raise ExplainerError(f"task={name!r} does not fit what {type(module).__name__} gives: {shapes_of(output)}.{wanted}")
     return task
 
 
@@ -267,7 +274,7 @@ def tensor_of(output: Any, name: str) -> Tensor | None:
 
 
 def logits_in(output: Any) -> Tensor:
-    """Return the tensor called ``logits`` in ``output``, a module's, which must have one."""
-    logits = tensor_of(output, "logits")
+    """Return ``output``, a module's, if it is a tensor, else the tensor called ``logits`` in it, which must have one."""
+    logits = output if isinstance(output, Tensor) else tensor_of(output, "logits")
     assert logits is not None
     return logits

@@ -35,6 +35,7 @@ class TokenClassification(Task):
     name = "token-classification"
     places_are = f"a word or a part of the text, {SPELLING}"
     control = "words"
+    own_axes = ("samples", "tokens", "labels")
 
     @classmethod
     def of(cls, module: nn.Module, library: Library, output: Any) -> Task | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import explainers  # isort: skip  (before timm)
 
 import pytest
@@ -15,7 +17,7 @@ from explainers.methods.contributions import after_attention
 PATCHES = 16
 
 
-def vit(pre_norm: bool) -> nn.Module:
+def vit(pre_norm: bool) -> Any:
     torch.manual_seed(0)
     sizes = {"img_size": 32, "patch_size": 8, "embed_dim": 16, "depth": 2, "num_heads": 2, "num_classes": 3}
     module = timm.models.vision_transformer.VisionTransformer(**sizes, pre_norm=pre_norm).double().eval()
@@ -26,17 +28,17 @@ def vit(pre_norm: bool) -> nn.Module:
     return module
 
 
-def shares(module: nn.Module, block: int) -> tuple[Tensor, Tensor]:
+def shares(module: Any, block: int) -> tuple[Tensor, Tensor]:
     """The contributions (to, from, D) of the tokens that a block takes to its tokens after attention, and these tokens, by torch alone."""
     taken: list[Tensor] = []
-    handle = module.blocks[block].register_forward_pre_hook(lambda _, args: taken.append(args[0]))  # type: ignore[index, union-attr]
+    handle = module.blocks[block].register_forward_pre_hook(lambda _, args: taken.append(args[0]))
     model = explainers.open(module, kind="image", check="none")
     pixels = model.prepare(Image.effect_noise((32, 32), 60).convert("RGB")).tensors["pixel_values"].double()
     taken.clear()
     with torch.no_grad():
         module(pixels)
         handle.remove()
-        part, x = module.blocks[block], taken[0]  # type: ignore[index, union-attr]
+        part, x = module.blocks[block], taken[0]
         attention, tokens = part.attn, x.shape[1]
         heads = attention.qkv(part.norm1(x)).reshape(1, tokens, 3, attention.num_heads, -1).permute(2, 0, 3, 1, 4)
         weights = (heads[0] @ heads[1].mT * attention.scale).softmax(-1)
