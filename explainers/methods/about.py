@@ -86,6 +86,13 @@ BREAKS = (
     "With the ordinary gradient, softmax and LayerNorm make parts cancel, and the sum drifts away from the answer (Ali et al. 2022, "
     "arXiv 2202.07304; Mehri et al. 2025)."
 )
+#: Said where input times ordinary gradient is zero but for the epsilon of a normalisation: ``where``, and by which ``method``.
+EPSILON = (
+    "Its output does not change with the size of what it takes, so that input times ordinary gradient is zero{where} but for the epsilon "
+    "of the normalisation: the map shows that epsilon, not where the answer comes from. {method}:libra holds the normalisation constant, "
+    "and is not zero."
+)
+
 LAYERS = (
     "The sum over blocks counts the same evidence once a block: read it as a ranking, not as shares of the answer (LibraGrad's own "
     "definition; only FullGrad is complete)."

@@ -123,6 +123,15 @@ def is_normalised_first(nodes: Nodes, of_pixels: bool = False) -> bool:
     return bool(takers) and all(taker.operator is Norm for taker in takers)
 
 
+def are_outputs_normalised(nodes: Nodes) -> bool:
+    """Return whether, among ``nodes`` of a recorded pass, the output of some block but the last is used by normalisations alone, ignoring
+    operators that only move numbers.
+    """
+    outputs = [block.made_by for block in nodes.blocks[:-1]]
+    takers = [_takers(nodes, output) for output in outputs if output is not None]
+    return any(each and all(taker.operator is Norm for taker in each) for each in takers)
+
+
 def is_added_and_normalised(nodes: Nodes, block: Block) -> bool:
     """Return whether, among ``nodes`` of a recorded pass, the input tokens of ``block`` are used only by a normalisation and by the block's
     residual sum.

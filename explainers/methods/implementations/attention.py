@@ -8,9 +8,10 @@ import torch
 from torch import Tensor
 
 from explainers.autograd.rules import RULES
+from explainers.autograd.structure.around_attention import are_outputs_normalised
 from explainers.citation import Citation
 from explainers.errors import ExplainerError
-from explainers.methods.about import AGNOSTIC, ATTENTION_FAILS, LAYERS, About
+from explainers.methods.about import AGNOSTIC, ATTENTION_FAILS, EPSILON, LAYERS, About
 from explainers.methods.declaration import Name
 from explainers.methods.registry import GRADIENT_ALSO, INTEGRATED, method
 from explainers.methods.specs import Option
@@ -234,6 +235,10 @@ POOLED_ATTCAT = (
 )
 
 
+#: Said of AttCAT where what a block gives goes on through a normalisation alone.
+OUTPUT_EPSILON = "Here a normalisation alone takes what a block gives. " + EPSILON.format(where=" there", method="attcat")
+
+
 @method(
     "attcat",
     title="AttCAT",
@@ -278,6 +283,9 @@ def attcat(trace: Trace, published_code: bool = False) -> MethodOutput:
     )
     if not values:
         raise ExplainerError("AttCAT leaves the last block out, and this model has no other: attcat?published_code=true reads its input.")
+    assert trace.rule is not None
+    if trace.rule.choice("norm").is_ordinary and not trace.integrated and are_outputs_normalised(trace.recording.nodes):
+        trace.note(OUTPUT_EPSILON)
     rows = trace.mask.to(values[0].dtype)[:, :, None]
     received = [(a.mean(1) * rows).sum(1) / rows.sum(1) for a in trace.attentions]
     return over_blocks([r * (h * g).sum(-1) for r, h, g in zip(received, values, grads, strict=False)])

@@ -7,7 +7,7 @@ from torch import Tensor
 from explainers.autograd.rules import RULES
 from explainers.autograd.structure.around_attention import is_added_and_normalised, is_normalised_first
 from explainers.citation import Citation
-from explainers.methods.about import BREAKS, EXACT, LAYERS, About
+from explainers.methods.about import BREAKS, EPSILON, EXACT, LAYERS, About
 from explainers.methods.declaration import Name, Promise
 from explainers.methods.registry import GRADIENT_ALSO, INTEGRATED, method
 from explainers.methods.specs import Option
@@ -21,12 +21,7 @@ AT = Option(
     choices=("tokens", "pixels"),
 )
 
-_EPSILON = (
-    "Its output does not change with the size of what it takes, so that input times ordinary gradient is zero{where} but for the epsilon "
-    "of the normalisation: the map shows that epsilon, not where the answer comes from. {method}:libra holds the normalisation constant, "
-    "and is not zero."
-)
-_ALL_EPSILON = "Here a normalisation takes the input before anything else does. " + _EPSILON.format(where="", method="input_x_gradient")
+_ALL_EPSILON = "Here a normalisation takes the input before anything else does. " + EPSILON.format(where="", method="input_x_gradient")
 _LAST_EPSILON = "Here the head reads one token, which the others reach through the normalisation of the last block alone. "
 
 
@@ -39,7 +34,7 @@ def _note_epsilon(trace: Trace, method: str) -> None:
     if not trace.rule.choice("norm").is_ordinary or trace.integrated or recording.class_tokens is None or trace.layout.other_tokens:
         return
     if is_added_and_normalised(recording.nodes, recording.nodes.blocks[-1]):
-        trace.note(_LAST_EPSILON + _EPSILON.format(where=" at the others", method=method))
+        trace.note(_LAST_EPSILON + EPSILON.format(where=" at the others", method=method))
 
 
 @method(

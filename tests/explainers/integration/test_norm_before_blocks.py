@@ -56,3 +56,33 @@ def shares(module: Any, block: int) -> tuple[Tensor, Tensor]:
 def test_contributions_are_those_of_what_the_block_takes(pre_norm: bool, block: int) -> None:
     found, expected = shares(vit(pre_norm), block)
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-9)
+
+
+class NormBetween(timm.models.vision_transformer.VisionTransformer):  # type: ignore[misc]
+    """A ViT with one more norm between its two blocks, through which alone the first one's output goes on."""
+
+    def __init__(self, between: bool) -> None:
+        super().__init__(img_size=32, patch_size=8, embed_dim=16, depth=2, num_heads=2, num_classes=3)
+        self.between = nn.LayerNorm(16) if between else None
+
+    def forward_features(self, x: Tensor, **_: Any) -> Tensor:
+        x = self.blocks[0](self._pos_embed(self.patch_embed(x)))
+        x = self.blocks[1](x if self.between is None else self.between(x))
+        tokens: Tensor = self.norm(x)
+        return tokens
+
+
+@pytest.mark.parametrize("between", [True, False])
+def test_attcat_says_where_its_map_is_the_epsilon_of_a_norm(between: bool) -> None:
+    torch.manual_seed(0)
+    module = NormBetween(between).eval()
+    for parameter in module.parameters():
+        nn.init.normal_(parameter, std=0.4) if parameter.ndim > 1 else None
+    model = explainers.open(module, kind="image", check="none")
+    picture = Image.effect_noise((32, 32), 60).convert("RGB")
+    found = explainers.explain(model, picture, 1, ["attcat", "attcat:libra"], precision="double")
+    assert isinstance(found, explainers.Explanation)
+    said = ["the map shows that epsilon" in " ".join(found[spec].notes) for spec in ("attcat", "attcat:libra")]
+    assert said == [between, False]
+    sizes = [float(found[spec].scores.abs().max()) for spec in ("attcat", "attcat:libra")]
+    assert (sizes[0] < 1e-3 * sizes[1]) == between
