@@ -172,8 +172,9 @@ SHORTCOMINGS = (
     ),
     (
         "blocks that take channels before tokens, (batch, width, tokens)",
-        "Refused when the model is opened, whatever the number of channels: the same noise shows which axis is of places. Blocks that "
-        "transpose the last two axes first and last run.",
+        "Refused when the model is opened, whatever the number of channels, and also where each block transposes at once what it takes: "
+        "the same noise shows which axis is of places. Blocks that take and give (batch, tokens, width) run, with channels first inside "
+        "too.",
     ),
     (
         "position biases of attention (Swin, BEiT, DeBERTa)",

@@ -190,7 +190,8 @@ _DROPPED_BEFORE = (
 )
 _CHANNELS_FIRST = (
     "the blocks take channels before tokens, (batch, width, tokens): each row of what they take is of the whole picture, and each column "
-    "of one place. Let them take (batch, tokens, width), as where their forward begins and ends with a transpose of the last two axes"
+    "of one place. Give them (batch, tokens, width): transpose the last two axes once before the first block and once after the last; "
+    "in a block whose layers need channels first, such as Conv1d, transpose inside, and in one that transposes already, no more"
 )
 
 
