@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -62,6 +63,10 @@ from explainers.errors import ExplainerError
 from explainers.models.layout import Layout
 from explainers.models.structure.block_kinds import BlockKind
 from explainers.models.structure.two_rows import SourceAndWritten
+
+#: What keeps the queries, keys and values of a block from being read, though it has a map: several attentions one after the other; one map
+#: of several products; queries or keys that are not the tokens in their order; weights that lie with keys before queries.
+NoParts = Literal["several attentions", "several products", "another order", "keys first"]
 
 
 class ModelStructure:
@@ -284,6 +289,21 @@ class ModelStructure:
     def parts(self) -> list[AttentionParts | None]:
         """The queries, keys, values, weights and outputs of each block's attention; None if they cannot be found."""
         return [None if each is None else each.parts() for each in self._attentions]
+
+    def why_no_parts(self, block: int) -> NoParts | None:
+        """Return what about the attention maps of a ``block`` keeps its queries, keys and values from being read; None if nothing does.
+        Also None if it has no map, or one that is no softmax of queries and keys.
+        """
+        maps = self._maps[block]
+        if maps is None:
+            return None
+        if len(maps) > 1:
+            return "several attentions"
+        if len(maps[0].sources) > 1:
+            return "several products"
+        if not maps[0].is_in_order:
+            return "another order"
+        return "keys first" if maps[0].is_turned else None
 
     @cached_property
     def attention_inputs(self) -> list[Tensor | None]:

@@ -20,6 +20,7 @@ from tests.explainers.support.attention_forms import (
     Attention,
     Block,
     Mlp,
+    Twice,
     Vit,
     built,
     of_module,
@@ -110,10 +111,37 @@ def test_the_projection_of_attention_is_that_however_its_output_is_put_together(
         assert float((one - other).abs().max()) < 1e-5 * float(other.abs().max()), spec
 
 
-@pytest.mark.parametrize("form", [shuffled_queries, shuffled_keys])
-def test_queries_and_keys_that_are_not_the_tokens_in_their_order_are_not_read_as_them(form: Any) -> None:
-    with pytest.raises(ExplainerError, match="queries or keys that are not its tokens in their order"):
+def keys_before_queries(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+    return (v.mT @ (k @ q.mT / q.shape[-1] ** 0.5).softmax(-2)).mT
+
+
+def squared(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+    weights = softmax_of(q, k).square()
+    return weights / weights.sum(-1, keepdim=True) @ v
+
+
+@pytest.mark.parametrize(
+    ("form", "reason"),
+    [
+        (shuffled_queries, "queries or keys that are not its tokens in their order"),
+        (shuffled_keys, "queries or keys that are not its tokens in their order"),
+        (class_token_apart, "several products of weights and values"),
+        (in_chunks, "several products of weights and values"),
+        (head_by_head, "several products of weights and values"),
+        (keys_before_queries, "transposed weights, with keys before queries"),
+        (squared, "one softmax that meets values as it is"),
+    ],
+)
+def test_queries_and_keys_that_cannot_be_read_are_refused_with_the_true_reason(form: Any, reason: str) -> None:
+    with pytest.raises(ExplainerError, match=reason):
         scores(vit_of(form), pixels(), 1, "grad_eclip")
+
+
+@pytest.mark.parametrize(("how", "reason"), [("parallel", "several products"), ("one after the other", "attends several times")])
+def test_grad_eclip_refuses_a_block_of_two_attentions_with_the_true_reason(how: str, reason: str) -> None:
+    vit = built(lambda: Vit(lambda: [Twice(lambda: Attention(of_module), how), Twice(lambda: Attention(of_module), how)]))
+    with pytest.raises(ExplainerError, match=reason):
+        scores(vit, pixels(), 1, "grad_eclip")
 
 
 class Macaron(Block):
