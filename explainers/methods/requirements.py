@@ -130,6 +130,7 @@ _NO_PARTS: dict[NoParts | None, str] = {
     "several attentions": "attends several times, one after the other",
     "several products": "attends by several products of weights and values, such as head by head, in chunks of queries or of keys, or in "
     "parallel branches. One product for all of them could be read",
+    "several softmaxes": "makes its attention weights of several softmaxes, each of queries and keys of its own",
     "another order": "attends with queries or keys that are not its tokens in their order",
     "keys first": "multiplies values by transposed weights, with keys before queries. Weights (batch, heads, queries, keys) could be read",
     None: "does not make its attention weights of queries and keys by one softmax that meets values as it is (fused attention does, and "
@@ -149,7 +150,7 @@ def _no_parts(recording: Recording, plan: AttentionPlan | None) -> str:
         reason = _NO_PARTS[structure.why_no_parts(-1)]
     else:
         reason = "passes what its attention gives through no linear layer of its own"
-    runs = "rise and tis, which hide other parts of the picture" if recording.model.side == "image" else "input_x_gradient and occlusion"
+    runs = "input_x_gradient and occlusion" if recording.model.reads_text else "rise and tis, which hide other parts of the picture"
     return f"The last block of {name} {reason}. What reads no such parts runs, such as {runs}."
 
 

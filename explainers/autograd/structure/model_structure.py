@@ -65,8 +65,9 @@ from explainers.models.structure.block_kinds import BlockKind
 from explainers.models.structure.two_rows import SourceAndWritten
 
 #: What keeps the queries, keys and values of a block from being read, though it has a map: several attentions one after the other; one map
-#: of several products; queries or keys that are not the tokens in their order; weights that lie with keys before queries.
-NoParts = Literal["several attentions", "several products", "another order", "keys first"]
+#: of several products, or of weights made of several softmaxes; queries or keys that are not the tokens in their order; weights that lie
+#: with keys before queries.
+NoParts = Literal["several attentions", "several products", "several softmaxes", "another order", "keys first"]
 
 
 class ModelStructure:
@@ -303,6 +304,9 @@ class ModelStructure:
             return "several products"
         if not maps[0].is_in_order:
             return "another order"
+        attention = self._attentions[block]
+        if attention is not None and attention.has_several_softmaxes:
+            return "several softmaxes"
         return "keys first" if maps[0].is_turned else None
 
     @cached_property

@@ -120,6 +120,43 @@ def squared(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Te
     return weights / weights.sum(-1, keepdim=True) @ v
 
 
+def difference(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+    more = module.heads(module.more(x), 2)
+    return (softmax_of(q, k) - 0.3 * softmax_of(more[0], more[1])) @ v
+
+
+def shared_keys(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+    return softmax_of(q, k[:, :1]) @ v[:, :1]
+
+
+def repeated_keys(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+    return softmax_of(q, k[:, :1].repeat(1, HEADS, 1, 1)) @ v[:, :1].repeat(1, HEADS, 1, 1)
+
+
+def test_grad_eclip_of_heads_that_share_keys_and_values() -> None:
+    """By its formula, on the model's own tensors."""
+    (found,), (repeated,) = (scores(vit_of(form), pixels(), 1, "grad_eclip") for form in (shared_keys, repeated_keys))
+    vit = vit_of(shared_keys)
+    kept: list[Tensor] = []
+
+    def attend(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+        kept[:] = [q, k[:, :1], v[:, :1], shared_keys(module, q, k, v, x)]
+        kept[-1].retain_grad()
+        return kept[-1]
+
+    last = vit.blocks[-1].attn  # type: ignore[union-attr,index]
+    last.form = attend
+    vit(pixels())[0, 1].backward()
+    query, key, value, output = kept
+    assert output.grad is not None
+    query, key = (last.proj(each.expand_as(output).transpose(1, 2).flatten(2))[0] for each in (query, key))
+    likeness = F.cosine_similarity(query[:1], key[1:], dim=-1)
+    likeness = (likeness - likeness.min()) / (likeness.max() - likeness.min())
+    expected = (likeness * (output.grad[0, :, :1] * value[0, :, 1:]).sum((0, 2))).clamp(min=0).detach()
+    torch.testing.assert_close(found[1:], expected, rtol=1e-5, atol=1e-8)
+    torch.testing.assert_close(repeated, found, rtol=1e-5, atol=1e-8)
+
+
 @pytest.mark.parametrize(
     ("form", "reason"),
     [
@@ -130,6 +167,7 @@ def squared(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Te
         (head_by_head, "several products of weights and values"),
         (keys_before_queries, "transposed weights, with keys before queries"),
         (squared, "one softmax that meets values as it is"),
+        (difference, "several softmaxes, each of queries and keys of its own"),
     ],
 )
 def test_queries_and_keys_that_cannot_be_read_are_refused_with_the_true_reason(form: Any, reason: str) -> None:
