@@ -9,7 +9,7 @@ meets a token before attention mixes it with others belongs to that token: value
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import cached_property
 from types import MappingProxyType
@@ -180,6 +180,31 @@ class ForwardDecomposition(Recording):
         groups = x.detach().unflatten(0, (-1, self.copies, self._rows(x)))  # tokens or heads may lie with the samples
         repeated: Tensor = groups[:, :1].expand_as(groups)
         return repeated.flatten(0, 2)
+
+    def as_chosen(self, out: Any, given: Iterable[Tensor]) -> Any:
+        """Return ``out``, the result of a call on the tensors ``given``, with whole numbers and truth values that it made of numbers of the
+        samples, such as the order of sorted tokens or the experts of a router, as the real copies have them, for every copy.
+        """
+        given = list(given)
+        if isinstance(out, tuple | list):
+            chosen = [self.as_chosen(each, given) for each in out]
+            if len(chosen) == 2 and given and chosen[1] is not out[1]:  # sorted, or the largest: numbers and their places
+                chosen[0] = self._at(given[0], out[0], out[1], chosen[1])
+            return type(out)(chosen) if any(one is not other for one, other in zip(chosen, out, strict=True)) else out
+        if not isinstance(out, Tensor) or out.is_floating_point() or not out.dim() or not len(out) or len(out) % self._samples:
+            return out
+        made_of = [each for each in given if each.dim() and len(each) == len(out) and each.is_floating_point()]
+        return self.real(out) if made_of else out
+
+    def _at(self, x: Tensor, values: Tensor, own: Tensor, places: Tensor) -> Tensor:
+        """Return the numbers of ``x`` at ``places``, given its ``values`` at its ``own`` places along some dimension; ``values`` if there
+        is no such dimension.
+        """
+        for dim in range(x.dim()) if x.dim() == own.dim() else ():
+            others = [size for axis, size in enumerate(x.shape) if axis != dim]
+            if others == [size for axis, size in enumerate(own.shape) if axis != dim] and torch.equal(x.gather(dim, own), values):
+                return self.nodes.move(x.gather(dim, places), x)
+        return values
 
     def where_real(self, y: Tensor) -> Tensor:
         """Return a bool tensor that broadcasts with ``y``, True at the rows that belong to real copies."""

@@ -69,6 +69,7 @@ class RecordingMode(TorchFunctionMode):
                 if written._is_view():
                     self._note_write(name, written._base, (written,))
             if self.recording.entered:
+                out = self.recording.as_chosen(out, tensors_in((*args, *kwargs.values())))
                 out = self._detached.follow(name, (*args, *kwargs.values()), out)
             return out
 

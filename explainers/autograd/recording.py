@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from functools import cached_property, partial
@@ -161,6 +161,10 @@ class Recording:
         self._forward = None
 
     # --- forward ------------------------------------------------------------------------------------------------------
+
+    def as_chosen(self, out: Any, given: Iterable[Tensor]) -> Any:
+        """Return ``out``, the result of a call on the tensors ``given``: every input of this pass is explained, and chooses for itself."""
+        return out
 
     @property
     def recomputed(self) -> bool:

@@ -43,11 +43,25 @@ def over_both_axes(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor
     return normalised_twice(softmax_of(q, k)) @ v
 
 
+def keys_sorted(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+    order = (k[:, 0, :, 0] > 0).long().mul(100).add(torch.arange(k.shape[2])).argsort(1)[:, None, :, None]
+    return softmax_of(q, k.gather(2, order.expand_as(k))) @ v.gather(2, order.expand_as(v))
+
+
+def values_sorted(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+    rows = v.transpose(1, 2).flatten(2)
+    first, order = rows[..., :1].sort(1)
+    rows = torch.cat([first, rows[..., 1:].gather(1, order.expand_as(rows[..., 1:]))], -1)
+    return softmax_of(q, k.gather(2, order[:, None].expand_as(k))) @ rows.unflatten(2, (v.shape[1], -1)).transpose(1, 2)
+
+
 #: Each form, and what makes the weights that meet the values of those of a plain softmax.
 FORMS: dict[str, tuple[Any, Callable[[Tensor], Tensor]]] = {
     "keys first, softmax over the last axis but one": (keys_first, lambda weights: weights),
     "queries in chunks": (queries_in_chunks, lambda weights: weights),
     "keys in chunks": (keys_in_chunks, lambda weights: weights),
+    "keys sorted by what they hold": (keys_sorted, lambda weights: weights),
+    "values sorted by their first number": (values_sorted, lambda weights: weights),
     "normalised over queries, then over keys": (over_both_axes, normalised_twice),
 }
 
