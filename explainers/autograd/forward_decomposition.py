@@ -191,10 +191,14 @@ class ForwardDecomposition(Recording):
             if len(chosen) == 2 and given and chosen[1] is not out[1]:  # sorted, or the largest: numbers and their places
                 chosen[0] = self._at(given[0], out[0], out[1], chosen[1])
             return type(out)(chosen) if any(one is not other for one, other in zip(chosen, out, strict=True)) else out
-        if not isinstance(out, Tensor) or out.is_floating_point() or not out.dim() or not len(out) or len(out) % self._samples:
+        if not isinstance(out, Tensor) or out.is_floating_point() or not out.dim():
             return out
         made_of = [each for each in given if each.dim() and len(each) == len(out) and each.is_floating_point()]
-        return self.real(out) if made_of else out
+        return self.as_constant(out) if made_of else out
+
+    def as_constant(self, value: Tensor) -> Tensor:
+        """Return ``value``, constants made of numbers of the samples, as the real copies have it; unchanged where samples are not first."""
+        return self.real(value) if value.dim() and len(value) and not len(value) % self._samples else value
 
     def _at(self, x: Tensor, values: Tensor, own: Tensor, places: Tensor) -> Tensor:
         """Return the numbers of ``x`` at ``places``, given its ``values`` at its ``own`` places along some dimension; ``values`` if there

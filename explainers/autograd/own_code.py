@@ -293,6 +293,10 @@ class OwnCode:
         """Return ``out``, the result of a call on the tensors ``given``, unchanged."""
         return out
 
+    def as_constant(self, value: Tensor) -> Tensor:
+        """Return ``value``, numbers that were taken out of the gradient, unchanged."""
+        return value
+
     def accumulated_rounding(self, position: int) -> float:
         """Raise NotImplementedError for any operator: rounding is needed for relevance alone, which such blocks do not carry."""
         raise NotImplementedError

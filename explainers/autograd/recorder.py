@@ -123,6 +123,11 @@ class Recorder(Protocol):
         them, where the pass holds other inputs too.
         """
 
+    def as_constant(self, value: Tensor) -> Tensor:
+        """Return ``value``, numbers of the samples that were taken out of the gradient, as the explained input has them, where the pass
+        holds other inputs too.
+        """
+
     def before_write(self, tensor: Tensor) -> None:
         """Note that ``tensor`` is about to be overwritten."""
 

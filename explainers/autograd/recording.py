@@ -166,6 +166,10 @@ class Recording:
         """Return ``out``, the result of a call on the tensors ``given``: every input of this pass is explained, and chooses for itself."""
         return out
 
+    def as_constant(self, value: Tensor) -> Tensor:
+        """Return ``value``, numbers that were taken out of the gradient, unchanged."""
+        return value
+
     @property
     def recomputed(self) -> bool:
         """True if the activations inside the blocks are not kept but computed again during a backward pass."""

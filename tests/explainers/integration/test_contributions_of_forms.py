@@ -55,6 +55,20 @@ def values_sorted(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor)
     return softmax_of(q, k.gather(2, order[:, None].expand_as(k))) @ rows.unflatten(2, (v.shape[1], -1)).transpose(1, 2)
 
 
+def sized(v: Tensor) -> Tensor:
+    return v * v.detach().abs().mean((2, 3), keepdim=True).sigmoid()
+
+
+def values_of_constant_size(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+    return softmax_of(q, k) @ sized(v)
+
+
+def values_of_size_without_gradient(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+    with torch.no_grad():
+        size = v.abs().mean((2, 3), keepdim=True).sigmoid()
+    return softmax_of(q, k) @ (v * size)
+
+
 #: Each form, and what makes the weights that meet the values of those of a plain softmax.
 FORMS: dict[str, tuple[Any, Callable[[Tensor], Tensor]]] = {
     "keys first, softmax over the last axis but one": (keys_first, lambda weights: weights),
@@ -63,10 +77,14 @@ FORMS: dict[str, tuple[Any, Callable[[Tensor], Tensor]]] = {
     "keys sorted by what they hold": (keys_sorted, lambda weights: weights),
     "values sorted by their first number": (values_sorted, lambda weights: weights),
     "normalised over queries, then over keys": (over_both_axes, normalised_twice),
+    "values times a detached number": (values_of_constant_size, lambda weights: weights),
+    "values times a number without gradient": (values_of_size_without_gradient, lambda weights: weights),
 }
 
 
-def by_formula(vit: Vit, change: Callable[[Tensor], Tensor], bias_of_values: bool) -> tuple[Tensor, Tensor]:
+def by_formula(
+    vit: Vit, change: Callable[[Tensor], Tensor], bias_of_values: bool, of_size: Callable[[Tensor], Tensor]
+) -> tuple[Tensor, Tensor]:
     """The maps of GlobEnc and ALTI, from weights."""
     with torch.no_grad():
         x = torch.cat([vit.cls, vit.embed(vit.patch(pixels()))], 1) + vit.pos
@@ -77,6 +95,7 @@ def by_formula(vit: Vit, change: Callable[[Tensor], Tensor], bias_of_values: boo
             q, k, v = block.attn.heads(block.attn.qkv(block.n1(x)), 3)
             if not bias_of_values:
                 v = block.attn.heads(F.linear(block.n1(x), block.attn.qkv.weight), 3)[2]
+            v = of_size(v)
             attention = change(softmax_of(q, k))[0]
             projection = block.attn.proj.weight.unflatten(1, (len(attention), -1))
             vectors = torch.einsum("hij,hjd,ohd->ijo", attention, v[0], projection)
@@ -96,7 +115,8 @@ def test_contributions_by_the_formulas_of_the_papers(name: str) -> None:
     form, change = FORMS[name]
     vit = built(lambda: Vit(lambda: [Block(lambda: Attention(form)), Block(lambda: Attention(form))]))
     assert isinstance(vit, Vit)
-    expected, without_bias = by_formula(vit, change, True), by_formula(vit, change, False)
+    of_size = sized if name.startswith("values times") else torch.clone
+    expected, without_bias = (by_formula(vit, change, with_bias, of_size) for with_bias in (True, False))
     for found, right, other in zip(scores(vit, pixels(), 1, "globenc", "alti"), expected, without_bias, strict=True):
         assert float((other - right).abs().max()) > 1e-3 * float(right.abs().max())  # values without their bias are another map
         torch.testing.assert_close(found, right, rtol=1e-5, atol=1e-8)
