@@ -20,6 +20,7 @@ from torch import Size, Tensor, nn
 
 from explainers.autograd.handlers.written_norm import mean_taken_off
 from explainers.autograd.nodes import Block, Move, Node, Role, ancestors, users_of
+from explainers.autograd.opaque import record_of
 from explainers.autograd.operators import Add, Div, LinearMap, Mul, Norm, Scale
 from explainers.autograd.operators.arithmetic import has_no_bias
 from explainers.autograd.operators.linear import is_bias
@@ -125,7 +126,8 @@ class ForwardDecomposition(Recording):
             return replaced
         self.norms, self._weighted = [], []
         block = self.nodes.blocks[-1]
-        x = self.nodes.start(self._isolate(block.input).requires_grad_())
+        given = record_of(self, self.model.block_kind.input_tokens(args, kwargs))  # after a norm outside of the blocks, unlike x^1
+        x = self.nodes.start(self._isolate(given).requires_grad_())
         self._kept = self._kept_tokens(x)
         block.input, block.start, block.first = x, self.nodes.of(x), len(self.nodes.ran)
         return self.model.block_kind.with_input_tokens(args, kwargs, x)

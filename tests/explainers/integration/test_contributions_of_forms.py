@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
-from tests.explainers.support.attention_forms import Attention, Block, Vit, built, pixels, scores, softmax_of
+from tests.explainers.support.attention_forms import WIDTH, Attention, Block, Vit, built, pixels, plain_blocks, scores, softmax_of
 
 
 def keys_first(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
@@ -88,6 +88,7 @@ def by_formula(
     """The maps of GlobEnc and ALTI, from weights."""
     with torch.no_grad():
         x = torch.cat([vit.cls, vit.embed(vit.patch(pixels()))], 1) + vit.pos
+        x = vit.norm_pre(x) if isinstance(vit, NormFirst) else x
         lengths = nearness = torch.eye(x.shape[1], dtype=x.dtype)
         for block in vit.blocks:
             assert isinstance(block, Block)
@@ -108,6 +109,28 @@ def by_formula(
             nearness = near / near.sum(-1, keepdim=True) @ nearness
             x = stream + block.mlp(block.n2(stream))
     return lengths[0], nearness[0]
+
+
+class NormFirst(Vit):
+    """A model with a norm between the embedded tokens and its blocks, as CLIP has it."""
+
+    def __init__(self) -> None:
+        super().__init__(plain_blocks)
+        self.norm_pre = nn.LayerNorm(WIDTH)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.norm_pre(torch.cat([self.cls.expand(len(x), -1, -1), self.embed(self.patch(x))], 1) + self.pos)
+        for block in self.blocks:
+            x = block(x)
+        out: Tensor = self.head(self.norm(x)[:, 0])
+        return out
+
+
+def test_a_norm_before_the_blocks_is_part_of_what_the_first_block_takes() -> None:
+    vit = built(NormFirst)
+    assert isinstance(vit, NormFirst)
+    for found, right in zip(scores(vit, pixels(), 1, "globenc", "alti"), by_formula(vit, torch.clone, True, torch.clone), strict=True):
+        torch.testing.assert_close(found, right, rtol=1e-5, atol=1e-8)
 
 
 @pytest.mark.parametrize("name", FORMS)
