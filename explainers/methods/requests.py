@@ -93,6 +93,7 @@ class Request:
         if "places" in self.method.needs and not self.pixels:
             _note_covered_pixels(trace)
             _note_footprint(trace)
+            _note_words_that_met(trace)
         behind = trace_behind(trace, self.method.class_attention)
         if behind is None:
             output = _move_to_grid(self.method.read(trace, **options), trace)
@@ -164,6 +165,16 @@ def _note_footprint(trace: Trace) -> None:
         trace.note(
             f"Of what a token of this model reads of the picture, {trace.layout.footprint.inside:.0%} lies in the square where it is drawn "
             "and half a square around it: what lies elsewhere in the picture is drawn there too.".replace("%", " %")
+        )
+
+
+def _note_words_that_met(trace: Trace) -> None:
+    """Add a note to a trace if words have come together in the tokens that the model's first block takes."""
+    if trace.layout.own_word_share is not None:
+        trace.note(
+            "Words come together before the blocks of this model, as in a convolution or attention over its embeddings: of what moves a "
+            f"token there, {trace.layout.own_word_share:.0%} is its own word. This map is of these tokens, and is drawn at the words in "
+            "their places. What hides words, such as occlusion, is of words.".replace("%", " %")
         )
 
 

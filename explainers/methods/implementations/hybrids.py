@@ -217,4 +217,4 @@ def grad_eclip(trace: Trace, single_head: bool = False) -> Tensor:
 
 def _project(heads: Tensor, projection: tuple[Tensor, Tensor | None]) -> Tensor:
     """Apply the output projection of attention (weight, bias) to queries or keys ``heads`` (B, H, S, d), and return (B, S, D)."""
-    return F.linear(heads.detach().transpose(1, 2).flatten(2), *projection)
+    return F.linear(heads.detach().transpose(1, 2).flatten(2).to(projection[0].dtype), *projection)  # rotated in float32 by GPT-J

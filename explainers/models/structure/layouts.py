@@ -20,6 +20,7 @@ from explainers.models.structure.head_reading import ReadTokens, read_tokens
 from explainers.models.structure.patch_extents import covered_pixels
 from explainers.models.structure.patch_places import are_channels, order_of
 from explainers.models.structure.watching import Bypass, bypass_of, covers_image, embed, sees_all_edges
+from explainers.models.structure.word_places import WordPlaces
 
 LayoutOf = Callable[[Mapping[str, Tensor]], Layout]
 
@@ -30,15 +31,16 @@ def text_layout(
     run: Forward,
     tensors: Mapping[str, Tensor],
     prefix: int | None,
-    has_own_words: bool = False,
+    words: WordPlaces,
 ) -> LayoutOf:
     """Return a function from a batch of texts to the layout of its tokens. ``structure`` holds the blocks of ``module``, ``run`` returns
     its logits. There is one prefix token if the head reads the first token, unless ``prefix`` names another number. ``tensors`` holds one
-    text; ``has_own_words`` is noted in the layout.
+    text; how its ``words`` lie is noted in the layout.
     """
     read = read_tokens(module, structure, run, tensors, None)
     prefix = int(read.class_token == 0) if prefix is None else prefix
-    layout = Layout(prefix, read.class_token, None, other_tokens=_other_tokens(read, prefix), has_own_words=has_own_words)
+    others = _other_tokens(read, prefix)
+    layout = Layout(prefix, read.class_token, None, other_tokens=others, has_own_words=words.has_own_words, own_word_share=words.own_share)
     return lambda tensors: layout
 
 

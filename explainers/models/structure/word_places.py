@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -20,6 +21,10 @@ _MOST = 16
 #: How much a token must change, relative to the one that changes most, to be the one that was changed.
 _OWN = 0.5
 _PADDED = 2
+#: How much a token must change, relative to the one that changes most, to be counted among those that change.
+_MOVED = 0.01
+#: Less than this share of other words in a token is not seen.
+_UNSEEN = 0.01
 #: The entry of ``Model.details`` with the names of the tables in which each token is looked up.
 WORD_TABLES = "word_tables"
 
@@ -56,13 +61,26 @@ def tables_of_words(module: nn.Module, structure: Entrance, run: Forward, tensor
     return tuple(name.removesuffix(".weight") for name, parameter in module.named_parameters() if id(parameter) in lookups.tables)
 
 
-def check_word_order(module: nn.Module, structure: Structure, run: Forward, tensors: Mapping[str, Tensor]) -> bool:
-    """Return whether some token of a text changes none of the embedded tokens x^1 while others do, as where the model puts tokens of its
-    own in the places of words. ``run`` returns the logits of ``module``, whose blocks are in ``structure``, for ``tensors``, one text.
+@dataclass(frozen=True)
+class WordPlaces:
+    """How the words of a text lie among the embedded tokens x^1 of a model.
+
+    has_own_words  whether some token of the text changes none of them while others do, as where the model puts tokens of its own in the
+                   places of words
+    own_share      how much of the influence of the text's tokens on an embedded one is that of its own, a mean over them; None if all is
+    """
+
+    has_own_words: bool = False
+    own_share: float | None = None
+
+
+def find_word_places(module: nn.Module, structure: Structure, run: Forward, tensors: Mapping[str, Tensor]) -> WordPlaces:
+    """Find how the words of a text lie among the embedded tokens x^1, by changing one at a time. ``run`` returns the logits of ``module``,
+    whose blocks are in ``structure``, for ``tensors``, one text.
 
     Raises ExplainerError if token i is not token i of x^1, with or without padding.
     """
-    has_own = False
+    has_own, own_share = False, None
     for given, last in _texts(tensors):
         ids = given["input_ids"]
         places = sorted({round(i * (last - 1) / (_MOST - 1)) for i in range(_MOST)}) if last > _MOST else list(range(last))
@@ -73,7 +91,7 @@ def check_word_order(module: nn.Module, structure: Structure, run: Forward, tens
         batch = {name: tensor.expand(len(changed), *tensor.shape[1:]) if len(tensor) == 1 else tensor for name, tensor in given.items()}
         x = embed(module, structure, run, {**batch, "input_ids": changed})
         if len(x) != len(changed):
-            return has_own  # texts do not lie apart there: nothing is seen
+            return WordPlaces(has_own)  # texts do not lie apart there: nothing is seen
         moved = (x[1:].double() - x[:1].double()).norm(dim=-1)
         has_own |= bool(moved.any()) and not bool(moved.any(1).all())
         for place, by in zip(places, moved, strict=True):
@@ -82,11 +100,31 @@ def check_word_order(module: nn.Module, structure: Structure, run: Forward, tens
             if bool(change < _OWN * by[token]):
                 padded = "" if last == ids.shape[1] else " of a padded text"
                 why = _why_elsewhere(dict(zip(places, moved, strict=True)), ids.shape[1])
+                count = int((by > _MOVED * by[token]).sum())
+                if not why and count > 1:
+                    raise ExplainerError(
+                        f"a change of token {place + 1}{padded} changes {count} of the {len(by)} tokens that the blocks of this model "
+                        f"take, number {token + 1} most, so that which word a score belongs to is not known: tokens come together before "
+                        "the blocks, as in a convolution, attention or queries of the model's own, or channels come before tokens. Pass "
+                        "blocks= (modules that take a token, (batch, tokens, width), for each one of the text)"
+                    )
                 raise ExplainerError(
                     f"token {place + 1}{padded} is token {token + 1} of what the blocks of this model take{why}, so that which word a "
                     "score belongs to is not known: have the model keep the order of its tokens, and what it adds of its own after them"
                 )
-    return has_own
+        if own_share is None:
+            own_share = _own_share(moved[:, [place for place in places if place < moved.shape[1]]].square())
+    return WordPlaces(has_own, own_share)
+
+
+def _own_share(influence: Tensor) -> float | None:
+    """Return the mean share of the diagonal in the columns of ``influence`` (words, the embedded tokens in their places), as far as these
+    are influenced at all; None if it is all but :data:`_UNSEEN`.
+    """
+    total = influence.sum(0)
+    own = influence[: len(total)].diagonal()[total > 0] / total[total > 0]
+    share = float(own.mean()) if len(own) else 1.0
+    return share if share < 1 - _UNSEEN else None
 
 
 def _why_elsewhere(moved: Mapping[int, Tensor], length: int) -> str:
