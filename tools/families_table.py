@@ -168,7 +168,8 @@ SHORTCOMINGS = (
     (
         "words that come together before the blocks (a convolution, a recurrent layer or attention over the embeddings)",
         "Found when the model is opened, by words changed one by one: what reads tokens says in a note how much of what moves a token is "
-        "its own word. Where it is less than another's, the model is refused. Less than a hundredth is not seen.",
+        "its own word. Where a word moves another token more than twice as far as its own, the model is refused. Less than a hundredth is "
+        "not seen.",
     ),
     (
         "functions that torch cannot differentiate (igamma, zeta)",

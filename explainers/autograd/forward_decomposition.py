@@ -192,7 +192,7 @@ class ForwardDecomposition(Recording):
             chosen = [self.as_chosen(each, given) for each in out]
             if len(chosen) == 2 and given and chosen[1] is not out[1]:  # sorted, or the largest: numbers and their places
                 chosen[0] = self._at(given[0], out[0], out[1], chosen[1])
-            return type(out)(chosen) if any(one is not other for one, other in zip(chosen, out, strict=True)) else out
+            return type(out)(chosen) if any(new is not old for new, old in zip(chosen, out, strict=True)) else out
         if not isinstance(out, Tensor) or out.is_floating_point() or not out.dim():
             return out
         made_of = [each for each in given if each.dim() and len(each) == len(out) and each.is_floating_point()]
@@ -202,13 +202,13 @@ class ForwardDecomposition(Recording):
         """Return ``value``, constants made of numbers of the samples, as the real copies have it; unchanged where samples are not first."""
         return self.real(value) if value.dim() and len(value) and not len(value) % self._samples else value
 
-    def _at(self, x: Tensor, values: Tensor, own: Tensor, places: Tensor) -> Tensor:
-        """Return the numbers of ``x`` at ``places``, given its ``values`` at its ``own`` places along some dimension; ``values`` if there
-        is no such dimension.
+    def _at(self, x: Tensor, values: Tensor, before: Tensor, places: Tensor) -> Tensor:
+        """Return the numbers of ``x`` at ``places``, given its ``values`` at the places ``before`` along some dimension; ``values`` if
+        there is no such dimension.
         """
-        for dim in range(x.dim()) if x.dim() == own.dim() else ():
+        for dim in range(x.dim()) if x.dim() == before.dim() else ():
             others = [size for axis, size in enumerate(x.shape) if axis != dim]
-            if others == [size for axis, size in enumerate(own.shape) if axis != dim] and torch.equal(x.gather(dim, own), values):
+            if others == [size for axis, size in enumerate(before.shape) if axis != dim] and torch.equal(x.gather(dim, before), values):
                 return self.nodes.move(x.gather(dim, places), x)
         return values
 

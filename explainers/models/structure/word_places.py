@@ -122,8 +122,8 @@ def _own_share(influence: Tensor) -> float | None:
     are influenced at all; None if it is all but :data:`_UNSEEN`.
     """
     total = influence.sum(0)
-    own = influence[: len(total)].diagonal()[total > 0] / total[total > 0]
-    share = float(own.mean()) if len(own) else 1.0
+    shares = influence[: len(total)].diagonal()[total > 0] / total[total > 0]
+    share = float(shares.mean()) if len(shares) else 1.0
     return share if share < 1 - _UNSEEN else None
 
 
