@@ -18,6 +18,7 @@ from typing import Any
 import torch
 from torch import Size, Tensor, nn
 
+from explainers.autograd.dispatch import role
 from explainers.autograd.handlers.written_norm import mean_taken_off
 from explainers.autograd.nodes import Block, Move, Node, Role, ancestors, users_of
 from explainers.autograd.opaque import record_of
@@ -209,7 +210,7 @@ class ForwardDecomposition(Recording):
         for dim in range(x.dim()) if x.dim() == before.dim() else ():
             others = [size for axis, size in enumerate(x.shape) if axis != dim]
             if others == [size for axis, size in enumerate(before.shape) if axis != dim] and torch.equal(x.gather(dim, before), values):
-                return self.nodes.move(x.gather(dim, places), x)
+                return self.nodes.move(x.gather(dim, places), x, role(self, values))
         return values
 
     def where_real(self, y: Tensor) -> Tensor:
