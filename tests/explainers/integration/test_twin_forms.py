@@ -468,3 +468,34 @@ def test_the_share_of_each_factor_of_a_gated_product(rule: str) -> None:
     for signal, total, each in zip(signals, (of_gate, of_curve), expected, strict=True):
         torch.testing.assert_close(signal, each.detach())
         torch.testing.assert_close((x * signal).sum(), total)
+
+
+def next_to_a_sink(q: Tensor, k: Tensor) -> Tensor:
+    return F.pad(q @ k.mT / q.shape[-1] ** 0.5, (0, 1)).softmax(-1)[..., :-1]
+
+
+def with_a_sink(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+    return next_to_a_sink(q, k) @ v
+
+
+def by_sigmoid(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+    return (q @ k.mT / q.shape[-1] ** 0.5 - 3).sigmoid() @ v
+
+
+def test_rollout_does_not_renormalise_weights_next_to_a_sink() -> None:
+    vit = vit_of(with_a_sink)
+    joint = torch.eye(TOKENS, dtype=torch.float64)
+    with torch.no_grad():
+        x = torch.cat([vit.cls, vit.embed(vit.patch(pixels()))], 1) + vit.pos  # type: ignore[operator]
+        for block in vit.blocks:  # type: ignore[union-attr]
+            q, k, _ = block.attn.heads(block.attn.qkv(block.n1(x)), 3)
+            joint = (0.5 * next_to_a_sink(q, k)[0].mean(0) + 0.5 * torch.eye(TOKENS, dtype=torch.float64)) @ joint
+            x = block(x)
+    assert float(joint[0].sum()) < 0.99
+    (found,) = scores(vit, pixels(), 1, "rollout")
+    torch.testing.assert_close(found, joint[0], rtol=1e-5, atol=1e-8)
+
+
+def test_weights_of_a_sigmoid_are_refused_as_the_reason_says() -> None:
+    with pytest.raises(ExplainerError, match="by a sigmoid"):
+        scores(vit_of(by_sigmoid), pixels(), 1, "rollout")
