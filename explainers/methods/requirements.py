@@ -131,6 +131,7 @@ _NO_PARTS: dict[NoParts | None, str] = {
     "several products": "attends by several products of weights and values, such as head by head, in chunks of queries or of keys, or in "
     "parallel branches. One product for all of them could be read",
     "several softmaxes": "makes its attention weights of several softmaxes, each of queries and keys of its own",
+    "another width": "has queries and keys of another width than its values, to which its output projection cannot be applied",
     "another order": "attends with queries or keys that are not its tokens in their order",
     "keys first": "multiplies values by transposed weights, with keys before queries. Weights (batch, heads, queries, keys) could be read",
     None: "does not make its attention weights of queries and keys by one softmax that meets values as it is (fused attention does, and "

@@ -58,12 +58,22 @@ class Attention:
         made_by = [] if self.product is None else ancestors(self.product.inputs[:1], until=ends)
         return sum(node.operator is Softmax for node in made_by) > 1
 
+    @property
+    def is_of_other_width(self) -> bool:
+        """Whether queries and keys are wider or narrower than values, so that what takes values cannot take them."""
+        scores = None if self.product is None else scores_of(self.softmax)
+        if self.product is None or scores is None or scores.operator is not MatMul:
+            return False
+        return scores.operands[0].shape[-1] != self.product.operands[1].shape[-1]
+
     def parts(self) -> AttentionParts | None:
         """Return the queries, keys, values, weights and outputs of the attention, keys and values that heads share once for each head; None
-        if its queries and keys cannot be found, or if there are several of each.
+        if its queries and keys cannot be found, if there are several of each, or if they are not as wide as its values.
         """
         scores = None if self.product is None else scores_of(self.softmax)
         if scores is None or self.product is None or scores.operator is not MatMul or self.has_several_softmaxes:
+            return None
+        if self.is_of_other_width:
             return None
         query, key = scores.operands
         weights, value = self.weights, self.product.operands[1]

@@ -65,9 +65,9 @@ from explainers.models.structure.block_kinds import BlockKind
 from explainers.models.structure.two_rows import SourceAndWritten
 
 #: What keeps the queries, keys and values of a block from being read, though it has a map: several attentions one after the other; one map
-#: of several products, or of weights made of several softmaxes; queries or keys that are not the tokens in their order; weights that lie
-#: with keys before queries.
-NoParts = Literal["several attentions", "several products", "several softmaxes", "another order", "keys first"]
+#: of several products, or of weights made of several softmaxes; queries or keys of another width than values, or that are not the tokens
+#: in their order; weights that lie with keys before queries.
+NoParts = Literal["several attentions", "several products", "several softmaxes", "another width", "another order", "keys first"]
 
 
 class ModelStructure:
@@ -307,6 +307,8 @@ class ModelStructure:
         attention = self._attentions[block]
         if attention is not None and attention.has_several_softmaxes:
             return "several softmaxes"
+        if attention is not None and attention.is_of_other_width:
+            return "another width"
         return "keys first" if maps[0].is_turned else None
 
     @cached_property

@@ -125,6 +125,19 @@ def difference(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) ->
     return (softmax_of(q, k) - 0.3 * softmax_of(more[0], more[1])) @ v
 
 
+def narrow(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+    return softmax_of(q[..., : q.shape[-1] // 2], k[..., : k.shape[-1] // 2]) @ v
+
+
+def in_float32(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+    return softmax_of(q.float(), k.float()).to(v) @ v
+
+
+def test_grad_eclip_of_queries_and_keys_in_another_type_than_the_projection() -> None:
+    (found,), (expected,) = (scores(vit_of(form), pixels(), 1, "grad_eclip") for form in (in_float32, of_module))
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-6)
+
+
 def shared_keys(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
     return softmax_of(q, k[:, :1]) @ v[:, :1]
 
@@ -168,6 +181,7 @@ def test_grad_eclip_of_heads_that_share_keys_and_values() -> None:
         (keys_before_queries, "transposed weights, with keys before queries"),
         (squared, "one softmax that meets values as it is"),
         (difference, "several softmaxes, each of queries and keys of its own"),
+        (narrow, "queries and keys of another width than its values"),
     ],
 )
 def test_queries_and_keys_that_cannot_be_read_are_refused_with_the_true_reason(form: Any, reason: str) -> None:
