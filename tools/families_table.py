@@ -105,9 +105,10 @@ SHORTCOMINGS = (
         "units of an MLP over tokens are of no token, however many units it has.",
     ),
     (
-        "attention and an MLP added to the stream in parallel, in one sum or by one layer (GPT-J, GPT-NeoX, ViT-22B)",
-        "What reads the stream after attention (TokenTM, GlobEnc, ALTI) is refused, since there is none; it runs where the block adds "
-        "attention first, (x + attention) + MLP.",
+        "attention and an MLP added to the stream in parallel (GPT-J, GPT-NeoX, Falcon, ViT-22B)",
+        "Added in one expression, in any order, they are read as (x + attention) + MLP. What reads the stream after attention (TokenTM, "
+        "GlobEnc, ALTI) is refused where one layer makes both, where they are scaled together, or where the MLP is added in a step before "
+        "attention, since there is no such stream.",
     ),
     (
         "tokens that join before a later block of the same list",

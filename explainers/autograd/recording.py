@@ -286,7 +286,7 @@ class Recording:
         log = self.forward_pass.saved.end_log()
         self.forward_pass.saved.drop(log, recomputation.reader(run, len(log)))
         for node in self.nodes.nodes_in(block):
-            node.operands, node.output = (), None
+            node.operands, node.output, node.terms = (), None, ()
 
     def _run_again(self, run: BlockRun) -> tuple[Tensor, Sequence[KeptRecord]]:
         """Run a block again on its input, and return its output and what its operators kept, in order."""

@@ -121,8 +121,8 @@ _NO_RESIDUALS: dict[SumsElsewhere | None, str] = {
 }
 _PARALLEL = (
     "{name} has blocks that add attention and an MLP to the residual stream in parallel, so that no stream follows attention alone. Where "
-    "the two have layers of their own and the block adds attention first, (x + attention) + MLP, there is one. What multiplies attention "
-    "runs, such as rollout, and what goes back from the answer."
+    "the two have layers of their own and are added in one expression, x + attention + MLP in any order, there is one. What multiplies "
+    "attention runs, such as rollout, and what goes back from the answer."
 )
 
 #: What the last block does that keeps its queries, keys and values from being read.
