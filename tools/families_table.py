@@ -105,9 +105,10 @@ SHORTCOMINGS = (
         "units of an MLP over tokens are of no token, however many units it has.",
     ),
     (
-        "attention and an MLP added to the stream in parallel, in one sum or by one layer (GPT-J, GPT-NeoX, ViT-22B)",
-        "What reads the stream after attention (TokenTM, GlobEnc, ALTI) is refused, since there is none; it runs where the block adds "
-        "attention first, (x + attention) + MLP.",
+        "attention and an MLP added to the stream in parallel (GPT-J, GPT-NeoX, Falcon, ViT-22B)",
+        "Added in one expression, in any order, they are read as (x + attention) + MLP. What reads the stream after attention (TokenTM, "
+        "GlobEnc, ALTI) is refused where one layer makes both, where they are scaled together, or where the MLP is added in a step before "
+        "attention, since there is no such stream.",
     ),
     (
         "tokens that join before a later block of the same list",
@@ -166,10 +167,10 @@ SHORTCOMINGS = (
         "the answer is padding. Tokens of its own before the words are refused when the model is opened.",
     ),
     (
-        "texts whose words layers before the blocks bring together (convolutions, recurrent layers, n-grams, attention)",
-        "Words are changed one by one when the model is opened. Where a word changes its own token most, maps run, with a note of how much "
-        "of the change lies in the tokens of other words. Where no token is a word (a stride, latents, attention without a residual, a "
-        "MobileBERT's three words a token) it is refused; `entry=` names the module before that, if there is one.",
+        "words that come together before the blocks (a convolution, a recurrent layer or attention over the embeddings)",
+        "Found when the model is opened, by words changed one by one: what reads tokens says in a note how much of what moves a token is "
+        "its own word. Where a word moves another token more than twice as far as its own, the model is refused. Less than a hundredth is "
+        "not seen.",
     ),
     (
         "functions that torch cannot differentiate (igamma, zeta)",
@@ -178,8 +179,9 @@ SHORTCOMINGS = (
     ),
     (
         "blocks that take channels before tokens, (batch, width, tokens)",
-        "Refused when the model is opened, whatever the number of channels: the same noise shows which axis is of places. Blocks that "
-        "transpose the last two axes first and last run.",
+        "Refused when the model is opened, whatever the number of channels, and also where each block transposes at once what it takes: "
+        "the same noise shows which axis is of places. Blocks that take and give (batch, tokens, width) run, with channels first inside "
+        "too.",
     ),
     (
         "position biases of attention (Swin, BEiT, DeBERTa)",

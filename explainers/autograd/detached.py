@@ -88,6 +88,10 @@ class DetachedNumbers:
                 self._note(tensor, function, numbers)
         return out
 
+    def holds(self, tensor: Tensor) -> bool:
+        """Return whether ``tensor`` holds numbers that were cut off from the gradient."""
+        return not active(tensor) and tensor in self._functions_of
+
     def _note(self, tensor: Tensor, function: str, numbers: Iterable[Tensor]) -> None:
         """Record that ``function`` detached a ``tensor`` made of these ``numbers``, and whether it lies in the memory of a tensor with a
         gradient.

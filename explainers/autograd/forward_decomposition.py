@@ -9,7 +9,7 @@ meets a token before attention mixes it with others belongs to that token: value
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import cached_property
 from types import MappingProxyType
@@ -18,6 +18,7 @@ from typing import Any
 import torch
 from torch import Size, Tensor, nn
 
+from explainers.autograd.dispatch import role
 from explainers.autograd.handlers.written_norm import mean_taken_off
 from explainers.autograd.nodes import Block, Move, Node, Role, ancestors, users_of
 from explainers.autograd.opaque import record_of
@@ -126,9 +127,8 @@ class ForwardDecomposition(Recording):
             return replaced
         self.norms, self._weighted = [], []
         block = self.nodes.blocks[-1]
-        # which in the first block may be more than x^1: what stands between the two, as a norm, is no part of the block
-        taken = record_of(self, self.model.block_kind.input_tokens(args, kwargs))
-        x = self.nodes.start(self._isolate(taken).requires_grad_())
+        given = record_of(self, self.model.block_kind.input_tokens(args, kwargs))  # after a norm outside of the blocks, unlike x^1
+        x = self.nodes.start(self._isolate(given).requires_grad_())
         self._kept = self._kept_tokens(x)
         block.input, block.start, block.first = x, self.nodes.of(x), len(self.nodes.ran)
         return self.model.block_kind.with_input_tokens(args, kwargs, x)
@@ -183,6 +183,35 @@ class ForwardDecomposition(Recording):
         groups = x.detach().unflatten(0, (-1, self.copies, self._rows(x)))  # tokens or heads may lie with the samples
         repeated: Tensor = groups[:, :1].expand_as(groups)
         return repeated.flatten(0, 2)
+
+    def as_chosen(self, out: Any, given: Iterable[Tensor]) -> Any:
+        """Return ``out``, the result of a call on the tensors ``given``, with whole numbers and truth values that it made of numbers of the
+        samples, such as the order of sorted tokens or the experts of a router, as the real copies have them, for every copy.
+        """
+        given = list(given)
+        if isinstance(out, tuple | list):
+            chosen = [self.as_chosen(each, given) for each in out]
+            if len(chosen) == 2 and given and chosen[1] is not out[1]:  # sorted, or the largest: numbers and their places
+                chosen[0] = self._at(given[0], out[0], out[1], chosen[1])
+            return type(out)(chosen) if any(new is not old for new, old in zip(chosen, out, strict=True)) else out
+        if not isinstance(out, Tensor) or out.is_floating_point() or not out.dim():
+            return out
+        made_of = [each for each in given if each.dim() and len(each) == len(out) and each.is_floating_point()]
+        return self.as_constant(out) if made_of else out
+
+    def as_constant(self, value: Tensor) -> Tensor:
+        """Return ``value``, constants made of numbers of the samples, as the real copies have it; unchanged where samples are not first."""
+        return self.real(value) if value.dim() and len(value) and not len(value) % self._samples else value
+
+    def _at(self, x: Tensor, values: Tensor, before: Tensor, places: Tensor) -> Tensor:
+        """Return the numbers of ``x`` at ``places``, given its ``values`` at the places ``before`` along some dimension; ``values`` if
+        there is no such dimension.
+        """
+        for dim in range(x.dim()) if x.dim() == before.dim() else ():
+            others = [size for axis, size in enumerate(x.shape) if axis != dim]
+            if others == [size for axis, size in enumerate(before.shape) if axis != dim] and torch.equal(x.gather(dim, before), values):
+                return self.nodes.move(x.gather(dim, places), x, role(self, values))
+        return values
 
     def where_real(self, y: Tensor) -> Tensor:
         """Return a bool tensor that broadcasts with ``y``, True at the rows that belong to real copies."""

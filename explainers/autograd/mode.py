@@ -54,6 +54,9 @@ class RecordingMode(TorchFunctionMode):
         # Weights are constants here, whatever their requires_grad says: only what depends on the input is on the path.
         args = tuple(a if writes and place == 0 and self._is_past(a) else on_path(self.recording, a) for place, a in enumerate(args))
         kwargs = {k: on_path(self.recording, v) for k, v in kwargs.items()}
+        if not self.recording.is_differentiated and torch.is_grad_enabled():
+            args = tuple(a if writes and place == 0 else self._held(a) for place, a in enumerate(args))
+            kwargs = {k: self._held(v) for k, v in kwargs.items()}
 
         def call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             written = args[0] if writes and args and isinstance(args[0], Tensor) else None
@@ -69,6 +72,7 @@ class RecordingMode(TorchFunctionMode):
                 if written._is_view():
                     self._note_write(name, written._base, (written,))
             if self.recording.entered:
+                out = self.recording.as_chosen(out, tensors_in((*args, *kwargs.values())))
                 out = self._detached.follow(name, (*args, *kwargs.values()), out)
             return out
 
@@ -85,6 +89,12 @@ class RecordingMode(TorchFunctionMode):
         out = call(args, kwargs)
         self._head.note(self.recording, func, args, kwargs, out, position)
         return keep_recorded(self.recording, out) if insides.in_checkpoint else out
+
+    def _held(self, value: Any) -> Any:
+        """Return ``value``, an argument of a call, with tensors of numbers that were cut off from the gradient as constants."""
+        if isinstance(value, Tensor):
+            return self.recording.as_constant(value) if self._detached.holds(value) else value
+        return type(value)(map(self._held, value)) if type(value) in (list, tuple) else value
 
     def _is_past(self, value: Any) -> bool:
         node = self.recording.nodes.of(value)

@@ -75,6 +75,7 @@ class Node:
     role      what the tensor is to attention or to a normalisation
     operands  the tensor arguments, if its operator keeps them
     output    the result, if its operator keeps it, or the node is a start
+    terms     of a sum of three paths in the shape of a block's tokens, as x + (a + b), the three with the nodes that made them
     """
 
     operator: NodeKind
@@ -86,6 +87,7 @@ class Node:
     role: Role | None = None
     operands: tuple[Tensor, ...] = ()
     output: Tensor | None = None
+    terms: tuple[tuple[Node, Tensor], ...] = ()
 
     @property
     def paths(self) -> list[Node]:
@@ -132,6 +134,7 @@ class Nodes:
     stacked       a few tensors that were just stacked: the result, its new axis and the tensors, as long as nothing but moves ran since
     unbiased_sum  the result and the operands of the last sum of two paths, one of which a linear map without a bias gave, as long as
                   nothing but moves ran since: a constant that is added now is that map's bias
+    last_sum      the node and the operands of the last sum of two paths, as long as nothing but moves ran since
     means         by the position of a sum, the index of its operand that is the mean of a normalisation written out
     """
 
@@ -144,6 +147,7 @@ class Nodes:
     has_moved: bool = False
     unbiased_sum: tuple[Tensor, Tensor, Tensor] | None = None
     stacked: tuple[Tensor, int, tuple[Tensor, ...]] | None = None
+    last_sum: tuple[Node, Tensor, Tensor] | None = None
     means: dict[int, int] = field(default_factory=dict)
     _by_tensor: dict[int, tuple[ref[Tensor], Node]] = field(default_factory=dict)
 
@@ -173,7 +177,7 @@ class Nodes:
         node.place = len(self.ran)
         self.ran.append(node)
         if node.operator is not Move:
-            self.unbiased_sum = self.stacked = None
+            self.unbiased_sum = self.stacked = self.last_sum = None
         self._by_tensor[id(tensor)] = (ref(tensor), node)
         return node
 
@@ -189,6 +193,25 @@ class Nodes:
             self.add(Node(Move, (node,), {}, out.shape, role=role), out)
         return out
 
+    def note_sum(self, out: Tensor, operands: tuple[Tensor, Tensor], before: tuple[Node, Tensor, Tensor] | None) -> None:
+        """Note that ``out``, in the shape of the tokens of the block that runs now, is the sum of two ``operands``, and, if one of these is
+        the sum ``before``, the last of two paths, of which three terms.
+        """
+        node, running = self.of(out), self.running
+        if node is None or running is None or out.shape != running.stream:
+            return
+        for total, other in (operands, operands[::-1]):
+            made_by, other_by = self._unmoved(total), self.of(other)
+            if before is not None and made_by is before[0] and other_by is not None:
+                node.terms = (*zip(made_by.paths, before[1:], strict=True), (other_by, other))
+        self.last_sum = node, *operands
+
+    def _unmoved(self, tensor: Tensor) -> Node | None:
+        node = self.of(tensor)
+        while node is not None and node.operator is Move and len(node.paths) == 1 and node.paths[0].shape == node.shape:
+            (node,) = node.paths
+        return node
+
     def remove(self, node: Node) -> bool:
         """Take back a node that another replaces, and return True; False if a block has begun or ended since it ran."""
         marks = [mark for block in (*self.blocks[-1:], *self.class_blocks[-1:]) for mark in (block.first, block.end) if mark is not None]
@@ -202,12 +225,12 @@ class Nodes:
     def end(self) -> None:
         """Forget the tensors of the nodes after the forward pass: none is looked up again."""
         self._by_tensor.clear()
-        self.unbiased_sum = self.stacked = None
+        self.unbiased_sum = self.stacked = self.last_sum = None
 
     def let_go(self) -> None:
         """Release all tensors of the nodes so far."""
         for node in self.ran:
-            node.operands, node.output = (), None
+            node.operands, node.output, node.terms = (), None, ()
 
     def may_enter_attention(self, x: Tensor) -> bool:
         """Return whether ``x`` has the shape of the input of the block that runs now, so that a linear map of it may make queries, keys or

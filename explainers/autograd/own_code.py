@@ -289,6 +289,14 @@ class OwnCode:
         """Return a context that changes nothing."""
         return nullcontext()
 
+    def as_chosen(self, out: Any, given: Iterable[Tensor]) -> Any:
+        """Return ``out``, the result of a call on the tensors ``given``, unchanged."""
+        return out
+
+    def as_constant(self, value: Tensor) -> Tensor:
+        """Return ``value``, numbers that were taken out of the gradient, unchanged."""
+        return value
+
     def accumulated_rounding(self, position: int) -> float:
         """Raise NotImplementedError for any operator: rounding is needed for relevance alone, which such blocks do not carry."""
         raise NotImplementedError

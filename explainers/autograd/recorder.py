@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from functools import cache
 from inspect import signature
@@ -117,6 +117,16 @@ class Recorder(Protocol):
     @property
     def starts(self) -> list[Tensor]:
         """The explained tensors reached so far: the embedded tokens x^1, and the pixels if the recording started from them."""
+
+    def as_chosen(self, out: Any, given: Iterable[Tensor]) -> Any:
+        """Return ``out``, the result of a call on the tensors ``given``, with whole numbers and truth values as the explained input has
+        them, where the pass holds other inputs too.
+        """
+
+    def as_constant(self, value: Tensor) -> Tensor:
+        """Return ``value``, numbers of the samples that were taken out of the gradient, as the explained input has them, where the pass
+        holds other inputs too.
+        """
 
     def before_write(self, tensor: Tensor) -> None:
         """Note that ``tensor`` is about to be overwritten."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from functools import cached_property, partial
@@ -162,6 +162,14 @@ class Recording:
 
     # --- forward ------------------------------------------------------------------------------------------------------
 
+    def as_chosen(self, out: Any, given: Iterable[Tensor]) -> Any:
+        """Return ``out``, the result of a call on the tensors ``given``: every input of this pass is explained, and chooses for itself."""
+        return out
+
+    def as_constant(self, value: Tensor) -> Tensor:
+        """Return ``value``, numbers that were taken out of the gradient, unchanged."""
+        return value
+
     @property
     def recomputed(self) -> bool:
         """True if the activations inside the blocks are not kept but computed again during a backward pass."""
@@ -278,7 +286,7 @@ class Recording:
         log = self.forward_pass.saved.end_log()
         self.forward_pass.saved.drop(log, recomputation.reader(run, len(log)))
         for node in self.nodes.nodes_in(block):
-            node.operands, node.output = (), None
+            node.operands, node.output, node.terms = (), None, ()
 
     def _run_again(self, run: BlockRun) -> tuple[Tensor, Sequence[KeptRecord]]:
         """Run a block again on its input, and return its output and what its operators kept, in order."""

@@ -103,7 +103,7 @@ def after_attention(trace: Trace, block: int, norms: int) -> Shares:
     place = _last_mixing_sum(trace, block)
 
     def read(propagation: ForwardDecomposition, count: int) -> tuple[Tensor, Tensor]:
-        middle = propagation.structure.sums[block][place]
+        middle = propagation.structure.stream_after(block, place)
         vectors = middle
         output = propagation.block_outputs[-1]
         last = [(factor, centred) for _, normed, factor, centred in propagation.norms if _is_multiple(normed, output)]

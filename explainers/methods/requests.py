@@ -93,17 +93,13 @@ class Request:
         if "places" in self.method.needs and not self.pixels:
             _note_covered_pixels(trace)
             _note_footprint(trace)
-            _note_mixed_words(trace)
+            _note_words_that_met(trace)
         behind = trace_behind(trace, self.method.class_attention)
         if behind is None:
             output = _move_to_grid(self.method.read(trace, **options), trace)
             sources = trace.recording.real_tokens.sources
             return output if sources is None else output.at_words(sources, trace.content)
         return MethodOutput(self.method.read(behind, **options).scores[:, 1:])
-
-
-#: The share of what a word changes in the tokens of others from which on it is noted.
-_MIXED = 0.01
 
 
 def _note_attention(trace: Trace) -> None:
@@ -172,12 +168,13 @@ def _note_footprint(trace: Trace) -> None:
         )
 
 
-def _note_mixed_words(trace: Trace) -> None:
-    """Add a note to a trace if layers before the blocks bring the words of a text together."""
-    if trace.layout.mixed_words > _MIXED:
+def _note_words_that_met(trace: Trace) -> None:
+    """Add a note to a trace if words have come together in the tokens that the model's first block takes."""
+    if trace.layout.own_word_share is not None:
         trace.note(
-            f"Layers before the blocks of this model bring words together: {trace.layout.mixed_words:.0%} of what a word changes in the "
-            "tokens that the blocks take lies in those of other words. A score here is of such a token, and drawn on the word at its place."
+            "Words come together before the blocks of this model, as in a convolution or attention over its embeddings: of what moves a "
+            f"token there, {trace.layout.own_word_share:.0%} is its own word. This map is of these tokens, and is drawn at the words in "
+            "their places. What hides words, such as occlusion, is of words.".replace("%", " %")
         )
 
 

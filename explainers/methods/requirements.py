@@ -12,6 +12,7 @@ from explainers.autograd.attention_trial import trial
 from explainers.autograd.recording import Recording
 from explainers.autograd.structure.around_attention import SumsElsewhere
 from explainers.autograd.structure.attention_plan import AttentionPlan
+from explainers.autograd.structure.model_structure import NoParts
 from explainers.methods.class_attention import CLASS_ATTENTION, lacks_behind, needs_behind
 from explainers.methods.declaration import Method
 from explainers.methods.registry import METHODS
@@ -120,9 +121,22 @@ _NO_RESIDUALS: dict[SumsElsewhere | None, str] = {
 }
 _PARALLEL = (
     "{name} has blocks that add attention and an MLP to the residual stream in parallel, so that no stream follows attention alone. Where "
-    "the two have layers of their own and the block adds attention first, (x + attention) + MLP, there is one. What multiplies attention "
-    "runs, such as rollout, and what goes back from the answer."
+    "the two have layers of their own and are added in one expression, x + attention + MLP in any order, there is one. What multiplies "
+    "attention runs, such as rollout, and what goes back from the answer."
 )
+
+#: What the last block does that keeps its queries, keys and values from being read.
+_NO_PARTS: dict[NoParts | None, str] = {
+    "several attentions": "attends several times, one after the other",
+    "several products": "attends by several products of weights and values, such as head by head, in chunks of queries or of keys, or in "
+    "parallel branches. One product for all of them could be read",
+    "several softmaxes": "makes its attention weights of several softmaxes, each of queries and keys of its own",
+    "another width": "has queries and keys of another width than its values, to which its output projection cannot be applied",
+    "another order": "attends with queries or keys that are not its tokens in their order",
+    "keys first": "multiplies values by transposed weights, with keys before queries. Weights (batch, heads, queries, keys) could be read",
+    None: "does not make its attention weights of queries and keys by one softmax that meets values as it is (fused attention does, and "
+    "attn_implementation='sdpa' of transformers)",
+}
 
 
 def _no_parts(recording: Recording, plan: AttentionPlan | None) -> str:
@@ -133,16 +147,11 @@ def _no_parts(recording: Recording, plan: AttentionPlan | None) -> str:
     if recording.attentions[-1] is None:
         why = structure.attention_kind.no_map or recording.model.block_kind.no_attention or (None if plan is None else plan.reason)
         reason = "has no attention map over all its tokens" + ("" if why is None else f": {why}")
-    elif not all(each is None or each.is_in_order for each in structure.attention_maps[-1:]):
-        reason = "attends with queries or keys that are not its tokens in their order"
     elif recording.parts[-1] is None:
-        reason = (
-            "does not make its attention weights of queries and keys by one softmax that meets values as it is (fused attention does, and "
-            "attn_implementation='sdpa' of transformers)"
-        )
+        reason = _NO_PARTS[structure.why_no_parts(-1)]
     else:
         reason = "passes what its attention gives through no linear layer of its own"
-    runs = "rise and tis, which hide other parts of the picture" if recording.model.side == "image" else "input_x_gradient and occlusion"
+    runs = "input_x_gradient and occlusion" if recording.model.reads_text else "rise and tis, which hide other parts of the picture"
     return f"The last block of {name} {reason}. What reads no such parts runs, such as {runs}."
 
 

@@ -60,7 +60,7 @@ class Layout:
     other_tokens the tokens that the head reads next to the class token; none where it pools
     has_own_words  texts only: whether the embedding of some word does not depend on the word, as where the model puts tokens of its own in
                  the places of words
-    mixed_words  texts only: the share of what a word changes in the embedded tokens that lies in those of other words
+    own_word_share  texts only: how much of the influence of the text's tokens on an embedded one is that of its own; None: all of it
     covered      the height and width in pixels that the patches cover, from the top left corner on; None: the whole picture
     footprint    what tokens read of the picture, where it is not mainly the squares at which they are drawn; None: it is
     """
@@ -74,7 +74,7 @@ class Layout:
     other_tokens: OtherTokens = OtherTokens()
     covered: tuple[int, int] | None = None
     has_own_words: bool = False
-    mixed_words: float = 0.0
+    own_word_share: float | None = None
     footprint: Footprint | None = None
 
     @property

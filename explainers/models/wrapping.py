@@ -44,7 +44,7 @@ from explainers.models.structure.layouts import LayoutOf, image_layout, text_lay
 from explainers.models.structure.repeating import why_not_repeatable
 from explainers.models.structure.two_rows import TwoRows, source_of, two_rows_of
 from explainers.models.structure.watching import reads_words_twice
-from explainers.models.structure.word_places import WordPlaces, check_word_order
+from explainers.models.structure.word_places import WordPlaces, find_word_places
 from explainers.models.tangent import by_tangent, find_tail
 from explainers.models.tasks import GeneratedAnswer, Task
 from explainers.models.tasks.several_heads import SeveralHeads
@@ -297,8 +297,8 @@ def _find_text_layout(
     ``other`` is a sample of other words, to find out whether the model reads the words in a second way; None: that is not checked.
     ``in_order``: whether the tokens must lie in the order of the words. Raises ExplainerError if they do not, or if words are read twice.
     """
-    places = check_word_order(module, structure, run, first) if in_order else WordPlaces()
-    layout_of = text_layout(module, structure, run, first, prefix, places)
+    words = find_word_places(module, structure, run, first) if in_order else WordPlaces()
+    layout_of = text_layout(module, structure, run, first, prefix, words)
     if other is not None and reads_words_twice(module, structure, run, first, other, answers):
         raise ExplainerError(_READ_TWICE)
     return layout_of

@@ -13,7 +13,7 @@ from explainers.autograd import operators as op
 from explainers.autograd.dispatch import TorchFunction, active, call_through, handles
 from explainers.autograd.handlers.elementwise import may_write, mul
 from explainers.autograd.handlers.linear import linear
-from explainers.autograd.handlers.written_softmax import keep_exponent, softmax_of_logarithms
+from explainers.autograd.handlers.written_softmax import keep_exponent, softmax_of_logarithms, unshifted
 from explainers.autograd.nodes import Role
 from explainers.autograd.operators.pooling import Mean
 from explainers.autograd.recorder import Recorder
@@ -185,7 +185,7 @@ def _softmax_of_modules(
 def _softmax(rec: Recorder, func: TorchFunction, input: Tensor, dim: int, dtype: torch.dtype | None = None) -> Tensor:
     if not rec.active(input):
         return torch.softmax(input, dim, dtype=dtype)
-    return rec.run(op.Softmax, input, dim, dtype, role=Role.WEIGHTS)
+    return rec.run(op.Softmax, unshifted(rec, input, dim), dim, dtype, role=Role.WEIGHTS)
 
 
 @handles(F.softmin)
@@ -213,10 +213,11 @@ def _log_softmax(rec: Recorder, func: TorchFunction, input: Tensor, dim: int, dt
     """Compute a log-softmax of ``input`` over ``dim``, record it with its input, and return it. No rule has a choice for it, but its
     exponential is the softmax of the same numbers.
     """
-    out: Tensor = call_through(rec, torch.log_softmax, (input, dim), {"dtype": dtype})
+    exponent = unshifted(rec, input, dim) if rec.active(input) else input
+    out: Tensor = call_through(rec, torch.log_softmax, (exponent, dim), {"dtype": dtype})
     node = rec.nodes.of(out)
     if node is not None and rec.active(input):
-        node.operands = (input,)
+        node.operands = (exponent,)
     return out
 
 

@@ -164,7 +164,10 @@ def add(rec: Recorder, func: TorchFunction, input: Any, other: Any, *, alpha: fl
         if (whole := _add_to_part(rec, path, constant)) is not None:
             return whole
         op.note_bias(path, constant)
+    before = rec.nodes.last_sum
     out = rec.run(op.Add, a, b, kept, role=kept)
+    if both and not rec.is_own_code:
+        rec.nodes.note_sum(out, (a, b), before)
     if both and not rec.is_own_code and sum(has_no_bias(rec.nodes.of(each)) for each in (a, b)) == 1:
         rec.nodes.unbiased_sum = out, a, b
     for whole, shift in ((a, b), (b, a)) if both else ():

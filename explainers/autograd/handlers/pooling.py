@@ -173,4 +173,5 @@ def _largest(rec: Recorder, func: TorchFunction, input: Tensor, dim: Any = None,
     if not rec.active(input) or not isinstance(dim, int):
         return call_through(rec, func, (input,) if dim is None else (input, dim, *args), kwargs)
     places = func(input.detach(), dim, *args, **kwargs)
-    return type(places)((rec.run(Pick, input, lambda x: func(x, dim, *args, **kwargs)[0]), places[1]))
+    largest = rec.run(Pick, input, lambda x: func(x, dim, *args, **kwargs)[0], role=role(rec, input))
+    return type(places)((largest, places[1]))

@@ -45,6 +45,38 @@ def keep_unshifted(rec: Recorder, difference: Tensor, whole: Any, shift: Any) ->
         node.operands = (whole,)
 
 
+def unshifted(rec: Recorder, exponent: Tensor, dim: int) -> Tensor:
+    """Return numbers with the same softmax along ``dim`` as ``exponent`` from which one number for each row was subtracted, as
+    :func:`keep_unshifted` noted it: those before the subtraction, scaled, added to and masked as the difference was since. ``exponent``
+    itself if nothing was subtracted.
+    """
+    steps: list[Node] = []
+    node = moved_from(rec.nodes.of(exponent))
+    while node is not None and not (_is(node, op.Add) and len(node.operands) == 1):
+        if node.operator not in (op.Add, op.Scale) or len(node.paths) != 1:
+            return exponent
+        steps.append(node)
+        node = moved_from(node.paths[0])
+    if node is None or node.operands[0].shape != exponent.shape or node.operands[0].dtype != exponent.dtype:
+        return exponent
+    (whole,) = node.operands
+    for step in reversed(steps):
+        constant = constant_of(step)
+        whole = rec.run(op.Scale, whole, constant, role=role(rec, whole)) if step.operator is op.Scale else _plus(rec, whole, constant)
+    with torch.no_grad():
+        expected = exponent.softmax(dim)
+        hidden = expected == 0
+    if whole.shape == exponent.shape and bool(hidden.any()):
+        whole = rec.nodes.move(whole.masked_fill(hidden, -math.inf), whole, role(rec, whole))
+    return whole if are_close(whole.detach().softmax(dim), expected) else exponent
+
+
+def _plus(rec: Recorder, path: Tensor, constant: Any) -> Tensor:
+    """Return attention scores ``path`` plus a ``constant``, recorded."""
+    out: Tensor = rec.run(op.Add, path, torch.as_tensor(constant).to(path), role(rec, path), role=role(rec, path))
+    return out
+
+
 def is_exponential(rec: Recorder, tensor: Tensor) -> bool:
     """Return whether ``tensor`` holds exponentials, perhaps moved, in the pass that ``rec`` records."""
     return is_exponential_node(moved_from(rec.nodes.of(tensor)))

@@ -48,18 +48,43 @@ class Attention:
         """The output of the attention (B, H, queries, d), before its projection; None if it has no product of weights and values."""
         return None if self.product is None else _kept(self.product)
 
-    def parts(self) -> AttentionParts | None:
-        """Return the queries, keys, values, weights and outputs of the attention; None if its queries and keys cannot be found."""
+    @property
+    def has_several_softmaxes(self) -> bool:
+        """Whether the weights are made of several softmaxes, such as of a difference of two, each of queries and keys of its own."""
+
+        def ends(node: Node) -> bool:
+            return node.operator is Softmax or node.role != Role.WEIGHTS
+
+        made_by = [] if self.product is None else ancestors(self.product.inputs[:1], until=ends)
+        return sum(node.operator is Softmax for node in made_by) > 1
+
+    @property
+    def is_of_other_width(self) -> bool:
+        """Whether queries and keys are wider or narrower than values, so that what takes values cannot take them."""
         scores = None if self.product is None else scores_of(self.softmax)
-        if scores is None or self.product is None or scores.operator is not MatMul:
+        if self.product is None or scores is None or scores.operator is not MatMul:
+            return False
+        return scores.operands[0].shape[-1] != self.product.operands[1].shape[-1]
+
+    def parts(self) -> AttentionParts | None:
+        """Return the queries, keys, values, weights and outputs of the attention, keys and values that heads share once for each head; None
+        if its queries and keys cannot be found, if there are several of each, or if they are not as wide as its values.
+        """
+        scores = None if self.product is None else scores_of(self.softmax)
+        if scores is None or self.product is None or scores.operator is not MatMul or self.has_several_softmaxes:
+            return None
+        if self.is_of_other_width:
             return None
         query, key = scores.operands
         weights, value = self.weights, self.product.operands[1]
         if weights.dim() != 4 or (query.shape[-2], key.shape[-1]) != weights.shape[-2:] or query.shape[:2] != weights.shape[:2]:
             return None
+        if any(each.dim() != 4 or each.shape[1] not in (1, weights.shape[1]) for each in (key, value)):
+            return None
         if scores.role == Role.SCORES:  # written out: what they are scaled by is no part of them, whichever of them is
             query, key = (_unscaled(of, node) for of, node in zip((query, key), scores.inputs, strict=True))
-        return AttentionParts(query, key.mT, value, weights, _kept(self.product))
+        of_heads = (len(weights), weights.shape[1], -1, -1)
+        return AttentionParts(query, key.mT.expand(of_heads), value.expand(of_heads), weights, _kept(self.product))
 
 
 def _kept(node: Node) -> Tensor:

@@ -31,7 +31,7 @@ class AttentionMap:
     """One attention map (B, H, S, S). ``sources`` are the tensors of the recorded pass that hold its numbers. ``arrange(values, what)``
     builds the map from them, or the signal at the map from the signals at them. ``is_usual``: whether the map is the weights of one product
     unchanged; ``heads_apart``: whether its heads come from several products; ``is_in_order``: whether rows and columns of each source are
-    the tokens in their order.
+    the tokens in their order; ``is_turned``: whether its one source lies with keys before queries.
     """
 
     sources: tuple[Tensor, ...]
@@ -39,6 +39,7 @@ class AttentionMap:
     is_usual: bool = True  # whether it is a product's weights as they are
     heads_apart: bool = False  # whether its heads are of several products
     is_in_order: bool = True  # whether rows and columns of its sources are the tokens in their order
+    is_turned: bool = False  # whether its one source lies with keys before queries
 
     @property
     def weights(self) -> Tensor:
@@ -390,9 +391,10 @@ def _map_of(stage: list[_Part]) -> AttentionMap:
         return [part.arrange([next(left) for _ in part.sources], what) for part in parts]
 
     if all(bool((count == 1).all()) for count in counts):
-        is_usual = len(sources) == 1 and parts[0].is_usual
+        is_usual, is_turned = (len(sources) == 1 and of_it for of_it in (parts[0].is_usual, parts[0].product.is_turned))
         in_order = all(part.is_in_order for part in parts)
-        return AttentionMap(sources, lambda values, what: torch.cat(arranged(values, what), 1), is_usual, len(parts) > 1, in_order)
+        arrange: Callable[[Sequence[Tensor], What], Tensor] = lambda values, what: torch.cat(arranged(values, what), 1)  # noqa: E731
+        return AttentionMap(sources, arrange, is_usual, len(parts) > 1, in_order, is_turned)
     if len({part.leads.shape for part in stage}) > 1 or not bool((sum(counts, torch.zeros_like(counts[0])) == 1).all()):
         raise Unreadable("some of their attention is over a part of the tokens alone")
     return AttentionMap(sources, lambda values, what: torch.stack(arranged(values, what)).sum(0), False)

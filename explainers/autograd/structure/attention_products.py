@@ -247,6 +247,18 @@ def adds_more_than_attention(nodes: Nodes, block: Block, known_sum: Node) -> boo
     return False
 
 
+def stream_and_attention(nodes: Nodes, block: Block, known_sum: Node) -> tuple[Tensor, Tensor] | None:
+    """Return the tokens of ``block`` and what its attention adds to them, in the shape of its stream, where ``known_sum`` adds both and an
+    MLP in parallel, as x + (attention + MLP); None where it adds anything else. ``nodes`` are the operators of the pass.
+    """
+    attended = [(node, tensor) for node, tensor in known_sum.terms if any(mixes(each, block) for each in ancestors([node], [block.start]))]
+    others = [(node, tensor) for node, tensor in known_sum.terms if all(node is not each for each, _ in attended)]
+    straight = [tensor for node, tensor in others if _comes_straight(node, block)]
+    if len(attended) != 1 or len(straight) != 1 or adds_more_than_attention(nodes, block, attended[0][0]):
+        return None
+    return straight[0], attended[0][1]
+
+
 def _is_attended(node: Node, block: Block) -> bool:
     """Return whether ``node`` depends on the tokens of ``block`` only through its attention."""
     return block.start not in ancestors([node], until=lambda each: each is block.start or is_product(each))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -42,6 +43,7 @@ from explainers.autograd.structure.attention_products import (
     are_of_no_place,
     positions_of_attention,
     products_of,
+    stream_and_attention,
     sum_after_attention,
 )
 from explainers.autograd.structure.bias_rows import (
@@ -62,6 +64,11 @@ from explainers.errors import ExplainerError
 from explainers.models.layout import Layout
 from explainers.models.structure.block_kinds import BlockKind
 from explainers.models.structure.two_rows import SourceAndWritten
+
+#: What keeps the queries, keys and values of a block from being read, though it has a map: several attentions one after the other; one map
+#: of several products, or of weights made of several softmaxes; queries or keys of another width than values, or that are not the tokens
+#: in their order; weights that lie with keys before queries.
+NoParts = Literal["several attentions", "several products", "several softmaxes", "another width", "another order", "keys first"]
 
 
 class ModelStructure:
@@ -285,6 +292,26 @@ class ModelStructure:
         """The queries, keys, values, weights and outputs of each block's attention; None if they cannot be found."""
         return [None if each is None else each.parts() for each in self._attentions]
 
+    def why_no_parts(self, block: int) -> NoParts | None:
+        """Return what about the attention maps of a ``block`` keeps its queries, keys and values from being read; None if nothing does.
+        Also None if it has no map, or one that is no softmax of queries and keys.
+        """
+        maps = self._maps[block]
+        if maps is None:
+            return None
+        if len(maps) > 1:
+            return "several attentions"
+        if len(maps[0].sources) > 1:
+            return "several products"
+        if not maps[0].is_in_order:
+            return "another order"
+        attention = self._attentions[block]
+        if attention is not None and attention.has_several_softmaxes:
+            return "several softmaxes"
+        if attention is not None and attention.is_of_other_width:
+            return "another width"
+        return "keys first" if maps[0].is_turned else None
+
     @cached_property
     def attention_inputs(self) -> list[Tensor | None]:
         """The input of each block's attention, (B, S, D), in most models the output of the first norm; None if that is not one tensor."""
@@ -332,22 +359,33 @@ class ModelStructure:
     @property
     def mid_residuals(self) -> list[Tensor | None]:
         """The residual stream after the attention of each block, (B, S, D); None if there is none, if it is no single tensor, if it is
-        made in another way than by a sum, or if that sum holds more than attention.
+        made in another way than by a sum, or if that sum holds more than attention that cannot be told apart.
         """
-        each = zip(self._nodes.blocks, self._sums, self.sums, self.sums_after_attention, self._has_parallel_parts, strict=True)
+        each = zip(self._nodes.blocks, self._sums, self.sums_after_attention, self._has_parallel_parts, strict=True)
         return [
             None
-            if not sums or parallel or adds_to_attention(nodes[place], block) or adds_attention_elsewhere(self._nodes, block, nodes[place])
-            else self._scaled(nodes[place], sums[place])
-            for block, nodes, sums, place, parallel in each
+            if not sums or parallel or adds_to_attention(sums[place], block) or adds_attention_elsewhere(self._nodes, block, sums[place])
+            else self._scaled(sums[place], self.stream_after(number, place))
+            for number, (block, sums, place, parallel) in enumerate(each)
         ]
+
+    def stream_after(self, block: int, place: int) -> Tensor:
+        """Return the residual stream (B, S, D) after the attention of a ``block`` whose sum after it is that at ``place``, without an MLP
+        that is added with it in parallel.
+        """
+        node = self._sums[block][place]
+        both = stream_and_attention(self._nodes, self._nodes.blocks[block], node) if node.terms else None
+        return self.sums[block][place] if both is None else self._block_kind.row_of(both[0]) + self._block_kind.row_of(both[1])
 
     @cached_property
     def _has_parallel_parts(self) -> list[bool]:
-        """Whether the sum after the attention of each block holds more than that, such as an MLP in parallel."""
+        """Whether the sum after the attention of each block holds more than that, which is no term of its own, as an MLP may be."""
         each = zip(self._nodes.blocks, self._sums, self.sums_after_attention, strict=True)
         return [
-            bool(nodes) and not adds_to_attention(nodes[place], block) and adds_more_than_attention(self._nodes, block, nodes[place])
+            bool(nodes)
+            and not adds_to_attention(nodes[place], block)
+            and adds_more_than_attention(self._nodes, block, nodes[place])
+            and stream_and_attention(self._nodes, block, nodes[place]) is None
             for block, nodes, place in each
         ]
 

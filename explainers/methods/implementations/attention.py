@@ -120,8 +120,8 @@ def rollout(trace: Trace, start_layer: int = 0) -> Tensor:
     """Attention multiplied through all blocks, where half of each block's signal is assumed to stay in place.
 
     The product of (A + I) / 2 over the blocks, A the mean of the heads; row of the classification token (eq. 1 and the
-    residual of section 4). Rows are not renormalised: where those of A do not sum to 1, as of a sigmoid or next to a sink, neither do those
-    of the product.
+    residual of section 4). Rows are not renormalised: where those of A do not sum to 1, as of mixed heads or next to a sink, neither do
+    those of the product.
     """
     halves = cut(trace, [a.mean(1) for a in trace.attentions])
     first = trace.recording.structure.first_map(start_layer)

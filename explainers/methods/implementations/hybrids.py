@@ -56,7 +56,10 @@ def _transformation(before: Tensor, after: Tensor, mask: Tensor) -> Tensor:
             "from x to x′ in each half of a block."
         ),
         trust="Use it when long vectors that a block shrinks should not count as much as attention alone would have it.",
-        fails="The authors published no formula for the weights; this is the one of LibraGrad's code. Positive parts only.",
+        fails=(
+            "The authors published no formula for the weights; this is the one of LibraGrad's code. Positive parts only. In a post-norm "
+            "block, which that code has none of, x′ after attention is the sum before its norm."
+        ),
         line="Where the model looked in all layers; parts that a layer changes much count more.",
     ),
 )
@@ -65,7 +68,8 @@ def token_tm(trace: Trace) -> Tensor:
 
     C^0 = diag |x^1|; per block U_att = I + (mean_h A W_att) * mean_h (grad A)^+, U_mlp = I + W_mlp, C^l = U_mlp U_att
     C^(l-1); W = diag(length
-    ratio * softmax of the cosine), from the block's input to the stream after attention, and from there to the block's output.
+    ratio * softmax of the cosine), from the block's input to the stream after attention, and from there to the block's output. Of a
+    post-norm block the stream after attention is the sum of input and attention before the norm, the output the one after its last norm.
     """
     eye = trace.identity()
     joint = eye * trace.block_inputs[0].norm(dim=-1)[:, None, :]
@@ -217,4 +221,4 @@ def grad_eclip(trace: Trace, single_head: bool = False) -> Tensor:
 
 def _project(heads: Tensor, projection: tuple[Tensor, Tensor | None]) -> Tensor:
     """Apply the output projection of attention (weight, bias) to queries or keys ``heads`` (B, H, S, d), and return (B, S, D)."""
-    return F.linear(heads.detach().transpose(1, 2).flatten(2), *projection)
+    return F.linear(heads.detach().transpose(1, 2).flatten(2).to(projection[0].dtype), *projection)  # rotated in float32 by GPT-J

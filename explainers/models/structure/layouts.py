@@ -31,16 +31,16 @@ def text_layout(
     run: Forward,
     tensors: Mapping[str, Tensor],
     prefix: int | None,
-    places: WordPlaces,
+    words: WordPlaces,
 ) -> LayoutOf:
     """Return a function from a batch of texts to the layout of its tokens. ``structure`` holds the blocks of ``module``, ``run`` returns
     its logits. There is one prefix token if the head reads the first token, unless ``prefix`` names another number. ``tensors`` holds one
-    text; ``places`` says what its embedded tokens are made of.
+    text; how its ``words`` lie is noted in the layout.
     """
     read = read_tokens(module, structure, run, tensors, None)
     prefix = int(read.class_token == 0) if prefix is None else prefix
     others = _other_tokens(read, prefix)
-    layout = Layout(prefix, read.class_token, None, other_tokens=others, has_own_words=places.has_own, mixed_words=places.mixed)
+    layout = Layout(prefix, read.class_token, None, other_tokens=others, has_own_words=words.has_own_words, own_word_share=words.own_share)
     return lambda tensors: layout
 
 
@@ -105,9 +105,6 @@ def image_layout(
         cut off or padded to one more patch, as the convolutional trunk does; for a model that reads patches, the number of its tokens tells
         which.
         """
-        if (grid_of := getattr(module, "grid_of", None)) is not None:
-            rows, columns = grid_of(tall, wide)
-            return rows, columns
         down, across = tall / patch[0], wide / patch[1]
         if not dense or (down.is_integer() and across.is_integer()):
             return int(down), int(across)
@@ -195,7 +192,8 @@ _DROPPED_BEFORE = (
 )
 _CHANNELS_FIRST = (
     "the blocks take channels before tokens, (batch, width, tokens): each row of what they take is of the whole picture, and each column "
-    "of one place. Let them take (batch, tokens, width), as where their forward begins and ends with a transpose of the last two axes"
+    "of one place. Give them (batch, tokens, width): transpose the last two axes once before the first block and once after the last; "
+    "in a block whose layers need channels first, such as Conv1d, transpose inside, and in one that transposes already, no more"
 )
 
 
@@ -248,10 +246,6 @@ def _grid(module: nn.Module, patches: int, size: tuple[int, int], before: int = 
     them, else square patches of the size it declares, or of one that fits. Raises ExplainerError if they fill no grid; so many tokens
     stand ``before`` and ``after`` them.
     """
-    if (grid_of := getattr(module, "grid_of", None)) is not None:
-        rows, columns = grid_of(*size)
-        if rows * columns == patches:
-            return rows, columns
     for part in module.modules():
         declared = getattr(part, "grid_size", None)
         if isinstance(declared, (tuple, list)) and len(declared) == 2 and declared[0] * declared[1] == patches:

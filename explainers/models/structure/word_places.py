@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,11 +20,20 @@ from explainers.models.structure.watching import Entrance, embed
 _MOST = 16
 #: How much a token must change, relative to the one that changes most, to be the one that was changed.
 _OWN = 0.5
-#: How much a token must change, relative to the one that changes most, to be partly made of what was changed.
-_PART = 0.1
-#: The share of a change below which it may be rounding.
-_ROUNDING = 1e-6
 _PADDED = 2
+#: How much a token must change, relative to the one that changes most, to be counted among those that change.
+_MOVED = 0.01
+#: Less than this share of other words in a token is not seen.
+_UNSEEN = 0.01
+#: Why a model is refused whose blocks take another row of tokens than a text's.
+_FEWER = (
+    "each of the {tokens} tokens that the blocks of this model take is made of several of the {text} of the text, as after pooling or a "
+    "stride, so that none of them is a word: pass blocks= (modules that take a token, (batch, tokens, width), for each one of the text)"
+)
+_CHANNELS_FIRST = (
+    "the blocks take channels before tokens, (batch, width, tokens), so that each row of what they take is of the whole text: let them "
+    "take (batch, tokens, width), as where a forward transposes before the first block and after the last one"
+)
 #: The entry of ``Model.details`` with the names of the tables in which each token is looked up.
 WORD_TABLES = "word_tables"
 
@@ -63,25 +72,24 @@ def tables_of_words(module: nn.Module, structure: Entrance, run: Forward, tensor
 
 @dataclass(frozen=True)
 class WordPlaces:
-    """What the embedded tokens x^1 of a text are made of.
+    """How the words of a text lie among the embedded tokens x^1 of a model.
 
-    has_own  whether some token of the text changes none of them while others do, as where the model puts tokens of its own in the places of
-             words
-    mixed    the share of what a token of the text changes (its square) that lies in the embedded tokens of others, from 0 to 1; 0 where
-             every token is embedded alone
+    has_own_words  whether some token of the text changes none of them while others do, as where the model puts tokens of its own in the
+                   places of words
+    own_share      how much of the influence of the text's tokens on an embedded one is that of its own, a mean over them; None if all is
     """
 
-    has_own: bool = False
-    mixed: float = 0.0
+    has_own_words: bool = False
+    own_share: float | None = None
 
 
-def check_word_order(module: nn.Module, structure: Structure, run: Forward, tensors: Mapping[str, Tensor]) -> WordPlaces:
-    """Change tokens of a text and return what the embedded tokens x^1 are made of. ``run`` returns the logits of ``module``, whose blocks
-    are in ``structure``, for ``tensors``, one text.
+def find_word_places(module: nn.Module, structure: Structure, run: Forward, tensors: Mapping[str, Tensor]) -> WordPlaces:
+    """Find how the words of a text lie among the embedded tokens x^1, by changing one at a time. ``run`` returns the logits of ``module``,
+    whose blocks are in ``structure``, for ``tensors``, one text.
 
-    Raises ExplainerError, with the reason, if token i is not token i of x^1, with or without padding.
+    Raises ExplainerError if token i is not token i of x^1, with or without padding.
     """
-    has_own, shares = False, list[float]()
+    has_own, own_share = False, None
     for given, last in _texts(tensors):
         ids = given["input_ids"]
         places = sorted({round(i * (last - 1) / (_MOST - 1)) for i in range(_MOST)}) if last > _MOST else list(range(last))
@@ -92,7 +100,7 @@ def check_word_order(module: nn.Module, structure: Structure, run: Forward, tens
         batch = {name: tensor.expand(len(changed), *tensor.shape[1:]) if len(tensor) == 1 else tensor for name, tensor in given.items()}
         x = embed(module, structure, run, {**batch, "input_ids": changed})
         if len(x) != len(changed):
-            return WordPlaces(has_own, _mean(shares))  # texts do not lie apart there: nothing is seen
+            return WordPlaces(has_own)  # texts do not lie apart there: nothing is seen
         difference = x[1:].double() - x[:1].double()
         moved = difference.norm(dim=-1)
         has_own |= bool(moved.any()) and not bool(moved.any(1).all())
@@ -100,44 +108,38 @@ def check_word_order(module: nn.Module, structure: Structure, run: Forward, tens
             token = int(by.argmax())
             change = by[place] if place < len(by) else by.new_zeros(())
             if bool(change < _OWN * by[token]):
-                if (mixture := _why_mixed(places, difference, ids.shape[1])) is not None:
-                    raise ExplainerError(mixture)
+                if difference.shape[2] == ids.shape[1] and difference.norm(dim=1).argmax(1).tolist() == places:
+                    raise ExplainerError(_CHANNELS_FIRST)
+                if len(by) < ids.shape[1]:
+                    raise ExplainerError(_FEWER.format(tokens=len(by), text=ids.shape[1]))
                 padded = "" if last == ids.shape[1] else " of a padded text"
                 why = _why_elsewhere(dict(zip(places, moved, strict=True)), ids.shape[1])
+                count = int((by > _MOVED * by[token]).sum())
+                if not why and count > 1:
+                    raise ExplainerError(
+                        f"a change of token {place + 1}{padded} changes {count} of the {len(by)} tokens that the blocks of this model "
+                        f"take, number {token + 1} most, so that which word a score belongs to is not known: tokens come together before "
+                        "the blocks, as in a convolution, attention or queries of the model's own. Pass entry= (the module before that, "
+                        "which takes the embedded words) or blocks= (modules that take a token, (batch, tokens, width), for each one of "
+                        "the text)"
+                    )
                 raise ExplainerError(
                     f"token {place + 1}{padded} is token {token + 1} of what the blocks of this model take{why}, so that which word a "
                     "score belongs to is not known: have the model keep the order of its tokens, and what it adds of its own after them"
                 )
-            if bool(by[token] > 0):
-                shares.append(float(1 - (change / by.norm()) ** 2))
-    return WordPlaces(has_own, _mean(shares))
+        if own_share is None:
+            own_share = _own_share(moved[:, [place for place in places if place < moved.shape[1]]].square())
+    return WordPlaces(has_own, own_share)
 
 
-def _mean(shares: Sequence[float]) -> float:
-    """Return the mean of ``shares``, 0 for none and for rounding."""
-    mean = sum(shares) / len(shares) if shares else 0.0
-    return mean if mean > _ROUNDING else 0.0
-
-
-def _why_mixed(places: Sequence[int], difference: Tensor, length: int) -> str | None:
-    """Return the reason for a refusal if what the blocks take is no row of words; None if it may be one in another order. Tokens of a text
-    of this ``length`` were changed at ``places``, each of which changed what the blocks take by its row of ``difference`` (K, S, D).
+def _own_share(influence: Tensor) -> float | None:
+    """Return the mean share of the diagonal in the columns of ``influence`` (words, the embedded tokens in their places), as far as these
+    are influenced at all; None if it is all but :data:`_UNSEEN`.
     """
-    by_column = difference.norm(dim=1)
-    if difference.shape[2] == length and by_column.argmax(1).tolist() == list(places):
-        return (
-            "the blocks take channels before tokens, (batch, width, tokens), so that each row of what they take is of the whole text: let "
-            "them take (batch, tokens, width), as where their forward begins and ends with a transpose of the last two axes"
-        )
-    by_row = difference.norm(dim=2)
-    changed = (by_row > _PART * by_row.amax(1, keepdim=True)).sum(1)
-    if by_row.shape[1] < length or 2 * int((changed > 1).sum()) > len(changed):
-        return (
-            f"each of the {by_row.shape[1]} tokens that the blocks of this model take is made of several of the {length} of the text, as "
-            "after a convolution, attention or pooling before them, so that none of them is a word: pass entry= (the module before that, "
-            "which takes each word's embedding), or blocks= (a list of modules that begins with it)"
-        )
-    return None
+    total = influence.sum(0)
+    shares = influence[: len(total)].diagonal()[total > 0] / total[total > 0]
+    share = float(shares.mean()) if len(shares) else 1.0
+    return share if share < 1 - _UNSEEN else None
 
 
 def _why_elsewhere(moved: Mapping[int, Tensor], length: int) -> str:

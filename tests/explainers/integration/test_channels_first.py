@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 import explainers
 from explainers.methods.implementations import own_masks
-from tests.explainers.support.attention_forms import CLASSES, HEADS, PREPROCESS, WIDTH, built, pixels, scores, softmax_of
+from tests.explainers.support.attention_forms import CLASSES, HEADS, PREPROCESS, WIDTH, built, pixels, plain_blocks, scores, softmax_of
 
 
 class MapBlock(nn.Module):
@@ -137,11 +137,14 @@ class Rows(nn.Module):
         return self.head(x.mean(2) if self.token is None else x[:, :, 0])
 
 
+_CHANNELS_FIRST = r"channels before tokens.*transpose the last two axes once before the first block and once after the last"
+
+
 @pytest.mark.parametrize("first", ["patches", "convolutions", "class token"])
 @pytest.mark.parametrize("width", [16, 24, 64])
 def test_channels_before_tokens_are_refused_whatever_their_number(width: int, first: str) -> None:
     """16 patches: 16 and 64 channels would fill a square grid."""
-    with pytest.raises(explainers.ExplainerError, match=r"channels before tokens.*transpose of the last two axes"):
+    with pytest.raises(explainers.ExplainerError, match=_CHANNELS_FIRST):
         explainers.wrap(built(lambda: Rows(width, first)), kind="image", preprocess=PREPROCESS)
 
 
@@ -155,4 +158,48 @@ def test_blocks_that_transpose_what_they_take_are_read(width: int) -> None:
         y = block(y)
     (gradient,) = torch.autograd.grad(plain.head(y.mean(2))[0, 1], x)  # type: ignore[operator]
     (found,) = scores(module, pixels(), 1, "input_x_gradient")
+    torch.testing.assert_close(found, (x * gradient).sum(1)[0].detach(), rtol=1e-5, atol=1e-8)
+
+
+class TransposingBlock(nn.Module):
+    """Take and give (B, width, tokens), and transpose both around a block over (B, tokens, width)."""
+
+    def __init__(self, block: nn.Module) -> None:
+        super().__init__()
+        self.block = block
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.block(x.mT).mT
+        return out
+
+
+class MeanOfTokens(nn.Module):
+    """A model whose blocks transpose inside, or whose forward transposes once before and after blocks over (B, tokens, width)."""
+
+    def __init__(self, inside: bool) -> None:
+        super().__init__()
+        blocks = plain_blocks()
+        self.inside, self.patch, self.head = inside, nn.Conv2d(3, WIDTH, 8, 8), nn.Linear(WIDTH, CLASSES)
+        self.blocks = nn.ModuleList([TransposingBlock(block) for block in blocks] if inside else blocks)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.patch(x).flatten(2)
+        x = x if self.inside else x.mT
+        for block in self.blocks:
+            x = block(x)
+        out: Tensor = self.head((x if self.inside else x.mT).mean(2))
+        return out
+
+
+def test_blocks_that_transpose_inside_are_refused_and_run_where_the_model_transposes_once_around_them() -> None:
+    """What the refusal advises, against autograd on the model that it refuses."""
+    refused, advised = built(lambda: MeanOfTokens(True)), built(lambda: MeanOfTokens(False))
+    with pytest.raises(explainers.ExplainerError, match=_CHANNELS_FIRST + ".*in one that transposes already, no more"):
+        explainers.wrap(refused, kind="image", preprocess=PREPROCESS)
+    x = refused.patch(pixels()).flatten(2).detach().requires_grad_()  # type: ignore[operator]
+    y = x
+    for block in refused.blocks:  # type: ignore[union-attr]
+        y = block(y)
+    (gradient,) = torch.autograd.grad(refused.head(y.mean(2))[0, 1], x)  # type: ignore[operator]
+    (found,) = scores(advised, pixels(), 1, "input_x_gradient")
     torch.testing.assert_close(found, (x * gradient).sum(1)[0].detach(), rtol=1e-5, atol=1e-8)

@@ -79,7 +79,7 @@ def test_attcat_says_where_its_map_is_the_epsilon_of_a_norm(between: bool) -> No
     for parameter in module.parameters():
         nn.init.normal_(parameter, std=0.4) if parameter.ndim > 1 else None
     model = explainers.open(module, kind="image", check="none")
-    picture = Image.effect_noise((32, 32), 60).convert("RGB")
+    picture = {"pixel_values": torch.randn(1, 3, 32, 32)}
     found = explainers.explain(model, picture, 1, ["attcat", "attcat:libra"], precision="double")
     assert isinstance(found, explainers.Explanation)
     said = ["the map shows that epsilon" in " ".join(found[spec].notes) for spec in ("attcat", "attcat:libra")]

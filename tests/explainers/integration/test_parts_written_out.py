@@ -319,8 +319,17 @@ class Parallel(WrittenOut):
         given = (softmax_of(q, k) @ v).transpose(1, 2).flatten(2)
         if self.how == "fused":
             return x + self.both(torch.cat([given, F.gelu(self.mlp.a(y))], -1))  # type: ignore[union-attr,operator]
+        if self.how == "MLP before":
+            x = x + self.mlp(y)  # type: ignore[operator]
+            return x + self.attn.proj(given)  # type: ignore[union-attr,operator]
         a, m = self.attn.proj(given), self.mlp(y)  # type: ignore[union-attr,operator]
-        return {"attention first": lambda: (x + a) + m, "together": lambda: x + (a + m), "MLP first": lambda: (x + m) + a}[self.how]()
+        sums = {
+            "attention first": lambda: (x + a) + m,
+            "together": lambda: x + (a + m),
+            "together first": lambda: F.dropout(m, 0.1, False).add_(a) + x,
+            "MLP first": lambda: (x + m) + a,
+        }
+        return sums[self.how]()
 
 
 def test_the_stream_after_attention_is_known_where_attention_is_added_before_a_parallel_mlp() -> None:
@@ -346,7 +355,16 @@ def test_the_stream_after_attention_is_known_where_attention_is_added_before_a_p
     torch.testing.assert_close(found[..., -16:].flatten(), matrix[0, 1:], rtol=1e-5, atol=1e-8)
 
 
-@pytest.mark.parametrize("how", ["together", "MLP first", "fused"])
+@pytest.mark.parametrize("how", ["together", "together first", "MLP first"])
+def test_the_stream_after_attention_is_known_where_a_parallel_mlp_is_added_with_it_in_one_sum(how: str) -> None:
+    """As of (x + attention) + MLP, which is the same model."""
+    specs = ("token_tm", "globenc", "alti")
+    found, expected = (scores(of_two(lambda of=of: Parallel(of)), pixels(2), 1, *specs) for of in (how, "attention first"))  # type: ignore[misc]
+    for spec, one, other in zip(specs, found, expected, strict=True):
+        assert float((one - other).abs().max()) < 1e-6 * float(other.abs().max()), spec
+
+
+@pytest.mark.parametrize("how", ["MLP before", "fused"])
 def test_no_stream_after_attention_is_read_where_an_mlp_is_added_with_it(how: str) -> None:
     model = explainers.wrap(of_two(lambda: Parallel(how)), kind="image", preprocess=PREPROCESS)
     for spec in ("token_tm", "globenc", "alti"):

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from explainers.errors import ExplainerError
-from tests.explainers.support.attention_forms import WIDTH, Attention, Block, Vit, built, of_module, pixels, scores
+from tests.explainers.support.attention_forms import WIDTH, Attention, Block, Vit, built, of_module, pixels, scores, softmax_of
 
 INSIDE_BLOCKS = ("token_tm", "globenc", "alti")
 ELSEWHERE = ("rollout", "attcat", "decompx", "input_x_gradient:libra")
@@ -149,3 +149,36 @@ def test_the_length_of_a_token_is_no_product_that_brings_tokens_together(square:
     )
     for spec, one, other in zip(specs, found, expected, strict=True):
         assert float((one - other).abs().max()) < 1e-5 * float(other.abs().max()), spec
+
+
+def changed(before: Tensor, after: Tensor) -> Tensor:
+    """The weights of TokenTM: the ratio of lengths times the softmax over tokens of the cosine."""
+    return after.norm(dim=-1) / (before.norm(dim=-1) + 1e-8) * F.cosine_similarity(before, after, dim=-1).softmax(-1)
+
+
+def test_token_tm_of_a_post_norm_block_reads_the_sum_before_its_norm() -> None:
+    """By its formula, with gradients by autograd."""
+    vit = vit_of(lambda: Joined(None, True, False))
+    assert isinstance(vit, Vit)
+    x = torch.cat([vit.cls, vit.embed(vit.patch(pixels()))], 1) + vit.pos
+    start, blocks = x, list[tuple[Tensor, Tensor, Tensor, Tensor]]()
+    for block in vit.blocks:
+        assert isinstance(block, Joined)
+        assert isinstance(block.attn, Attention)
+        q, k, v = block.attn.heads(block.attn.qkv(x), 3)
+        weights = softmax_of(q, k)
+        weights.retain_grad()
+        middle = x + block.attn.proj((weights @ v).transpose(1, 2).flatten(2))
+        normed = block.n1(middle)
+        y = block.n2(normed + block.mlp(normed))
+        blocks.append((x, middle, y, weights))
+        x = y
+    vit.head(vit.norm(x)[:, 0])[0, 1].backward()
+    joint = start[0].norm(dim=-1).diag()
+    eye = torch.eye(len(joint), dtype=joint.dtype)
+    for taken, middle, y, weights in blocks:
+        assert weights.grad is not None
+        by_gradient = weights[0].mean(0) * changed(taken[0], middle[0]) * weights.grad[0].clamp(min=0).mean(0)
+        joint = (eye + changed(middle[0], y[0]).diag()) @ (eye + by_gradient) @ joint
+    (found,) = scores(vit, pixels(), 1, "token_tm")
+    torch.testing.assert_close(found[1:], joint[0, 1:].detach(), rtol=1e-5, atol=1e-8)

@@ -61,6 +61,11 @@ FORMS: dict[str, Weigh] = {
     "log_softmax": lambda s: F.log_softmax(s, -1).exp(),
     "special": lambda s: torch.special.log_softmax(s, -1).exp(),
     "softmin": lambda s: F.softmin(-s, -1),
+    "shifted softmax": lambda s: (s - s.amax(-1, keepdim=True)).softmax(-1),
+    "softmax shifted by values of max": lambda s: F.softmax(s - s.max(dim=-1, keepdim=True).values, dim=-1),
+    "shifted, scaled and raised": lambda s: torch.softmax((2 * s - (2 * s).amax(-1, keepdim=True)) / 2 + 3.0, -1),
+    "shifted in place": lambda s: s.clone().sub_(s.amax(-1, keepdim=True)).softmax(-1),
+    "shifted log_softmax": lambda s: F.log_softmax(s - s.amax(-1, keepdim=True), -1).exp(),
     "special softmax": lambda s: torch.special.softmax(s, -1),
     "normalize": lambda s: F.normalize(s.exp(), p=1, dim=-1),
     "normalize shifted": lambda s: F.normalize((s - s.amax(-1, keepdim=True)).exp(), p=1.0, dim=-1),
@@ -103,3 +108,35 @@ def test_the_exponential_of_a_turned_log_softmax_is_not_taken_for_a_softmax_of_t
     torch.testing.assert_close(first.maps[0].scores, maps_of(of_module)[0].scores, rtol=1e-4, atol=1e-6)
     with pytest.raises(explainers.ExplainerError, match="no softmax runs in them"):
         explainers.explain(model, {"pixel_values": x}, 1, ["rollout"])
+
+
+def test_a_softmax_that_is_shifted_then_masked_is_the_masked_softmax() -> None:
+    mask = torch.rand(17, 17, generator=torch.Generator().manual_seed(0)) < 0.7
+    mask |= torch.eye(17, dtype=torch.bool)
+
+    def written(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+        scores = q @ k.mT / q.shape[-1] ** 0.5
+        return (scores - scores.amax(-1, keepdim=True)).masked_fill(~mask, -math.inf).softmax(-1) @ v
+
+    def plain(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+
+    for found, expected in zip(maps_of(written), maps_of(plain), strict=True):
+        torch.testing.assert_close(found.scores, expected.scores, rtol=1e-4, atol=1e-6, msg=found.method)
+
+
+def test_a_shift_along_another_axis_than_that_of_the_softmax_stays() -> None:
+    """It is no shift of the softmax, and has its gradient."""
+
+    def written(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+        scores = q @ k.mT / q.shape[-1] ** 0.5
+        return (scores - scores.amax(-2, keepdim=True)).softmax(-1) @ v
+
+    vit = vit_of(written)
+    x = torch.cat([vit.cls, vit.embed(vit.patch(pixels()))], 1) + vit.pos  # type: ignore[operator]
+    x = x.detach().requires_grad_()
+    y = x
+    for block in vit.blocks:  # type: ignore[union-attr]
+        y = block(y)
+    (gradient,) = torch.autograd.grad(vit.head(vit.norm(y)[:, 0])[0, 1], x)  # type: ignore[operator]
+    torch.testing.assert_close(maps_of(written)[0].scores.double(), (x * gradient).sum(-1)[0].detach(), rtol=1e-5, atol=1e-8)

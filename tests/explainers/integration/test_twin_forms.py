@@ -20,6 +20,7 @@ from tests.explainers.support.attention_forms import (
     Attention,
     Block,
     Mlp,
+    Twice,
     Vit,
     built,
     of_module,
@@ -110,10 +111,89 @@ def test_the_projection_of_attention_is_that_however_its_output_is_put_together(
         assert float((one - other).abs().max()) < 1e-5 * float(other.abs().max()), spec
 
 
-@pytest.mark.parametrize("form", [shuffled_queries, shuffled_keys])
-def test_queries_and_keys_that_are_not_the_tokens_in_their_order_are_not_read_as_them(form: Any) -> None:
-    with pytest.raises(ExplainerError, match="queries or keys that are not its tokens in their order"):
+def keys_before_queries(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+    return (v.mT @ (k @ q.mT / q.shape[-1] ** 0.5).softmax(-2)).mT
+
+
+def squared(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+    weights = softmax_of(q, k).square()
+    return weights / weights.sum(-1, keepdim=True) @ v
+
+
+def difference(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+    more = module.heads(module.more(x), 2)
+    return (softmax_of(q, k) - 0.3 * softmax_of(more[0], more[1])) @ v
+
+
+def narrow(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+    return softmax_of(q[..., : q.shape[-1] // 2], k[..., : k.shape[-1] // 2]) @ v
+
+
+def in_float32(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+    return softmax_of(q.float(), k.float()).to(v) @ v
+
+
+def test_grad_eclip_of_queries_and_keys_in_another_type_than_the_projection() -> None:
+    (found,), (expected,) = (scores(vit_of(form), pixels(), 1, "grad_eclip") for form in (in_float32, of_module))
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-6)
+
+
+def shared_keys(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+    return softmax_of(q, k[:, :1]) @ v[:, :1]
+
+
+def repeated_keys(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+    return softmax_of(q, k[:, :1].repeat(1, HEADS, 1, 1)) @ v[:, :1].repeat(1, HEADS, 1, 1)
+
+
+def test_grad_eclip_of_heads_that_share_keys_and_values() -> None:
+    """By its formula, on the model's own tensors."""
+    (found,), (repeated,) = (scores(vit_of(form), pixels(), 1, "grad_eclip") for form in (shared_keys, repeated_keys))
+    vit = vit_of(shared_keys)
+    kept: list[Tensor] = []
+
+    def attend(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+        kept[:] = [q, k[:, :1], v[:, :1], shared_keys(module, q, k, v, x)]
+        kept[-1].retain_grad()
+        return kept[-1]
+
+    last = vit.blocks[-1].attn  # type: ignore[union-attr,index]
+    last.form = attend
+    vit(pixels())[0, 1].backward()
+    query, key, value, output = kept
+    assert output.grad is not None
+    query, key = (last.proj(each.expand_as(output).transpose(1, 2).flatten(2))[0] for each in (query, key))
+    likeness = F.cosine_similarity(query[:1], key[1:], dim=-1)
+    likeness = (likeness - likeness.min()) / (likeness.max() - likeness.min())
+    expected = (likeness * (output.grad[0, :, :1] * value[0, :, 1:]).sum((0, 2))).clamp(min=0).detach()
+    torch.testing.assert_close(found[1:], expected, rtol=1e-5, atol=1e-8)
+    torch.testing.assert_close(repeated, found, rtol=1e-5, atol=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("form", "reason"),
+    [
+        (shuffled_queries, "queries or keys that are not its tokens in their order"),
+        (shuffled_keys, "queries or keys that are not its tokens in their order"),
+        (class_token_apart, "several products of weights and values"),
+        (in_chunks, "several products of weights and values"),
+        (head_by_head, "several products of weights and values"),
+        (keys_before_queries, "transposed weights, with keys before queries"),
+        (squared, "one softmax that meets values as it is"),
+        (difference, "several softmaxes, each of queries and keys of its own"),
+        (narrow, "queries and keys of another width than its values"),
+    ],
+)
+def test_queries_and_keys_that_cannot_be_read_are_refused_with_the_true_reason(form: Any, reason: str) -> None:
+    with pytest.raises(ExplainerError, match=reason):
         scores(vit_of(form), pixels(), 1, "grad_eclip")
+
+
+@pytest.mark.parametrize(("how", "reason"), [("parallel", "several products"), ("one after the other", "attends several times")])
+def test_grad_eclip_refuses_a_block_of_two_attentions_with_the_true_reason(how: str, reason: str) -> None:
+    vit = built(lambda: Vit(lambda: [Twice(lambda: Attention(of_module), how), Twice(lambda: Attention(of_module), how)]))
+    with pytest.raises(ExplainerError, match=reason):
+        scores(vit, pixels(), 1, "grad_eclip")
 
 
 class Macaron(Block):
@@ -402,3 +482,34 @@ def test_the_share_of_each_factor_of_a_gated_product(rule: str) -> None:
     for signal, total, each in zip(signals, (of_gate, of_curve), expected, strict=True):
         torch.testing.assert_close(signal, each.detach())
         torch.testing.assert_close((x * signal).sum(), total)
+
+
+def next_to_a_sink(q: Tensor, k: Tensor) -> Tensor:
+    return F.pad(q @ k.mT / q.shape[-1] ** 0.5, (0, 1)).softmax(-1)[..., :-1]
+
+
+def with_a_sink(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+    return next_to_a_sink(q, k) @ v
+
+
+def by_sigmoid(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+    return (q @ k.mT / q.shape[-1] ** 0.5 - 3).sigmoid() @ v
+
+
+def test_rollout_does_not_renormalise_weights_next_to_a_sink() -> None:
+    vit = vit_of(with_a_sink)
+    joint = torch.eye(TOKENS, dtype=torch.float64)
+    with torch.no_grad():
+        x = torch.cat([vit.cls, vit.embed(vit.patch(pixels()))], 1) + vit.pos  # type: ignore[operator]
+        for block in vit.blocks:  # type: ignore[union-attr]
+            q, k, _ = block.attn.heads(block.attn.qkv(block.n1(x)), 3)
+            joint = (0.5 * next_to_a_sink(q, k)[0].mean(0) + 0.5 * torch.eye(TOKENS, dtype=torch.float64)) @ joint
+            x = block(x)
+    assert float(joint[0].sum()) < 0.99
+    (found,) = scores(vit, pixels(), 1, "rollout")
+    torch.testing.assert_close(found, joint[0], rtol=1e-5, atol=1e-8)
+
+
+def test_weights_of_a_sigmoid_are_refused_as_the_reason_says() -> None:
+    with pytest.raises(ExplainerError, match="by a sigmoid"):
+        scores(vit_of(by_sigmoid), pixels(), 1, "rollout")

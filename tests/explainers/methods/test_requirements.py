@@ -11,6 +11,7 @@ from torch import Tensor, nn
 import explainers
 from explainers.methods.requirements import missing_requirements
 from tests.explainers.support.attention_forms import PREPROCESS, WIDTH, Attention, Block, Mlp, Vit, built, of_module, plain_blocks
+from tests.explainers.support.wrapped import wrapped
 from tests.support.task_models import writer
 
 
@@ -88,3 +89,8 @@ def test_blocks_that_add_in_other_axes_or_to_some_channels_are_said_to() -> None
     reasons = [missing_requirements(explainers.wrap(each, kind="image", preprocess=PREPROCESS))["residual"] for each in (turned, halves)]
     assert "whose axes are others" in reasons[0]
     assert "a part of each token's channels" in reasons[1]
+
+
+def test_what_a_text_model_cannot_run_is_not_replaced_by_what_hides_parts_of_a_picture() -> None:
+    reason = missing_requirements(wrapped("deberta-v3"))["parts"]
+    assert reason.endswith("What reads no such parts runs, such as input_x_gradient and occlusion.")

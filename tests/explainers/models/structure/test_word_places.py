@@ -1,4 +1,4 @@
-"""Which word each token that the blocks take is made of: a note where layers before them bring words together, a refusal where none is."""
+"""Texts are opened where each token is a word, and else refused for the reason that holds; tasks of modules of one's own."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from tests.support.vocabularies import wordpiece
 
 WIDTH = 16
 TEXT = "a good film is not bad"
-NOTE = "Layers before the blocks of this model bring words together"
 
 
 class Words(nn.Module):
@@ -47,28 +46,6 @@ class Words(nn.Module):
         return logits
 
 
-class Convolved(Words):
-    def __init__(self) -> None:
-        super().__init__()
-        self.convolution = nn.Conv1d(WIDTH, WIDTH, 3, padding=1)
-
-    def before(self, x: Tensor) -> Tensor:
-        mixed: Tensor = x + 0.5 * self.convolution(x.mT).mT
-        return mixed
-
-
-class Averaged(Words):
-    def before(self, x: Tensor) -> Tensor:
-        return x + x.cumsum(1) / torch.arange(1, x.shape[1] + 1)[:, None]
-
-
-class Attending(Words):
-    """Each row is a mixture of the other words, in the order of the text."""
-
-    def before(self, x: Tensor) -> Tensor:
-        return (-x @ x.mT).softmax(-1) @ x
-
-
 class Halved(Words):
     def before(self, x: Tensor) -> Tensor:
         return F.avg_pool1d(x.mT, 2).mT
@@ -92,37 +69,39 @@ def opened(module: nn.Module, **how: Any) -> explainers.Model:
     return explainers.open(module.eval(), kind="text", tokenizer=wordpiece(), check="none", **how)
 
 
-def notes_of(module: nn.Module) -> tuple[str, ...]:
-    result = explainers.explain(opened(module), TEXT, 1, ["input_x_gradient"])
-    assert isinstance(result, explainers.Explanation)
-    return tuple(note for note in result["input_x_gradient"].notes if NOTE in note)
+class ChannelsFirst(Words):
+    """Its blocks take (batch, width, tokens)."""
+
+    def forward(self, input_ids: Tensor) -> Tensor:
+        x = self.embed(input_ids).mT
+        for block in self.blocks:
+            x = block(x)
+        logits: Tensor = self.head(x[:, :, 0])
+        return logits
 
 
-def share_elsewhere(module: Words) -> float:
-    """The mean share of what a word changes in rows of others, by derivatives of torch for a long text."""
-    x = torch.randn(1, 6, WIDTH)
-    jacobian = torch.autograd.functional.jacobian(lambda x: module.before(x)[0], x)[:, :, 0]
-    squares = jacobian.square().sum((1, 3))  # (to, from)
-    return float(1 - (squares.diagonal() / squares.sum(0)).mean())
+class Transposed(nn.Module):
+    """A layer that takes (batch, width, tokens)."""
+
+    def __init__(self, layer: nn.Module) -> None:
+        super().__init__()
+        self.layer = layer
+
+    def forward(self, x: Tensor) -> Tensor:
+        given: Tensor = self.layer(x.mT).mT
+        return given
 
 
-@pytest.mark.parametrize("make", [Convolved, Averaged])
-def test_words_that_are_brought_together_before_the_blocks_are_noted_with_how_much(make: type[Words]) -> None:
-    module = make()
-    (note,) = notes_of(module)
-    stated = int(note.split("together: ")[1].split("%")[0]) / 100
-    assert stated == pytest.approx(share_elsewhere(module), abs=0.15)  # of other words and another length
+def test_rows_that_are_made_of_several_words_are_refused_for_that_reason() -> None:
+    with pytest.raises(ExplainerError, match=r"each of the \d+ tokens that .* is made of several of the \d+ of the text"):
+        opened(Halved())
 
 
-def test_a_model_that_embeds_each_word_alone_has_no_such_note() -> None:
-    assert not notes_of(Words())
-    assert opened(Words()).layout_of({}).mixed_words == 0
-
-
-@pytest.mark.parametrize("make", [Attending, Halved])
-def test_rows_that_are_no_words_are_refused_for_that_reason(make: type[Words]) -> None:
-    with pytest.raises(ExplainerError, match=r"made of several of the .* of the text"):
-        opened(make())
+def test_rows_that_are_channels_are_refused_for_that_reason() -> None:
+    module = ChannelsFirst()
+    module.blocks = nn.ModuleList(Transposed(block) for block in module.blocks)
+    with pytest.raises(ExplainerError, match="take channels before tokens"):
+        opened(module)
 
 
 def test_a_head_that_reads_the_end_of_the_text_is_opened_by_a_text_that_ends() -> None:

@@ -1,0 +1,145 @@
+"""GlobEnc and ALTI where attention is written in other ways: against the formulas of their papers, computed from the weights in float64.
+
+Both measure the vectors A_ij W_O v_j, of values with their bias, as their authors' code does; the bias of W_O is part of no vector.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from tests.explainers.support.attention_forms import WIDTH, Attention, Block, Vit, built, pixels, plain_blocks, scores, softmax_of
+
+
+def keys_first(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+    weights: Tensor = (k @ q.mT / q.shape[-1] ** 0.5).softmax(-2)
+    return (v.mT @ weights).mT
+
+
+def queries_in_chunks(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+    return torch.cat([softmax_of(part, k) @ v for part in q.split(5, 2)], 2)
+
+
+def keys_in_chunks(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+    scaled = q @ k.mT / q.shape[-1] ** 0.5
+    exponentials: Tensor = (scaled - scaled.amax(-1, keepdim=True)).exp()
+    weights = exponentials / exponentials.sum(-1, keepdim=True)
+    parts = [a @ b for a, b in zip(weights.split(6, -1), v.split(6, -2), strict=True)]
+    out: Tensor = parts[0] + parts[1] + parts[2]
+    return out
+
+
+def normalised_twice(weights: Tensor) -> Tensor:
+    weights = weights / (1e-9 + weights.sum(-2, keepdim=True))
+    return weights / weights.sum(-1, keepdim=True)
+
+
+def over_both_axes(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+    return normalised_twice(softmax_of(q, k)) @ v
+
+
+def keys_sorted(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+    order = (k[:, 0, :, 0] > 0).long().mul(100).add(torch.arange(k.shape[2])).argsort(1)[:, None, :, None]
+    return softmax_of(q, k.gather(2, order.expand_as(k))) @ v.gather(2, order.expand_as(v))
+
+
+def values_sorted(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+    rows = v.transpose(1, 2).flatten(2)
+    first, order = rows[..., :1].sort(1)
+    rows = torch.cat([first, rows[..., 1:].gather(1, order.expand_as(rows[..., 1:]))], -1)
+    return softmax_of(q, k.gather(2, order[:, None].expand_as(k))) @ rows.unflatten(2, (v.shape[1], -1)).transpose(1, 2)
+
+
+def sized(v: Tensor) -> Tensor:
+    return v * v.detach().abs().mean((2, 3), keepdim=True).sigmoid()
+
+
+def values_of_constant_size(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+    return softmax_of(q, k) @ sized(v)
+
+
+def values_of_size_without_gradient(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+    with torch.no_grad():
+        size = v.abs().mean((2, 3), keepdim=True).sigmoid()
+    return softmax_of(q, k) @ (v * size)
+
+
+#: Each form, and what makes the weights that meet the values of those of a plain softmax.
+FORMS: dict[str, tuple[Any, Callable[[Tensor], Tensor]]] = {
+    "keys first, softmax over the last axis but one": (keys_first, lambda weights: weights),
+    "queries in chunks": (queries_in_chunks, lambda weights: weights),
+    "keys in chunks": (keys_in_chunks, lambda weights: weights),
+    "keys sorted by what they hold": (keys_sorted, lambda weights: weights),
+    "values sorted by their first number": (values_sorted, lambda weights: weights),
+    "normalised over queries, then over keys": (over_both_axes, normalised_twice),
+    "values times a detached number": (values_of_constant_size, lambda weights: weights),
+    "values times a number without gradient": (values_of_size_without_gradient, lambda weights: weights),
+}
+
+
+def by_formula(
+    vit: Vit, change: Callable[[Tensor], Tensor], bias_of_values: bool, of_size: Callable[[Tensor], Tensor]
+) -> tuple[Tensor, Tensor]:
+    """The maps of GlobEnc and ALTI, from weights."""
+    with torch.no_grad():
+        x = torch.cat([vit.cls, vit.embed(vit.patch(pixels()))], 1) + vit.pos
+        x = vit.norm_pre(x) if isinstance(vit, NormFirst) else x
+        lengths = nearness = torch.eye(x.shape[1], dtype=x.dtype)
+        for block in vit.blocks:
+            assert isinstance(block, Block)
+            assert isinstance(block.attn, Attention)
+            q, k, v = block.attn.heads(block.attn.qkv(block.n1(x)), 3)
+            if not bias_of_values:
+                v = block.attn.heads(F.linear(block.n1(x), block.attn.qkv.weight), 3)[2]
+            v = of_size(v)
+            attention = change(softmax_of(q, k))[0]
+            projection = block.attn.proj.weight.unflatten(1, (len(attention), -1))
+            vectors = torch.einsum("hij,hjd,ohd->ijo", attention, v[0], projection)
+            vectors = vectors + torch.eye(len(vectors), dtype=x.dtype)[:, :, None] * x[0]
+            stream = x + block.attn(block.n1(x))
+            length = vectors.norm(dim=-1)
+            whole = stream[0][:, None]
+            near = (whole.abs().sum(-1) - (whole - vectors).abs().sum(-1)).clamp(min=0)
+            lengths = length / length.sum(-1, keepdim=True) @ lengths
+            nearness = near / near.sum(-1, keepdim=True) @ nearness
+            x = stream + block.mlp(block.n2(stream))
+    return lengths[0], nearness[0]
+
+
+class NormFirst(Vit):
+    """A model with a norm between the embedded tokens and its blocks, as CLIP has it."""
+
+    def __init__(self) -> None:
+        super().__init__(plain_blocks)
+        self.norm_pre = nn.LayerNorm(WIDTH)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.norm_pre(torch.cat([self.cls.expand(len(x), -1, -1), self.embed(self.patch(x))], 1) + self.pos)
+        for block in self.blocks:
+            x = block(x)
+        out: Tensor = self.head(self.norm(x)[:, 0])
+        return out
+
+
+def test_a_norm_before_the_blocks_is_part_of_what_the_first_block_takes() -> None:
+    vit = built(NormFirst)
+    assert isinstance(vit, NormFirst)
+    for found, right in zip(scores(vit, pixels(), 1, "globenc", "alti"), by_formula(vit, torch.clone, True, torch.clone), strict=True):
+        torch.testing.assert_close(found, right, rtol=1e-5, atol=1e-8)
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_contributions_by_the_formulas_of_the_papers(name: str) -> None:
+    form, change = FORMS[name]
+    vit = built(lambda: Vit(lambda: [Block(lambda: Attention(form)), Block(lambda: Attention(form))]))
+    assert isinstance(vit, Vit)
+    of_size = sized if name.startswith("values times") else torch.clone
+    expected, without_bias = (by_formula(vit, change, with_bias, of_size) for with_bias in (True, False))
+    for found, right, other in zip(scores(vit, pixels(), 1, "globenc", "alti"), expected, without_bias, strict=True):
+        assert float((other - right).abs().max()) > 1e-3 * float(right.abs().max())  # values without their bias are another map
+        torch.testing.assert_close(found, right, rtol=1e-5, atol=1e-8)
