@@ -184,6 +184,11 @@ def find(
     given = _given_blocks(names, blocks)
     containers = {name: list(c.children()) for name, c in names.items() if _is_row(c)} | ({_ROW_OF_CALLER: given} if given else {})
     calls = _watch(module, containers, run, batch)
+    if not given and (blocks_found := _blocks_taken_for_rows(names, calls)):
+        outer = {name.rpartition(".")[0] for name in blocks_found}
+        containers = {name: row for name, row in containers.items() if name not in blocks_found}
+        containers |= {name: list(names[name].children()) for name in outer}
+        calls = _watch(module, containers, run, batch)
     runs = _runs([call for call in calls if not given or call.row == _ROW_OF_CALLER])
     if not runs and not given:
         with trial(module):
@@ -231,6 +236,17 @@ def find(
         earlier=_earlier(calls, first),
         left_out=_left_out(calls, chosen),
     )
+
+
+def _blocks_taken_for_rows(names: Mapping[str, nn.Module], calls: Sequence[_Call]) -> set[str]:
+    """Return the names of containers in a list that are no row of blocks but one block: of modules of one class around its parts, some of
+    which attend and others do not, as vit-pytorch's ``[PreNorm(attention), PreNorm(mlp)]``. ``names`` has the modules by name.
+    """
+    attend: dict[str, set[bool]] = {}
+    for call in calls:
+        if isinstance(names.get(call.row.rpartition(".")[0]), _LISTS):
+            attend.setdefault(call.row, set()).add(call.attends)
+    return {name for name, kinds in attend.items() if len(kinds) > 1}
 
 
 def _is_row(container: nn.Module) -> bool:
@@ -450,9 +466,17 @@ def _patches(call: _Call) -> int:
 
 def _entry_of_spans(names: Mapping[str, nn.Module], first: _Call) -> nn.Module:
     """Return the module that takes the embedded tokens x^1 in a model that adds the residual of its blocks in a loop. It is the module in
-    ``names`` (by name) that holds the list of blocks; ``first`` is the first call of a block.
+    ``names`` (by name) that holds the list of blocks; ``first`` is the first call of a block. Raises ExplainerError if that is the model
+    itself, which takes no tokens.
     """
-    return names[first.row.rpartition(".")[0]]
+    holder = first.row.rpartition(".")[0]
+    if not holder:
+        raise ExplainerError(
+            f"the loop over {first.row!r}, whose parts the model's own forward calls one by one, adding what they give, begins with tokens "
+            "that no module takes: put the loop in a module of its own that takes and gives (batch, tokens, width), as vit-pytorch's "
+            "Transformer does, or write a block as a module whose forward does what the loop does"
+        )
+    return names[holder]
 
 
 def _entry(names: Mapping[str, nn.Module], first: _Call, entry: Any) -> nn.Module:

@@ -262,6 +262,26 @@ class Loop(nn.Module):
         return out
 
 
+class PreNorm(nn.Module):
+    """One class around attention and MLP, as in the first versions of vit-pytorch."""
+
+    def __init__(self, part: nn.Module) -> None:
+        super().__init__()
+        self.norm, self.part = nn.LayerNorm(24), part
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.part(self.norm(x))
+        return out
+
+
+class WrappedLoop(Loop):
+    """The same with both parts in modules of one class."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(nn.ModuleList([PreNorm(attention), PreNorm(mlp)]) for attention, mlp in self.layers)  # type: ignore[misc, has-type]
+
+
 class Block(nn.Module):
     def __init__(self, pair: nn.ModuleList) -> None:
         super().__init__()
@@ -300,9 +320,12 @@ class Written(nn.Module):
         return out
 
 
-def test_blocks_whose_parts_a_loop_calls_are_blocks() -> None:
+@pytest.mark.parametrize("loop", [Loop, WrappedLoop])
+def test_blocks_whose_parts_a_loop_calls_are_blocks(loop: type[Loop]) -> None:
     torch.manual_seed(0)
-    looped = Written().eval()
+    looped = Written()
+    looped.transformer = loop()
+    looped.eval()
     blocked = copy.deepcopy(looped)
     blocked.transformer = Chain(blocked.transformer)  # type: ignore[assignment]
     ours, theirs = (explainers.wrap(module, **AS_IMAGE) for module in (looped, blocked))
@@ -315,6 +338,25 @@ def test_blocks_whose_parts_a_loop_calls_are_blocks() -> None:
     assert str(tests[0]) == str(tests[1])
     with pytest.raises(ExplainerError, match="adds the residual of its blocks in a loop"):
         explainers.explain(ours, picture(), methods=["globenc"])
+
+
+def test_a_loop_in_the_forward_of_the_model_itself_is_refused_for_that_reason() -> None:
+    class Flat(Written):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layers, self.norm = self.transformer.layers, self.transformer.norm
+            del self.transformer
+
+        def forward(self, pixels: Tensor) -> Tensor:
+            x = self.patch(pixels).flatten(2).transpose(1, 2)
+            for attention, mlp in self.layers:  # type: ignore[misc]
+                x = attention(x) + x  # type: ignore[has-type]
+                x = mlp(x) + x  # type: ignore[has-type]
+            out: Tensor = self.head(self.norm(x)[:, 0])
+            return out
+
+    with pytest.raises(ExplainerError, match=r"the loop over 'layers', .* put the loop in a module of its own"):
+        explainers.wrap(Flat().eval(), **AS_IMAGE)
 
 
 def test_a_loop_whose_end_is_not_seen_is_refused() -> None:
