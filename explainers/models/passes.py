@@ -12,7 +12,7 @@ from typing import Generic, Literal, TypeVar
 import torch
 from torch import Tensor
 
-from explainers.errors import MemoryShortageError, ran_out_of_memory
+from explainers.errors import MemoryShortageError, chain_of, ran_out_of_memory
 from explainers.models.memory import release_memory
 
 T = TypeVar("T")
@@ -37,13 +37,8 @@ class Ran(Generic[T]):
 
 
 def is_memory_shortage(error: BaseException | None) -> bool:
-    """Return whether an error, or one that caused it, says that memory ran out, or that an estimate forbade to take it."""
-    cause = error
-    while cause is not None:
-        if isinstance(cause, MemoryShortageError):
-            return True
-        cause = cause.__cause__
-    return ran_out_of_memory(error)
+    """Return whether an error, or one that led to it, says that memory ran out, or that an estimate forbade to take it."""
+    return any(isinstance(each, MemoryShortageError) for each in chain_of(error)) or ran_out_of_memory(error)
 
 
 def attempt(run: Callable[[], T]) -> Ran[T] | Exception:
