@@ -22,6 +22,7 @@ from explainers.models.model import Model
 
 __all__ = [
     "DeviceMemory",
+    "allocated_memory",
     "bytes_of_pass",
     "bytes_of_weights",
     "free_memory",
@@ -102,6 +103,11 @@ def free_memory(device: torch.device) -> int | None:
         allowed = int(_LIMITS.get(indexed(device), 1.0) * total) - reserved
         return max(0, min(int(free), allowed)) + reserved - allocated
     return _machine_memory().free if device.type == "cpu" else None
+
+
+def allocated_memory(gpu: int) -> int:
+    """Return the bytes that tensors of this process hold on the GPU number ``gpu``; 0 if it has not used one."""
+    return int(torch.cuda.memory_allocated(gpu)) if torch.cuda.is_initialized() else 0
 
 
 def total_memory(device: torch.device) -> int | None:
