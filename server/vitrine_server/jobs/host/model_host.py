@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -59,6 +59,7 @@ from vitrine_server.store.map_files import npy
 from vitrine_server.store.stored_files import TENSORS_FILE
 
 _REST_SECONDS = 5.0  # after an answer: whoever asks again soon finds the memory of the last question
+NEWS_SHARE = 0.01  # of a device: by so much its budget must change to be told again
 CHOOSE_SMALLER = "Choose another model, or try again later."
 SEND_LESS = "Ask for fewer methods at once, for fewer targets, or for a shorter text."
 
@@ -167,7 +168,7 @@ class ModelHost:
 
     def _tell_residents(self, tell: Tell) -> None:
         """Tell the server where models are held, how the device is shared out and how often memory was short, if that has changed."""
-        if (residents := self._residents()) != self._told:
+        if not _say_the_same(residents := self._residents(), self._told):
             tell(residents)
             self._told = residents
 
@@ -278,6 +279,18 @@ class ModelHost:
             return is_stopped
 
         return cancelled
+
+
+def _say_the_same(residents: Residents, told: Residents) -> bool:
+    """Return whether ``residents`` says nothing new after ``told``. What other processes hold of a machine changes all the time: a budget
+    is new where it is another by over a hundredth of the device.
+    """
+    now, before = residents.budget, told.budget
+    if now is None or before is None or residents != replace(told, budget=now):
+        return residents == told
+    is_alike = now == replace(before, others=now.others, headroom=now.headroom, room=now.room)
+    moved = max(abs(now.others - before.others), abs(now.headroom - before.headroom), abs(now.room - before.room))
+    return is_alike and moved <= now.total * NEWS_SHARE
 
 
 def part_of_device(settings: Settings, device: torch.device) -> float:
