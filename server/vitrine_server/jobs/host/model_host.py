@@ -15,7 +15,7 @@ from PIL import Image
 from safetensors.torch import save
 
 from explainers import explain
-from explainers.errors import MemoryShortageError
+from explainers.errors import ExplainerError, MemoryShortageError, ran_out_of_memory
 from explainers.models.inputs.depth import WindowedPicture
 from explainers.models.inputs.types import Clip, Crop, PicturePrompt, TextPair
 from explainers.models.loading import device_named
@@ -47,7 +47,7 @@ from vitrine_server.jobs.host.interface import (
     Stream,
     StudyRequest,
 )
-from vitrine_server.jobs.host.lost_device import check_device
+from vitrine_server.jobs.host.lost_device import DeviceGoneError, check_device
 from vitrine_server.jobs.host.residency import Residency
 from vitrine_server.jobs.host.streams import Tell, WorkThreads
 from vitrine_server.jobs.host.warm_up import warm_up
@@ -84,16 +84,33 @@ class ModelHost:
     _shortages_before: int = field(init=False)  # in this process, before this host
     _cores: Threads = field(default_factory=Threads)
     _threads: WorkThreads = field(default_factory=WorkThreads)
+    _has_begun: bool = False
     _answered_at: float | None = None  # by time.monotonic(); None: memory was returned since
 
     def __post_init__(self) -> None:
-        """Set how much of a device's memory this host and its models may take: the hosts on it share it out."""
-        device = self._device = indexed(device_named(self.settings.devices[0]))
-        part = partial(part_of_device, self.settings)
-        limit_memory(device, part(device))
-        self._models = Residency(self.settings.model_memory, pinned=self.settings.pinned_models, part=part)
+        name = self.settings.devices[0]
+        self._device = indexed(device_named(None) if name is None else torch.device(name))
+        self._models = Residency(
+            self.settings.model_memory, pinned=self.settings.pinned_models, part=partial(part_of_device, self.settings)
+        )
         self._shortages_before = Shortages.count
-        self._told = self._residents()
+        self._told = Residents({})
+
+    def _begin(self) -> None:
+        """Set, at the first request, how much of a device's memory this host and its models may take: the hosts on it share it out. Raises
+        DeviceGoneError if the device cannot be used at all, and torch's error if it has no memory left: the next request may find some.
+        """
+        if self._has_begun:
+            return
+        try:
+            device_named(self._device)
+            limit_memory(self._device, part_of_device(self.settings, self._device))
+            self._told = self._residents()
+        except (RuntimeError, ExplainerError) as error:
+            if ran_out_of_memory(error):
+                raise
+            raise DeviceGoneError(f"{self._device} cannot be used: {error}") from error
+        self._has_begun = True
 
     def ask(self, request: HostRequest[Result]) -> Stream[Result]:
         """Begin ``request`` and yield its messages, as :meth:`vitrine_server.jobs.host.interface.Host.ask`."""
@@ -102,9 +119,10 @@ class ModelHost:
     def _answer(self, request: HostRequest[Any], tell: Tell) -> Any:
         tell(Begun())
         try:
+            self._begin()
             with on_device(self._device):
                 return self._answer_begun(request, tell)
-        except Cancelled:
+        except (Cancelled, DeviceGoneError):
             raise
         except Exception:
             check_device(self._device)
