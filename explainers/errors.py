@@ -87,13 +87,24 @@ _NO_MEMORY = (
 )
 
 
+def chain_of(error: BaseException | None) -> Iterator[BaseException]:
+    """Yield ``error`` and the errors that led to it, as a traceback shows them: of each its cause, or where it names none the error during
+    whose handling it was raised. Nothing for None.
+    """
+    seen = set[int]()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        yield error
+        error = error.__cause__ if error.__suppress_context__ or error.__cause__ is not None else error.__context__
+
+
 def ran_out_of_memory(error: BaseException | None) -> bool:
-    """Return whether ``error``, or the one that caused it, says that the memory of the GPU or of the machine ran out."""
+    """Return whether ``error``, or one that led to it, says that the memory of the GPU or of the machine ran out."""
+    return any(_names_memory(each) for each in chain_of(error))
+
+
+def _names_memory(error: BaseException) -> bool:
     import torch  # as late as it is needed: what has failed has it
 
-    while error is not None:
-        message = str(error).lower() if isinstance(error, RuntimeError | OSError) else ""
-        if isinstance(error, MemoryError | torch.OutOfMemoryError) or any(words in message for words in _NO_MEMORY):
-            return True
-        error = error.__cause__
-    return False
+    message = str(error).lower() if isinstance(error, RuntimeError | OSError) else ""
+    return isinstance(error, MemoryError | torch.OutOfMemoryError) or any(words in message for words in _NO_MEMORY)

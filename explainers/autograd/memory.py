@@ -136,13 +136,14 @@ def rows_at_once(
     if fit >= least:
         return min(fit, most)
     samples = rows_of(model, tensors)
-    is_certain = samples == 1 and (not too_large or (recomputed and not propagated))  # with more memory it would be the same
+    is_guessed = too_large and (propagated or not recomputed)
+    needed = most_of_one / SAFETY_FACTOR**2 if is_guessed else least * of_a_row + apart  # with less free it is refused again
     fewer = fit * samples // least  # of the inputs
     remedy = f"send at most {fewer} at once" if fewer else "choose a smaller model, a smaller input or another method, or free memory"
     raise MemoryShortageError(
         f"This needs about {(least * of_a_row + apart) / 1e9:.2g} GB of memory for {samples} {'input' if samples == 1 else 'inputs'} by "
         f"{model.name}, and {free / 1e9:.2g} GB are free ({model.device.type}): {remedy}.",
-        needed=int(least * of_a_row + apart) if is_certain else None,
+        needed=int(needed) if samples == 1 else None,
     )
 
 

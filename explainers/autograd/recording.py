@@ -50,6 +50,7 @@ from explainers.autograd.structure.class_attention import class_token_first, tok
 from explainers.autograd.structure.model_structure import ModelStructure
 from explainers.autograd.structure.token_codes import Tensors
 from explainers.errors import ExplainerError, name_missing_derivative
+from explainers.models.autocast import without_autocast
 from explainers.models.eval_mode import evaluating
 from explainers.models.layout import Layout
 from explainers.models.model import Model
@@ -126,7 +127,7 @@ class Recording:
         if pixels and "pixel_values" in tensors and not model.reads_text:
             self.pixels = tensors["pixel_values"] = self.nodes.start(tensors["pixel_values"].detach().clone().requires_grad_(), Role.PIXELS)
         mode = RecordingMode(self, self.forward_pass)
-        with torch.inference_mode(False), torch.enable_grad(), evaluating(model.module), self._hooks(), mode:
+        with torch.inference_mode(False), torch.enable_grad(), evaluating(model.module), self._without_rounding(), self._hooks(), mode:
             tensors = {k: v.clone() if v.is_inference() else v for k, v in tensors.items()}
             try:
                 answer = model.forward(tensors)
@@ -616,13 +617,17 @@ class Recording:
                 axes[node.position] = axis
         return axes
 
+    def _without_rounding(self) -> AbstractContextManager[None]:
+        """Return a context in which a caller's torch.autocast does not round what is computed in float64."""
+        return without_autocast(self.model.device) if self.double else nullcontext()
+
     @contextmanager
     def _follow(self, backward_pass: BackwardPass) -> Iterator[None]:
         if backward_pass.rule.is_relevance:
             _ = self._sample_axes  # found before the pass, not in the middle of it
         before, self.backward_pass = self.backward_pass, backward_pass
         try:
-            with products_in_float32():
+            with products_in_float32(), self._without_rounding():
                 yield
         finally:
             self.backward_pass = before

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import weakref
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +22,7 @@ from explainers.models.model import Model
 
 __all__ = [
     "DeviceMemory",
+    "allocated_memory",
     "bytes_of_pass",
     "bytes_of_weights",
     "free_memory",
@@ -34,7 +35,15 @@ __all__ = [
     "total_memory",
 ]
 
-_GROUP = Path("/sys/fs/cgroup")  # what a container may take, where it may not take all
+_GROUP = Path("/sys/fs/cgroup")  # what a container or a service may take, where it may not take all
+_MEMBERSHIPS = Path("/proc/self/cgroup")  # the control groups of this process, a line each: number:controllers:path
+#: Where the versions of control groups keep the memory of one: folder, files with its limit and with what is taken, and in memory.stat the
+#: files that were read and are given back when needed. Above memory.high a process is held up until it has given memory back.
+_GROUP_FILES = (
+    ("", "memory.max", "memory.current", "inactive_file"),
+    ("", "memory.high", "memory.current", "inactive_file"),
+    ("memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+)
 _LIMITS: dict[torch.device, float] = {}  # the part of each GPU that this process may take, where it may not take all: see limit_memory
 
 
@@ -42,22 +51,25 @@ _LIMITS: dict[torch.device, float] = {}  # the part of each GPU that this proces
 class DeviceMemory:
     """The memory of a device at one moment, in bytes.
 
-    total   what the device has in all; in a container, what that may take
-    others  what of it this process can never get: what other processes hold, and what the driver holds for this one
-    peak    the most that tensors of this process took at once since :func:`restart_peak`; None if the device does not count it
+    total    what the device has in all; in a container, what that may take
+    others   what of it this process can never get: what other processes hold, and what the driver holds for this one
+    peak     the most that tensors of this process took at once since :func:`restart_peak`; None if the device does not count it
+    is_host  whether it is the machine's own memory, so that a model which is moved from it to host memory frees nothing
     """
 
     total: int
     others: int = 0
     peak: int | None = None
+    is_host: bool = False
 
 
 @dataclass(frozen=True)
-class _MachineMemory:
-    """The bytes of memory that this process and its children may take in all, and how many of them are free."""
+class _Memory:
+    """The bytes of memory that may be taken in all, how many of them are free, and how many torch's allocator holds (0 on a CPU)."""
 
     total: int
     free: int
+    reserved: int = 0
 
 
 def indexed(device: torch.device) -> torch.device:
@@ -66,15 +78,17 @@ def indexed(device: torch.device) -> torch.device:
 
 
 def measure_memory(device: torch.device) -> DeviceMemory | None:
-    """Return the memory of a device, a CPU or a GPU of Nvidia; None for another device. On a CPU the system moves memory between processes,
-    so nothing counts as held by others.
+    """Return the memory of a device: a CPU, a GPU of Nvidia or one of Apple; None for another device.
+
+    On a CPU others hold what is neither available, as the system says it, nor this process's own. The GPUs of Apple and of Nvidia's boards
+    share the machine's memory.
     """
-    if device.type != "cuda":
-        total = total_memory(device)
-        return None if total is None else DeviceMemory(total)
-    free, total = torch.cuda.mem_get_info(device)
-    others = max(0, int(total - free) - torch.cuda.memory_reserved(device))
-    return DeviceMemory(int(total), others, torch.cuda.max_memory_allocated(device))
+    if (memory := _memory_of(device)) is None:
+        return None
+    own = memory.reserved if device.type != "cpu" else _own_memory()
+    others = max(0, memory.total - memory.free - own)
+    peak = torch.cuda.max_memory_allocated(device) if device.type == "cuda" else None
+    return DeviceMemory(memory.total, others, peak, device.type != "cpu" and _shares_host_memory(device))
 
 
 def restart_peak(device: torch.device) -> None:
@@ -93,38 +107,83 @@ def limit_memory(device: torch.device, part: float) -> None:
 
 
 def free_memory(device: torch.device) -> int | None:
-    """Return the free bytes on a device, a CPU or a GPU of Nvidia: of a GPU those that :func:`limit_memory` leaves. None for another
-    device.
+    """Return the free bytes on a device, a CPU or a GPU of Nvidia or Apple: of a GPU those that :func:`limit_memory` leaves, and those that
+    torch's allocator holds and does not use. None for another device.
     """
-    if device.type == "cuda":
-        free, total = torch.cuda.mem_get_info(device)
-        reserved, allocated = torch.cuda.memory_reserved(device), torch.cuda.memory_allocated(device)
-        allowed = int(_LIMITS.get(indexed(device), 1.0) * total) - reserved
-        return max(0, min(int(free), allowed)) + reserved - allocated
-    return _machine_memory().free if device.type == "cpu" else None
+    if (memory := _memory_of(device)) is None or device.type == "cpu":
+        return None if memory is None else memory.free
+    allowed = int(_LIMITS.get(indexed(device), 1.0) * memory.total) - memory.reserved
+    allocated = torch.cuda.memory_allocated(device) if device.type == "cuda" else torch.mps.current_allocated_memory()
+    return int(max(0, min(memory.free, allowed)) + memory.reserved - allocated)
+
+
+def allocated_memory(gpu: int) -> int:
+    """Return the bytes that tensors of this process hold on the GPU number ``gpu``; 0 if it has not used one."""
+    return int(torch.cuda.memory_allocated(gpu)) if torch.cuda.is_initialized() else 0
 
 
 def total_memory(device: torch.device) -> int | None:
-    """Return the bytes of memory that a device has in all, a CPU or a GPU of Nvidia; in a container, what it may take. None for another
-    device.
+    """Return the bytes of memory that a device has in all, a CPU or a GPU of Nvidia or Apple; in a container, what it may take. None for
+    another device.
     """
+    return None if (memory := _memory_of(device)) is None else memory.total
+
+
+def _memory_of(device: torch.device) -> _Memory | None:
+    """Return the memory of a device; None for one that is no CPU and no GPU of Nvidia or Apple."""
+    if device.type == "cpu":
+        return _machine_memory()
     if device.type == "cuda":
-        return int(torch.cuda.mem_get_info(device)[1])
-    return _machine_memory().total if device.type == "cpu" else None
+        free, total = torch.cuda.mem_get_info(device)
+        if _shares_host_memory(device):  # where the driver counts files that were read, and are given back when needed, as taken
+            free = max(free, min(total, _machine_memory().free))
+        return _Memory(int(total), int(free), int(torch.cuda.memory_reserved(device)))
+    if device.type == "mps":
+        total, reserved = torch.mps.recommended_max_memory(), torch.mps.driver_allocated_memory()
+        return _Memory(total, max(0, min(total - reserved, _machine_memory().free)), reserved)
+    return None
 
 
-def _machine_memory() -> _MachineMemory:
-    """Return the memory of the machine, or of the container where that may take less."""
+def _shares_host_memory(device: torch.device) -> bool:
+    """Return whether the memory of a GPU is that of the machine, as of Apple's and of Nvidia's Jetson boards."""
+    return device.type == "mps" or bool(getattr(torch.cuda.get_device_properties(device), "is_integrated", False))
+
+
+def _own_memory() -> int:
+    """Return the bytes of the machine's memory that this process holds and that nothing else shares, as far as the system says it."""
+    memory = psutil.Process().memory_info()
+    return int(memory.rss) - int(getattr(memory, "shared", 0))
+
+
+def _machine_memory() -> _Memory:
+    """Return the memory of the machine, or of the container or service where that may take less."""
     machine = psutil.virtual_memory()
     total, free = int(machine.total), int(machine.available)
+    for limit, taken in _limits_of_groups():
+        total, free = min(total, limit), min(free, limit - taken)
+    return _Memory(total, max(0, free))
+
+
+def _limits_of_groups() -> Iterator[tuple[int, int]]:
+    """Yield the limit in bytes, and the bytes taken, of each control group of Linux that this process is in, those that enclose it too."""
     try:
-        most, taken, counts = ((_GROUP / name).read_text("utf-8").strip() for name in ("memory.max", "memory.current", "memory.stat"))
+        memberships = [line.split(":", 2) for line in _MEMBERSHIPS.read_text("utf-8").splitlines()]
     except OSError:
-        return _MachineMemory(total, free)
-    if most == "max":
-        return _MachineMemory(total, free)
-    files = next((int(line.split()[1]) for line in counts.splitlines() if line.startswith("inactive_file ")), 0)  # given back when needed
-    return _MachineMemory(min(total, int(most)), max(0, min(free, int(most) - int(taken) + files)))
+        memberships = []
+    paths = {"memory" if controllers else "": path for _, controllers, path in memberships if not controllers or "memory" in controllers}
+    for folder, limit_file, taken_file, given_back in _GROUP_FILES:
+        root = _GROUP / folder
+        inner = root / paths.get(folder, "/").strip("/")
+        for group in (inner, *inner.parents[: len(inner.parts) - len(root.parts)]):
+            try:
+                limit = (group / limit_file).read_text("utf-8").strip()
+                if limit == "max":
+                    continue
+                taken, counts = int((group / taken_file).read_text("utf-8")), (group / "memory.stat").read_text("utf-8")
+            except OSError:  # a group of the machine, which a container does not see, or no such limit
+                continue
+            files = next((int(line.split()[1]) for line in counts.splitlines() if line.startswith(f"{given_back} ")), 0)
+            yield int(limit), taken - files
 
 
 def bytes_of_weights(module: nn.Module) -> int:
@@ -135,11 +194,13 @@ def bytes_of_weights(module: nn.Module) -> int:
 
 def release_memory() -> None:
     """Collect garbage, and return to the device what torch's allocator of GPU memory holds but does not use. A process that has not used a
-    GPU does not begin to.
+    GPU of Nvidia does not begin to.
     """
     gc.collect()
     if torch.cuda.is_initialized():
         torch.cuda.empty_cache()
+    if torch.backends.mps.is_available():
+        torch.mps.empty_cache()
 
 
 def on_device(device: torch.device) -> AbstractContextManager[object]:

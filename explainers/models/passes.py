@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -12,19 +13,27 @@ from typing import Generic, Literal, TypeVar
 import torch
 from torch import Tensor
 
-from explainers.errors import MemoryShortageError, ran_out_of_memory
-from explainers.models.memory import release_memory
+from explainers.errors import MemoryShortageError, chain_of, ran_out_of_memory
+from explainers.models.memory import allocated_memory, release_memory
 
 T = TypeVar("T")
+E = TypeVar("E", bound=BaseException)
+_IS_COUNTED = "is_counted_shortage"  # an attribute of errors that Shortages has counted
 #: How sparing passes are: not; with one row each; or with one row each whose activations are computed again.
 Sparing = Literal["no", "rows", "activations"]
 _SPARING: ContextVar[Sparing] = ContextVar("how sparing passes are", default="no")
 #: The most rows in one pass on a GPU, which many rows fill; how many of them fit is found by memory.
 MAX_GPU_ROWS = 256
+#: The words, in lower case, in which torch's allocators say how much they were asked for, on which GPU, and how much it holds there.
+_SIZE = r"([\d.]+) (bytes|[kmgt]i?b)\b"
+_ASKED_FOR, _HELD, _GPU = (re.compile(words) for words in (f"tried to allocate {_SIZE}", f"{_SIZE} is allocated by pytorch", r"gpu (\d+)"))
+_UNITS = {"bytes": 1} | {letter + ending: base**i for ending, base in (("b", 1000), ("ib", 1024)) for i, letter in enumerate("kmgt", 1)}
 
 
 class Shortages:
-    """The number of times that memory was too short for what :func:`attempt` ran in this process: ``count``."""
+    """The number of times that memory was too short for what :func:`attempt` ran in this process: ``count``. One shortage counts once, in
+    however many calls of it, one inside the other, it arrives.
+    """
 
     count = 0
 
@@ -37,13 +46,8 @@ class Ran(Generic[T]):
 
 
 def is_memory_shortage(error: BaseException | None) -> bool:
-    """Return whether an error, or one that caused it, says that memory ran out, or that an estimate forbade to take it."""
-    cause = error
-    while cause is not None:
-        if isinstance(cause, MemoryShortageError):
-            return True
-        cause = cause.__cause__
-    return ran_out_of_memory(error)
+    """Return whether an error, or one that led to it, says that memory ran out, or that an estimate forbade to take it."""
+    return any(isinstance(each, MemoryShortageError) for each in chain_of(error)) or ran_out_of_memory(error)
 
 
 def attempt(run: Callable[[], T]) -> Ran[T] | Exception:
@@ -56,10 +60,38 @@ def attempt(run: Callable[[], T]) -> Ran[T] | Exception:
         if not is_memory_shortage(error):
             raise
         failed = error
-    Shortages.count += 1
+    if not any(getattr(each, _IS_COUNTED, False) for each in chain_of(failed)):
+        Shortages.count += 1
+    as_counted(failed)
     forget_frames(failed)
     release_memory()
     return failed
+
+
+def as_counted(error: E) -> E:
+    """Return ``error`` marked as one that :class:`Shortages` has counted, such as one that says a counted one in other words."""
+    setattr(error, _IS_COUNTED, True)
+    return error
+
+
+def bytes_needed(error: BaseException | None) -> int | None:
+    """Return the bytes beyond what is held now that must be free, or ``error`` comes again, to be called once its pass was cleared away:
+    those that a :class:`MemoryShortageError` says, or those that the pass had taken on its GPU and the ones that torch asked for in vain.
+    None where the error says no bytes.
+    """
+    for each in chain_of(error):
+        if isinstance(each, MemoryShortageError):
+            return each.needed
+        words = str(each).lower()
+        if ran_out_of_memory(each) and (asked_for := _ASKED_FOR.search(words)) is not None:
+            held, gpu = _HELD.search(words), _GPU.search(words)
+            taken = 0 if held is None or gpu is None else max(0, _bytes_in(held) - allocated_memory(int(gpu[1])))
+            return taken + _bytes_in(asked_for)
+    return None
+
+
+def _bytes_in(size: re.Match[str]) -> int:
+    return int(float(size[1]) * _UNITS[size[2]])
 
 
 def forget_frames(error: BaseException) -> None:

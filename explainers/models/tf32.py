@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import Any
 
@@ -49,7 +49,13 @@ def products_in_float32() -> Iterator[None]:
         if not _WISHES:
             _BEFORE[:] = [getattr(setting, name) for setting, name in _settings()]
         _WISHES.append(wish)
-        _apply()
+        try:
+            _apply()
+        except BaseException:  # what torch refuses: no pass began, and those under way are as they were
+            _WISHES.remove(wish)
+            with suppress(Exception):
+                _apply()
+            raise
     try:
         yield
     finally:

@@ -38,6 +38,7 @@ from explainers.models.outputs import (
     yes_and_no,
 )
 from explainers.models.padding import CHANGED_BY_PADDING, is_changed_by_padding
+from explainers.models.placement import placed
 from explainers.models.preparing import Prompts, prepare_windows
 from explainers.models.structure import blocks as rows
 from explainers.models.structure.layouts import LayoutOf, image_layout, text_layout
@@ -113,8 +114,7 @@ def wrap(
         "head": head,
         "task": task,
     }
-    if device is not None:
-        module = module.to(device)
+    module = placed(module, device)
     library = lib.library_of(module)
     kind = kind or ("molecule" if reader is not None else lib.kind_of(module, library))
     if side == "text" and kind != "clip":

@@ -25,6 +25,7 @@ from explainers.installation import DISTRIBUTION, package_version
 from explainers.methods import METHODS, Request, parse
 from explainers.methods.requests import Methods, read_methods
 from explainers.methods.requirements import defaults_of, for_probability, lacks_of, missing_requirements, reason_against
+from explainers.models.autocast import autocast_dtype
 from explainers.models.eval_mode import with_gradients
 from explainers.models.inputs.types import ImageInput, Input, Prepared, Side, Single, TextInput
 from explainers.models.model import Model
@@ -551,11 +552,8 @@ def _maps_of_samples(
     own_sums = None if output.own_sum is None or is_difference else output.own_sum.tolist()
     seconds = time.perf_counter() - started + trace.waited
     mask = trace.cpu_mask
-    if (dtype := trace.recording.model.dtype) in _FEW_DIGITS and not trace.recording.double and request.method.family != "control":
-        trace.note(
-            f"Computed in {str(dtype).removeprefix('torch.')}, the type of the weights, which has {_FEW_DIGITS[dtype]} digits: scores may "
-            "be off by a percent of the largest, or more. Convert the model by .float() before it is opened for more digits."
-        )
+    if request.method.family != "control" and (note := _note_on_digits(trace)) is not None:
+        trace.note(note)
     attributions = []
     for i, sample in enumerate(samples):
         values = scores[i][mask[i]]
@@ -611,6 +609,24 @@ def _maps_of_samples(
             )
         )
     return attributions
+
+
+def _note_on_digits(trace: Trace) -> str | None:
+    """Return a note on the few digits of the type in which ``trace`` was computed: that of the weights, or of a caller's torch.autocast.
+    None if it has enough.
+    """
+    recording = trace.recording
+    shorter = autocast_dtype(recording.model.device) if recording.model.dtype == torch.float32 else None
+    dtype = shorter or recording.model.dtype
+    if recording.double or dtype not in _FEW_DIGITS:
+        return None
+    source, remedy = "the type of the weights", "Convert the model by .float() before it is opened"
+    if shorter is not None:
+        source, remedy = "the type of torch.autocast around the call", "Explain outside of torch.autocast"
+    return (
+        f"Computed in {str(dtype).removeprefix('torch.')}, {source}, which has {_FEW_DIGITS[dtype]} digits: scores may be off by a percent "
+        f"of the largest, or more. {remedy} for more digits."
+    )
 
 
 def _notes_on_own_tokens(sources: TokenSources | None, own_sum: float, total: float) -> tuple[str, ...]:

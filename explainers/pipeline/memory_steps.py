@@ -23,7 +23,7 @@ from explainers.autograd.recomputation import ReadsInsideError, reason_against_r
 from explainers.errors import MemoryShortageError
 from explainers.models.memory import free_memory, total_memory
 from explainers.models.model import Model
-from explainers.models.passes import Passes, Ran, Sparing, attempt, sparing_memory
+from explainers.models.passes import Passes, Ran, Sparing, as_counted, attempt, bytes_needed, sparing_memory
 from explainers.models.tf32 import products_in_float32
 from explainers.self_check.opening import model_of
 
@@ -50,16 +50,21 @@ def explain_in_steps(model: Model, tensors: Mapping[str, Tensor], count: int, ex
         if number > 1:
             explain_part(first, number, False)
             return
-        if not recomputed and isinstance(attempt(partial(explain_part, first, 1, False)), Ran):
-            return
+        failed: Exception | None = None
+        if not recomputed:
+            tried = attempt(partial(explain_part, first, 1, False))
+            if isinstance(tried, Ran):
+                return
+            failed = tried
         if (reason := reason_against_recomputation(model)) is not None:
-            raise MemoryShortageError(f"Memory ran out for 1 input by {model.name}. {reason} {words_of_kept(model, tensors)}")
+            words = f"Memory ran out for 1 input by {model.name}. {reason} {words_of_kept(model, tensors)}"
+            raise as_counted(MemoryShortageError(words, needed=bytes_needed(failed)))
         recomputed = True
         tried = attempt(partial(explain_part, first, 1, True))
         if not isinstance(tried, Ran):
             if isinstance(tried, MemoryShortageError):
                 raise tried
-            raise MemoryShortageError(words_of_shortage(model, tensors), needed=bytes_recomputed(model, tensors))
+            raise as_counted(MemoryShortageError(words_of_shortage(model, tensors), needed=bytes_recomputed(model, tensors)))
 
     try:
         for _ in Passes(count).run(count, explain_some):
@@ -102,9 +107,9 @@ def _run_with_less(model: Callable[[], Model], run: Callable[[], T]) -> T:
         if isinstance(tried, Ran):
             return tried.result
     if isinstance(error, MemoryShortageError):
-        error.needed = getattr(tried, "needed", None)  # in the way that takes least
+        error.needed = bytes_needed(tried)  # in the way that takes least
         raise error
-    raise MemoryShortageError(_words_of_failure(opened, reason))
+    raise as_counted(MemoryShortageError(_words_of_failure(opened, reason), needed=bytes_needed(tried)))
 
 
 def in_memory_steps(analysis: Callable[P, T]) -> Callable[P, T]:

@@ -21,6 +21,7 @@ from explainers.autograd.accumulated_rounding import accumulated_rounding_of
 from explainers.autograd.rounding import ACCUMULATED_ROUNDING
 from explainers.autograd.rules import Rule
 from explainers.errors import ExplainerError
+from explainers.models.autocast import autocast_dtype
 from explainers.models.inputs.types import MoleculeInput
 from explainers.models.tf32 import is_tf32_asked
 from explainers.records.notes import Note, NoteKind
@@ -99,15 +100,25 @@ def compute_maps(
 
 def _dtype_of(session: Session) -> str:
     """Return the name of the precision in which the session's model computes, such as "float32" or "float32 with TF32"."""
+    dtype = _computing_dtype(session)
+    return f"{_name(dtype)} with TF32" if is_tf32_asked(session.recording.logits.device) and dtype == torch.float32 else _name(dtype)
+
+
+def _computing_dtype(session: Session) -> torch.dtype:
+    """Return the type in which the session's model multiplies: that of its answer, or the shorter one of a caller's torch.autocast, from
+    which many models convert their answer back.
+    """
     logits = session.recording.logits
-    return f"{_name(logits.dtype)} with TF32" if is_tf32_asked(logits.device) and logits.dtype == torch.float32 else _name(logits.dtype)
+    return logits.dtype if logits.dtype == torch.float64 else autocast_dtype(logits.device) or logits.dtype
 
 
 def _say_precision(session: Session, maps: list[Attribution]) -> list[Attribution]:
     """Return ``maps`` of ``session``, none of relevance, with their precision noted, which is the model's own."""
     dtype = _dtype_of(session)
     reasons = {"float32 with TF32": "TF32 was asked for.", "float32": "The model's weights are float32, and TF32 was off."}
-    precision = MapPrecision(dtype, reasons.get(dtype, f"The model's weights are {dtype}."))
+    is_autocast = autocast_dtype(session.recording.logits.device) is not None and dtype != "float64"
+    reason = "torch.autocast was on around the call." if is_autocast else reasons.get(dtype, f"The model's weights are {dtype}.")
+    precision = MapPrecision(dtype, reason)
     return [replace(attribution, precision=precision) for attribution in maps]
 
 
@@ -205,12 +216,13 @@ def _reason_for_float64(session: Session) -> str | None:
                 f"precision=double asks for float64, which {logits.device.type} does not have: leave it out, or use the CPU."
             )
         return "precision=double was asked for."
-    if logits.dtype == torch.float64:
+    dtype = _computing_dtype(session)
+    if dtype == torch.float64:
         return "The model itself computes in float64."
-    if ACCUMULATED_ROUNDING * torch.finfo(logits.dtype).eps > FLOAT64_THRESHOLD and has_double(logits.device):
-        return f"{_name(logits.dtype)} has too few digits for relevance."
+    if ACCUMULATED_ROUNDING * torch.finfo(dtype).eps > FLOAT64_THRESHOLD and has_double(logits.device):
+        return f"{_name(dtype)} has too few digits for relevance."
     if has_double(logits.device) and (off := accumulated_rounding_of(session.model).input_error) > FLOAT64_THRESHOLD:
-        return f"In {_name(logits.dtype)} rounding moves some of this model's own activations by {_percent(off)} of their mean size."
+        return f"In {_name(dtype)} rounding moves some of this model's own activations by {_percent(off)} of their mean size."
     return None
 
 

@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from explainers.errors import ExplainerError, ran_out_of_memory
+from explainers.errors import ExplainerError, MemoryShortageError, chain_of, ran_out_of_memory
+from explainers.models.passes import is_memory_shortage
 from explainers.models.removal import patches
 from explainers.models.removal.token_removal import fewest_tokens
 
@@ -35,6 +36,36 @@ def test_memory_that_ran_out_is_known(error: Exception) -> None:
     outer = ExplainerError("it cannot be loaded")
     outer.__cause__ = error
     assert ran_out_of_memory(outer)
+
+
+def wrap(error: Exception, how: str) -> Exception:
+    """Return an error of a model's code that handled ``error``: by "context" it names no cause, "from None" says that there is none."""
+    try:
+        try:
+            raise error
+        except Exception as problem:
+            if how == "cause":
+                raise ValueError("the model cannot run") from problem
+            if how == "from None":
+                raise ValueError("the model cannot run") from None
+            raise ValueError("the model cannot run")  # noqa: B904
+    except ValueError as outer:
+        return outer
+
+
+@pytest.mark.parametrize(("how", "expected"), [("cause", True), ("context", True), ("from None", False)])
+def test_memory_that_ran_out_is_known_by_what_led_to_an_error(how: str, expected: bool) -> None:
+    error = wrap(wrap(torch.OutOfMemoryError("CUDA out of memory"), how), "context")
+    assert (ran_out_of_memory(error), is_memory_shortage(error)) == (expected, expected)
+    estimate = wrap(MemoryShortageError("This needs 9 GB."), how)
+    assert (ran_out_of_memory(estimate), is_memory_shortage(estimate)) == (False, expected)
+
+
+def test_errors_that_lead_to_each_other_are_read_once() -> None:
+    first, second = ValueError("a"), ValueError("b")
+    first.__cause__, second.__cause__ = second, first
+    assert list(chain_of(first)) == [first, second]
+    assert not ran_out_of_memory(first)
 
 
 @pytest.mark.parametrize(

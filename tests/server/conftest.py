@@ -16,6 +16,7 @@ import pytest
 from fastapi.testclient import TestClient
 from PIL import Image
 
+from explainers.models import memory
 from tests.server.support.checked_client import CheckedClient, check_event
 from tests.server.support.gated_models import USUAL_METHODS, GatedModels
 from vitrine_server.app import create_app
@@ -124,6 +125,12 @@ class Sites:
                     site.wait_for_models(*EMBEDDED)
                 yield site
                 gated.open_all()
+
+
+@pytest.fixture
+def alone_on_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever is taken of the machine's memory is this process's own: a share of it is the same number of bytes all the time."""
+    monkeypatch.setattr(memory, "_own_memory", lambda: 2**60)
 
 
 @pytest.fixture

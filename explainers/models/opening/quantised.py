@@ -51,8 +51,10 @@ def _is_quantised(part: nn.Module) -> bool:
 
 
 def _stands_for_floats(weight: Tensor) -> bool:
-    """Return whether the tensor ``weight`` is quantised, by torchao, quanto or torch: it keeps whole numbers and a scale."""
-    return weight.is_quantized or (type(weight) not in (Tensor, nn.Parameter) and callable(getattr(type(weight), "dequantize", None)))
+    """Return whether the tensor ``weight`` is quantised, by torchao, quanto or torch: it keeps whole numbers and a scale. Where a library
+    keeps the scale elsewhere, as bitsandbytes does, torch's own ``dequantize`` would take the whole numbers for the weights.
+    """
+    return weight.is_quantized or getattr(type(weight), "dequantize", Tensor.dequantize) is not Tensor.dequantize
 
 
 def _dequantise(part: Any, name: str) -> nn.Linear:

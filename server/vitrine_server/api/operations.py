@@ -46,12 +46,14 @@ class Limits(Record):
 
 @router.get("/healthz", response_model=Health)
 async def healthz(request: Request) -> Response:
-    """Return ok if the server answers and its worker makes progress; and 503 if a model hangs that nothing can end, so that the server must
-    be restarted.
+    """Return ok if the server answers and its worker makes progress; and 503 if a model hangs that nothing can end, or a GPU answers no
+    process any more, so that the server must be restarted.
     """
     worker: WorkerInterface = request.app.state.services.worker  # no thread is asked for it, as all may be busy
     if not worker.healthy:
-        return Problem(503, "stuck", "A model hangs and cannot be stopped.", headers={"Retry-After": "30"}).response()
+        return Problem(
+            503, "stuck", "A model hangs and cannot be stopped, or its device cannot be used any more.", headers={"Retry-After": "30"}
+        ).response()
     return DocumentResponse({"status": "ok"})
 
 
@@ -68,7 +70,7 @@ def readyz(services: Use) -> Response:
         f"{entry.name} is {entry.state}" for entry in embedded if not is_one_known or (entry.state == "failed" and not entry.lacked_memory)
     ]
     if not services.worker.healthy:
-        waiting.append("a model hangs, and nothing can end it")
+        waiting.append("a model hangs, and nothing can end it, or its device cannot be used any more")
     if (fault := services.store.check()) is not None:
         waiting.append(fault)
     if waiting:

@@ -109,6 +109,44 @@ def test_settings_come_back_after_an_error() -> None:
     assert [*states, settings()] == [OFF, ON]
 
 
+class Refusing:
+    """A setting of torch that refuses to be changed as long as ``is_refused``."""
+
+    def __init__(self) -> None:
+        self.is_refused = True
+        self.__dict__["fp32_precision"] = "tf32"
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name == "fp32_precision" and self.is_refused:
+            raise RuntimeError("torch refuses this setting")
+        super().__setattr__(name, value)
+
+
+def test_a_setting_that_torch_refuses_is_an_error_and_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise each later pass would take the refused one for one under way, and the caller's settings would never come back."""
+    own, refusing = tf32._settings(), Refusing()
+    monkeypatch.setattr(tf32, "_settings", lambda: [*own, (refusing, "fp32_precision")])
+    with pytest.raises(RuntimeError, match="torch refuses"), products_in_float32():
+        pytest.fail("it began")
+    assert settings() == [*ON, "tf32"]
+    refusing.is_refused = False
+    with products_in_float32():
+        assert settings() == [*OFF, "ieee"]
+    assert settings() == [*ON, "tf32"]
+
+
+def test_a_refused_setting_does_not_end_the_passes_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    own, refusing = tf32._settings(), Refusing()
+    refusing.is_refused = False
+    monkeypatch.setattr(tf32, "_settings", lambda: [*own, (refusing, "fp32_precision")])
+    with asking_for_tf32(True), products_in_float32():
+        refusing.is_refused = True
+        with asking_for_tf32(False), pytest.raises(RuntimeError, match="torch refuses"), products_in_float32():
+            pytest.fail("it began")
+        assert settings() == [*ON, "tf32"]
+    assert settings() == [*ON, "tf32"]
+
+
 def test_where_threads_differ_nothing_is_rounded() -> None:
     began, end = threading.Event(), threading.Event()
     states: list[Any] = []

@@ -25,6 +25,8 @@ from vitrine_server.app import create_app
 from vitrine_server.samples import THUMBNAIL
 from vitrine_server.settings import load_settings
 
+pytestmark = pytest.mark.usefixtures("alone_on_machine")
+
 
 def model(site: Site, name: str) -> Any:
     return next(one for one in site.get("/api/models")["models"] if one["name"] == name)

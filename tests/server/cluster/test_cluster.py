@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 from sqlalchemy import text
 
@@ -14,6 +15,8 @@ from tests.server.cluster.conftest import Begin
 from tests.server.conftest import EMBEDDED, Check, Sites, png, without_seconds
 from tests.server.support.gated_models import MAKES, SLOW_STEP, STEPS, image_model
 from tests.server.support.hostile import until
+
+pytestmark = pytest.mark.usefixtures("alone_on_machine")
 
 
 def test_any_process_answers_for_any_explanation_as_one_server_does(cluster: Begin, sites: Sites, tmp_path: Path) -> None:

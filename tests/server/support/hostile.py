@@ -27,6 +27,7 @@ from vitrine_server.settings import Settings
 
 HANG, RAISE, EXIT, CRASH, GROW, SLOW, LOSE, KIND = "film", "movie", "made", "bad", "well", "don", "z", "good"
 GROWN = 60_000_000  # bytes
+NO_DEVICE = "no device"  # a file in the home: processes that begin while it is there find no device
 LABELS = ["against", "for", "unsure"]
 _held: list[torch.Tensor] = []
 
@@ -47,6 +48,11 @@ def _lose_device() -> None:
 
     model_host.check_device = lost
     raise RuntimeError("CUDA error: device-side assert triggered")
+
+
+def _find_no_device(*_: object) -> None:
+    """As torch fails at its first call where the GPU has fallen off the bus."""
+    raise RuntimeError("CUDA error: no CUDA-capable device is detected")
 
 
 DEEDS: dict[str, Callable[[], object]] = {
@@ -86,6 +92,8 @@ class Loads:
 
 def hostile_host(settings: Settings) -> ModelHost:
     """What lives in the process; it is called there."""
+    if (settings.home / NO_DEVICE).exists():
+        model_host.limit_memory = _find_no_device
     return ModelHost(Loads(settings), settings)
 
 

@@ -23,7 +23,7 @@ from vitrine_server.http.problems import Problem
 from vitrine_server.http.uploads import forbid_bombs
 from vitrine_server.jobs.catalogue.model_facts import DeviceBudget, ResidentModel
 from vitrine_server.jobs.host.interface import HostLostError, HostRequest, Message, Reply, Result, Stream, Watch
-from vitrine_server.jobs.host.lost_device import DeviceLostError
+from vitrine_server.jobs.host.lost_device import DeviceGoneError, DeviceLostError
 from vitrine_server.jobs.host.model_host import ModelHost
 from vitrine_server.jobs.host.processes import START_METHOD
 from vitrine_server.log import set_up_log
@@ -32,6 +32,7 @@ log = logging.getLogger(__name__)
 _LOOK = 0.1  # seconds between two checks of a silent process
 _PAUSE = 0.05  # seconds between two checks, by the process, whether to stop
 _DEVICE_LOST = 75  # exit code of a process whose GPU answers nothing more: EX_TEMPFAIL of sysexits.h
+_DEVICE_GONE = 69  # of one that could not use its GPU from the start: EX_UNAVAILABLE
 _IDLE_LOOK = 5.0  # seconds after which an idle process does its chores again, see ModelHost.rest
 _STOP_SECONDS = 15.0  # for which a process goes on that was told to stop: as long as a service may take to stop
 
@@ -54,6 +55,7 @@ class HostProcess:
         self._connection: Connection | None = None
         self._numbers = itertools.count()
         self._waits_since: float | None = None
+        self.has_lost_device = False
         self._last_problem: Problem | None = None  # for which the last process ended
         self.models: dict[str, ResidentModel] = {}
         self.budget: DeviceBudget | None = None
@@ -79,6 +81,7 @@ class HostProcess:
             kind, value = self._exchange(connection, (number, "reply", reply), watch, has_begun)
         if kind == "error":
             raise value
+        self.has_lost_device = False
         return cast("Result", value)
 
     def _exchange(self, connection: Connection, step: tuple[int, str, Any], watch: Watch, has_begun: bool) -> tuple[str, Any]:
@@ -142,7 +145,8 @@ class HostProcess:
             send = "Ask again; where it ends again, ask for less, or choose another model."
             problem = Problem(503, "worker-ended", f"The process of the models {reason} while this was made.", send=send)
         log.warning("the process of the models (%s) %s: %s", pid, reason, problem.detail)
-        self._on_end("device-lost" if code == _DEVICE_LOST else problem.slug)
+        self.has_lost_device = code == _DEVICE_GONE
+        self._on_end("device-lost" if code in (_DEVICE_LOST, _DEVICE_GONE) else problem.slug)
         self._last_problem = problem
         self.close()
         return problem
@@ -164,6 +168,8 @@ def _ending(code: int | None) -> str:
         return "hung up"
     if code == _DEVICE_LOST:
         return "lost its device"
+    if code == _DEVICE_GONE:
+        return "found no device that it can use"
     return f"was killed ({signal.Signals(-code).name})" if code < 0 else f"exited with {code}"
 
 
@@ -208,7 +214,7 @@ def _step(host: ModelHost, streams: dict[int, Stream[Any]], number: int, kind: s
     except DeviceLostError as error:
         log.error("this process ends, and its models are loaded by the next one: %s", error)
         sys.stderr.flush()
-        os._exit(_DEVICE_LOST)
+        os._exit(_DEVICE_GONE if isinstance(error, DeviceGoneError) else _DEVICE_LOST)
     except Exception as error:
         streams.pop(number, None)
         return bytes(ForkingPickler.dumps(("error", error)))

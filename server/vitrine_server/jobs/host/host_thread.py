@@ -23,7 +23,7 @@ class HostThread:
     def __init__(self, host: ModelHost) -> None:
         self._host = host
         self._waits_since: float | None = None
-        self._has_lost_device = False
+        self.has_lost_device = False
         self.models: dict[str, ResidentModel] = {}
         self.budget: DeviceBudget | None = None
 
@@ -32,7 +32,7 @@ class HostThread:
         """Return the seconds for which the server has waited for the next message: 0 while it does not wait, infinity once the device is
         lost.
         """
-        if self._has_lost_device:
+        if self.has_lost_device:
             return math.inf
         since = self._waits_since
         return 0.0 if since is None else time.monotonic() - since
@@ -50,7 +50,7 @@ class HostThread:
             result: Result = end.value
             return result
         except DeviceLostError:  # whatever is asked next fails, and no other process takes its place: the server has to be restarted
-            self._has_lost_device = True
+            self.has_lost_device = True
             raise
         finally:
             self._waits_since = None

@@ -157,6 +157,7 @@ class Host(Protocol):
     Requests are independent of each other: while one waits for a reply, others may be asked and answered. Only one computes at a time.
 
     can_be_ended  whether a pass that hangs can be ended
+    has_lost_device  whether its device can be used by no process that it could start: whoever watches the server has to start it again
     models        the models that it holds, by name, as :class:`Residents` last said; whoever follows its requests keeps them up to date
     budget        how it shares out the memory of its device, as :class:`Residents` last said; None: not known
     pid           the number of its process; None if none runs
@@ -165,6 +166,7 @@ class Host(Protocol):
     """
 
     can_be_ended: bool
+    has_lost_device: bool
     models: dict[str, ResidentModel]
     budget: DeviceBudget | None
 

@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -15,7 +15,7 @@ from PIL import Image
 from safetensors.torch import save
 
 from explainers import explain
-from explainers.errors import MemoryShortageError
+from explainers.errors import ExplainerError, MemoryShortageError, ran_out_of_memory
 from explainers.models.inputs.depth import WindowedPicture
 from explainers.models.inputs.types import Clip, Crop, PicturePrompt, TextPair
 from explainers.models.loading import device_named
@@ -47,7 +47,7 @@ from vitrine_server.jobs.host.interface import (
     Stream,
     StudyRequest,
 )
-from vitrine_server.jobs.host.lost_device import check_device
+from vitrine_server.jobs.host.lost_device import DeviceGoneError, check_device
 from vitrine_server.jobs.host.residency import Residency
 from vitrine_server.jobs.host.streams import Tell, WorkThreads
 from vitrine_server.jobs.host.warm_up import warm_up
@@ -59,6 +59,7 @@ from vitrine_server.store.map_files import npy
 from vitrine_server.store.stored_files import TENSORS_FILE
 
 _REST_SECONDS = 5.0  # after an answer: whoever asks again soon finds the memory of the last question
+NEWS_SHARE = 0.01  # of a device: by so much its budget must change to be told again
 CHOOSE_SMALLER = "Choose another model, or try again later."
 SEND_LESS = "Ask for fewer methods at once, for fewer targets, or for a shorter text."
 
@@ -83,16 +84,33 @@ class ModelHost:
     _shortages_before: int = field(init=False)  # in this process, before this host
     _cores: Threads = field(default_factory=Threads)
     _threads: WorkThreads = field(default_factory=WorkThreads)
+    _has_begun: bool = False
     _answered_at: float | None = None  # by time.monotonic(); None: memory was returned since
 
     def __post_init__(self) -> None:
-        """Set how much of a device's memory this host and its models may take: the hosts on it share it out."""
-        device = self._device = indexed(device_named(self.settings.devices[0]))
-        part = partial(part_of_device, self.settings)
-        limit_memory(device, part(device))
-        self._models = Residency(self.settings.model_memory, pinned=self.settings.pinned_models, part=part)
+        name = self.settings.devices[0]
+        self._device = indexed(device_named(None) if name is None else torch.device(name))
+        self._models = Residency(
+            self.settings.model_memory, pinned=self.settings.pinned_models, part=partial(part_of_device, self.settings)
+        )
         self._shortages_before = Shortages.count
-        self._told = self._residents()
+        self._told = Residents({})
+
+    def _begin(self) -> None:
+        """Set, at the first request, how much of a device's memory this host and its models may take: the hosts on it share it out. Raises
+        DeviceGoneError if the device cannot be used at all, and torch's error if it has no memory left: the next request may find some.
+        """
+        if self._has_begun:
+            return
+        try:
+            device_named(self._device)
+            limit_memory(self._device, part_of_device(self.settings, self._device))
+            self._told = self._residents()
+        except (RuntimeError, ExplainerError) as error:
+            if ran_out_of_memory(error):
+                raise
+            raise DeviceGoneError(f"{self._device} cannot be used: {error}") from error
+        self._has_begun = True
 
     def ask(self, request: HostRequest[Result]) -> Stream[Result]:
         """Begin ``request`` and yield its messages, as :meth:`vitrine_server.jobs.host.interface.Host.ask`."""
@@ -101,9 +119,10 @@ class ModelHost:
     def _answer(self, request: HostRequest[Any], tell: Tell) -> Any:
         tell(Begun())
         try:
+            self._begin()
             with on_device(self._device):
                 return self._answer_begun(request, tell)
-        except Cancelled:
+        except (Cancelled, DeviceGoneError):
             raise
         except Exception:
             check_device(self._device)
@@ -167,7 +186,7 @@ class ModelHost:
 
     def _tell_residents(self, tell: Tell) -> None:
         """Tell the server where models are held, how the device is shared out and how often memory was short, if that has changed."""
-        if (residents := self._residents()) != self._told:
+        if not _say_the_same(residents := self._residents(), self._told):
             tell(residents)
             self._told = residents
 
@@ -278,6 +297,18 @@ class ModelHost:
             return is_stopped
 
         return cancelled
+
+
+def _say_the_same(residents: Residents, told: Residents) -> bool:
+    """Return whether ``residents`` says nothing new after ``told``. What other processes hold of a machine changes all the time: a budget
+    is new where it is another by over a hundredth of the device.
+    """
+    now, before = residents.budget, told.budget
+    if now is None or before is None or residents != replace(told, budget=now):
+        return residents == told
+    is_alike = now == replace(before, others=now.others, headroom=now.headroom, room=now.room)
+    moved = max(abs(now.others - before.others), abs(now.headroom - before.headroom), abs(now.room - before.room))
+    return is_alike and moved <= now.total * NEWS_SHARE
 
 
 def part_of_device(settings: Settings, device: torch.device) -> float:

@@ -28,6 +28,7 @@ class _Held:
     device: torch.device  # on which it computes
     bytes: int
     place: Place = "device"
+    is_coming: bool = False  # it moves from host memory to its device, and counts on that; until it is there it takes both
     open_requests: int = 0  # while there are any, it stays where it is
     is_dropped: bool = False  # as soon as there are none
 
@@ -135,15 +136,20 @@ class Residency:
             release_memory()
 
     def make_room(self, device: torch.device | None = None, needed: int | None = None) -> bool:
-        """Have the model on ``device`` that is unused for longest leave it (None: any, those in host memory last). Returns False if every
-        model there is in use, and if ``needed`` bytes (None: not known) would not be free even without all that may leave.
+        """Have the models on ``device`` that are unused for longest leave it until ``needed`` bytes are free there, at least one (None: one
+        model). ``device`` None is any, those in host memory last. Returns False if every model there is in use, and if ``needed`` bytes
+        would not be free even without all that may leave.
         """
-        name = self._oldest(None if device is None else indexed(device))
-        if name is None or (device is not None and needed is not None and needed > self._most_free(indexed(device))):
+        place, has_left = None if device is None else indexed(device), False
+        if place is not None and needed is not None and needed > self._most_free(place):
             return False
-        self._leave(name)
-        self._fit(_CPU, name)
-        return True
+        while (name := self._oldest(place)) is not None:
+            self._leave(name)
+            self._fit(_CPU, name)
+            has_left = True
+            if place is None or needed is None or needed <= self._free(place):
+                break
+        return has_left
 
     def resident(self) -> dict[str, ResidentModel]:
         """Return where each model is, by name."""
@@ -154,20 +160,26 @@ class Residency:
         torch's error if it does not fit even alone: then it is in host memory again, or gone where that has become full.
         """
         self._check_room(name, held.bytes, held.device)
-        held.place = "device"
-        self._fit(held.device, name)
+        held.is_coming = True
+        try:
+            self._fit(held.device, name)
+            self._move_to_device(name, held)
+        finally:
+            held.is_coming = False
+
+    def _move_to_device(self, name: str, held: _Held) -> None:
         while True:
             try:
                 held.model.module.to(held.device)
+                held.place = "device"
                 return
             except Exception as error:
                 failed = error
-            if not _move_to_host(held):
+            if not _move_to_host(name, held):
                 del self._held[name]
                 raise failed
             if not (ran_out_of_memory(failed) and self.make_room(held.device)):
                 raise failed
-            held.place = "device"
 
     def _fit(self, device: torch.device, newest: str = "", wanted: int = 0) -> None:
         """Move models off ``device``, and then drop models from host memory, until the weights on each, and ``wanted`` more bytes, take no
@@ -212,7 +224,7 @@ class Residency:
         )
 
     def _is_on(self, held: _Held, device: torch.device) -> bool:
-        return (held.device if held.place == "device" else _CPU) == device
+        return (held.device if held.place == "device" or held.is_coming else _CPU) == device
 
     def _may_leave(self, name: str) -> bool:
         return name not in self._pinned and not self._held[name].open_requests
@@ -229,46 +241,63 @@ class Residency:
             return min(free, key=lambda name: self._held[name].place == "host", default=None)
         return next((name for name in free if self._is_on(self._held[name], device)), None)
 
+    def _free(self, device: torch.device) -> float:
+        """Return the bytes of ``device`` that weights do not take, also those kept for what models compute; infinity where that is not
+        known.
+        """
+        budget = self._budget(device)
+        return math.inf if budget is None else budget.room + budget.headroom - self._taken(device)
+
     def _most_free(self, device: torch.device) -> float:
         """Return the bytes of ``device`` that would be free if every model left it that may; infinity where that is not known."""
-        if (budget := self._budget(device)) is None:
-            return math.inf
-        held = self._held.items()
-        stay = sum(each.bytes for name, each in held if self._is_on(each, device) and (name in self._pinned or each.open_requests))
-        return budget.room + budget.headroom - stay
+        return self._free(device) + sum(
+            held.bytes for name, held in self._held.items() if self._is_on(held, device) and self._may_leave(name)
+        )
 
     def _make_host_room(self, wanted: int) -> bool:
         """Drop models from host memory, those unused for longest first, until ``wanted`` more bytes have room there, and return True;
         return False if they have none. A system that is out of memory ends the process, with all its models, and raises no error.
+
+        A model that is on its way from host memory to its device is in both until it is there: for so long what is kept free for
+        computing, which waits, may hold it, and no more.
         """
         if (budget := self._budget(_CPU)) is None:
             return True
+        coming = sum(held.bytes for held in self._held.values() if held.is_coming)
+        room = min(budget.room, budget.room + budget.headroom - coming)
         stay = sum(held.bytes for name, held in self._held.items() if self._is_on(held, _CPU) and not self._may_leave(name))
-        if stay + wanted > budget.room:
+        if stay + wanted > room:
             return False
-        while self._taken(_CPU) + wanted > budget.room and (name := self._oldest(_CPU)) is not None:
+        while self._taken(_CPU) + wanted > room and (name := self._oldest(_CPU)) is not None:
             self._leave(name)
         return True
 
     def _leave(self, name: str) -> None:
-        """Move the model ``name`` from its device to host memory, or drop it where that has no room, or where it is there already."""
+        """Move the model ``name`` from its device to host memory, or drop it where that has no room, or is the memory of the device too, or
+        where the model is there already.
+        """
         held = self._held[name]
         with self._headroom.paused(held.device):
             held.model.clear_caches()  # which may hold tensors on the device
-            if held.place == "host" or held.device == _CPU or not (self._make_host_room(held.bytes) and _move_to_host(held)):
+            if not (self._may_stay_in_host(held) and self._make_host_room(held.bytes) and _move_to_host(name, held)):
                 del self._held[name]
             release_memory()
 
+    def _may_stay_in_host(self, held: _Held) -> bool:
+        """Return whether it frees memory of the device to move the model ``held`` to host memory."""
+        memory = self._memory(held.device)
+        return held.place == "device" and held.device != _CPU and not (memory is not None and memory.is_host)
 
-def _move_to_host(held: _Held) -> bool:
-    """Move the model ``held`` from its device to host memory and return True; return False if that is full, so that the model may be there
-    in part only.
+
+def _move_to_host(name: str, held: _Held) -> bool:
+    """Move the model ``held``, called ``name``, from its device to host memory and return True; return False if that is full, or the model
+    refuses to be moved, so that it may be there in part only.
     """
     try:
         held.model.module.to(_CPU)
-    except Exception as error:
+    except Exception as error:  # others ask for the room: what one model refuses, such as quantised weights, is no failure of theirs
         if not ran_out_of_memory(error):
-            raise
+            log.warning("%s cannot be moved to host memory, so it is dropped: %s", name, error)
         return False
     held.place = "host"
     return True

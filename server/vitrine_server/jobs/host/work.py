@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from explainers.errors import MemoryShortageError
-from explainers.models.passes import Ran, attempt
+from explainers.models.passes import Ran, attempt, bytes_needed
 from vitrine_server.http.problems import out_of_memory
 
 #: Is told how many inputs of how many the model has answered.
@@ -17,7 +17,8 @@ TellAnswers = Callable[[int, int], None]
 #: What a study runs in the thread of the model: a function of the model, of whether to stop, and of ``TellAnswers``, to the answer.
 Work = Callable[[Any, Callable[[], bool], TellAnswers], dict[str, Any]]
 
-#: Moves one model away from the device and returns whether it has; its argument is the bytes that are needed (None: not known).
+#: Moves models away from the device, at least one, until its argument, the bytes that are needed, is free there (None: not known; one
+#: model), and returns whether it has.
 MakeRoom = Callable[[int | None], bool]
 
 
@@ -31,20 +32,20 @@ def between_passes() -> Iterator[None]:
 
 
 def run_with_memory_retry(work: Callable[[], None], model: str, device: str, send: str, make_room: MakeRoom) -> None:
-    """Run ``work``, for ``model`` on ``device``, whose result is not kept; if memory ran out, have other models make room (``make_room``)
-    and run it once more. Raises Problem 503, with ``send`` as advice, if that fails too.
+    """Run ``work``, for ``model`` on ``device``, whose result is not kept. If memory ran out, have other models make room (``make_room``),
+    at first as much as the shortage says that it needs, then all that can help, and run it once more after each. Raises Problem 503, with
+    ``send`` as advice, if that fails too.
     """
-    error, has_room = _shortage_of(work), False
-    if error is None:
-        return
-    needed = error.needed if isinstance(error, MemoryShortageError) else None
-    while make_room(needed):
-        has_room = True
-    if has_room or not isinstance(error, MemoryShortageError):  # else the estimate would forbid it again
-        error = _shortage_of(work)
-    if error is not None:
-        words = str(error) if isinstance(error, MemoryShortageError) else f"{model} needs more memory than {device} has for this."
-        raise out_of_memory(words, send) from None
+    error, tries = _shortage_of(work), 1
+    while error is not None:
+        needed = bytes_needed(error)
+        has_room = make_room(needed)
+        while has_room and (needed is None or tries > 1) and make_room(needed):
+            pass
+        if not has_room and (tries > 1 or isinstance(error, MemoryShortageError)):  # an estimate would forbid it again
+            words = str(error) if isinstance(error, MemoryShortageError) else f"{model} needs more memory than {device} has for this."
+            raise out_of_memory(words, send) from None
+        error, tries = _shortage_of(work), tries + 1
 
 
 def _shortage_of(work: Callable[[], None]) -> Exception | None:

@@ -69,8 +69,9 @@ class Runner(threading.Thread):
 
     @property
     def healthy(self) -> bool:
-        """True if the thread is alive and its host either sent a sign of life lately or can be killed."""
-        return self.is_alive() and (self.host.can_be_ended or self.host.silence < self._settings.silence_seconds)
+        """True if the thread is alive and its host has a device, and either sent a sign of life lately or can be killed."""
+        host = self.host
+        return self.is_alive() and not host.has_lost_device and (host.can_be_ended or host.silence < self._settings.silence_seconds)
 
     def run(self) -> None:
         """Run items until the server stops."""

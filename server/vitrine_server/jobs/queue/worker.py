@@ -52,7 +52,7 @@ class Worker(Scheduler):
 
     @property
     def healthy(self) -> bool:
-        """Return True if every runner, a thread that runs models, is alive, and its host either sent a sign of life
+        """Return True if every runner, a thread that runs models, is alive, and its host has a device, and either sent a sign of life
         lately or can be ended.
         """
         return all(runner.healthy for runner in self.runners)

@@ -7,10 +7,11 @@ import torch
 
 from tests.server.support.gated_models import image_model
 from vitrine_server.http.problems import Problem
+from vitrine_server.jobs.failures import load_problem
 from vitrine_server.jobs.host import model_host
 from vitrine_server.jobs.host.host_thread import HostThread
 from vitrine_server.jobs.host.interface import ExplainRequest, LoadRequest, follow
-from vitrine_server.jobs.host.lost_device import DeviceLostError, check_device
+from vitrine_server.jobs.host.lost_device import DeviceGoneError, DeviceLostError, check_device
 from vitrine_server.jobs.host.model_host import ModelHost
 from vitrine_server.settings import load_settings
 
@@ -32,6 +33,33 @@ def test_a_gpu_is_lost_where_the_next_call_fails_too(monkeypatch: pytest.MonkeyP
     check_device(torch.device("cpu"))
     with pytest.raises(DeviceLostError, match="cuda:0 answers nothing more to this process: CUDA error: device-side assert"):
         check_device(GPU)
+
+
+def test_a_gpu_without_memory_for_the_first_call_of_a_process_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another process holds all of it: the question is refused in words, and the next one may find room."""
+
+    def full(*_: object) -> None:
+        raise RuntimeError("CUDA error: out of memory")
+
+    monkeypatch.setattr(torch.cuda, "synchronize", full)
+    check_device(GPU)
+    host = ModelHost(lambda *_, **__: image_model(), load_settings({"device": "cpu"}, {}))
+    monkeypatch.setattr(model_host, "limit_memory", full)
+    monkeypatch.setattr(model_host, "check_device", lambda device: check_device(GPU))
+    with pytest.raises(RuntimeError, match="out of memory") as failed:
+        follow(host.ask(LoadRequest("a")), lambda _: None)
+    assert load_problem("a", failed.value).slug == "out-of-memory"
+    monkeypatch.setattr(model_host, "limit_memory", lambda device, part: None)
+    follow(host.ask(LoadRequest("a")), lambda _: None)
+    assert set(host._models.resident()) == {"a"}
+
+
+def test_a_device_that_a_process_cannot_use_from_the_start_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next process could use it no more than this one: it is said apart from one that a question has cost the process."""
+    host = HostThread(ModelHost(lambda *_, **__: image_model(), load_settings({"device": "cuda:7"}, {})))
+    with pytest.raises(DeviceGoneError, match="cuda:7 cannot be used: cuda:7 is not there"):
+        follow(host.ask(LoadRequest("a"), lambda _: None), lambda _: None)
+    assert host.has_lost_device
 
 
 def test_whatever_a_request_fails_with_its_device_is_asked_after_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ import torch
 
 import explainers
 from explainers.errors import MemoryShortageError
-from explainers.models.memory import bytes_of_weights, total_memory
+from explainers.models.memory import DeviceMemory, bytes_of_weights, total_memory
 from tests.server.support.gated_models import image_model
 from vitrine_server.http.problems import Problem
 from vitrine_server.jobs.host.interface import DropRequest, HostRequest, LoadRequest, Message, Residents, follow
@@ -20,6 +20,8 @@ from vitrine_server.jobs.host.model_host import ModelHost, part_of_device
 from vitrine_server.jobs.host.residency import Residency
 from vitrine_server.jobs.host.warm_up import explain_sample, warm_up
 from vitrine_server.settings import load_settings
+
+pytestmark = pytest.mark.usefixtures("alone_on_machine")
 
 SIZE = bytes_of_weights(image_model().module)
 
@@ -76,6 +78,20 @@ def test_models_leave_before_the_next_one_is_loaded() -> None:
 def test_a_model_of_unknown_size_makes_room_once_it_is_there() -> None:
     host = ModelHost(load, load_settings({"model_memory": share_of(1.5)}, {}))
     assert [ask(host, LoadRequest(name)) for name in "ab"] == [[{"a"}], [{"b"}]]
+
+
+def test_a_budget_is_told_again_where_it_has_changed_by_more_than_it_does_all_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other processes take and give back memory of the machine at every moment."""
+    host, others, said = ModelHost(load, load_settings({"device": "cpu"}, {})), [0], list[int]()
+    monkeypatch.setattr(host._models, "_memory", lambda device: DeviceMemory(10_000, others[0]))
+
+    def note(message: Message) -> None:
+        if isinstance(message, Residents) and message.budget is not None:
+            said.append(message.budget.others)
+
+    for others[0] in (0, 100, 101, 150, 0):
+        follow(host.ask(DropRequest(frozenset())), note)
+    assert said == [101, 0]
 
 
 def test_a_model_larger_than_the_machine_is_never_read() -> None:

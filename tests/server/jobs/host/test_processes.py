@@ -26,6 +26,7 @@ from tests.server.support.hostile import (
     HANG,
     KIND,
     LOSE,
+    NO_DEVICE,
     RAISE,
     SLOW,
     Loads,
@@ -231,6 +232,25 @@ def test_a_model_that_crashes_whenever_it_is_loaded_is_given_up(tmp_path: Path) 
         problem = site.get("/api/models/bad")["problem"]
         assert (problem["type"], "exited with 5" in problem["detail"]) == ("urn:vitrine:problem:worker-ended", True)
         goes_on(site)
+
+
+def test_a_server_whose_device_no_process_can_use_is_to_be_started_again(tmp_path: Path, refused: Check) -> None:
+    """A process that has lost it is replaced, and where the next one finds none either, whoever watches the server hears of it."""
+    with hostile_site(tmp_path) as site:
+        (tmp_path / NO_DEVICE).touch()
+        refused(ask(site, LOSE, wait=True), 503, "worker-ended")
+        until(lambda: site.get(f"/api/models/{MODEL}")["state"] == "failed", "the next process has found no device")
+        refused(site.client.get("/healthz"), 503, "stuck")
+        detail = refused(site.client.get("/readyz"), 503, "not-ready")["detail"]
+        assert f"{MODEL} is failed" in detail
+        assert "its device cannot be used any more" in detail
+        assert "vitrine_worker_up 0" in site.client.get("/metrics").text
+        (tmp_path / NO_DEVICE).unlink()  # the driver has brought it back
+        assert site.client.post("/api/models", json={"name": MODEL}).status_code == 202
+        wait_for_model(site)
+        goes_on(site)
+        assert site.get("/healthz") == {"status": "ok"}
+        assert site.get("/readyz")["status"] == "ready"
 
 
 def test_memory_goes_back_when_there_is_nothing_to_do(tmp_path: Path) -> None:

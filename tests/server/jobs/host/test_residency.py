@@ -84,7 +84,7 @@ def filled(device: torch.device, gpu: float, host: float, share: float = 1.0) ->
 
 
 def test_models_leave_the_gpu_for_host_memory_and_then_leave_it() -> None:
-    residency = filled(GPU, gpu=2, host=1)
+    residency = filled(GPU, gpu=4, host=2, share=0.5)
     assert places(residency) == {"b": "host", "c": "device", "d": "device"}
     with residency.using("b") as model:
         assert places(residency) == {"c": "host", "d": "device", "b": "device"}
@@ -153,9 +153,114 @@ def test_nobody_leaves_for_a_question_that_the_whole_device_could_not_hold() -> 
         assert not residency.make_room(GPU, 8 * SIZE + 1)
         assert set(places(residency).values()) == {"device"}
         assert residency.make_room(GPU, 8 * SIZE)
-        assert residency.make_room(GPU, 8 * SIZE)
         assert not residency.make_room(GPU, 8 * SIZE)
     assert places(residency) == {"pinned": "device", "a": "host", "b": "host", "asked": "device"}
+
+
+def test_no_more_leave_than_the_question_needs() -> None:
+    residency = Residency(0.5, memory(10, 20), pinned={"pinned"})
+    for name in ("pinned", "asked", "a", "b", "c"):
+        residency.add(name, MadeUp(GPU))
+    with residency.using("asked"):
+        assert residency.make_room(GPU, 7 * SIZE)
+        assert places(residency) == {"pinned": "device", "a": "host", "b": "host", "c": "device", "asked": "device"}
+        assert residency.make_room(GPU, SIZE)  # free by count, and yet it was too little: one leaves
+        assert places(residency)["c"] == "host"
+        assert not residency.make_room(GPU, SIZE)
+
+
+class Machine:
+    """Models that move between a GPU and host memory; ``most`` is the most of them that host memory held at once."""
+
+    def __init__(self, residency: Residency) -> None:
+        self.residency, self.there, self.most = residency, set[str](), 0
+
+    def add(self, name: str) -> None:
+        model, machine = MadeUp(GPU), self
+
+        class Noted(Movable):
+            def to(self, device: torch.device) -> Any:  # type: ignore[override]
+                known = machine.residency.resident()
+                machine.there = {other for other in machine.there if other in known}
+                machine.there |= {name}  # a model that moves is in both until it is there
+                machine.most = max(machine.most, len(machine.there))
+                super().to(device)
+                if device == GPU:
+                    machine.there.discard(name)
+                return self
+
+        model.module = Noted(model.fails)
+        self.residency.add(name, model)
+
+
+@pytest.mark.parametrize(
+    ("host", "share", "expected"),
+    [
+        (2, 1.0, {"b": "host", "c": "device", "a": "device"}),
+        (1, 1.0, {"c": "device", "a": "device"}),  # b is read again from disk
+        (2, 0.5, {"b": "host", "c": "device", "a": "device"}),  # what is kept free for computing holds one of them for a moment
+    ],
+)
+def test_an_exchange_never_takes_more_host_memory_than_there_is(host: int, share: float, expected: dict[str, str]) -> None:
+    """The model that comes to the GPU is in host memory until it is there, while another one leaves for host memory."""
+    residency = Residency(share, memory(2 / share, host))
+    machine = Machine(residency)
+    for name in "abc":
+        machine.add(name)
+    assert places(residency) == {"a": "host", "b": "device", "c": "device"}
+    with residency.using("a"):
+        assert places(residency) == expected
+    assert machine.most == host
+
+
+def test_a_model_counts_where_it_is_after_a_move_that_failed() -> None:
+    """Its place on the GPU is free for others, and no more than its own place in host memory is taken."""
+    residency = Residency(1.0, memory(2, 2))
+    moved = MadeUp(GPU)
+    residency.add("moved", moved)
+    assert residency.make_room(GPU)
+    seen: list[tuple[str, int]] = []
+
+    def fail(device: torch.device) -> Any:
+        if device == GPU:
+            seen.append((places(residency)["moved"], residency.resident()["moved"].bytes))
+            raise RuntimeError("a bug")
+        return moved.module
+
+    moved.module.to = fail  # type: ignore[method-assign]
+    with pytest.raises(RuntimeError, match="a bug"), residency.using("moved"):
+        pass
+    assert seen == [("host", SIZE)]
+    for name in "ab":
+        residency.add(name, MadeUp(GPU))
+    assert places(residency) == {"moved": "host", "a": "device", "b": "device"}
+
+
+def test_a_model_that_refuses_to_be_moved_is_dropped_and_no_question_of_others_fails() -> None:
+    """As modules with weights of 8 bits or with hooks that hold parts on several devices do."""
+    residency = Residency(1.0, memory(2, 9))
+    refusing = MadeUp(GPU)
+
+    def refuse(device: torch.device) -> Any:
+        raise ValueError("`.to` is not supported for `8-bit` models")
+
+    refusing.module.to = refuse  # type: ignore[method-assign]
+    residency.add("refusing", refusing)
+    for name in "ab":
+        residency.add(name, MadeUp(GPU))
+    assert places(residency) == {"a": "device", "b": "device"}
+
+
+def test_a_model_that_leaves_a_gpu_with_the_machines_own_memory_is_dropped() -> None:
+    """Moved to host memory it would take as much of the same memory."""
+    residency = Residency(1.0, lambda device: DeviceMemory(2 * SIZE, is_host=device == GPU))
+    models = {name: MadeUp(GPU) for name in "abc"}
+    for name, model in models.items():
+        residency.add(name, model)
+    assert places(residency) == {"b": "device", "c": "device"}
+    assert residency.make_room(GPU)
+    assert places(residency) == {"c": "device"}
+    assert [model.module.moves for model in models.values()] == [[], [], []]
 
 
 def test_a_model_that_fits_neither_place_whole_is_gone_and_the_others_stay() -> None:

@@ -72,6 +72,41 @@ def test_who_makes_room_is_told_how_much_is_needed(error: Exception, needed: int
     assert work.needed == needed
 
 
+class Others:
+    """Models that make room: those of ``leaving`` at each call, as long as there are any."""
+
+    def __init__(self, leaving: list[int]) -> None:
+        self.leaving, self.asked = leaving, list[int | None]()
+
+    def make_room(self, needed: int | None) -> bool:
+        self.asked.append(needed)
+        return bool(self.leaving and self.leaving.pop(0))
+
+
+@pytest.mark.parametrize(
+    ("errors", "asked", "runs"),
+    [
+        ([9], [9], 2),  # what it needs has left: nobody else has to
+        ([9, 8], [9, 8, 8, 8], 3),  # it was not enough: all leave that can
+        ([9, 8, 7], [9, 8, 8, 8, 7], 3),  # nobody is left
+        ([None], [None] * 4, 2),
+    ],
+)
+def test_no_more_models_leave_than_are_in_the_way(errors: list[int | None], asked: list[int | None], runs: int) -> None:
+    work, others = Work([MemoryShortageError(f"It needs {needed}.", needed=needed) for needed in errors]), Others([1, 1, 1])
+    is_refused = len(errors) > 2
+
+    def run() -> None:
+        run_with_memory_retry(work.run, "a model", "cuda:0", "Ask for less.", others.make_room)
+
+    if is_refused:
+        with pytest.raises(Problem, match="It needs 7"):
+            run()
+    else:
+        run()
+    assert (others.asked, work.runs) == (asked, runs)
+
+
 def test_other_errors_are_raised_as_they_are() -> None:
     with pytest.raises(ExplainerError, match="no such class"):
         do(Work([ExplainerError("no such class")]))

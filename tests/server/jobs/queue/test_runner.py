@@ -17,6 +17,8 @@ from vitrine_server.jobs.catalogue.model_facts import DeviceBudget, ResidentMode
 from vitrine_server.jobs.catalogue.model_registry import ModelEntry, ModelRegistry
 from vitrine_server.jobs.queue.runner import Runner
 
+pytestmark = pytest.mark.usefixtures("alone_on_machine")
+
 IMAGE_MODELS = ("scenes-vit", "timm/listed", "timm/other")
 
 
