@@ -148,11 +148,12 @@ def check_picture(text: str, attribution: dict[str, Any]) -> None:
     assert f"half of it in {count} of {scores.size} patches." in text
     against = -scores.clip(None, 0)
     part = against.sum() / np.abs(scores).sum()
-    said = re.search(r"([\d.]+)\u2009% of all evidence speaks against it, mostly ([a-z ]+)\.", text)
+    said = re.search(r"([\d.]+)\u2009% of all evidence speaks against it(?:, mostly ([a-z ]+))?\.", text)
     assert bool(said) == bool(attribution["signed"] and part >= 0.1)
     if said:
         assert abs(float(said[1]) - 100 * part) <= 0.05 + 1e-6
-        assert said[2] == NINTHS[int(ninths(against).argmax())]
+        shares = ninths(against)
+        assert said[2] == (NINTHS[int(shares.argmax())] if shares.max() >= 0.5 else None)
 
 
 def test_each_picture_is_told_in_words(desk: Visit) -> None:
