@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from playwright.sync_api import expect
 
+from tests.browser.support.accessibility import no_violation_anywhere
 from tests.browser.support.serving import HTTP
 from tests.browser.support.visit import Visit
 
 
 @pytest.mark.trained
-@pytest.mark.parametrize("path", ["/image", "/text"])
+@pytest.mark.parametrize("path", ["/image", "/text", "/molecule"])
 def test_two_presses_say_what_would_change_the_answer(desk: Visit, path: str) -> None:
     page = desk.open(path, folded=True)
     document = desk.document()
@@ -29,9 +32,47 @@ def test_two_presses_say_what_would_change_the_answer(desk: Visit, path: str) ->
     if path == "/text":
         expect(panel.locator("del")).to_have_count(len(found["hidden"]))
     assert desk.query["counterfactual.to"] == [to]
+    no_violation_anywhere(page)
     panel.get_by_role("button", name="Close").click()
     expect(panel).to_be_hidden()
     assert "counterfactual.to" not in desk.query
+
+
+@pytest.mark.trained
+def test_what_would_make_another_prompt_fit_best_is_said_on_prompt(desk: Visit) -> None:
+    page = desk.open("/prompt?sample=photo-cat-coffee-prompts", folded=True)
+    best, other = sorted(desk.document()["targets"], key=lambda target: -target["probability"])
+    button = page.get_by_text("What would change it?")
+    button.click()
+    expect(page.locator(".why")).to_contain_text(f"fits better than “{best['label']}”")
+    expect(page.locator(".why [role=option]")).to_have_count(1)  # the best is no choice
+    no_violation_anywhere(page)
+    page.get_by_role("option", name=other["label"]).click()
+    panel = page.locator(".counterfactual")
+    expect(panel.get_by_role("heading")).to_have_text(f"What would make “{other['label']}” fit best?")
+    expect(panel.locator(".now")).to_contain_text("comes first", timeout=90_000)
+    found = HTTP.post(f"{desk.address}/api/explanations/{desk.id}/counterfactual", json={"to": other["label"]}, timeout=90).json()
+    assert found["reached"]
+    expect(panel).to_have_attribute("data-hidden", str(len(found["hidden"])))
+    expect(panel.locator("thead th").first).to_have_text("prompt")
+    no_violation_anywhere(page)
+    page.locator(".prompts input").nth(1).fill("")  # one prompt has no other that could fit better
+    page.get_by_role("button", name="Look for").click()
+    expect(button).to_be_hidden()
+
+
+@pytest.mark.trained
+def test_no_more_answers_are_promised_than_are_certain(desk: Visit) -> None:
+    """Of each step's total the page says that it is at least so many, and the last one is what the search took."""
+    page = desk.open("/image", folded=True)
+    to = desk.document()["top"][1]["label"]
+    path = f"{desk.address}/api/explanations/{desk.id}/counterfactual"
+    with HTTP.stream("POST", path, json={"to": to}, headers={"accept": "text/event-stream"}, timeout=90) as events:
+        data = [json.loads(line.removeprefix("data: ")) for line in events.iter_lines() if line.startswith("data: ")]
+    totals = [each["total"] for each in data if "total" in each]
+    assert totals
+    assert max(totals) <= data[-1]["asked"] + 1  # one more for the probabilities on show
+    expect(page.locator("#overview")).not_to_be_empty()
 
 
 @pytest.mark.trained
