@@ -146,7 +146,7 @@ def _marked_part(maps: Sequence[TitledMap], patches: Sequence[int], grid: tuple[
     share = round(100 * float(evidence[list(patches)].sum()))
     evidence[list(patches)] = 0
     other = _place_of_evidence(evidence, grid)
-    says = f"only {share} % of its evidence is there"
+    says = f"only {share}\N{NO-BREAK SPACE}% of its evidence is there"
     if other and other not in where:
         says = f"it {'also ' if min(inside) >= _ALSO_MARKED else ''}marks {_noun(other)}"
     return f"{sentence} {odd.title} differs most: {says}."

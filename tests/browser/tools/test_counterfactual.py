@@ -76,6 +76,34 @@ def test_no_more_answers_are_promised_than_are_certain(desk: Visit) -> None:
 
 
 @pytest.mark.trained
+def test_the_first_row_of_maps_of_three_prompts_is_in_sight(desk: Visit) -> None:
+    """The difference of two of them has its name over it, on the row below."""
+    page = desk.open("/prompt?sample=fruit-prompts", folded=True)
+    boxes = [box for node in page.locator(".matrix .line:not(.head) .map-canvas").all()[:4] if (box := node.bounding_box())]
+    assert all(box["y"] < 420 and box["y"] + box["height"] <= 900 and box["width"] >= 260 for box in boxes[:3])
+    assert boxes[3]["y"] > boxes[0]["y"] + boxes[0]["height"]
+    expect(page.locator(".difference .caption").first).to_have_text("a photo of a strawberry rather than a photo of a banana")
+    expect(page.locator(".difference .caption").first).to_be_visible()
+    page.get_by_label("Difference: this one").select_option(label="a photo of an apple")
+    expect(page.locator(".difference .caption").first).to_have_text("a photo of an apple rather than a photo of a banana")
+    no_violation_anywhere(page)
+
+
+@pytest.mark.trained
+@pytest.mark.parametrize(("width", "height"), [(1440, 900), (390, 844)])
+def test_what_a_model_cannot_read_is_said_once_and_its_prompt_stays_on_a_line(desk: Visit, width: int, height: int) -> None:
+    desk.page.set_viewport_size({"width": width, "height": height})
+    page = desk.open("/prompt?sample=photo-dogs-prompts&prompt=qwertz asdf&prompt=a photo of a dog", folded=True)
+    said = "The model learned from no picture named “qwertz”"
+    expect(page.locator("#overview")).to_contain_text(said)
+    assert page.locator("main").inner_text().count(said) == 1
+    name = page.locator(".painting .legend .unfound span:not(.num)").bounding_box()
+    assert name is not None
+    assert name["height"] < 30
+    no_violation_anywhere(page)
+
+
+@pytest.mark.trained
 @pytest.mark.parametrize(("size", "low"), [((1440, 900), 420), ((390, 844), 844)])
 def test_the_first_row_of_maps_of_two_prompts_is_in_sight(desk: Visit, size: tuple[int, int], low: int) -> None:
     """At 1440 px it begins above 420 px and maps are 260 px wide; on a phone the recommended map ends in sight."""
