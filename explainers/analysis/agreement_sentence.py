@@ -146,7 +146,7 @@ def _marked_part(maps: Sequence[TitledMap], patches: Sequence[int], grid: tuple[
     share = round(100 * float(evidence[list(patches)].sum()))
     evidence[list(patches)] = 0
     other = _place_of_evidence(evidence, grid)
-    says = f"only {share} % of its evidence is there"
+    says = f"only {share}\N{NO-BREAK SPACE}% of its evidence is there"
     if other and other not in where:
         says = f"it {'also ' if min(inside) >= _ALSO_MARKED else ''}marks {_noun(other)}"
     return f"{sentence} {odd.title} differs most: {says}."
@@ -188,26 +188,26 @@ def _place_of_evidence(evidence: NDArray[np.float64], grid: tuple[int, int]) -> 
 
 def _place_of_patches(patches: Sequence[int], grid: tuple[int, int]) -> str:
     """Return the name of the ninth of the picture, else of the two ninths, else of the half in which most of ``patches`` lie on a ``grid``
-    of (rows, columns); "" if none of these holds at least :data:`_MIN_SHARE_OF_PLACE` of them.
+    of (rows, columns), after "mostly" if some lie outside it; "" if none of these holds at least :data:`_MIN_SHARE_OF_PLACE` of them.
     """
     votes = np.zeros(grid[0] * grid[1])
-    votes[list(patches)] = 1 / len(patches)
-    shares = _ninths(votes, grid)
-    ranked = [(float(shares[height, width]), _PLACE_NAMES[height][width]) for height, width in np.ndindex(shares.shape)]
+    votes[list(patches)] = 1
+    ninths = _ninths(votes, grid)
+    ranked = [(int(ninths[height, width]), _PLACE_NAMES[height][width]) for height, width in np.ndindex(ninths.shape)]
     (most, first), (next_most, second) = sorted(ranked, key=lambda place: -place[0])[:2]
-    if most >= _MIN_SHARE_OF_PLACE:
-        return first
-    if most + next_most >= _MIN_SHARE_OF_PLACE:
-        return f"{first} and {_noun(second) if second.split()[0] == first.split()[0] else second}"
     rows, columns = np.divmod(np.array(patches), grid[1])
     halves = {
-        "in the upper half": rows < grid[0] / 2,
-        "in the lower half": rows >= grid[0] / 2,
-        "in the left half": columns < grid[1] / 2,
-        "in the right half": columns >= grid[1] / 2,
+        "in the upper half": rows < grid[0] // 2,
+        "in the lower half": rows >= (grid[0] + 1) // 2,
+        "in the left half": columns < grid[1] // 2,
+        "in the right half": columns >= (grid[1] + 1) // 2,
     }
-    best = max(halves, key=lambda name: float(halves[name].mean()))
-    return best if halves[best].mean() >= _MIN_SHARE_OF_PLACE else ""
+    half = max(halves, key=lambda name: int(halves[name].sum()))
+    pair = f"{first} and {_noun(second) if second.split()[0] == first.split()[0] else second}"
+    for inside, name in ((most, first), (most + next_most, pair), (int(halves[half].sum()), half)):
+        if inside >= _MIN_SHARE_OF_PLACE * len(patches):
+            return name if inside == len(patches) else f"mostly {name}"
+    return ""
 
 
 def _compare(maps: Sequence[TitledMap]) -> tuple[list[TitledMap], str, list[TitledMap]]:
@@ -368,8 +368,9 @@ def _place(maps: Sequence[TitledMap], grid: tuple[int, int]) -> str:
     if best is None or best[0] > MAX_NAMED_AREA_SHARE * rows * columns:
         return ""
     vertical, horizontal = _span("row", *best[2]), _span("column", *best[3])
-    height, width = (_PLACES_PER_SIDE * (start + stop) // (2 * count) for (start, stop), count in ((best[2], rows), (best[3], columns)))
-    return f"Half of the evidence lies {_PLACE_NAMES[height][width]} ({vertical}, {horizontal} of {rows} by {columns})."
+    patches = [row * columns + column for row in range(*best[2]) for column in range(*best[3])]
+    where = _place_of_patches(patches, grid)
+    return f"Half of the evidence lies in {vertical}, {horizontal} of {rows} by {columns}{where and f', {where}'}."
 
 
 def _span(name: str, start: int, stop: int) -> str:

@@ -91,7 +91,7 @@ def counterfactual(
     result     the explanation whose input is asked about, from :func:`explainers.explain`
     wanted     the label of a class that is not the model's answer already; of a CLIP model one of the prompts
     how        see :mod:`explainers.models.removal`; None: parts are removed where the model allows it
-    progress   called before each forward pass with how many answers there are, and how many there will be at most
+    progress   called before each forward pass with how many answers there are, and how many it takes at least: each step adds to these
     cancelled  asked before each forward pass; when true, :class:`Cancelled` is raised
 
     Fewer parts may do it in a combination that was not tried. Raises ExplainerError for another model than the explained one, for an
@@ -138,7 +138,7 @@ def find_counterfactual(
         already = answers
         answers += len(hidden)
         return output.probabilities(
-            removal.logits(keep, lambda done, total: before_pass(already + done, max(MAX_ANSWERS, already + total)))
+            removal.logits(keep, lambda done, total: before_pass(already + done, already + total))
         )
 
     def lead(hidden: Tensor) -> Tensor:

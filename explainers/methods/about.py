@@ -42,9 +42,9 @@ RULES_IN_A_LINE = {
 
 #: The meanings of the letters in formulas; a page shows those that its formula has.
 SYMBOLS = {
-    "s": "score of token j (a patch or a word piece)",
+    "s": "score of token j, a part of the input",
     "f": "the explained number: a logit, a probability, a difference of two logits, or the likeness of image and prompt",
-    "x": "the tokens where block l begins, one vector of d = 1, 2, … numbers each; at l = 1 they are the embedded patches or pieces",
+    "x": "the tokens where block l begins, one vector of d = 1, 2, … numbers each; at l = 1 they are the embedded parts of the input",
     "y": "the tokens where block l ends",
     "A": "attention of block l: how much of token j head h takes into token i",
     r"\bar{A}": "attention, mean of the heads",

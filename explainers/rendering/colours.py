@@ -86,7 +86,7 @@ def one_sign_note(scores: ArrayLike, signed: bool) -> str:
     ends = scale_ends(scores, signed)
     if not signed or is_two_sided(ends, signed) or ends[0] == ends[1]:
         return ""
-    return f"Every patch or word is {'for' if ends[1] > 0 else 'against'}, so the map is drawn as strength: only the order counts."
+    return f"Nothing here speaks {'against' if ends[1] > 0 else 'for'}, so the map is drawn as strength: only the order counts."
 
 
 def normalise(scores: ArrayLike, ends: Ends, signed: bool) -> NDArray[np.float64]:

@@ -1,8 +1,8 @@
-// "What would change it?": the class that the answer is to become, the model's own runners-up first, any other by
+// "What would change it?": the class or prompt that the answer is to become, the model's own runners-up first, any other by
 // search.
 
 import { sheet } from "../core/menu.js";
-import { byId, el, whole } from "../core/dom.js";
+import { el, whole } from "../core/dom.js";
 import { named } from "../core/search.js";
 import { openSearch, otherClasses } from "./otherclasses.js";
 import { typeAhead } from "./typeahead.js";
@@ -18,8 +18,15 @@ export class WhatChanges {
   /** @type {ClassEntry[]} */
   #classes = [];
 
-  /** @param {(label: string) => void} search called with the class that was chosen */
-  constructor(search) {
+  /**
+   * `place` holds the button. The answer is a class, or of a picture and `isOfPrompts` the prompt that fits it best.
+   * `search` is called with the label that was chosen.
+   * @param {HTMLElement} place
+   * @param {boolean} isOfPrompts
+   * @param {(label: string) => void} search
+   */
+  constructor(place, isOfPrompts, search) {
+    this.isOfPrompts = isOfPrompts;
     this.what = el("p");
     this.field = typeAhead({
       id: "change-to",
@@ -39,7 +46,7 @@ export class WhatChanges {
     this.node = sheet(NAME, "What would change the answer?", this.what, this.field.node);
     this.node.classList.add("why");
     openSearch(this.node, this.field);
-    byId("why").append(this.node);
+    place.append(this.node);
   }
 
   /**
@@ -48,7 +55,7 @@ export class WhatChanges {
    */
   setClasses(classes) {
     this.#classes = classes;
-    this.field.input.placeholder = `one of ${whole(classes.length)} classes`;
+    this.field.input.placeholder = `one of ${whole(classes.length)} ${this.isOfPrompts ? "prompts" : "classes"}`;
   }
 
   /**
@@ -59,7 +66,10 @@ export class WhatChanges {
   show(top, output) {
     this.#top = top;
     this.node.hidden = this.#classes.length < 2 || output === "regression";
-    this.what.textContent = `Which parts to hide so that the answer, “${named(top[0]?.label ?? "…")}”, becomes:`;
+    const first = `“${named(top[0]?.label ?? "…")}”`;
+    this.what.textContent = this.isOfPrompts
+      ? `Which parts to hide so that the picture fits better than ${first}:`
+      : `Which parts to hide so that the answer, ${first}, becomes:`;
     if (this.node.open) this.field.open();
   }
 }

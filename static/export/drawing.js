@@ -7,7 +7,7 @@ import { el, number } from "../core/dom.js";
 import { ruleName } from "../core/rules.js";
 import { layoutOf, seenSize } from "../maps/patches.js";
 import { paint } from "../maps/heatmap.js";
-import { byLine, meaningOf, oneSignNote } from "../maps/caption.js";
+import { byLine, endTexts, meaningOf, oneSignNote } from "../maps/caption.js";
 import { halvesOf, outlines, radiusOf } from "../maps/molecules.js";
 import { dataURL, loadFonts, MONO, SERIF } from "./typefaces.js";
 import { below, INK, line, PAPER, round, RULE, SOFT, tag, widthOf } from "./lettering.js";
@@ -291,10 +291,8 @@ function cell(plate, width, view, i) {
   ];
   y += 19;
   const small = { size: 10.5, family: MONO, fill: SOFT };
-  label.push(
-    line(0, y, number(ends[0], 2), small),
-    line(width, y, number(ends[1], 2), { ...small, "text-anchor": "end" }),
-  );
+  const [lowEnd, highEnd] = endTexts(ends, plate.values);
+  label.push(line(0, y, lowEnd, small), line(width, y, highEnd, { ...small, "text-anchor": "end" }));
   if (signed) label.push(line(width / 2, y, "0", { ...small, "text-anchor": "middle" }));
   y += 13;
   const [low, high] = meaningOf({ signed, meaning: variant.meaning });

@@ -15,10 +15,10 @@ export const GLOSSARY = {
   AttnLRP:
     "a rule for how the signal travels back through the model (2024). It divides each product in halves between its two factors.",
   "rank correlation":
-    "how alike two methods rank the patches, words or atoms: 1 is the same order, 0 chance, −1 the reverse. The median is the middle one of all pairs of methods.",
+    "how alike two methods rank the parts of the input: 1 is the same order, 0 chance, −1 the reverse. The median is the middle one of all pairs of methods.",
   difference:
     "Maps with a sign are subtracted as they are. Maps without signs are first divided by the sum of their values, so that both count alike.",
   r: "Pearson’s correlation of the two maps: 1 if they rise and fall together, 0 if they have nothing in common, −1 if one is strong exactly where the other is weak.",
   "random baseline":
-    "the result of the test when patches or words are removed in random order. A map that does no better says nothing.",
+    "the result of the test when parts of the input are removed in random order. A map that does no better says nothing.",
 };

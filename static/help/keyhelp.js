@@ -1,4 +1,4 @@
-// Help on every page: the keys, and the way to the guided visit. `?` or the button in the head opens it.
+// Help on every page: the keys, the pages of many inputs, and the way to the guided visit. `?` or the button in the head opens it.
 
 import { byId, el, pathOf } from "../core/dom.js";
 
@@ -85,6 +85,21 @@ const TOUCHES = [
   ["Drag the slider above the maps", "remove what each map calls most relevant, and see the answer change"],
 ];
 
+/**
+ * Pages of many inputs: the name of each and what can be done there.
+ * @type {[string, string][]}
+ */
+const TABLES = [
+  [
+    "On Collection",
+    "many inputs in one table: press a row to open its input, a count of the matrix or a box in the plane to see its rows",
+  ],
+  [
+    "On the slices of a collection",
+    "what many wrong or doubtful rows have in common, each with its test; “What rows have in common” on Collection leads there",
+  ],
+];
+
 const SEEN = "vitrine-visit"; // in localStorage once the guided visit was offered
 const onWorkbench = pathOf(location) === "/image";
 /** @type {HTMLDialogElement | undefined} */
@@ -120,6 +135,7 @@ function make() {
   const touches = TOUCHES.map(([what, does]) =>
     el("section", { class: "finger" }, el("h3", {}, what), el("p", {}, does)),
   );
+  const tables = TABLES.map(([where, does]) => el("section", {}, el("h3", {}, where), el("p", {}, does)));
   return el(
     "dialog",
     { class: "help", "aria-labelledby": "help-title" },
@@ -132,7 +148,7 @@ function make() {
       },
       "Help",
     ),
-    el("div", { class: "groups" }, groups, touches),
+    el("div", { class: "groups" }, groups, touches, tables),
     el("div", { class: "finish" }, visit, close, el("a", { href: "/methods" }, "What each method computes")),
   );
 }

@@ -71,7 +71,7 @@ function put(title, parts, buttons) {
   card?.remove();
   card = el(
     "section",
-    { class: "visit", lang: language, tabIndex: -1, "aria-labelledby": "visit-title" },
+    { class: "visit", lang: language, tabIndex: -1, "aria-labelledby": "visit-title visit-step" },
     el("h2", { id: "visit-title" }, title),
     parts,
     el("div", { class: "finish" }, buttons),
@@ -95,9 +95,11 @@ function step(i) {
     behavior: matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth",
   });
   const last = i === STEPS.length - 1;
+  const quotes = quoted(shown);
+  const key = text === "input.text" && !quotes.share.endsWith("%") ? "input.plain" : text; // a logit is no share
   const parts = [
-    el("p", {}, say(text, quoted(shown))),
-    el("p", { class: "quiet" }, say("step", { i: i + 1, n: STEPS.length })),
+    el("p", {}, say(key, quotes)),
+    el("p", { class: "quiet", id: "visit-step" }, say("step", { i: i + 1, n: STEPS.length })),
   ];
   const forth = last ? button(say("done"), leave, false) : button(say("next"), () => step(i + 1), false);
   put(say(title), parts, [

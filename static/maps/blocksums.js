@@ -70,7 +70,7 @@ export class BlockSums {
       el(
         "p",
         { class: "quiet" },
-        "Some methods are a sum over the blocks. Each bar sums one block's part over all patches or words. Choose a bar to see that part.",
+        "Some methods are a sum over the blocks. Each bar is the sum of one block's part. Choose a bar to see that part.",
       ),
       labelled("Method", this.method),
       this.bars,

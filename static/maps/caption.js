@@ -176,7 +176,23 @@ export const meaningOf = ({ signed, meaning = ["against", "for"] }) => (signed ?
 export const oneSignNote = (ends, signed) =>
   !signed || twoSided(ends, signed) || ends[0] === ends[1]
     ? ""
-    : `Every patch or word is ${ends[1] > 0 ? "for" : "against"}, so the map is drawn as strength: only the order counts.`;
+    : `Nothing here speaks ${ends[1] > 0 ? "against" : "for"}, so the map is drawn as strength: only the order counts.`;
+
+/**
+ * The values at the two ends of the colours in words; of an end that some of the map's scores lie beyond, that its
+ * colour also stands for them.
+ * @param {Ends} ends
+ * @param {number[]} scores
+ * @returns {string[]}
+ */
+export function endTexts([low, high], scores) {
+  const [least, most] = scores.reduce(([a, b], score) => [Math.min(a, score), Math.max(b, score)], [low, high]);
+  const [first, last] = [number(low, 2), number(high, 2)];
+  return [
+    number(least, 2) === first ? first : `\u2264\u2009${first}`,
+    number(most, 2) === last ? last : `\u2265\u2009${last}`,
+  ];
+}
 
 /** The colour bar with the values at its two ends. */
 export class Scale {
@@ -201,11 +217,12 @@ export class Scale {
     this.show(null);
   }
   /**
-   * `ends` null: not known yet. `view` says which colours.
+   * `ends` null: not known yet. `view` says which colours, `scores` are those that they show.
    * @param {Ends | null} ends
    * @param {Partial<View>} [view]
+   * @param {number[]} [scores]
    */
-  show(ends, view = {}) {
+  show(ends, view = {}, scores = []) {
     const signed = ends ? twoSided(ends, this.signed) : this.signed;
     const stops = ramp(signed, coloursOf(view, signed)).map((colour) => `rgb(${colour.join(" ")})`);
     this.ramp.className = `ramp ${signed ? "signed" : "unsigned"}`;
@@ -214,8 +231,7 @@ export class Scale {
     this.zero.hidden = !signed;
     this.note.textContent = ends ? oneSignNote(ends, this.signed) : "";
     this.note.hidden = !this.note.textContent;
-    this.low.textContent = ends ? number(ends[0], 2) : "\u00a0";
-    this.high.textContent = ends ? number(ends[1], 2) : "\u00a0";
+    [this.low.textContent, this.high.textContent] = ends ? endTexts(ends, scores) : ["\u00a0", "\u00a0"];
   }
 }
 

@@ -24,6 +24,7 @@ export const NINTHS = [
   "in the lower right",
 ];
 const SPREAD = 0.2; // a ninth of the picture with less than this share is no place to point at
+const MOSTLY = 0.5; // the share of a whole that lies mostly at a place
 const AGAINST = 0.1; // evidence against is told from this share of all evidence on
 const NAMED = 3; // words named on each side
 
@@ -96,10 +97,11 @@ export function pictureInWords(map, sheet) {
   if (sheet) parts.push(sheet.densest(weights));
   const against = scores.map((score) => Math.max(0, -score));
   const share = sum(against) / (sum(against) + sum(weights));
-  if (signed && share >= AGAINST)
-    parts.push(
-      `${percent(share)} of all evidence speaks against it, mostly ${place(against, grid, sheet?.frames)?.name}.`,
-    );
+  if (signed && share >= AGAINST) {
+    const most = place(against, grid, sheet?.frames);
+    const there = most && most.share >= MOSTLY ? `, mostly ${most.name}` : "";
+    parts.push(`${percent(share)} of all evidence speaks against it${there}.`);
+  }
   return [...parts, last].join(" ");
 }
 

@@ -16,6 +16,7 @@ import { partButton, PictureView } from "../inputs/pictureview.js";
 import { Plate, PlateSet } from "../plates/plate.js";
 import { Versus } from "../plates/versus.js";
 import { Regions } from "../tools/regions.js";
+import { AnswerChange } from "../workbench/answerchange.js";
 import { Unsubmitted } from "../workbench/unsubmitted.js";
 import { Workbench } from "../workbench/workbench.js";
 import { cosineOf, findsPrompts } from "../workbench/overview.js";
@@ -36,6 +37,12 @@ let known = {}; // these, and where it abstains
 let words = null; // the plates of the words of the prompts, once they are asked about
 /** @type {Pick<Wish, "against" | "read">} */
 let targetOptions = {}; // what is asked of every prompt: {against, read}
+
+/**
+ * Prompts by how well they fit the picture, the best first.
+ * @param {Target[]} targets
+ */
+const ranked = (targets) => [...targets].sort((a, b) => (b.probability ?? b.logit) - (a.probability ?? a.logit));
 
 const workbench = new Workbench("clip", {
   async load({ side: wanted }) {
@@ -106,6 +113,8 @@ const workbench = new Workbench("clip", {
     // the words of a prompt are explained for its own logit alone
     read.select.disabled = Boolean(info.prompts || targetOptions.against);
     prompts.show(info.targets);
+    answerChange.setClasses(info.prompts ? [] : info.targets);
+    answerChange.show(ranked(info.targets), info.output, question.input);
     if (isNew) {
       workbench.plateSet.clear();
       regions.setBase(null);
@@ -146,6 +155,8 @@ acceptPictures(byId("give"), (image) => look(new Input({ image })));
 partButton(byId("give"), workbench);
 windowFields(byId("give"), workbench);
 byId("controls").append(...mapControls(workbench.view));
+const answerChange = new AnswerChange(workbench, byId("controls"));
+answerChange.show([], undefined, null);
 
 const prompts = new Prompts(byId("prompts"), {
   targetLine,

@@ -203,7 +203,7 @@ export class Plate {
     this.level.mark();
     this.#refine();
     this.mapCanvas.ends = ends;
-    if (this.map) this.scale.show(ends, this.look);
+    if (this.map) this.scale.show(ends, this.look, this.values);
     this.mapCanvas.draw();
   }
 

@@ -73,12 +73,12 @@ export class Versus extends Matrix {
      * @param {string} name
      */
     const pick = (at, name) => el("select", { "aria-label": name, on: { change: () => this.#pick(at) } });
-    this.picks = [pick(0, "Last column: this one"), pick(1, "rather than this one")];
+    this.picks = [pick(0, "Difference: this one"), pick(1, "rather than this one")];
     this.head = el("span", { class: "name" });
     this.strip = el(
       "div",
       { class: "pairing" },
-      el("span", {}, "Last column"),
+      el("span", {}, "Difference:"),
       this.picks[0],
       el("span", { "aria-hidden": "true" }, "rather than"),
       this.picks[1],

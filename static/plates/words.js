@@ -349,7 +349,7 @@ export class WordPlate {
   colour(ends) {
     const signed = twoSided(ends, this.variant.signed);
     this.ends = ends;
-    if (this.map) this.scale.show(ends, this.look);
+    if (this.map) this.scale.show(ends, this.look, this.values);
     this.picture?.draw();
     this.spans.forEach((span, i) => {
       const t = this.map ? place(chosen(this.values[i], signed, this.look.evidence), ends, signed) : 0;

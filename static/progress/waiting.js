@@ -20,7 +20,12 @@ export class Waiting {
   #asked = new Set();
   #stopped = new Set(); // what goes on when one asks again
 
-  constructor() {
+  /**
+   * `bound` is "at least" where the total that is told may still grow; how long it takes is then not known.
+   * @param {"" | "at least"} [bound]
+   */
+  constructor(bound = "") {
+    this.bound = bound;
     this.line = new WaitingLine();
     this.node = this.line.node;
   }
@@ -164,10 +169,12 @@ export class Waiting {
     const busy = Math.max(...questions.map(({ busyUntil }) => busyUntil));
     if (busy) return `The server has many questions: asking again in ${Math.max(1, Math.ceil(busy - now()))} s`;
     /** @param {Question} question */
-    const longest = ({ began, expected, done, all }) => remaining({ elapsed: now() - began, expected, done, all });
+    const longest = ({ began, expected, done, all }) =>
+      remaining({ elapsed: now() - began, expected, ...(this.bound ? {} : { done, all }) });
     const times = questions.map(longest).filter(Boolean);
     if (!times.length) return "";
     const counted = questions.find(({ all }) => all > 1);
-    return [counted ? `${counted.done} of ${counted.all}` : "The model is asked", times.at(-1)].join(" · ");
+    const of = this.bound ? `of ${this.bound}` : "of";
+    return [counted ? `${counted.done} ${of} ${counted.all}` : "The model is asked", times.at(-1)].join(" · ");
   }
 }

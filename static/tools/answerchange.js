@@ -31,7 +31,8 @@ export function hatch(cover, hidden, { rows, columns, place }) {
 
 /** The table of what the model says, before and after. */
 export class ChangeTable {
-  constructor() {
+  /** @param {string} [name] of what the model says: a class or a prompt */
+  constructor(name = "class") {
     this.rows = el("tbody");
     const head = el(
       "thead",
@@ -39,7 +40,7 @@ export class ChangeTable {
       el(
         "tr",
         {},
-        ["class", "as it was", "now", "change"].map((name) => el("th", { scope: "col" }, name)),
+        [name, "as it was", "now", "change"].map((title) => el("th", { scope: "col" }, title)),
       ),
     );
     this.node = el(

@@ -148,7 +148,7 @@ class Brush {
     this.how = el("p", { class: "quiet" });
     this.other = el("p", { class: "other-way", role: "status" }, "\u00a0");
     this.where = el("p", { class: "quiet num" }, "\u00a0");
-    this.change = new ChangeTable();
+    this.change = new ChangeTable(workbench.kind === "clip" ? "prompt" : "class");
     this.words = el(
       "p",
       { class: "quiet", hidden: true },

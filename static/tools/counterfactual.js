@@ -18,7 +18,12 @@ import { sentencesOf } from "./changesentences.js";
  */
 
 /** @type {{[kind: string]: string[]}} */
-const PARTS = { image: ["patch", "patches"], text: ["word", "words"], molecule: ["atom", "atoms"] };
+const PARTS = {
+  image: ["patch", "patches"],
+  clip: ["patch", "patches"],
+  text: ["word", "words"],
+  molecule: ["atom", "atoms"],
+};
 
 /**
  * The classes, and the one that the answer was to become where it is not among them.
@@ -37,14 +42,14 @@ export class CounterfactualPanel {
   constructor(workbench) {
     this.workbench = workbench;
     this.tool = workbench.toolStates.of("counterfactual");
-    this.asking = new Waiting();
+    this.asking = new Waiting("at least");
     this.title = el("h2", { id: "counterfactual-title" });
     this.says = el("p", { class: "now", role: "status", "aria-live": "polite" });
     this.more = el("p");
     this.honest = el("p", { class: "quiet" });
     this.problem = el("div");
     this.shown = el("div", { class: "changed" });
-    this.change = new ChangeTable();
+    this.change = new ChangeTable(workbench.kind === "clip" ? "prompt" : "class");
     const close = el(
       "button",
       { type: "button", class: "act plain", "aria-label": "Close", on: { click: () => this.close() } },
@@ -79,7 +84,8 @@ export class CounterfactualPanel {
     const turn = ++this.#turn;
     this.asking.drop();
     this.tool.set({ open: true, to });
-    this.title.textContent = `What would change the answer to “${to}”?`;
+    this.title.textContent =
+      this.workbench.kind === "clip" ? `What would make “${to}” fit best?` : `What would change the answer to “${to}”?`;
     this.says.textContent = this.more.textContent = this.honest.textContent = "";
     this.result.hidden = true;
     this.node.hidden = false;
@@ -105,7 +111,7 @@ export class CounterfactualPanel {
     this.more.replaceChildren(...unbroken(more));
     this.honest.textContent = `Hiding is not showing: the model has less to go by, which is no evidence for “${found.to}”. Fewer may do it in a combination that was not tried (${count(found.asked, "answer")} of the model).`;
     this.change.show(
-      withClass(info.top, found.to, found.before[found.to]),
+      withClass(info.top ?? info.targets, found.to, found.before[found.to]),
       withClass(found.top, found.to, found.after[found.to]),
     );
     this.node.dataset.hidden = String(found.hidden.length);

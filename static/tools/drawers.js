@@ -21,7 +21,7 @@ const DRAWERS = [
   {
     id: "agreement",
     title: "Which methods agree",
-    says: "How alike any two methods rank the patches, words or atoms.",
+    says: "How alike any two of the maps are.",
     load: () => import("./agreement.js"),
   },
   {

@@ -2,7 +2,7 @@
 // method for several, or by two models.
 
 import { Classes } from "../choice/classes.js";
-import { WhatChanges } from "../choice/whatchanges.js";
+import { AnswerChange } from "./answerchange.js";
 import { byId, number, percent, say, addStyleSheet } from "../core/dom.js";
 import { named } from "../core/search.js";
 import { Samples } from "../inputs/samples.js";
@@ -17,7 +17,6 @@ import { isWithheld } from "./overview.js";
  * @import { Started, Wish } from "../core/types.js"
  * @import { Input } from "../inputs/input.js"
  * @import { PlateMaker } from "../plates/types.js"
- * @import { CounterfactualPanel } from "../tools/counterfactual.js"
  * @import { Versus } from "../plates/versus.js"
  * @import { ClassSteps } from "./types.js"
  */
@@ -42,10 +41,6 @@ export class ClassPage {
   versus;
   /** @type {PlaceChoice | undefined} once a model with a task is asked */
   places;
-  /** @type {Promise<CounterfactualPanel> | undefined} once it is asked what would change the answer */
-  #counterfactual;
-  /** @type {Input | null} */
-  #input = null; // whose answer it is about
 
   /**
    * kind   "image", "text" or "molecule"
@@ -63,7 +58,7 @@ export class ClassPage {
       changed: (model, detail) => {
         const labels = detail.labels ?? [];
         this.classes.setLabels(labels, detail.classes, Boolean(detail.details?.task) && !labels.length);
-        this.whatChanges.setClasses(detail.classes ?? labels.map((label) => ({ label })));
+        this.answerChange.setClasses(detail.classes ?? labels.map((label) => ({ label })));
         this.compare.offer();
         page.changed?.(detail);
       },
@@ -89,9 +84,7 @@ export class ClassPage {
       started: (info, question, isNew) => {
         const isWritten = WRITING_TASKS.includes(info.task ?? "");
         this.classes.show(info.top, info.targets, info.output, isWithheld(info.abstention), isWritten);
-        this.whatChanges.show(info.top, info.output);
-        if (this.#input !== question.input) void this.#counterfactual?.then((panel) => panel.close());
-        this.#input = question.input;
+        this.answerChange.show(info.top, info.output, question.input);
         this.compare.follow(info);
         this.samples.mark(question.input.sample);
         void this.#showPlaces(info);
@@ -118,13 +111,7 @@ export class ClassPage {
     const ask = (labels, choice) =>
       workbench.ask({ targets: { target: labels, ...choice }, listed: workbench.models.current?.name });
     this.classes = new Classes(byId("classes"), ask, many);
-    this.whatChanges = new WhatChanges((to) => void this.#change(to));
-    const asked = workbench.toolStates.of("counterfactual").value;
-    const stop = workbench.subject.follow(({ done }) => {
-      if (!done) return;
-      stop();
-      if (asked.open && asked.to) void this.#change(asked.to); // as the address says
-    });
+    this.answerChange = new AnswerChange(workbench, byId("why"));
     this.compare = new Compare(this.classes.box, workbench, { single: this.single, options, baseOf });
     this.samples = new Samples(byId("samples"), page.openSample);
   }
@@ -159,23 +146,6 @@ export class ClassPage {
       this.places ??= new PlaceChoice(byId("classes"), this.workbench);
     }
     this.places?.show(info);
-  }
-
-  /**
-   * Search what would change the answer to this class, and show it under the sentence over the plates.
-   * @param {string} to
-   */
-  async #change(to) {
-    this.#counterfactual ??= Promise.all([
-      import("../tools/counterfactual.js"),
-      addStyleSheet("tools/counterfactual.css"),
-      addStyleSheet("workbench/ranks.css"),
-    ]).then(([{ CounterfactualPanel }]) => {
-      const panel = new CounterfactualPanel(this.workbench);
-      byId("overview").after(panel.node);
-      return panel;
-    });
-    await (await this.#counterfactual).search(to);
   }
 
   /** Load the plates of several classes, which a page of one class does without. */

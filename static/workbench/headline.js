@@ -74,11 +74,12 @@ export class Headline {
     this.place.textContent = info.place && info.output !== "regression" ? ` of “${info.place.label}”` : "";
     byId("asking").textContent = askingLine(info, isClip);
     this.#entitle();
+    this.sumUp(false);
+    const unsaid = (isClip ? withheld(info) : []).filter((detail) => !this.#answer.includes(withoutNumbers(detail)));
     byId("notes").replaceChildren(
-      ...(isClip ? withheld(info) : []).map((detail) => el("li", { title: detail }, withoutNumbers(detail))),
+      ...unsaid.map((detail) => el("li", { title: detail }, withoutNumbers(detail))),
       ...[...(info.notes ?? []), ...this.#sharing()].map((note) => el("li", {}, note)),
     );
-    this.sumUp(false);
   }
 
   /** Clear the heading, as nothing is asked. */

@@ -18,6 +18,7 @@ MOST_CLUSTERED = 1000  # rows; eigenvectors take their number cubed
 LEAST_NEIGHBOURS = 5
 EXCESS_COVERED = 0.5  # of what a cluster has more than other rows
 MOST_OF_PICTURE = 0.2  # of the patches, that a place may cover
+MIN_SHARE_ON_BORDER = 0.8  # of the patches of a place that lies along the border
 _VERTICAL, _HORIZONTAL = ("upper", "", "lower"), ("left", "", "right")
 _EDGES = {"upper": "at the top", "lower": "at the bottom", "left": "at the left", "right": "at the right"}
 
@@ -63,23 +64,31 @@ def place_of(cluster: Floats, others: Floats) -> Integers:
 
 
 def place_in_words(patches: Integers, grid: tuple[int, int]) -> str:
-    """Name a place of a grid (rows, columns) of patches: along the border, a ninth of the picture, one side of it, or scattered."""
+    """Name where ``patches`` of a ``grid`` (rows, columns) lie: along the border, in a ninth of the picture or at one side of it, after
+    "mostly" if some lie elsewhere, else how many scattered patches they are.
+    """
     rows, columns = patches // grid[1], patches % grid[1]
     sides = (rows == 0, rows == grid[0] - 1, columns == 0, columns == grid[1] - 1)
-    if min(grid) > 2 and all(side.any() for side in sides) and np.logical_or.reduce(sides).mean() >= 0.8:
-        return "along the border"
+    share_on_border = np.logical_or.reduce(sides).mean()
+    if min(grid) > 2 and all(side.any() for side in sides) and share_on_border >= MIN_SHARE_ON_BORDER:
+        return _where(float(share_on_border), "along the border")
     down, right = rows * 3 // grid[0], columns * 3 // grid[1]
     ninths = np.bincount(down * 3 + right, minlength=9) / len(patches)
     if ninths.max() > 0.5:
         vertical, horizontal = _VERTICAL[ninths.argmax() // 3], _HORIZONTAL[ninths.argmax() % 3]
         if vertical and horizontal:
-            return f"in the {vertical} {horizontal} corner"
-        return _EDGES.get(vertical or horizontal, "in the middle")
+            return _where(ninths.max(), f"in the {vertical} {horizontal} corner")
+        return _where(ninths.max(), _EDGES.get(vertical or horizontal, "in the middle"))
     for thirds, names in ((down, _VERTICAL), (right, _HORIZONTAL)):
         shares = np.bincount(thirds, minlength=3) / len(patches)
         if shares.max() > 0.5 and names[shares.argmax()]:
-            return _EDGES[names[shares.argmax()]]
+            return _where(shares.max(), _EDGES[names[shares.argmax()]])
     return f"at {len(patches)} scattered places"
+
+
+def _where(share: float, name: str) -> str:
+    """Return the name of a place that holds this share of some patches; after "mostly" if it does not hold all."""
+    return name if share == 1 else f"mostly {name}"
 
 
 def share_at_turns(maps: Floats, patches: Integers, grid: tuple[int, int]) -> Floats:

@@ -180,7 +180,8 @@ def _described(candidate: FoundSlice, rows: SearchedRows, read: dict[int, Collec
     if candidate.word is not None:
         what = f"stand on the word {candidate.word!r}"
     else:
-        what = f"have at least {candidate.threshold:.0%} of their evidence {place}".replace("%", " %")
+        where = f"in patches that lie {place}" if (place or "").startswith("mostly") else place
+        what = f"have at least {candidate.threshold:.0%} of their evidence {where}".replace("%", " %")
     examples = [read[index] for index in _first(candidate, rows, EXAMPLES)]
     return Slice(
         sentence=f"{len(indices)} of {of} {whose} {what}.",

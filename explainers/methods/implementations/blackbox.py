@@ -257,7 +257,7 @@ class _Refit:
     about=About(
         formula=(r"s = \text{argmin}_s \sum_m \pi(m) \left(f(x \odot m) - s_0 - \sum_j s_j m_j\right)^2 + \alpha \sum_j |s_j|",),
         words="A sparse straight-line fit to the answers under random maskings, near maskings counting more.",
-        trust="Use it when a handful of words or patches is wanted, and a second run gives the same ones.",
+        trust="Use it when a handful of parts is wanted, and a second run gives the same ones.",
         fails=f"Unstable: small changes of input or seed can give another map (Alvarez-Melis & Jaakkola 2018, arXiv 1806.08049). {HIDING}",
         line="The few parts whose hiding or showing best predicts how the answer changes.",
     ),

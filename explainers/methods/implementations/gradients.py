@@ -66,7 +66,7 @@ def _note_epsilon(trace: Trace, method: str) -> None:
     about=About(
         formula=(r"s_j = \sum_d x^1_{j,d} \nabla x^1_{j,d}",),
         words=(
-            "Each embedded patch or word piece times the signal that came back to it. With the rules of Ali et al. this is "
+            "Each embedded token times the signal that came back to it. With the rules of Ali et al. this is "
             "Conservative LRP, with those of Achtibat et al. AttnLRP."
         ),
         trust=f"Do not trust it with the ordinary gradient. {EXACT}",
@@ -277,7 +277,7 @@ def fullgrad(trace: Trace) -> Tensor:
             "FullGrad with the tokens of every block, not of the first alone: evidence that is only formed later is seen where "
             "it is formed."
         ),
-        trust="Use it under Libra, for the ranking of patches or words: the method that its paper recommends (Mehri et al. 2025).",
+        trust="Use it under Libra, for the ranking of parts: the method that its paper recommends (Mehri et al. 2025).",
         fails=(
             f"{LAYERS} {BREAKS} The tables of its paper explain the probability of a class; here that is its logit, unless the "
             "probability is asked for. On CLIP, Libra holds the norm of the embeddings constant, which the paper's code does by "

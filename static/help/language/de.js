@@ -14,11 +14,13 @@ export default {
   "input.title": "Ihr Bild",
   "input.text":
     "So hat das Modell das Bild gesehen. Die Karten erklären „{answer}“, dem es {share} gibt. Laden Sie ein anderes Bild oder wählen Sie eine andere Klasse, dann werden alle Karten neu berechnet.",
+  "input.plain":
+    "So hat das Modell das Bild gesehen. Die Karten erklären „{answer}“. Laden Sie ein anderes Bild oder wählen Sie eine andere Klasse, dann werden alle Karten neu berechnet.",
   "plate.title": "Eine Tafel",
   "plate.signed":
-    "Jede Tafel ist die Antwort einer Methode: Welche Teile haben das Modell zu „{answer}“ gebracht? {method} kennt zwei Richtungen: Rot spricht für „{answer}“, Blau dagegen. Rang, Zeit und Grenzen öffnen sich unter i.",
+    "Jede Tafel ist die Antwort einer Methode: Welche Teile haben das Modell zu „{answer}“ gebracht? {method} kennt zwei Richtungen: Rot spricht für „{answer}“, Blau dagegen. Rang, Zeit und Grenzen öffnen sich unter i oder „!“.",
   "plate.unsigned":
-    "Jede Tafel ist die Antwort einer Methode: Welche Teile haben das Modell zu „{answer}“ gebracht? {method} kennt nur die Stärke: Je heller, desto mehr zählte die Stelle, ob für „{answer}“ oder dagegen. Rang, Zeit und Grenzen öffnen sich unter i.",
+    "Jede Tafel ist die Antwort einer Methode: Welche Teile haben das Modell zu „{answer}“ gebracht? {method} kennt nur die Stärke: Je heller, desto mehr zählte die Stelle, ob für „{answer}“ oder dagegen. Rang, Zeit und Grenzen öffnen sich unter i oder „!“.",
   "hold.title": "Zeigen und festhalten",
   "hold.text":
     "Zeigen Sie auf ein Feld: Alle Tafeln umranden dasselbe Feld und nennen seinen Wert. Ein Klick hält es fest, damit Sie in Ruhe vergleichen können. Mit der Tastatur: Die Pfeiltasten führen von Feld zu Feld, Pos1 springt zum stärksten, Esc lässt los.",

@@ -15,11 +15,13 @@ export default {
   "input.title": "Your picture",
   "input.text":
     "This is the picture as the model saw it. The maps explain “{answer}”, to which it gives {share}. Give another picture or choose another class, and all maps are computed again.",
+  "input.plain":
+    "This is the picture as the model saw it. The maps explain “{answer}”. Give another picture or choose another class, and all maps are computed again.",
   "plate.title": "A plate",
   "plate.signed":
-    "Each plate is one method's answer: which parts made the model say “{answer}”? {method} knows two directions: red speaks for “{answer}”, blue against it. Its rank, its time and its limits open under i.",
+    "Each plate is one method's answer: which parts made the model say “{answer}”? {method} knows two directions: red speaks for “{answer}”, blue against it. Its rank, its time and its limits open under i or “!”.",
   "plate.unsigned":
-    "Each plate is one method's answer: which parts made the model say “{answer}”? {method} knows only strength: the brighter, the more it counted, for “{answer}” or against it. Its rank, its time and its limits open under i.",
+    "Each plate is one method's answer: which parts made the model say “{answer}”? {method} knows only strength: the brighter, the more it counted, for “{answer}” or against it. Its rank, its time and its limits open under i or “!”.",
   "hold.title": "Point and hold",
   "hold.text":
     "Point at a patch, and every plate outlines the same patch and shows its score. A click holds it, so that you can compare. With the keyboard: the arrow keys walk, Home goes to the strongest patch, Escape lets go.",

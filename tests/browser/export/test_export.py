@@ -18,7 +18,7 @@ from playwright.sync_api import expect
 
 from explainers.rendering.colours import colours, is_two_sided, normalise, scale_ends
 from tests.browser.support.figures import SVG, check_texts, said, take
-from tests.browser.support.number_format import percent, probability_end, shown
+from tests.browser.support.number_format import end_texts, percent, probability_end, shown
 from tests.browser.support.serving import HTTP
 from tests.browser.support.typefaces import TYPEFACES
 from tests.browser.support.visit import Visit
@@ -48,7 +48,8 @@ def test_one_map_as_svg_is_its_scores_and_so_are_the_numbers_and_the_bundle(desk
         words = said(root)
         for fact in (attribution["title"], document["model"], document["targets"][0]["label"], document["weights_digest"][:12]):
             assert fact in words
-        assert [shown(end, 2) for end in ends] == [line for line in words.splitlines() if line in {shown(end, 2) for end in ends}]
+        texts = end_texts(attribution["scores"], attribution["signed"], ends)
+        assert texts == [line for line in words.splitlines() if line in texts]
         assert percent(document["targets"][0]["probability"]) in words
 
     attribution = document["maps"][-1]

@@ -8,7 +8,7 @@ from urllib.parse import quote
 import numpy as np
 from playwright.sync_api import expect
 
-from tests.browser.support.number_format import colour_ends, shown
+from tests.browser.support.number_format import colour_ends, end_texts, shown
 from tests.browser.support.serving import HTTP
 from tests.browser.support.visit import Visit
 
@@ -44,7 +44,7 @@ def test_the_switch_draws_the_pixels_as_they_are(desk: Visit) -> None:
     switch.get_by_role("button", name="pixels").click()
     assert desk.query["level"] == ["pixels"]
     end = colour_ends(pixels, True)[1]
-    expect(plate.locator(".ends span").last).to_have_text(shown(end, 2))
+    expect(plate.locator(".ends span").last).to_have_text(end_texts(pixels, True)[1])
     hues = np.array(plate.locator("canvas").first.evaluate(HUES, attribution["pixels"])).reshape(pixels.shape)
     strong = np.abs(pixels) > 0.3 * end
     assert strong.sum() > 50
@@ -52,9 +52,9 @@ def test_the_switch_draws_the_pixels_as_they_are(desk: Visit) -> None:
 
     page.reload()
     desk.maps()
-    expect(plate.locator(".ends span").last).to_have_text(shown(end, 2))
+    expect(plate.locator(".ends span").last).to_have_text(end_texts(pixels, True)[1])
     plate.get_by_role("button", name="patches").click()
-    expect(plate.locator(".ends span").last).to_have_text(shown(colour_ends(attribution["scores"], True)[1], 2))
+    expect(plate.locator(".ends span").last).to_have_text(end_texts(attribution["scores"], True)[1])
     assert "level" not in desk.query
 
 

@@ -125,7 +125,7 @@ def test_a_link_opens_the_matrix_and_the_pair_again(desk: Visit) -> None:
     set_beside(desk, labels[2])
     document = desk.document()
     assert [target["label"] for target in document["targets"]] == labels
-    desk.page.get_by_label("Last column: this one").select_option(label=labels[2])
+    desk.page.get_by_label("Difference: this one").select_option(label=labels[2])
     desk.page.get_by_label("rather than this one").select_option(label=labels[0])
     assert desk.query["pair"] == ["2-0"]
     check_badges(desk, document, labels[2], labels[0])

@@ -113,6 +113,15 @@ def test_it_is_said_how_long_the_maps_take_and_they_can_be_stopped(course: Cours
     about = "|".join(str(seconds - passed) for passed in range(0, 25, 5))
     expect(pill(course.page)).to_contain_text(re.compile(rf"{len(before)} of {methods} methods · about ({about}) s left"))
     expect(course.page.locator("#status")).to_have_text(f"{len(before)} of {methods} methods")
+    size = course.page.viewport_size
+    assert size is not None
+    course.page.set_viewport_size({"width": 390, "height": 844})  # on a phone it covers no map and no sentence
+    course.page.evaluate("() => scrollTo(0, 0)")
+    box, main = pill(course.page).bounding_box(), course.page.locator("main").bounding_box()
+    assert box is not None
+    assert main is not None
+    assert box["y"] + box["height"] <= main["y"]
+    course.page.set_viewport_size(size)
     pill(course.page).get_by_role("button", name="Stop").click()
     expect(pill(course.page)).to_contain_text("Stopping")
     held = course.shown[place]

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from playwright.sync_api import expect
 
-from tests.browser.support.number_format import colour_ends, shown, shown_range
+from tests.browser.support.number_format import end_texts, shown, shown_range
 from tests.browser.support.visit import Visit, model_path
 
 # The mean colour of each patch of a plate, rows x columns x (red, green, blue), read from its canvas.
@@ -80,6 +80,5 @@ def check_plates(desk: Visit, document: dict[str, Any]) -> None:
 
 def check_scale(plate: Any, attribution: dict[str, Any]) -> None:
     """The values under the colour bar."""
-    ends = colour_ends(attribution["scores"], attribution["signed"])
-    words = plate.locator(".ends").inner_text().split()
-    assert [words[0], words[-1]] == [shown(end, 2) for end in ends]
+    texts = plate.locator(".ends span:visible").all_inner_texts()
+    assert [texts[0], texts[-1]] == end_texts(attribution["scores"], attribution["signed"])

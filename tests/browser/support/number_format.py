@@ -58,6 +58,16 @@ def colour_ends(values: ArrayLike, signed: bool) -> tuple[float, float]:
     return (-high if signed else low), high
 
 
+def end_texts(values: ArrayLike, signed: bool, ends: tuple[float, float] | None = None) -> list[str]:
+    """The texts at the two ends of a bar of colours; of ends that the values go beyond, as numbers show them, with a sign that says so."""
+    low, high = colour_ends(values, signed) if ends is None else ends
+    least, most = min(low, float(np.min(values))), max(high, float(np.max(values)))
+    return [
+        ("" if shown(least, 2) == shown(low, 2) else "\u2264\u2009") + shown(low, 2),
+        ("" if shown(most, 2) == shown(high, 2) else "\u2265\u2009") + shown(high, 2),
+    ]
+
+
 def probability_end(deletion: dict[str, Any]) -> float:
     """Where the axis of the deletion test's curves ends: at 1, or, if no probability is above one half, at the next twentieth."""
     high: float = max(max(curve["probability"]) for curve in [*deletion["curves"], deletion["random"]])

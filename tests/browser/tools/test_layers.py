@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Locator, expect
 
 from explainers.rendering.colours import one_sign
-from tests.browser.support.number_format import colour_ends, percent, shown, shown_score
+from tests.browser.support.number_format import end_texts, percent, shown, shown_score
 from tests.browser.support.questions import SCENES, explained
 from tests.browser.support.serving import HTTP
 from tests.browser.support.visit import Visit
@@ -69,7 +69,7 @@ def check_strip(tool: Locator, document: dict[str, Any], name: str) -> None:
 
 def check_large(tool: Locator, scores: list[float], signed: bool) -> None:
     """The ends of the colours of the large map."""
-    ends = [shown(end, 2) for end in colour_ends(scores, signed)]
+    ends = end_texts(scores, signed)
     expect(tool.locator(".large .ends span").first).to_have_text(ends[0])
     expect(tool.locator(".large .ends span").last).to_have_text(ends[1])
 
@@ -277,7 +277,7 @@ def test_what_a_head_adds_to_the_cosine_and_the_model_without_it(desk: Visit) ->
     expect(shares.locator(".chosen-head")).to_contain_text(
         f"Adds {shown_score(heads[block * len(parts['blocks'][0]['heads']) + head][0], True)}"
     )
-    ends = [shown(end, 2) for end in colour_ends(parts["blocks"][block]["heads"][head]["scores"], True)]
+    ends = end_texts(parts["blocks"][block]["heads"][head]["scores"], True)
     expect(shares.locator(".ends span").last).to_have_text(ends[1])
     shares.get_by_role("button", name="Remove this head").click()
     answer = answer_to(desk, "without-head", target=label, block=block, head=head)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import Locator, Route, expect
 
-from tests.browser.support.number_format import MINUS, colour_ends, shown, shown_range
+from tests.browser.support.number_format import MINUS, end_texts, shown, shown_range
 from tests.browser.support.questions import SCENES, explained
 from tests.browser.support.serving import HTTP
 from tests.browser.support.visit import Visit
@@ -64,9 +64,9 @@ def check(tool: Locator, start: Any, mix: Any, desk: Visit | None = None) -> Non
     for i, answer in enumerate((start, mix)):
         plate = plates.nth(i)
         expect(plate.locator(".facts .range dd")).to_have_text(shown_range(answer["map"]))
-        words = plate.locator(".ends").inner_text().split()
+        texts = plate.locator(".ends span:visible").all_inner_texts()
         if "grid" in answer["map"]:
-            assert [words[0], words[-1]] == [shown(end, 2) for end in colour_ends(answer["map"]["scores"], answer["map"]["signed"])]
+            assert [texts[0], texts[-1]] == end_texts(answer["map"]["scores"], answer["map"]["signed"])
     numbers = {"completeness_error": (start["completeness_error"], mix["completeness_error"])}
     if desk is not None:
         numbers["deletion"] = (area(desk, start), area(desk, mix))

@@ -132,7 +132,7 @@ def beside(page: Page) -> None:
         page.wait_for_function(
             "(before) => location.href !== before && / in /.test(document.getElementById('status').textContent)", arg=before
         )
-    page.get_by_label("Last column: this one").select_option("2")
+    page.get_by_label("Difference: this one").select_option("2")
 
 
 def painted(page: Page) -> None:

@@ -237,3 +237,28 @@ def test_ranks_are_those_of_the_model_on_show(desk: Visit) -> None:
     page.locator("#model-choice").select_option("photos-vit")
     desk.next_maps(before)
     check("photos-vit")
+
+
+@pytest.mark.trained
+def test_the_caption_of_a_row_on_prompt_is_whole_next_to_the_picture_of_which_prompt_wins(desk: Visit) -> None:
+    """No name, place or sentence is cut, and the first row of maps still begins above y = 420."""
+    page = desk.open("/prompt?sample=photo-cat-coffee-prompts&more=shown", folded=True)
+    parts = page.locator(".matrix .row-caption > *, .matrix .row-caption .plainly p, .matrix .standing > :not(.hidden)")
+    cut = parts.evaluate_all(
+        "(nodes) => nodes.filter((node) => node.scrollWidth > node.clientWidth + 1 && node.clientWidth).map((node) => node.textContent)"
+    )
+    assert cut == []
+    expect(page.locator(".matrix .plainly p").first).to_be_visible()
+    first = page.locator(".matrix .line:not(.head) .map-canvas").first.bounding_box()
+    assert first is not None
+    assert first["y"] < 420
+    assert first["width"] >= 260
+
+
+@pytest.mark.parametrize("path", ["/image", "/text"])
+def test_of_one_kind_of_input_no_other_is_spoken_of(desk: Visit, path: str) -> None:
+    """A page with a picture says nothing of words and atoms, one with a text nothing of patches."""
+    page = desk.open(f"{path}?methods=rollout&methods=random", folded=True)
+    said = page.locator("main").inner_text()
+    others = {"/image": ("words", "atoms"), "/text": ("patch", "atoms")}[path]
+    assert [word for word in others if re.search(rf"\b{word}", said)] == []

@@ -13,7 +13,7 @@ from PIL import Image
 from scipy.stats import spearmanr
 
 import explainers
-from explainers.analysis.agreement_sentence import TitledMap, outlined_sentence, sentence_of, title_map
+from explainers.analysis.agreement_sentence import TitledMap, _place_of_patches, outlined_sentence, sentence_of, title_map
 from explainers.errors import ExplainerError
 
 GRID = (14, 14)
@@ -87,8 +87,9 @@ def test_a_place_is_named_where_the_evidence_is_concentrated() -> None:
     blob[4:7, 9:12] = 1
     blob[0, 0], blob[13, 13] = -1, -0.5
     spot = (blob + 0.01 * np.linspace(-1, 1, 196).reshape(GRID)).flatten()
-    place = "Half of the evidence lies at the right (rows "
+    place = "Half of the evidence lies in rows "
     found = said({"A": spot, "B": 3 * spot, "C": spot + 0.001})
+    assert found.endswith(" of 14 by 14, at the right.")
     rows, columns = (
         re.findall(r"rows (\d+) to (\d+), columns (\d+) to (\d+) of 14 by 14", found)[0][:2],
         re.findall(r"columns (\d+) to (\d+)", found)[0],
@@ -197,7 +198,7 @@ def test_the_place_of_the_odd_map_is_outside_of_the_part() -> None:
     thin = np.full(GRID, 1.0)
     thin[5:9, 5:9] = 0
     sentence, patches = outlined_sentence([*titled, TitledMap("Odd", thin.flatten() + 0.001 * noise(6), True)], GRID)
-    assert sentence == "4 of 5 maps agree on the outlined part, in the centre. Odd differs most: only 0 % of its evidence is there."
+    assert sentence == "4 of 5 maps agree on the outlined part, in the centre. Odd differs most: only 0\N{NO-BREAK SPACE}% of its evidence is there."
     assert set(patches) == set(part)
 
 
@@ -210,6 +211,34 @@ def test_a_part_across_ninths_has_the_names_of_two_or_of_its_half_or_none() -> N
     for part, name in names:
         maps = [TitledMap(title, part.flatten() + 0.001 * noise(seed), True) for seed, title in enumerate("ABC")]
         assert outlined_sentence(maps, GRID)[0] == f"All 3 maps agree on the outlined{name}"
+
+
+@pytest.mark.parametrize(
+    ("outside", "name"),
+    [
+        ([(1, 5)], "mostly in the upper left"),  # which ends with row 4 and column 4: 12 of 13 patches
+        ([(1, 5), (1, 6), (1, 7), (1, 8), (9, 7)], "mostly in the upper left and at the top"),  # 16 of 17
+        ([(1, 5), (1, 10), (5, 0), (6, 6), (5, 10), (9, 0)], "mostly in the upper half"),  # 17 of 18; 13 in any two ninths
+        ([(3, 0), (3, 1)], "in the upper left"),
+    ],
+)
+def test_a_place_that_holds_not_all_of_the_part_is_named_as_where_it_mostly_lies(outside: list[tuple[int, int]], name: str) -> None:
+    """The part is three rows of four patches in the upper left and some patches more."""
+    part = np.full(GRID, 0.0)
+    part[:3, :4] = 1
+    for place in outside:
+        part[place] = 1
+    maps = [TitledMap(title, part.flatten() * (1 + i), True) for i, title in enumerate("ABC")]
+    marked = np.flatnonzero(part).tolist()
+    assert _place_of_patches(marked, GRID) == name
+    assert outlined_sentence(maps, GRID)[0].startswith("All 3 maps agree on the outlined part, ")
+
+
+def test_a_row_in_the_middle_lies_in_neither_half() -> None:
+    """Of seven rows the fourth is half above and half below."""
+    upper = list(range(3 * 7))
+    assert _place_of_patches(upper, (7, 7)) == "in the upper half"
+    assert _place_of_patches([*upper, 24], (7, 7)) == "mostly in the upper half"
 
 
 def test_maps_without_a_common_part_are_told_apart_by_what_two_of_them_mark() -> None:

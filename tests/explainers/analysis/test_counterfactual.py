@@ -77,7 +77,9 @@ def test_the_model_says_so_by_hand_and_every_hidden_patch_is_needed() -> None:
         answer = int(result.logits.argmax())
         if wanted == result.labels[answer]:
             continue
+        told.clear()
         found = explainers.counterfactual(model, result, wanted, progress=lambda *step: told.append(step))
+        assert max(total for _, total in told) == found.answers  # no more is promised than is asked
         gone = [patch for (patch,) in found.hidden]
         logits = alone(model, tensors, gone)
         probabilities = logits.softmax(0)

@@ -25,8 +25,8 @@ def test_a_map_far_on_one_side_of_zero_is_drawn_over_its_own_range(scores: np.nd
     as_strength = np.asarray(lay_over(grey, scores.reshape(14, 14).astype(np.float32), False, 28), float)
     np.testing.assert_array_equal(drawn, as_strength)
     assert drawn.std(axis=(0, 1)).max() > 20  # no slab
-    said = "for" if scores[0] > 0 else "against"
-    assert one_sign_note(scores, True) == f"Every patch or word is {said}, so the map is drawn as strength: only the order counts."
+    unsaid = "against" if scores[0] > 0 else "for"
+    assert one_sign_note(scores, True) == f"Nothing here speaks {unsaid}, so the map is drawn as strength: only the order counts."
     assert one_sign_note(scores, False) == ""
 
 

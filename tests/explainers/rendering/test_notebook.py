@@ -135,7 +135,7 @@ def test_a_map_far_on_one_side_of_zero_says_that_only_its_order_is_meant() -> No
     result = explain(image_model(), picture(), "dog", METHODS)
     drawn = result[METHODS[0]]
     shifted = replace(drawn, scores=drawn.scores - 2 * drawn.scores.abs().max())
-    note = "Every patch or word is against, so the map is drawn as strength: only the order counts."
+    note = "Nothing here speaks for, so the map is drawn as strength: only the order counts."
     shown = [note in Tags(attribution._repr_html_()).text for attribution in (drawn, shifted)]
     assert shown == [False, len(drawn.scores[drawn.content]) >= 10]
     figure = panel(result, [shifted])

@@ -41,13 +41,17 @@ def test_a_place_is_at_most_a_fifth_of_the_picture() -> None:
     ("places", "words"),
     [
         ([(0, 0), (1, 1)], "in the upper left corner"),
-        ([(8, 8), (7, 8), (8, 1)], "in the lower right corner"),
+        ([(8, 8), (7, 8)], "in the lower right corner"),
+        ([(8, 8), (7, 8), (8, 1)], "mostly in the lower right corner"),
         ([(4, 4)], "in the middle"),
         ([(0, 4), (1, 4)], "at the top"),
         ([(4, 8)], "at the right"),
         ([(0, 0), (1, 4), (0, 8)], "at the top"),
         ([(0, 0), (4, 1), (8, 0)], "at the left"),
+        ([(4, 4), (4, 3), (0, 0)], "mostly in the middle"),
+        ([(0, 0), (1, 4), (8, 8)], "mostly at the top"),  # one in three ninths each
         ([(0, 4), (4, 0), (8, 4), (4, 8)], "along the border"),
+        ([(0, 4), (4, 0), (8, 4), (4, 8), (4, 4)], "mostly along the border"),
         ([(0, 0), (4, 4), (8, 8), (2, 7)], "at 4 scattered places"),
     ],
 )
