@@ -183,6 +183,8 @@ async function begin() {
     /** @type {CollectionAbout} */
     const about = await getJSON(`/api/collections/${encodeURIComponent(id)}`);
     byId("suspicion").textContent = about.suspicion;
+    byId("unknown-labels").textContent = about.unknown_labels;
+    byId("unknown-labels").hidden = !about.unknown_labels;
     const slices = byId("slices");
     slices.hidden = !about.has_slices;
     if (about.has_slices) slices.setAttribute("href", addressOf(`/api/collections/${encodeURIComponent(id)}/slices`));

@@ -13,6 +13,7 @@ from pydantic import Field, Json
 from sse_starlette import EventSourceResponse
 from starlette.concurrency import run_in_threadpool
 
+from explainers.collection.labels import unknown_labels_in_words
 from explainers.collection.slices.report import SLICES_PAGE
 from explainers.collection.suspicion import FLAGS, SUSPICION_IN_WORDS
 from explainers.collection.table import CollectionTable, RowFilter, Space
@@ -101,6 +102,7 @@ class CollectionAbout(Record):
     own_columns: Annotated[dict[str, list[str]], describe("The values of the data's own columns that have few.")]
     has_labels: bool
     has_masks: bool
+    unknown_labels: Annotated[str | None, describe("A sentence on the labels that the model does not know; null if it knows all.")]
     broken: Annotated[int, describe("Inputs that were left out, as they could not be read.")]
     has_slices: Annotated[bool, describe("Whether `vitrine slices` has written its report, the page at `slices`.")]
 
@@ -196,6 +198,7 @@ def about(collection_id: CollectionId, services: Use, visitor: Who) -> DocumentR
         own_columns={name: values for name, values in values_of.items() if len(values) <= MAX_VALUES},
         has_labels=any(row["right"] is not None for row in table.rows),
         has_masks=any(row["object_area"] is not None for row in table.rows),
+        unknown_labels=unknown_labels_in_words(table.unknown_labels, table.count),
         broken=len(table.collection.broken),
         has_slices=(shelved.folder / SLICES_PAGE).is_file(),
     )

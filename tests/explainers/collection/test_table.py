@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from explainers.collection.labels import unknown_labels_in_words
 from explainers.collection.result import open_collection
 from explainers.collection.table import MAX_CONFUSED, CollectionTable, RowFilter
 from explainers.errors import ExplainerError
@@ -104,6 +105,26 @@ def test_confusion_counts_labels_against_answers(table: CollectionTable) -> None
         ("cat", "cat"): 1,
     }
     assert confusion.labels[0] == "bee"  # with the most wrong rows
+
+
+def test_rows_with_an_unknown_label_are_counted_once_and_not_confused(tmp_path: Path) -> None:
+    rows = [
+        made_up_row(0, labels=["Ant"]),
+        wrong(1, "cat", 0.9, labels=["big_bee"]),
+        *(made_up_row(index, labels=["yak"], right=None) for index in (2, 3)),
+        made_up_row(4, labels=["gnu"], right=None),
+        made_up_row(5, labels=[], right=None),
+        wrong(6, "cat", 0.9, labels=["Ant"]),
+    ]
+    table = table_of(tmp_path, *rows, classes=["ant", "big bee", "cat"])
+    assert table.unknown_labels == {"yak": 2, "gnu": 1}
+    sentence = unknown_labels_in_words(table.unknown_labels, table.count)
+    assert sentence == "3 of 7 rows have a label that this model does not know, and have no verdict: “yak” (2), “gnu” (1)."
+    assert [row.label for row in table.page(range(7))] == ["ant", "big bee", "yak", "yak", "gnu", None, "ant"]
+    confusion = table.confusion(table.select(RowFilter()))
+    assert sum(map(sum, confusion.counts)) == 3
+    assert set(confusion.labels) == {"ant", "big bee", "cat"}
+    assert table_of(tmp_path / "notes", *rows, labels=False).unknown_labels == {}
 
 
 def test_many_classes_share_the_last_place(tmp_path: Path) -> None:
