@@ -146,10 +146,10 @@ class CollectionTable:
         self._starts = np.cumsum([0, *sizes])
         self.count = len(rows)
         self.rows: list[dict[str, Any]] = rows
-        names = _class_names(rows, self.collection.about.get("classes") or ())
+        classes = _class_names(rows, self.collection.about.get("classes") or ())
         for row in rows:
             row["own_columns"] = dict(row["own_columns"])
-            row["label"] = str(row["answer"]) if row["right"] else names[row["labels"][0]] if row["labels"] else None
+            row["label"] = str(row["answer"]) if row["right"] else classes[row["labels"][0]] if row["labels"] else None
         self.methods = [each["method"] for each in rows[0]["maps"]] if rows else []
         self.readings = _readings_of(rows, [row.pop("maps")[0] for row in rows])
         self._words = ["\n".join(_searched(row)).casefold() for row in rows]

@@ -160,9 +160,9 @@ class Dataset:
     def _named(self, label: str, model: Model) -> int | None:
         """Return the index of the model's class with this synset, name, synonym or number; None if there is none."""
         if (synset := _SYNSET.match(label)) is not None:  # alone, or before a name, as in n02085620-Chihuahua
-            for index, entry in enumerate(model.classes):
+            for place, entry in enumerate(model.classes):
                 if entry.wnid == synset[0]:
-                    return index
+                    return place
         if (index := index_of_name(label, model.labels, model.synonyms)) is not None:
             return index
         is_number = label.isascii() and label.isdecimal() and int(label) < len(model.labels)

@@ -133,7 +133,7 @@ class CollectionView {
   async #open(row) {
     if (this.#isOpening) return;
     const { reason } = this.about;
-    if (reason) return showProblem(byId("problem"), { title: "This picture cannot be opened", detail: reason });
+    if (reason) return showProblem(byId("problem"), { title: "This row cannot be opened", detail: reason });
     this.#isOpening = true;
     say("status", `Asking ${this.about.entry.model} about ${row.input} …`);
     try {

@@ -56,7 +56,7 @@ def _similar_names(name: str, known: Iterable[str]) -> list[str]:
 
 
 def spelling(name: str) -> str:
-    """Return a name in the form in which names are compared: in lower case, with one space for each run of spaces, underscores and hyphens."""
+    """Return a name in the form in which names are compared: in lower case, with one space for spaces, underscores and hyphens."""
     return _BETWEEN_WORDS.sub(" ", name.casefold()).strip()
 
 

@@ -94,7 +94,8 @@ class CollectionAbout(Record):
     methods: list[str]
     prompts: Annotated[list[str] | None, describe("Of a CLIP model: those that it chose from.")]
     page: Annotated[Literal["/image", "/prompt", "/text", "/molecule"], describe("The workbench that opens its rows.")]
-    reason: Annotated[str | None, describe("Why its pictures cannot be opened in the workbench.")]
+    model: Annotated[str | None, describe("The model here with its weights, which the workbench asks; null if there is none.")]
+    reason: Annotated[str | None, describe("Why its rows cannot be opened in the workbench.")]
     suspicion: Annotated[str, describe("What is suspicious, in a sentence.")]
     flags: list[CollectionFlag]
     labels: list[str]
@@ -184,13 +185,15 @@ def about(collection_id: CollectionId, services: Use, visitor: Who) -> DocumentR
     """Return what the collection with this id is made of, and what its rows can be filtered by."""
     shelved = services.shelf.find(collection_id, visitor)
     table, record = services.shelf.table(shelved), shelved.record
+    held = services.registry.find_weights(record.get("weights_digest"), shelved.model, visitor)
     values_of = {name: sorted({row["own_columns"][name] for row in table.rows if name in row["own_columns"]}) for name in table.own_columns}
     document = CollectionAbout(
         entry=shelved.entry(),
         methods=list(record["methods"]),
         prompts=record.get("prompts"),
         page=_page_of(shelved),
-        reason=_reason_against_opening(shelved),
+        model=None if held is None else held.name,
+        reason=_reason_against_opening(shelved, has_model=held is not None),
         suspicion=SUSPICION_IN_WORDS,
         flags=[CollectionFlag(name, *FLAGS[name], int(has.sum())) for name, has in table.flags.items()],
         labels=table.values("label")[:MAX_VALUES],
@@ -211,10 +214,17 @@ def _page_of(shelved: ShelvedCollection) -> Literal["/image", "/prompt", "/text"
     return {"text": "/text", "molecule": "/molecule"}.get(str(shelved.record.get("input_kind")), "/image")  # type: ignore[return-value]
 
 
-def _reason_against_opening(shelved: ShelvedCollection) -> str | None:
-    """Return why pictures of a collection cannot be opened; None if they can, and of texts, which the rows hold."""
+def _reason_against_opening(shelved: ShelvedCollection, *, has_model: bool) -> str | None:
+    """Return why rows of a collection cannot be opened: the server has not its model, or nobody knows where its pictures lie. None if they
+    can.
+    """
     from explainers.collection.sources import sources_of
 
+    if not has_model:
+        return (
+            f"This server has no model with the weights of “{shelved.model}”, which the collection was made with. Whoever runs it adds the "
+            "model by naming it in VITRINE_MODELS."
+        )
     if shelved.record.get("input_kind") == "image" and sources_of(shelved.record) is None:
         return "It does not say where its pictures lie. Type the same vitrine collect again, which adds that."
     return None

@@ -86,6 +86,34 @@ def test_the_page_on_slices_is_served_once_it_is_there(here: Site, path: str, fo
     assert "script-src" not in policy  # so that no script runs
 
 
+def test_rows_open_with_the_model_here_that_has_the_same_weights(sites: Sites, tmp_path: Path) -> None:
+    """A folder that the operator named."""
+    place = tmp_path / "somewhere/model"
+    place.mkdir(parents=True)
+    with sites(models=(str(place),), collections=str(tmp_path / "all")) as site:
+        site.wait_for_models(str(place))
+        digest = next(each["weights_digest"] for each in site.get("/api/models")["models"] if each["name"] == str(place))
+        write_collection(tmp_path / "all/photos", ROWS, model="model", weights_digest=digest, sources={"data": "x", "folder": None})
+        (entry,) = site.get("/api/collections")["collections"]
+        about = site.get(f"/api/collections/{entry['id']}")
+        assert (about["model"], about["reason"], entry["model"]) == (str(place), None, "model")
+        assert site.ask(png(1), wait=True, model=about["model"], methods=["rollout"]).status_code == 200
+
+
+def test_rows_of_a_model_that_is_not_here_say_so_without_a_path(sites: Sites, tmp_path: Path, refused: Check) -> None:
+    place = tmp_path / "somewhere/model"
+    place.mkdir(parents=True)
+    with sites(models=(str(place),), collections=str(tmp_path / "all")) as site:
+        site.wait_for_models(str(place))
+        write_collection(tmp_path / "all/photos", ROWS, model=str(place), weights_digest="0" * 64)
+        (entry,) = site.get("/api/collections")["collections"]
+        about = site.get(f"/api/collections/{entry['id']}")
+        assert about["model"] is None
+        assert about["reason"].startswith("This server has no model with the weights of “model”")
+        assert str(tmp_path) not in str(about)
+        assert str(tmp_path) not in str(refused(site.ask(png(1), model="model"), 404, "unknown-model"))
+
+
 def test_texts_open_on_their_page(here: Site) -> None:
     films = next(each["id"] for each in here.get("/api/collections")["collections"] if each["title"] == "films")
     assert here.get(f"/api/collections/{films}")["page"] == "/text"
