@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from explainers.collection.labels import has_unknown_label
 from explainers.collection.projection import principal_components
 from explainers.collection.result import ROWS_AT_ONCE, THUMBNAILS, Collection
+from explainers.collection.shared_places import Evidence, find_shared_places
 from explainers.collection.suspicion import FLAGS, Readings
 from explainers.errors import ExplainerError
 from explainers.evaluation.rows import ROWS
@@ -151,9 +152,31 @@ class CollectionTable:
             row["own_columns"] = dict(row["own_columns"])
             row["label"] = str(row["answer"]) if row["right"] else classes[row["labels"][0]] if row["labels"] else None
         self.methods = [each["method"] for each in rows[0]["maps"]] if rows else []
-        self.readings = _readings_of(rows, [row.pop("maps")[0] for row in rows])
+        shared, self.shared_places = find_shared_places(self._evidence(), [row["answer"] for row in rows])
+        self.readings = _readings_of(rows, [row.pop("maps")[0] for row in rows], shared)
         self._words = ["\n".join(_searched(row)).casefold() for row in rows]
         self._positions = {row["index"]: position for position, row in enumerate(rows)}
+
+    def _evidence(self) -> Evidence:
+        """Return the positive scores of the first map of each row; of texts, whose words have no common places, none."""
+        import pyarrow.parquet as pq
+
+        grids = Counter(tuple(row["grid"]) for row in self.rows if row["grid"])
+        (height, width), _ = grids.most_common(1)[0] if grids else ((0, 0), 0)
+        steps = np.zeros((self.count, height * width), np.uint8)
+        if not grids:
+            return Evidence(steps, (0, 0))
+        first = 0
+        with pq.ParquetFile(self.collection.folder / ROWS) as file:
+            for batch in file.iter_batches(ROWS_AT_ONCE, columns=["maps.list.element.scores"]):
+                maps = batch.column(0)
+                scores = maps.values.field("scores")  # of all maps of these rows, one after the other
+                values, ends = scores.values.to_numpy(zero_copy_only=False), scores.offsets.to_numpy()
+                for position, number in enumerate(maps.offsets.to_numpy()[:-1].tolist(), first):
+                    if tuple(self.rows[position]["grid"]) == (height, width):
+                        steps[position] = np.maximum(values[ends[number] : ends[number + 1]], 0)
+                first += len(maps)
+        return Evidence(steps, (height, width))
 
     @cached_property
     def own_columns(self) -> list[str]:
@@ -329,8 +352,8 @@ class CollectionTable:
                 yield np.array([vector if len(vector) == width else unknown for vector in vectors], np.float32).reshape(len(vectors), width)
 
 
-def _readings_of(rows: Sequence[Mapping[str, Any]], first: Sequence[Mapping[str, Any]]) -> Readings:
-    """Return what suspicion is judged by, of ``rows`` and the ``first`` map of each."""
+def _readings_of(rows: Sequence[Mapping[str, Any]], first: Sequence[Mapping[str, Any]], shared: NDArray[np.float64]) -> Readings:
+    """Return what suspicion is judged by, of ``rows`` and the ``first`` map of each; ``shared`` is their reading ``shared_place``."""
     grids = [row["grid"] for row in rows]
     borders = [1 - max(0, grid[0] - 2) * max(0, grid[1] - 2) / (grid[0] * grid[1]) if grid else None for grid in grids]
     return Readings(
@@ -343,6 +366,7 @@ def _readings_of(rows: Sequence[Mapping[str, Any]], first: Sequence[Mapping[str,
         border_area=_numbers(borders),
         falls=_numbers(each["falls"] for each in first),
         without=_numbers(each["probability_without"] for each in first),
+        shared_place=shared,
     )
 
 

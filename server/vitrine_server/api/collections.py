@@ -14,6 +14,7 @@ from sse_starlette import EventSourceResponse
 from starlette.concurrency import run_in_threadpool
 
 from explainers.collection.labels import unknown_labels_in_words
+from explainers.collection.shared_places import SharedPlace
 from explainers.collection.slices.report import SLICES_PAGE
 from explainers.collection.suspicion import FLAGS, SUSPICION_IN_WORDS
 from explainers.collection.table import CollectionTable, RowFilter, Space
@@ -98,6 +99,7 @@ class CollectionAbout(Record):
     reason: Annotated[str | None, describe("Why its rows cannot be opened in the workbench.")]
     suspicion: Annotated[str, describe("What is suspicious, in a sentence.")]
     flags: list[CollectionFlag]
+    shared_places: Annotated[list[SharedPlace], describe("Places that most rows with one answer share, the most rows first.")]
     labels: list[str]
     answers: list[str]
     own_columns: Annotated[dict[str, list[str]], describe("The values of the data's own columns that have few.")]
@@ -196,6 +198,7 @@ def about(collection_id: CollectionId, services: Use, visitor: Who) -> DocumentR
         reason=_reason_against_opening(shelved, has_model=held is not None),
         suspicion=SUSPICION_IN_WORDS,
         flags=[CollectionFlag(name, *FLAGS[name], int(has.sum())) for name, has in table.flags.items()],
+        shared_places=table.shared_places,
         labels=table.values("label")[:MAX_VALUES],
         answers=table.values("answer")[:MAX_VALUES],
         own_columns={name: values for name, values in values_of.items() if len(values) <= MAX_VALUES},

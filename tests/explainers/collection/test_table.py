@@ -37,9 +37,21 @@ def indices(table: CollectionTable, order: str = "suspicion", descending: bool |
 
 
 def test_the_most_suspicious_row_is_first(table: CollectionTable) -> None:
-    # by hand: 0.2 for the agreement of 0.6 everywhere, and 0.99, 1, 0.75 in place of it, 0.3; each over four
+    # by hand: 0.2 for the agreement of 0.6 everywhere, and 0.99, 1, 0.75 in place of it, 0.3; each over four, too few rows share an answer
     assert indices(table) == [2, 1, 3, 4, 0]
     assert table.suspicion.tolist() == pytest.approx([0.2 / 4, 1.19 / 4, 1.2 / 4, 0.75 / 4, 0.5 / 4])
+
+
+def test_a_place_that_most_rows_of_an_answer_share_is_found(tmp_path: Path) -> None:
+    """All evidence of three in four cats at patch 3 of 4 by 4, the rest of it anywhere, as all evidence of the other answers."""
+    at_corner = [127 * (patch == 3) for patch in range(16)]
+    marked = {index for index in range(2, 180, 3) if index % 4}
+    table = table_of(tmp_path, *(made_up_row(index, first={"scores": at_corner} if index in marked else None) for index in range(180)))
+    assert [(each.answer, each.place, each.rows, each.of) for each in table.shared_places] == [("cat", "in the upper right corner", 45, 60)]
+    assert set(indices(table, flags=["shared_place"])) == marked
+    assert set(indices(table)[:45]) == marked
+    others = [index for index in range(180) if index % 3 != 2]
+    assert table.readings.shared_place[others].tolist() == [0.0] * 120
 
 
 @pytest.mark.parametrize(
