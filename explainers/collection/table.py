@@ -92,6 +92,7 @@ class CollectionRow(Record):
     text: str | None
     text_pair: str | None
     words: Annotated[list[tuple[int, int, int]], describe("For each word of a text its first character, the one after it, and its part.")]
+    crop: Annotated[list[int], describe("x0, y0, x1, y1 of the upright picture: the part that the model saw. Empty for a text.")]
     grid: list[int]
     label: Annotated[str | None, describe("The class of the first label, as the model calls it; of a right row the answer.")]
     labels: list[str]
@@ -257,6 +258,7 @@ class CollectionTable:
         return CollectionRow(
             **known,
             words=[(word["start"], word["end"], word["part"]) for word in heavy["words"]],
+            crop=heavy["crop"],
             runner_up=heavy["runner_up"],
             runner_up_probability=heavy["runner_up_probability"],
             suspicion=round(float(self.suspicion[position]), 4),

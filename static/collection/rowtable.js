@@ -38,12 +38,13 @@ export class RowTable {
   #table = null;
 
   /**
-   * `onOpen(row)` is called for a row that is pressed, `onSort(order, descending)` for a column, `onScroll(at)` with the
-   * first row in view, `onProblem` where rows do not arrive.
+   * `onOpen(row)` is called for a row that is pressed, `onEnlarge(row)` for its pictures, `onSort(order, descending)` for
+   * a column, `onScroll(at)` with the first row in view, `onProblem` where rows do not arrive.
    * @param {HTMLElement} place
    * @param {CollectionAbout} about
-   * @param {{onOpen: (row: CollectionRow) => void, onSort: (order: string, descending: boolean) => void,
-   *   onScroll: (at: number) => void, onProblem: (problem: unknown) => void}} events
+   * @param {{onOpen: (row: CollectionRow) => void, onEnlarge: (row: CollectionRow) => void,
+   *   onSort: (order: string, descending: boolean) => void, onScroll: (at: number) => void,
+   *   onProblem: (problem: unknown) => void}} events
    */
   constructor(place, about, events) {
     this.place = place;
@@ -145,9 +146,10 @@ export class RowTable {
    * A column whose cells are made of a row by `make`, sorted by `order` where it can be.
    * @param {string} title
    * @param {(row: CollectionRow) => string | HTMLElement} make
-   * @param {{order?: string, down?: boolean, width?: number, grow?: number, least?: number, kind?: string}} [options]
+   * @param {{order?: string, down?: boolean, width?: number, grow?: number, least?: number, kind?: string,
+   *   says?: string, head?: () => HTMLElement}} [options] `says` defines what is in the column, `head` makes its heading
    */
-  #column(title, make, { order, down = false, width, grow, least = 60, kind = "" } = {}) {
+  #column(title, make, { order, down = false, width, grow, least = 60, kind = "", says, head } = {}) {
     return {
       title,
       field: order ?? title,
@@ -160,7 +162,9 @@ export class RowTable {
         return row ? make(row) : "";
       },
       titleFormatter: () =>
-        order ? el("button", { type: "button", class: "sort", data: { order, down: String(down) } }, title) : title,
+        order
+          ? el("button", { type: "button", class: "sort", title: says, data: { order, down: String(down) } }, title)
+          : (head?.() ?? title),
       headerClick: () => {
         if (!order || !this.filters) return;
         const { order: now, descending } = this.filters;
@@ -170,45 +174,63 @@ export class RowTable {
   }
 
   #columns() {
-    const { entry, methods, flags, has_labels: hasLabels, has_masks: hasMasks } = this.about;
+    const { entry, methods, method_titles: titles, flags, has_labels: hasLabels, has_masks: hasMasks } = this.about;
     const isNarrow = innerWidth < NARROW;
-    const most = isNarrow ? 1 : 3;
-    const shown = Math.min(most, methods.length);
+    const shown = titles.slice(0, isNarrow ? 1 : 3);
+    const source = (/** @type {CollectionRow} */ { index }) => addressOf(`${this.path}/thumbnails/${index}.jpg`);
     const input =
       entry.kind === "image"
-        ? this.#column(
-            isNarrow ? "Picture, map" : `Picture, and ${shown === 1 ? "its map" : `${shown} maps`}`,
-            (row) => pictures(row, addressOf(`${this.path}/thumbnails/${row.index}.jpg`), most),
-            { width: 22 + 66 * (1 + shown) },
-          )
+        ? this.#column("Picture", (row) => pictures(row, source(row), shown, () => this.events.onEnlarge(row)), {
+            width: 22 + 78 * (1 + shown.length),
+            head: () =>
+              el(
+                "div",
+                { class: "heads" },
+                ["Picture", ...shown].map((name) => el("span", {}, name)),
+              ),
+          })
         : this.#column("Text", words, { grow: 4 });
     const answer = this.#column(hasLabels ? "Answer and label" : "Answer", (row) => answerCell(row), {
       order: "probability",
       down: true,
       grow: 3,
-      least: 150,
+      least: 140,
+      says: "Sorted by the probability of the answer",
     });
     const why = this.#column("Suspicion", (row) => reasons(row, flags), {
       order: "suspicion",
       down: true,
       grow: 2,
-      least: 150,
+      least: 140,
+      says: this.about.suspicion,
     });
     if (isNarrow)
       return [
         input,
         this.#column("Answer", (row) => el("div", {}, answerCell(row, true), reasons(row, flags)), { grow: 1 }),
       ];
-    const figure = { kind: "figures", width: 84 };
+    const figure = { kind: "figures", width: 82 };
     return [
       input,
       why,
       answer,
       ...(methods.length > 1
-        ? [this.#column("Agreement", (row) => correlation(row.agreement), { ...figure, order: "agreement" })]
+        ? [
+            this.#column("Methods agree", (row) => correlation(row.agreement), {
+              ...figure,
+              order: "agreement",
+              says: "Mean rank correlation of the maps: 1 for the same order of the parts, 0 for chance",
+            }),
+          ]
         : []),
       ...(hasMasks
-        ? [this.#column("On object", (row) => share(row.maps[0].share_on_object), { ...figure, order: "on_object" })]
+        ? [
+            this.#column("On object", (row) => share(row.maps[0].share_on_object), {
+              ...figure,
+              order: "on_object",
+              says: `Share of the map by ${titles[0]} that lies on the object`,
+            }),
+          ]
         : []),
       ...(entry.kind === "image"
         ? [
@@ -216,15 +238,17 @@ export class RowTable {
               ...figure,
               order: "on_border",
               down: true,
+              says: `Share of the map by ${titles[0]} that lies on the outermost patches`,
             }),
           ]
         : []),
-      this.#column("Without it", (row) => share(row.maps[0].probability_without), {
+      this.#column("Left without top tenth", (row) => share(row.maps[0].probability_without), {
         ...figure,
         order: "without",
         down: true,
+        says: `Probability that is left to the answer when the tenth is hidden that the map by ${titles[0]} marks most`,
       }),
-      this.#column("Input", nameCell, { order: "input", grow: 2, least: 90 }),
+      this.#column("Input", nameCell, { order: "input", grow: 2, least: 110 }),
     ];
   }
 

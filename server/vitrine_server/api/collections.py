@@ -20,6 +20,7 @@ from explainers.collection.suspicion import FLAGS, SUSPICION_IN_WORDS
 from explainers.collection.table import CollectionTable, RowFilter, Space
 from explainers.errors import ExplainerError
 from explainers.json_records import Record, describe, schema_of
+from explainers.methods import parse
 from explainers.models.inputs.images import is_picture_name
 from vitrine_server.api.explanations import stream
 from vitrine_server.api.runs import check_may_run, may_run
@@ -93,6 +94,7 @@ class CollectionAbout(Record):
 
     entry: CollectionEntry
     methods: list[str]
+    method_titles: list[str]
     prompts: Annotated[list[str] | None, describe("Of a CLIP model: those that it chose from.")]
     page: Annotated[Literal["/image", "/prompt", "/text", "/molecule"], describe("The workbench that opens its rows.")]
     model: Annotated[str | None, describe("The model here with its weights, which the workbench asks; null if there is none.")]
@@ -192,6 +194,7 @@ def about(collection_id: CollectionId, services: Use, visitor: Who) -> DocumentR
     document = CollectionAbout(
         entry=shelved.entry(),
         methods=list(record["methods"]),
+        method_titles=[_title_of(spec) for spec in record["methods"]],
         prompts=record.get("prompts"),
         page=_page_of(shelved),
         model=None if held is None else held.name,
@@ -209,6 +212,14 @@ def about(collection_id: CollectionId, services: Use, visitor: Who) -> DocumentR
         has_slices=(shelved.folder / SLICES_PAGE).is_file(),
     )
     return DocumentResponse(document.to_json())
+
+
+def _title_of(spec: str) -> str:
+    """Return the title of a method with its rule; the spec itself if its method is no longer known here."""
+    try:
+        return parse(spec).name.title
+    except ExplainerError:
+        return spec
 
 
 def _page_of(shelved: ShelvedCollection) -> Literal["/image", "/prompt", "/text", "/molecule"]:
@@ -288,21 +299,23 @@ def rows(
 
 @router.get("/{id}/selection", response_model=Selection)
 def selection(collection_id: CollectionId, wanted: Filter, services: Use, visitor: Who) -> DocumentResponse:
-    """Return what a filter leaves: how many rows, how many are right and wrong, the confusion of labels and answers (whatever label and
-    answer are asked for), and the indices of the rows (null: all).
+    """Return what a filter leaves: how many rows, how many are right and wrong, how many have each flag, the confusion of labels and answers
+    (where both a label and an answer are asked for, as by a count of it, of all of them), and the indices of the rows (null: all).
     """
     table = _open(collection_id, services, visitor)
     try:
         positions = table.select(wanted, "input")
     except ExplainerError as problem:
         raise Problem(422, "invalid-request", str(problem), send="GET the collection for what it can be filtered by.") from None
-    unconfused = table.select(replace(wanted, label=None, answer=None), "input")  # a cell of it chooses both
+    is_cell = wanted.label is not None and wanted.answer is not None
+    confused = table.select(replace(wanted, label=None, answer=None), "input") if is_cell else positions
     right = table.readings.right[positions]
     document = {
         "total": len(positions),
         "right": int((right == 1).sum()),
         "wrong": int((right == 0).sum()),
-        "confusion": table.confusion(unconfused).to_json(),
+        "flags": {name: int(has[positions].sum()) for name, has in table.flags.items()},
+        "confusion": table.confusion(confused).to_json(),
         "indices": None if len(positions) == table.count else [table.rows[position]["index"] for position in positions],
     }
     return DocumentResponse(document)

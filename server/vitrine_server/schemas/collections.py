@@ -21,6 +21,7 @@ class Selection(Schema):
     total: int
     right: int
     wrong: int
+    flags: dict[str, int] = Field(description="How many of them have each flag, by its name.")
     confusion: Confusion
     indices: list[int] | None = Field(description="Of the rows that are left; null: all.")
 

@@ -62,6 +62,8 @@ def test_what_a_collection_is_made_of(here: Site, path: str, folder: Path) -> No
     about = here.get(path)
     assert about["page"] == "/image"
     assert about["reason"] is None
+    assert about["methods"] == ["fullgrad_plus:libra", "rollout"]
+    assert [title.split()[0] for title in about["method_titles"]] == ["FullGrad+", "Attention"]
     assert {flag["name"]: flag["rows"] for flag in about["flags"]}["wrong"] == 1
     assert about["labels"] == ["ant", "bee", "cat"]  # of two, two and one of these rows
     assert about["own_columns"] == {"camera": ["North"]}
@@ -136,6 +138,16 @@ def test_a_selection_counts_and_lists(here: Site, path: str) -> None:
     selection = here.get(f"{path}/selection?label=bee&answer=cat")
     assert (selection["total"], selection["right"], selection["wrong"], selection["indices"]) == (1, 0, 1, [1])
     assert sum(map(sum, selection["confusion"]["counts"])) == 5  # whatever cell of it was pressed
+
+
+def test_counts_of_flags_and_of_the_matrix_are_those_of_the_filter(here: Site, path: str) -> None:
+    whole = here.get(f"{path}/selection")
+    assert (whole["flags"]["wrong"], whole["flags"]["disagree"], sum(map(sum, whole["confusion"]["counts"]))) == (1, 1, 5)
+    ants = here.get(f"{path}/selection?label=ant")  # rows 0 and 3
+    assert (ants["total"], ants["flags"]["wrong"], ants["flags"]["disagree"]) == (2, 0, 1)
+    assert (ants["confusion"]["labels"], ants["confusion"]["counts"]) == (["ant"], [[2]])
+    cats = here.get(f"{path}/selection?answer=cat")  # a bee and a cat
+    assert sum(map(sum, cats["confusion"]["counts"])) == 2
 
 
 @pytest.mark.parametrize("space", ["inputs", "maps"])
