@@ -80,7 +80,7 @@ def in_words(result: Slices) -> list[str]:
     ]
     if result.without_effect:
         were = "1 more was" if result.without_effect == 1 else f"{result.without_effect} more were"
-        sentences.append(f"{were} left out: copied into pictures with other answers, the place does not carry the answer over.")
+        sentences.append(f"{were} left out: copied into rows with other answers, what they name does not carry the answer over.")
     return sentences
 
 
@@ -92,18 +92,24 @@ def figures_in_words(each: Slice) -> list[str]:
         f"{with_interval(each.others)} of the {each.others.of} {others}: p = {each.p:.2g}."
     ]
     if each.copy_test is not None:
-        sentences += _copy_in_words(each.copy_test)
+        sentences += _copy_in_words(each, each.copy_test)
     if each.test is not None:
         sentences += _hiding_in_words(each.test)
     return sentences
 
 
-def _copy_in_words(test: CopyTest) -> list[str]:
+def _copy_in_words(each: Slice, test: CopyTest) -> list[str]:
     if test.copied.value is None or test.elsewhere.value is None:
         return []
+    copied, others, elsewhere = (
+        ("Copied into pictures with other answers, the place", "what lies elsewhere", "what lies elsewhere")
+        if each.word is None
+        else (f"Put into texts with other answers, the word {each.word!r}", "another word of its text", "another word")
+    )
     return [
-        f"Copied into pictures with other answers, the place makes the answer {100 * test.copied.value:.1f} % probable, what lies "
-        f"elsewhere {100 * test.elsewhere.value:.1f} %: {_points(test.difference)} more."
+        f"{copied} makes the answer {100 * test.copied.value:.1f} % probable, {others} {100 * test.elsewhere.value:.1f} %: "
+        f"{_points(test.difference)} more.",
+        f"They get this answer: {_count(test.changed)}; by {elsewhere}: {_count(test.changed_elsewhere)}.",
     ]
 
 
