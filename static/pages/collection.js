@@ -13,6 +13,7 @@ import { getJSON } from "../core/api.js";
 import { addressOf, byId, count, el, percent, say, whole } from "../core/dom.js";
 import { reportProblem, showProblem } from "../core/problems.js";
 import { CollectionForm } from "./measuring/collectionform.js";
+import { SlicesSearch } from "./measuring/slicessearch.js";
 
 /**
  * @import { CollectionAbout, CollectionEntry, CollectionList, CollectionRow, Selection } from "../core/schemas.js"
@@ -226,10 +227,8 @@ async function begin() {
     const about = await getJSON(`/api/collections/${encodeURIComponent(id)}`);
     byId("unknown-labels").textContent = about.unknown_labels;
     byId("unknown-labels").hidden = !about.unknown_labels;
-    const slices = byId("slices");
     showPlaces(about);
-    slices.hidden = !about.has_slices;
-    if (about.has_slices) slices.setAttribute("href", addressOf(`/api/collections/${encodeURIComponent(id)}/slices`));
+    new SlicesSearch(id).show(about);
     byId("view").hidden = false;
     const filters = query.has("c") ? readFilters(query) : ALL;
     await new CollectionView(about, filters, Number(query.get("at")) || 0, Number(query.get("row") ?? -1)).show();

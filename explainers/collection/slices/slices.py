@@ -84,7 +84,7 @@ def slices(
             for each, tested in zip(candidates, described, strict=True)
         ]
         described = [replace(each, p=p) for each, p in zip(described, corrected_again(larger, tried), strict=True)]
-    kept = [each for each in described if each.p < ALPHA]
+    sure = [each for each in described if each.p < ALPHA]
     return Slices(
         model=str(finished.about["model"]),
         data=str(finished.about["data"]),
@@ -94,8 +94,8 @@ def slices(
         wrong=int((~rows.right).sum()),
         doubtful=int(rows.doubtful.sum()),
         tried=tried,
-        without_effect=len(described) - len(kept),
-        slices=sorted(kept, key=lambda each: -len(each.rows)),
+        without_effect=len(described) - len(sure),
+        slices=sorted(sure, key=lambda each: -len(each.rows)),
     )
 
 
@@ -229,7 +229,7 @@ def open_setup(
 
     about, sources = collection.about, sources_of(collection.about)
     opened = model_of(model)
-    if opened.weights_digest != about["weights_digest"]:
+    if opened.weights_digest != about.get("weights_digest"):
         raise ExplainerError(
             f"{collection.folder} was made of other weights than those of {opened.name}: name the model that it was made of."
         )

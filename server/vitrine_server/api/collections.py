@@ -30,10 +30,11 @@ from vitrine_server.http.openapi import events_of, file_of
 from vitrine_server.http.problems import Problem
 from vitrine_server.http.visitors import Visitor, Who
 from vitrine_server.jobs.runs.measurable import MeasurableModel
-from vitrine_server.jobs.runs.run_state import RunProgress
+from vitrine_server.jobs.runs.run_state import RunProgress, RunState
 from vitrine_server.schemas.base import Message
-from vitrine_server.schemas.collections import CollectionRequest, CollectionRows, Selection
+from vitrine_server.schemas.collections import CollectionRequest, CollectionRows, Selection, SlicesRequest, SlicesWanted
 from vitrine_server.services import Services, Use
+from vitrine_server.settings import environment_name
 from vitrine_server.shelf import CollectionEntry, ShelvedCollection
 
 router = APIRouter(prefix="/api/collections", tags=["collections"], route_class=BodyRoute)
@@ -48,6 +49,7 @@ _MEDIA_TYPES = {".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".png": "image/png"
 
 
 CollectionRun = schema_of(RunProgress, base=CollectionRequest, name="CollectionRun")
+SlicesRun = schema_of(RunProgress, base=SlicesRequest, name="SlicesRun")
 
 
 @dataclass(frozen=True)
@@ -109,7 +111,11 @@ class CollectionAbout(Record):
     has_masks: bool
     unknown_labels: Annotated[str | None, describe("A sentence on the labels that the model does not know; null if it knows all.")]
     broken: Annotated[int, describe("Inputs that were left out, as they could not be read.")]
-    has_slices: Annotated[bool, describe("Whether `vitrine slices` has written its report, the page at `slices`.")]
+    has_slices: Annotated[bool, describe("Whether there is a report on slices, the page at `slices`: the visitor's, or the operator's.")]
+    searches: Annotated[
+        list[dict[str, Any]], describe("Searches for slices that the visitor began, the latest first.", kind=list[SlicesRun])
+    ]
+    reason_against_slices: Annotated[str | None, describe("Why the visitor cannot begin a search for slices here.")]
 
 
 @dataclass(frozen=True)
@@ -176,10 +182,13 @@ async def go_on(collection_id: CollectionId, services: Use, visitor: Who) -> Doc
 
 @router.delete("/{id}", status_code=204)
 def delete(collection_id: CollectionId, services: Use, visitor: Who) -> Response:
-    """Delete the collection with this id, which the visitor began here, with the data that was sent for it; a running one is stopped
-    first.
+    """Delete the collection with this id, which the visitor began here, with the data that was sent for it and the searches for its slices;
+    a running one is stopped first.
     """
     check_may_run(services)
+    services.collecting.find(collection_id, visitor)
+    for search in _searches(collection_id, services, visitor):
+        services.slicing.remove(search.id, visitor)
     services.collecting.remove(collection_id, visitor)
     return Response(status_code=204)
 
@@ -209,9 +218,35 @@ def about(collection_id: CollectionId, services: Use, visitor: Who) -> DocumentR
         has_masks=any(row["object_area"] is not None for row in table.rows),
         unknown_labels=unknown_labels_in_words(table.unknown_labels, table.count),
         broken=len(table.collection.broken),
-        has_slices=(shelved.folder / SLICES_PAGE).is_file(),
+        has_slices=_slices_page(shelved, services, visitor) is not None,
+        searches=[run.to_json() for run in _searches(shelved.id, services, visitor)],
+        reason_against_slices=_reason_against_slices(shelved, table, services, has_model=held is not None),
     )
     return DocumentResponse(document.to_json())
+
+
+def _searches(collection_id: str, services: Services, visitor: Visitor) -> list[RunState]:
+    """Return the searches for slices of a collection that the visitor began, the latest first."""
+    return [run for run in services.slicing.all(visitor) if run.request.dataset == collection_id]
+
+
+def _slices_page(shelved: ShelvedCollection, services: Services, visitor: Visitor) -> FilePath | None:
+    """Return the path of the report on slices: that of the visitor's last search, else the one that lies with the collection; None if there
+    is none.
+    """
+    folders = [*(run.folder for run in _searches(shelved.id, services, visitor) if run.state == "done"), shelved.folder]
+    return next((page for folder in folders if (page := folder / SLICES_PAGE).is_file()), None)
+
+
+def _reason_against_slices(shelved: ShelvedCollection, table: CollectionTable, services: Services, *, has_model: bool) -> str | None:
+    """Return why no search for slices can begin; None if one can."""
+    if not may_run(services):
+        return f"This server begins no searches for visitors; {environment_name('allow_runs')} allows it."
+    if shelved.record.get("input_kind") == "molecule":
+        return "Slices are found in pictures and texts, not in molecules."
+    if not any(row["right"] is not None for row in table.rows):
+        return "No row is right or wrong: slices need labels."
+    return _reason_against_opening(shelved, has_model=has_model)
 
 
 def _title_of(spec: str) -> str:
@@ -299,7 +334,7 @@ def rows(
 
 @router.get("/{id}/selection", response_model=Selection)
 def selection(collection_id: CollectionId, wanted: Filter, services: Use, visitor: Who) -> DocumentResponse:
-    """Return what a filter leaves: how many rows, how many are right and wrong, how many have each flag, the confusion of labels and answers
+    """Return what a filter leaves: how many rows, how many are right, wrong and have each flag, the confusion of labels and answers
     (where both a label and an answer are asked for, as by a count of it, of all of them), and the indices of the rows (null: all).
     """
     table = _open(collection_id, services, visitor)
@@ -343,14 +378,40 @@ def points(collection_id: CollectionId, services: Use, visitor: Who, space: Spac
     return DocumentResponse(document.to_json())
 
 
+@router.post("/{id}/slices", status_code=202, response_model=SlicesRun)
+async def find_slices(collection_id: CollectionId, wanted: SlicesWanted, services: Use, visitor: Who) -> DocumentResponse:
+    """Begin a search for slices of the collection with this id, and return its state; all questions of visitors go before it. The calls
+    below /api/slices follow, stop, continue and delete it.
+    """
+    check_may_run(services)
+    return DocumentResponse((await run_in_threadpool(_find_slices, collection_id, wanted, services, visitor)).to_json(), 202)
+
+
+def _find_slices(collection_id: str, wanted: SlicesWanted, services: Services, visitor: Visitor) -> RunState:
+    shelved = services.shelf.find(collection_id, visitor)
+    held = services.registry.find_weights(shelved.record.get("weights_digest"), shelved.model, visitor)
+    if (reason := _reason_against_slices(shelved, services.shelf.table(shelved), services, has_model=held is not None)) or held is None:
+        raise Problem(422, "cannot-search", reason or "", send="Send another collection.")
+    entry = services.registry.ask(held.name, services.worker.load, visitor=visitor)
+    if entry.facts is None:
+        raise Problem(409, "model-loading", f"The model {shelved.model} is still loading.", send="Ask again in a moment.")
+    request = SlicesRequest(model=entry.name, dataset=collection_id, limit=shelved.rows, seed=wanted.seed)
+    return services.slicing.begin(request, visitor)
+
+
 @router.get("/{id}/slices", response_class=HTMLResponse)
 def slices(collection_id: CollectionId, services: Use, visitor: Who) -> HTMLResponse:
-    """Return the page on the slices of the collection with this id: what many of its wrong or doubtful rows have in common."""
+    """Return the page on the slices of the collection with this id, what many of its wrong or doubtful rows have in common: that of the
+    visitor's last search, else the one that the operator made.
+    """
     try:
-        page = (services.shelf.find(collection_id, visitor).folder / SLICES_PAGE).read_text("utf-8")
-    except OSError:
-        send = "Type vitrine slices with the folder of the collection."
-        raise Problem(404, "no-slices", "No slices of this collection have been searched.", send=send) from None
+        place = _slices_page(services.shelf.find(collection_id, visitor), services, visitor)
+        page = None if place is None else place.read_text("utf-8")
+    except OSError:  # it was deleted since
+        page = None
+    if page is None:
+        send = "POST to this address begins a search; or type vitrine slices with the folder of the collection."
+        raise Problem(404, "no-slices", "No slices of this collection have been searched.", send=send)
     return HTMLResponse(page, headers={"Content-Security-Policy": _REPORT_POLICY})
 
 

@@ -299,6 +299,33 @@ def test_a_row_of_a_model_that_is_not_here_says_so(desk: Visit) -> None:
     expect(page.get_by_role("alert")).to_contain_text("no model with the weights of “gone”")
 
 
+def test_a_search_for_what_rows_have_in_common(desk: Visit) -> None:
+    classes = desk.get("/api/models/scenes-vit")["labels"][:2]
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w") as file:
+        for number in range(4):
+            file.writestr(f"{classes[number % 2]}/{number}.png", png(number))
+    request = desk.page.request
+    data = request.post(f"{desk.address}/api/runs/data?name=slices.zip", data=archive.getvalue()).json()["name"]
+    made = request.post(f"{desk.address}/api/collections", data={"model": "scenes-vit", "dataset": data}).json()["id"]
+    desk.page.goto(f"{desk.address}/collection")
+    desk.page.wait_for_function(
+        "(id) => fetch(`/api/collections/${id}/progress`).then((answer) => answer.json()).then(({ state }) => state === 'done')", arg=made
+    )
+    desk.page.goto(f"{desk.address}/collection?c={made}")
+    drawn(desk.page)
+    link = desk.page.get_by_role("link", name="What rows have in common")
+    expect(link).to_be_hidden()
+    desk.page.get_by_role("button", name="Find what rows have in common").click()
+    expect(desk.page.locator("#searches li")).to_contain_text("slices.zip")
+    expect(link).to_be_visible()
+    no_violation(desk.page)
+    desk.page.locator("#searches").get_by_role("button", name="Delete").click()
+    expect(desk.page.locator("#searches li")).to_have_count(0)
+    expect(link).to_be_hidden()
+    desk.page.locator("#run-list li", has_text="slices.zip").get_by_role("button", name="Delete").click()
+
+
 def test_without_a_collection_it_says_how_to_make_one(tiny_address: str, desk: Visit) -> None:
     page = desk.page
     page.goto(f"{tiny_address}/collection")
