@@ -12,13 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from explainers.collection.slices.clusters import place_in_words, place_of
+from explainers.collection.slices.clusters import MOST_ROWS, SHARED_FROM, place_in_words, place_of
 from explainers.json_records import Record
 
 Floats = NDArray[np.float64]
 LEAST_ROWS = 5  # with an answer, and with others, in each half
-SHARED_FROM = 1 / 3  # of what a row's share of evidence at the place can exceed the mean of rows with other answers by
-MOST_ROWS = 0.5  # with an answer, which share a place
 
 
 @dataclass(frozen=True)

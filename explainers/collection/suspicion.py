@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from explainers.collection.shared_places import SHARED_FROM
+from explainers.collection.slices.clusters import SHARED_FROM
 
 #: One sentence for readers of the table.
 SUSPICION_IN_WORDS = (

@@ -13,6 +13,8 @@ import { answerCell, correlation, nameCell, pictures, reasons, share, words } fr
 
 const PAGE = 50; // rows fetched at once
 const AHEAD = 2; // pages fetched before they come into view, in the direction of the last scroll
+const FAR_AHEAD = 5; // the same where more than FAST rows were passed in each of the last two times between looks
+const FAST = 10;
 const MOST_ON_WAY = 4; // pages fetched at a time
 const KEPT_PAGES = 40; // those looked at last
 const HEIGHT = 76; // pixels of a row
@@ -32,6 +34,7 @@ export class RowTable {
   #onWay = 0; // pages that are fetched now
   #looked = 0; // time of the last look, in milliseconds
   #seen = 0; // first row in view at the last look
+  #fastLooks = 0; // how many looks in a row found that many rows had been passed
   /** @type {any[]} rows of Tabulator that have arrived and are not drawn yet, the next one last */
   #arrived = [];
   /** @type {any} the Tabulator */
@@ -271,8 +274,10 @@ export class RowTable {
     const [from, to] = [Math.floor(first / PAGE), Math.floor(last / PAGE)];
     const pages = Array.from({ length: to - from + 1 }, (_, i) => from + i);
     const isUp = first < this.#seen;
+    this.#fastLooks = Math.abs(first - this.#seen) > FAST ? this.#fastLooks + 1 : 0;
+    const ahead = this.#fastLooks > 1 ? FAR_AHEAD : AHEAD;
     this.#seen = first;
-    for (let i = 1; i <= AHEAD; i++) pages.push(isUp ? from - i : to + i);
+    for (let i = 1; i <= ahead; i++) pages.push(isUp ? from - i : to + i);
     const count = Math.ceil(this.#table.getDataCount() / PAGE);
     for (const page of pages) {
       if (page < 0 || page >= count) continue;

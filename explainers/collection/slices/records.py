@@ -60,7 +60,7 @@ class Slice(Record):
         SliceKind,
         describe(
             "Wrong rows; right ones with less than half of their evidence on the object, with more of it at the border than chance "
-            "(pictures without masks), or any (texts without marked words)."
+            "(pictures without masks), or any (texts without marked words, and a place that most right rows of an answer share)."
         ),
     ]
     answer: Annotated[str | None, describe("The answer that its rows have; null for wrong rows of any answer.")]

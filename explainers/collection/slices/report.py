@@ -16,6 +16,7 @@ from explainers.collection.result import Collection
 from explainers.collection.slices.records import CopyTest, HidingTest, Slice, SliceExample, Slices
 from explainers.evaluation.html import page_templates
 from explainers.evaluation.rows import write_text
+from explainers.evaluation.statistics import ALPHA
 
 SLICES, SLICES_PAGE = "slices.json", "slices.html"  # files in the folder of the collection
 MAP_SIDE = 120  # pixels of the picture and of the map of an example
@@ -76,7 +77,8 @@ def in_words(result: Slices) -> list[str]:
     count = len(result.slices)
     sentences = [
         f"{'No slice' if not count else '1 slice' if count == 1 else f'{count} slices'} in {result.inputs} rows. "
-        f"{result.wrong} wrong and {result.doubtful} right rows were searched, and {result.tried} slices tried."
+        f"{result.wrong} wrong and {result.doubtful} right rows were searched, and {result.tried} slices tried. "
+        f"By chance at most {ALPHA:.0%} of such searches find a slice.".replace("%", " %")
     ]
     if result.without_effect:
         were = "1 more was" if result.without_effect == 1 else f"{result.without_effect} more were"
@@ -86,7 +88,7 @@ def in_words(result: Slices) -> list[str]:
 
 def figures_in_words(each: Slice) -> list[str]:
     """Return sentences on how far chance explains a slice, and on what became of the answers with and without what it names."""
-    others = _OTHERS_IN_WORDS[each.answer is None]
+    others = "rows with other answers" if each.kind == "right" else _OTHERS_IN_WORDS[each.answer is None]
     sentences = [
         f"In the half of the rows that was not searched, {with_interval(each.share)} of the {each.share.of} rows do so, and "
         f"{with_interval(each.others)} of the {each.others.of} {others}: p = {each.p:.2g}."

@@ -18,7 +18,7 @@ const left = (seconds) => (seconds === null ? "" : `, ${duration(seconds)} left`
  * @param {string} did
  */
 function inWords({ model, title, state, done, total, seconds_left: seconds }, did) {
-  const of = `${model} on ${title}`;
+  const of = `${model.replace(/^\/.*\//, "")} on ${title}`; // of a folder of the server its name alone
   const far = total ? `${done} of ${total} inputs` : "";
   if (state === "waiting") return `${of}: waiting for its turn${far && `, ${far}`}${left(seconds)}`;
   if (state === "running") return `${of}: ${far}${left(seconds)}`;

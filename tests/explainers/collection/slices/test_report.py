@@ -52,6 +52,7 @@ def test_the_page_has_the_sentence_the_figures_and_ten_pictures_with_the_place_o
     assert each.sentence in text
     assert json.loads((corner.folder / "slices.json").read_text("utf-8")) == found.to_json()
     assert all(sentence in text for sentence in in_words(found))
+    assert "By chance at most 5 % of such searches find a slice." in text
     assert "Not tested" in text
     pictures = [Image.open(io.BytesIO(base64.b64decode(data))) for data in re.findall(r"data:image/png;base64,([^\"]+)", text)]
     assert len(pictures) == 2 * 10
