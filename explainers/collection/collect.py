@@ -56,10 +56,11 @@ def collect(
     folder, split  of a published data set: where its files are, and which part of it is read
     prompts   CLIP only: those that the model chooses from, which are then the labels; None: one for each class of the data
     limit     how many inputs are drawn with ``seed``; None: all
-    labels    whether labels say which answer is right; False: they are only written down, and need not be classes of the model
+    labels    whether labels say which answer is right; False: they are only written down. A row whose labels the model does not know is
+              neither right nor wrong
     removal   whether the model is asked again without the tenth of the parts that matter most by each map: another pass for each method
     batch     inputs in one pass; None: as many as suit the device
-    skip_broken  whether inputs that cannot be read, or whose label the model does not have, are left out and named in run.json
+    skip_broken  whether inputs that cannot be read are left out and named in run.json
     engine    where inputs are collected; None: in this process
     sources   the names by which an opened data set is opened again, for run.json; names in ``data`` are written without it
     progress  called with the number of inputs that are done, and that of all

@@ -69,7 +69,7 @@ class CollectedRow(Record):
     logit: Annotated[float, describe("The logit of the answer; of a regression its value.")]
     runner_up: Annotated[str | None, describe("The second likeliest answer.")]
     runner_up_probability: Annotated[float | None, describe("Its probability.")]
-    right: Annotated[bool | None, describe("Whether the answer is among the labels; null without labels.")]
+    right: Annotated[bool | None, describe("Whether the answer is among the labels; null without a label that the model knows.")]
     label_probability: Annotated[float | None, describe("The largest probability among the classes of the labels.")]
     doubt: Annotated[str | None, describe("Why the model cannot know the answer, as a name; null where it can.")]
     doubt_detail: Annotated[str | None, describe("The same in a sentence.")]

@@ -80,16 +80,8 @@ class CollectionSetup:
         raise ExplainerError(f"None of the {len(self.data)} inputs of {self.data.name} can be read: leave out --skip-broken to see why.")
 
     def read(self, index: int) -> Sample:
-        """Read the input number ``index``. Raises BrokenInput if it cannot be read, or if the model has none of its labels."""
-        sample = read_sample(self.data, index)
-        if self.is_judged and labels_of(sample) and not self.classes.right_classes(sample):
-            known = "prompt" if self.model.kind == "clip" else "class"
-            names = ", ".join(repr(str(label)) for label in labels_of(sample))
-            problem = ExplainerError(
-                f"{self.model.name} has no {known} {names}. Correct the label; or take labels as plain notes: labels=False (--no-labels)"
-            )
-            raise BrokenInput(self.data, index, sample.name, problem)
-        return sample
+        """Read the input number ``index``. Raises BrokenInput if it cannot be read."""
+        return read_sample(self.data, index)
 
     @cached_property
     def first_tensors(self) -> dict[str, Tensor]:

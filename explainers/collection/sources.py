@@ -139,7 +139,7 @@ def _open_table(path: Path, files: list[Path], names_classes: bool) -> Dataset:
         return Sample(image=read_image(root / value), objects=objects, **facts)
 
     labels = sorted({str(label) for label in rows.values(_LABEL) if label}) if names_classes and _LABEL in rows.columns else ()
-    return Dataset(kind=kind, length=len(rows), read=read, name=path.name, classes=tuple(labels), folder=root)
+    return Dataset(kind=kind, length=len(rows), read=read, name=path.name, classes=tuple(labels), folder=root, is_ordered=False)
 
 
 class _CsvRows:

@@ -1,4 +1,4 @@
-"""Suspicion: which rows of a collection a person should look at first, and the four readings that it is made of."""
+"""Suspicion: which rows of a collection a person should look at first, and the five readings that it is made of."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from explainers.collection.slices.clusters import SHARED_FROM
+
 #: One sentence for readers of the table.
 SUSPICION_IN_WORDS = (
-    "Most suspicious first: wrong and sure, the first map off the object, methods that disagree, an answer that stays without what the map "
-    "marks."
+    "Most suspicious first: wrong and sure, much evidence at a place that most rows with the same answer share, the first map off the "
+    "object, methods that disagree, an answer that stays without what the map marks."
 )
 SURE_FROM = 0.5  # probability of a wrong answer
 DISAGREEMENT_BELOW = 0.2  # mean rank correlation of the maps
@@ -32,6 +34,7 @@ class Readings:
     on_border, border_area  share of the first map, and of all patches, that is outermost
     falls          1 if the model answers otherwise without the top parts of the first map, else 0
     without        the probability that is left to the answer then
+    shared_place   how far the first map lies at a place that most rows with the same answer share, 0 to 1
     """
 
     right: Floats
@@ -43,6 +46,7 @@ class Readings:
     border_area: Floats
     falls: Floats
     without: Floats
+    shared_place: Floats
 
     @property
     def stays(self) -> Floats:
@@ -68,11 +72,11 @@ class Readings:
         return np.where(np.isnan(missed), self.past_border, missed)
 
     def suspicion(self) -> Floats:
-        """Return the mean of the parts that are known, each 0 to 1: the probability of a wrong answer, :attr:`off_object`, half of one
-        minus the agreement, and :attr:`stays`. 0 if none is known.
+        """Return the mean of the parts that are known, each 0 to 1: the probability of a wrong answer, :attr:`shared_place`,
+        :attr:`off_object`, half of one minus the agreement, and :attr:`stays`. 0 if none is known.
         """
         surely_wrong = np.where(np.isnan(self.right), np.nan, (1 - self.right) * np.nan_to_num(self.probability, nan=1.0))
-        parts = np.stack([surely_wrong, self.off_object, (1 - self.agreement) / 2, self.stays])
+        parts = np.stack([surely_wrong, self.shared_place, self.off_object, (1 - self.agreement) / 2, self.stays])
         known = ~np.isnan(parts)
         total: Floats = np.where(known, parts, 0).sum(0) / np.maximum(known.sum(0), 1)
         return total
@@ -81,6 +85,7 @@ class Readings:
         """Return which rows have each of the :data:`FLAGS`, by its name; an unknown reading has none."""
         return {
             "wrong": (self.right == 0) & ~(self.probability < SURE_FROM),
+            "shared_place": self.shared_place >= SHARED_FROM,
             "off_object": self.on_object < self.object_area,
             "on_border": self.past_border >= BORDER_FROM,
             "disagree": self.agreement < DISAGREEMENT_BELOW,
@@ -91,6 +96,10 @@ class Readings:
 #: The name of each flag, and its words on the page and in full.
 FLAGS = {
     "wrong": ("wrong and sure", f"The answer is wrong, with a probability of at least {SURE_FROM:.0%}."),
+    "shared_place": (
+        "same place as others",
+        "Much more of the first map than of other answers' maps lies at one place, and so it is in most rows with this answer.",
+    ),
     "off_object": ("map off the object", "Less of the first map lies on the object than a map by chance has there."),
     "on_border": ("map at the border", "Much more of the first map lies on the outermost patches than a map by chance has there."),
     "disagree": ("methods disagree", f"The mean rank correlation of the maps is below {DISAGREEMENT_BELOW:g}."),

@@ -15,12 +15,15 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from explainers.collection.labels import has_unknown_label
 from explainers.collection.projection import principal_components
 from explainers.collection.result import ROWS_AT_ONCE, THUMBNAILS, Collection
+from explainers.collection.shared_places import Evidence, find_shared_places
 from explainers.collection.suspicion import FLAGS, Readings
 from explainers.errors import ExplainerError
 from explainers.evaluation.rows import ROWS
 from explainers.json_records import Record, describe
+from explainers.records.targets.names import index_of_name
 
 Positions = NDArray[np.int64]
 Space = Literal["inputs", "maps"]
@@ -50,7 +53,7 @@ class RowFilter:
     """Which rows are shown: those that have all that is asked for.
 
     word     a part of the name, text, label, answer or an own column, in any case of letters
-    label, answer  the first label that is not the answer (of a right row the answer), and the answer
+    label, answer  the class of the first label (of a right row the answer), and the answer
     right    whether the answer is right
     flags    names of :data:`FLAGS`
     columns  values of the data's own columns, by name
@@ -89,8 +92,9 @@ class CollectionRow(Record):
     text: str | None
     text_pair: str | None
     words: Annotated[list[tuple[int, int, int]], describe("For each word of a text its first character, the one after it, and its part.")]
+    crop: Annotated[list[int], describe("x0, y0, x1, y1 of the upright picture: the part that the model saw. Empty for a text.")]
     grid: list[int]
-    label: Annotated[str | None, describe("The first label that is not the answer; of a right row the answer.")]
+    label: Annotated[str | None, describe("The class of the first label, as the model calls it; of a right row the answer.")]
     labels: list[str]
     answer: str
     probability: float | None
@@ -144,18 +148,48 @@ class CollectionTable:
         self._starts = np.cumsum([0, *sizes])
         self.count = len(rows)
         self.rows: list[dict[str, Any]] = rows
+        classes = _class_names(rows, self.collection.about.get("classes") or ())
         for row in rows:
             row["own_columns"] = dict(row["own_columns"])
-            row["label"] = _label_of(row)
+            row["label"] = str(row["answer"]) if row["right"] else classes[row["labels"][0]] if row["labels"] else None
         self.methods = [each["method"] for each in rows[0]["maps"]] if rows else []
-        self.readings = _readings_of(rows, [row.pop("maps")[0] for row in rows])
+        shared, self.shared_places = find_shared_places(self._evidence(), [row["answer"] for row in rows])
+        self.readings = _readings_of(rows, [row.pop("maps")[0] for row in rows], shared)
         self._words = ["\n".join(_searched(row)).casefold() for row in rows]
         self._positions = {row["index"]: position for position, row in enumerate(rows)}
+
+    def _evidence(self) -> Evidence:
+        """Return the positive scores of the first map of each row; of texts, whose words have no common places, none."""
+        import pyarrow.parquet as pq
+
+        grids = Counter(tuple(row["grid"]) for row in self.rows if row["grid"])
+        (height, width), _ = grids.most_common(1)[0] if grids else ((0, 0), 0)
+        steps = np.zeros((self.count, height * width), np.uint8)
+        if not grids:
+            return Evidence(steps, (0, 0))
+        first = 0
+        with pq.ParquetFile(self.collection.folder / ROWS) as file:
+            for batch in file.iter_batches(ROWS_AT_ONCE, columns=["maps.list.element.scores"]):
+                maps = batch.column(0)
+                scores = maps.values.field("scores")  # of all maps of these rows, one after the other
+                values, ends = scores.values.to_numpy(zero_copy_only=False), scores.offsets.to_numpy()
+                for position, number in enumerate(maps.offsets.to_numpy()[:-1].tolist(), first):
+                    if tuple(self.rows[position]["grid"]) == (height, width):
+                        steps[position] = np.maximum(values[ends[number] : ends[number + 1]], 0)
+                first += len(maps)
+        return Evidence(steps, (height, width))
 
     @cached_property
     def own_columns(self) -> list[str]:
         """The names of the data's own columns, in the order of their first rows."""
         return list(dict.fromkeys(name for row in self.rows for name in row["own_columns"]))
+
+    @cached_property
+    def unknown_labels(self) -> Counter[str]:
+        """How many rows have each label that the model does not know."""
+        about = self.collection.about
+        unknown = (row for row in self.rows if has_unknown_label(about, row["labels"], row["right"], row["probability"]))
+        return Counter(row["labels"][0] for row in unknown)
 
     def values(self, column: Literal["label", "answer"]) -> list[str]:
         """Return the distinct values of a column, the most frequent first."""
@@ -224,6 +258,7 @@ class CollectionTable:
         return CollectionRow(
             **known,
             words=[(word["start"], word["end"], word["part"]) for word in heavy["words"]],
+            crop=heavy["crop"],
             runner_up=heavy["runner_up"],
             runner_up_probability=heavy["runner_up_probability"],
             suspicion=round(float(self.suspicion[position]), 4),
@@ -275,11 +310,11 @@ class CollectionTable:
         return stored
 
     def confusion(self, positions: Positions) -> Confusion:
-        """Return how often each label got each answer among the rows at these positions that have labels: the classes with the most wrong
-        rows, and the others together.
+        """Return how often each label got each answer among the rows at these positions that are right or wrong: the classes with the most
+        wrong rows, and the others together.
         """
         pairs = Counter(
-            (row["label"], row["answer"]) for row in (self.rows[position] for position in positions) if row["label"] is not None
+            (row["label"], row["answer"]) for row in (self.rows[position] for position in positions) if row["right"] is not None
         )
         wrong, seen = Counter[str](), Counter[str]()
         for (label, answer), count in pairs.items():
@@ -319,8 +354,8 @@ class CollectionTable:
                 yield np.array([vector if len(vector) == width else unknown for vector in vectors], np.float32).reshape(len(vectors), width)
 
 
-def _readings_of(rows: Sequence[Mapping[str, Any]], first: Sequence[Mapping[str, Any]]) -> Readings:
-    """Return what suspicion is judged by, of ``rows`` and the ``first`` map of each."""
+def _readings_of(rows: Sequence[Mapping[str, Any]], first: Sequence[Mapping[str, Any]], shared: NDArray[np.float64]) -> Readings:
+    """Return what suspicion is judged by, of ``rows`` and the ``first`` map of each; ``shared`` is their reading ``shared_place``."""
     grids = [row["grid"] for row in rows]
     borders = [1 - max(0, grid[0] - 2) * max(0, grid[1] - 2) / (grid[0] * grid[1]) if grid else None for grid in grids]
     return Readings(
@@ -333,14 +368,17 @@ def _readings_of(rows: Sequence[Mapping[str, Any]], first: Sequence[Mapping[str,
         border_area=_numbers(borders),
         falls=_numbers(each["falls"] for each in first),
         without=_numbers(each["probability_without"] for each in first),
+        shared_place=shared,
     )
 
 
-def _label_of(row: Mapping[str, Any]) -> str | None:
-    """Return the label of a row in the confusion matrix: the answer if that is right, else its first label."""
-    if row["right"]:
-        return str(row["answer"])
-    return row["labels"][0] if row["labels"] else None
+def _class_names(rows: Sequence[Mapping[str, Any]], classes: Sequence[str]) -> dict[str, str]:
+    """Return the name of the model's class for each first label of ``rows``: the answer of the rows with that label that are right, else
+    the one of ``classes`` with the same spelling, else the label itself.
+    """
+    labels = dict.fromkeys(row["labels"][0] for row in rows if row["labels"])
+    names = {label: label if (index := index_of_name(label, classes)) is None else classes[index] for label in labels}
+    return names | {row["labels"][0]: str(row["answer"]) for row in rows if row["right"] and len(row["labels"]) == 1}
 
 
 def _searched(row: Mapping[str, Any]) -> Iterator[str]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,10 +15,12 @@ from PIL import Image
 from explainers.errors import ExplainerError
 from explainers.models.inputs.types import TextPair
 from explainers.models.model import Model
-from explainers.records.targets import find_class
+from explainers.records.targets.names import index_of_name
 
 DatasetKind = Literal["image", "text", "molecule"]
 Mask = NDArray[np.bool_]
+_SYNSET = re.compile(r"n\d{8}(?![^\s_-])")
+_UNNAMED = re.compile(r"(?:class |LABEL_)?\d+")  # labels of classes without names
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -99,6 +102,7 @@ class Dataset:
     task     the task of the models that it is for, by its name in ``explainers.models.tasks``; its inputs then name a place of the output.
              None: any
     lacks    annotations that other data sets of its form have and this one lacks, for example masks
+    is_ordered  whether the order of ``classes`` is that of the classes of models; False where it is only that of the alphabet
     """
 
     kind: DatasetKind
@@ -112,6 +116,7 @@ class Dataset:
     gives: tuple[str, ...] = ()
     lacks: tuple[str, ...] = ()
     task: str | None = None
+    is_ordered: bool = True
 
     def __len__(self) -> int:
         return self.length
@@ -140,22 +145,33 @@ class Dataset:
     def class_of(self, label: str | int, model: Model) -> int | None:
         """Return the index of a label among the model's classes; None if the model has no such class.
 
-        A label is looked for among the model's names and synonyms, then among its WordNet synsets; a model with as many classes as the
-        data set has them in the same order.
+        A label is looked for among the model's WordNet synsets, then among its names and synonyms (whatever their case, underscores and
+        hyphens), then as an index. If the model has none of the data set's names and as many classes, they are those of the data set, in
+        the same order; names that are only in the order of the alphabet tell this to a model without names alone.
         """
-        if isinstance(label, str):
-            by_synset: Mapping[str, Any] = {entry.wnid: i for i, entry in enumerate(model.classes) if entry.wnid}
-            if label in by_synset:
-                return int(by_synset[label])
-            try:
-                return find_class(label, model.labels, len(model.labels), model.synonyms)
-            except ExplainerError:
-                pass
-        if model.kind != "clip" and self.classes and len(self.classes) == len(model.labels):
-            if isinstance(label, int):
-                return label
-            return list(self.classes).index(label) if label in self.classes else None
-        return None
+        if isinstance(label, str) and (index := self._named(label, model)) is not None:
+            return index
+        if model.kind == "clip" or not self.classes or len(self.classes) != len(model.labels):
+            return None
+        if isinstance(label, int):
+            return label
+        return list(self.classes).index(label) if label in self.classes and self._is_in_order_of(model) else None
+
+    def _named(self, label: str, model: Model) -> int | None:
+        """Return the index of the model's class with this synset, name, synonym or number; None if there is none."""
+        if (synset := _SYNSET.match(label)) is not None:  # alone, or before a name, as in n02085620-Chihuahua
+            for place, entry in enumerate(model.classes):
+                if entry.wnid == synset[0]:
+                    return place
+        if (index := index_of_name(label, model.labels, model.synonyms)) is not None:
+            return index
+        is_number = label.isascii() and label.isdecimal() and int(label) < len(model.labels)
+        return int(label) if is_number else None
+
+    def _is_in_order_of(self, model: Model) -> bool:
+        if not self.is_ordered and not all(map(_UNNAMED.fullmatch, model.labels)):
+            return False
+        return all(self._named(name, model) is None for name in self.classes)
 
     def classes_of(self, label: str | int, model: Model) -> frozenset[int]:
         """Return the indices of all classes of the model that a label includes: its own class, and those of the group of that name.

@@ -190,4 +190,4 @@ def pictures(data: Folder) -> Dataset:
         return Sample(name=short.as_posix(), image=data.image(file), labels=labels, objects=objects)
 
     lacks = tuple(fact for fact, is_there in (("class", folders), ("mask", read_masks)) if not is_there)
-    return Dataset(kind="image", length=len(files), classes=tuple(folders), unread=unread, lacks=lacks, read=read)
+    return Dataset(kind="image", length=len(files), classes=tuple(folders), unread=unread, lacks=lacks, read=read, is_ordered=False)

@@ -14,6 +14,7 @@ from explainers.errors import ExplainerError
 from explainers.models.labels import imagenet_entries
 from explainers.models.model import Model
 from explainers.records.targets import AnyOf, Contrast, Probability, Target
+from explainers.records.targets.names import index_of_name
 
 PROMPT = "a photo of a {}"
 _NUMBER = re.compile(r"\d+")
@@ -120,7 +121,7 @@ class ClassLookup:
 
     def _prompt_index(self, label: str | int) -> int | None:
         """Return the index of ``label`` among the model's prompts; None if it is no prompt of the model."""
-        index = label if isinstance(label, int) else list(self.data.classes).index(label) if label in self.data.classes else None
+        index = label if isinstance(label, int) else index_of_name(label, self.data.classes)
         if index is None or self.prompt_indices is None:
             return index
         return self.prompt_indices.index(index) if index in self.prompt_indices else None
@@ -149,7 +150,7 @@ def prompts_of(data: Dataset) -> list[str]:
     if not data.classes:
         raise ExplainerError(f"CLIP compares pictures with names, and {data.name} has no list of classes: choose another data set.")
     names = {entry.wnid: entry.label for entry in imagenet_entries()} if any(map(_SYNSET.fullmatch, data.classes)) else {}
-    prompts = [PROMPT.format(names.get(name, name)) for name in data.classes]
+    prompts = [PROMPT.format(names.get(name, name).replace("_", " ")) for name in data.classes]
     nameless = [name for name in data.classes if _NUMBER.fullmatch(name) or (_SYNSET.fullmatch(name) and name not in names)]
     if nameless:
         raise ExplainerError(

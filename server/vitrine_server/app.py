@@ -25,6 +25,7 @@ from vitrine_server.api import (
     opening,
     operations,
     runs,
+    slices,
     studies,
     tables,
 )
@@ -52,6 +53,7 @@ from vitrine_server.jobs.runs.data_sources import DataCatalogue
 from vitrine_server.jobs.runs.measurable import Measurable
 from vitrine_server.jobs.runs.runs import RunController
 from vitrine_server.jobs.runs.sent_data import SentData
+from vitrine_server.jobs.runs.slicing import SLICING, SearchableCollections
 from vitrine_server.log import set_up_log
 from vitrine_server.pages.routes import add_pages
 from vitrine_server.samples import read_samples, sample_folders
@@ -72,6 +74,7 @@ API = (
     tables,
     runs,
     collections,
+    slices,
 )
 #: The store and what makes explanations, for the registry of models of one process.
 OpenWork = Callable[[ModelRegistry], tuple[Store, WorkerInterface]]
@@ -119,9 +122,23 @@ def create_app(
         decoders = anyio.CapacityLimiter(_DECODER_THREADS)
         run_controller, collecting, sent_data = _runs_of(settings, registry, worker)
         shelf = Shelf([Path(folder).expanduser() for folder in settings.collections], partial(_made_here, collecting))
+        searchable = SearchableCollections(registry, shelf, settings.max_run_inputs)
+        slicing = RunController(searchable, worker, settings.home, lambda name: None, SLICING)
         own_models = OwnModels(settings.home, settings.max_model_bytes)
         app.state.services = Services(
-            settings, registry, store, worker, metrics, known_samples, decoders, run_controller, own_models, sent_data, shelf, collecting
+            settings,
+            registry,
+            store,
+            worker,
+            metrics,
+            known_samples,
+            decoders,
+            run_controller,
+            own_models,
+            sent_data,
+            shelf,
+            collecting,
+            slicing,
         )
         worker.start()
         try:
@@ -166,7 +183,9 @@ def _check_prefix(app: FastAPI, settings: Settings) -> None:
         raise ExplainerError(f"path_prefix is {settings.path_prefix!r}, which is a path of the server's own; choose another, as /vitrine")
 
 
-def _runs_of(settings: Settings, registry: ModelRegistry, worker: WorkerInterface) -> tuple[RunController, RunController, SentData]:
+def _runs_of(
+    settings: Settings, registry: ModelRegistry, worker: WorkerInterface
+) -> tuple[RunController[Measurable], RunController[Measurable], SentData]:
     """Make the controllers of runs and of collections, with the models of ``registry``, and the store of data sets that visitors send for
     them; return all three. They are kept in the server's home, and the work goes through ``worker``.
     """
@@ -180,7 +199,7 @@ def _runs_of(settings: Settings, registry: ModelRegistry, worker: WorkerInterfac
     return run_controller, collecting, sent_data
 
 
-def _made_here(collecting: RunController, visitor: Visitor) -> list[tuple[str, Path, str]]:
+def _made_here(collecting: RunController[Measurable], visitor: Visitor) -> list[tuple[str, Path, str]]:
     """List id, folder and title of the finished collections that ``visitor`` made."""
     return [(run.id, run.folder, run.title) for run in collecting.all(visitor) if run.state == "done"]
 

@@ -14,8 +14,10 @@ from vitrine_server.http.queries import refuse_unknown_parameters
 from vitrine_server.jobs.catalogue.model_registry import ModelRegistry
 from vitrine_server.jobs.catalogue.own_models import OwnModels
 from vitrine_server.jobs.queue.worker_interface import WorkerInterface
+from vitrine_server.jobs.runs.measurable import Measurable
 from vitrine_server.jobs.runs.runs import RunController
 from vitrine_server.jobs.runs.sent_data import SentData
+from vitrine_server.jobs.runs.slicing import SearchableCollections
 from vitrine_server.samples import SampleInput
 from vitrine_server.settings import Settings
 from vitrine_server.shelf import Shelf
@@ -35,11 +37,12 @@ class Services:
     metrics: Metrics
     samples: dict[str, SampleInput]
     decoders: anyio.CapacityLimiter
-    runs: RunController
+    runs: RunController[Measurable]
     own_models: OwnModels
     sent_data: SentData
     shelf: Shelf
-    collecting: RunController
+    collecting: RunController[Measurable]
+    slicing: RunController[SearchableCollections]
     kept: KeptAnswers = field(default_factory=KeptAnswers)
 
 

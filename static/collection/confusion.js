@@ -24,14 +24,14 @@ export function confusionMatrix({ labels, answers, counts }, filters, onPress) {
   const head = el(
     "tr",
     {},
-    el("td", { class: "corner" }, "label ↓ answer →"),
+    el("td", { class: "corner" }, "label ↓", el("br"), "answer →"),
     ...answers.map((name) => el("th", { scope: "col" }, el("span", { title: name }, name))),
   );
   const rows = labels.map((label, i) =>
     el(
       "tr",
       {},
-      el("th", { scope: "row", title: label }, label),
+      el("th", { scope: "row", title: label }, el("span", {}, label)),
       ...answers.map((answer, j) => {
         const value = counts[i][j];
         const isRight = i === j;
@@ -55,5 +55,7 @@ export function confusionMatrix({ labels, answers, counts }, filters, onPress) {
       }),
     ),
   );
-  return el("table", { class: "confusion" }, el("thead", {}, head), el("tbody", {}, rows));
+  const table = el("table", { class: "confusion" }, el("thead", {}, head), el("tbody", {}, rows));
+  table.style.setProperty("--classes", String(answers.length));
+  return table;
 }

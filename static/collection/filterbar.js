@@ -42,16 +42,22 @@ export class FilterBar {
       el("option", { value: "wrong" }, "wrong"),
     );
     this.flags = about.flags.map(({ name, title, says, rows }) => {
-      const box = el("input", { type: "checkbox", value: name, on: { change: () => this.#changeFlags() } });
-      const chip = el(
-        "label",
-        { class: "toggle", title: says },
+      const isUnknown = name === "off_object" && !about.has_masks;
+      const box = el("input", {
+        type: "checkbox",
+        value: name,
+        disabled: !rows,
+        on: { change: () => this.#changeFlags() },
+      });
+      const figure = el("span", { class: "figure" }, isUnknown ? "no masks" : whole(rows));
+      const more = isUnknown ? " These inputs mark no object: lay a mask for each picture into the folder masks." : "";
+      return {
+        name,
         box,
-        title,
-        el("span", { class: "figure" }, whole(rows)),
-      );
-      chip.hidden = !rows;
-      return { box, chip };
+        figure,
+        isUnknown,
+        chip: el("label", { class: "toggle", title: says + more }, box, title, figure),
+      };
     });
     this.own = Object.entries(about.own_columns)
       .filter(([, values]) => values.length > 1)
@@ -118,6 +124,14 @@ export class FilterBar {
   #soon() {
     clearTimeout(this.#timer);
     this.#timer = setTimeout(() => this.onChange({ word: this.word.value }), PAUSE);
+  }
+
+  /**
+   * Show how many of the rows on show have each flag.
+   * @param {{[flag: string]: number}} flags
+   */
+  count(flags) {
+    for (const { name, figure, isUnknown } of this.flags) if (!isUnknown) figure.textContent = whole(flags[name] ?? 0);
   }
 
   #changeFlags() {

@@ -13,14 +13,14 @@ const MOST_PROMPTS = 4;
  * @param {CollectionRow} row
  * @returns {Promise<string>}
  */
-export async function openRow({ entry, methods, page }, row) {
+export async function openRow({ entry, model, methods, page }, row) {
   const prompts = [...new Set([row.answer, row.runner_up, ...row.labels])].filter((prompt) => prompt !== null);
   const input =
     entry.kind === "image"
       ? { image: await getBlob(`/api/collections/${encodeURIComponent(entry.id)}/inputs/${row.index}`) }
       : { text: row.text, text_pair: row.text_pair };
   const asked = page === "/prompt" ? { prompt: prompts.slice(0, MOST_PROMPTS) } : {};
-  const { id } = await createExplanation({ model: entry.model, ...input, ...asked, methods });
+  const { id } = await createExplanation({ model, ...input, ...asked, methods });
   remember(id);
   return `${page}?id=${encodeURIComponent(id)}`;
 }

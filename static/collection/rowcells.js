@@ -49,17 +49,28 @@ function drawWanted() {
 }
 
 /**
- * The picture of a row, and next to it each map over it in grey; both are fetched and drawn when they come near the
- * view.
+ * The picture of a row, and next to it each map over it in grey, as a button that enlarges them; both are fetched and
+ * drawn when they come near the view.
  * @param {CollectionRow} row
  * @param {string} source of the thumbnail
- * @param {number} most maps
+ * @param {string[]} titles of the methods whose maps are shown
+ * @param {() => void} onEnlarge
  * @returns {HTMLElement}
  */
-export function pictures(row, source, most) {
+export function pictures(row, source, titles, onEnlarge) {
   const image = el("img", { alt: "", class: "seen", width: SIDE, height: SIDE });
-  const maps = row.maps.slice(0, most).map((map) => ({ map, canvas: mapCanvas(map) }));
-  const node = el("div", { class: "pictures" }, image, ...maps.map(({ canvas }) => canvas));
+  const maps = titles.map((title, i) => ({ map: row.maps[i], canvas: mapCanvas(title) }));
+  const click = (/** @type {Event} */ event) => {
+    event.stopPropagation(); // the row would open
+    onEnlarge();
+  };
+  const name = `Enlarge ${row.input}`;
+  const node = el(
+    "button",
+    { type: "button", class: "pictures", title: name, "aria-label": name, on: { click } },
+    image,
+    ...maps.map(({ canvas }) => canvas),
+  );
   jobs.set(node, async () => {
     image.src = source;
     try {
@@ -68,29 +79,24 @@ export function pictures(row, source, most) {
       return; // it has no picture
     }
     const base = greyBase(image, 2 * SIDE, 2 * SIDE);
-    for (const { map, canvas } of maps) draw(canvas, base, map, row.grid);
+    for (const { map, canvas } of maps) drawMap(canvas, base, map, row.grid);
   });
   nearView.observe(node);
   return node;
 }
 
-/** @param {CollectionRowMap} map */
-const mapCanvas = (map) =>
-  el("canvas", {
-    width: 2 * SIDE,
-    height: 2 * SIDE,
-    title: map.method,
-    role: "img",
-    "aria-label": `Map of ${map.method}`,
-  });
+/** @param {string} title of its method */
+const mapCanvas = (title) =>
+  el("canvas", { width: 2 * SIDE, height: 2 * SIDE, title, role: "img", "aria-label": `Map of ${title}` });
 
 /**
+ * Draw a map over a picture in grey.
  * @param {HTMLCanvasElement} canvas
  * @param {OffscreenCanvas} base
  * @param {CollectionRowMap} map
  * @param {number[]} grid
  */
-function draw(canvas, base, map, grid) {
+export function drawMap(canvas, base, map, grid) {
   const signed = map.scores.some((score) => score < 0);
   paint(canvas, base, { scores: map.scores, grid, signed }, limits([map.scores], signed), VIEW);
 }
@@ -176,10 +182,16 @@ export function nameCell({ input, own_columns: own, notes, doubt }) {
   return el(
     "div",
     { class: "named" },
-    el("button", { type: "button", class: "link open", title: `Open ${input} in the workbench` }, input),
+    el("button", { type: "button", class: "link open", title: `Open ${input} in the workbench` }, breakable(input)),
     el("span", { class: "quiet", title: notes.join(" ") }, [...more, ...(noted ? [noted] : [])].join(" · ")),
   );
 }
+
+/**
+ * A path, of which lines may break after each folder.
+ * @param {string} path
+ */
+const breakable = (path) => path.split(/(?<=\/)/).flatMap((part, i) => (i ? [el("wbr"), part] : [part]));
 
 /** @param {number | null} value */
 export const share = (value) => (value === null ? "–" : percent(value));

@@ -13,6 +13,8 @@ import { answerCell, correlation, nameCell, pictures, reasons, share, words } fr
 
 const PAGE = 50; // rows fetched at once
 const AHEAD = 2; // pages fetched before they come into view, in the direction of the last scroll
+const FAR_AHEAD = 5; // the same where more than FAST rows were passed in each of the last two times between looks
+const FAST = 10;
 const MOST_ON_WAY = 4; // pages fetched at a time
 const KEPT_PAGES = 40; // those looked at last
 const HEIGHT = 76; // pixels of a row
@@ -32,18 +34,20 @@ export class RowTable {
   #onWay = 0; // pages that are fetched now
   #looked = 0; // time of the last look, in milliseconds
   #seen = 0; // first row in view at the last look
+  #fastLooks = 0; // how many looks in a row found that many rows had been passed
   /** @type {any[]} rows of Tabulator that have arrived and are not drawn yet, the next one last */
   #arrived = [];
   /** @type {any} the Tabulator */
   #table = null;
 
   /**
-   * `onOpen(row)` is called for a row that is pressed, `onSort(order, descending)` for a column, `onScroll(at)` with the
-   * first row in view, `onProblem` where rows do not arrive.
+   * `onOpen(row)` is called for a row that is pressed, `onEnlarge(row)` for its pictures, `onSort(order, descending)` for
+   * a column, `onScroll(at)` with the first row in view, `onProblem` where rows do not arrive.
    * @param {HTMLElement} place
    * @param {CollectionAbout} about
-   * @param {{onOpen: (row: CollectionRow) => void, onSort: (order: string, descending: boolean) => void,
-   *   onScroll: (at: number) => void, onProblem: (problem: unknown) => void}} events
+   * @param {{onOpen: (row: CollectionRow) => void, onEnlarge: (row: CollectionRow) => void,
+   *   onSort: (order: string, descending: boolean) => void, onScroll: (at: number) => void,
+   *   onProblem: (problem: unknown) => void}} events
    */
   constructor(place, about, events) {
     this.place = place;
@@ -145,9 +149,10 @@ export class RowTable {
    * A column whose cells are made of a row by `make`, sorted by `order` where it can be.
    * @param {string} title
    * @param {(row: CollectionRow) => string | HTMLElement} make
-   * @param {{order?: string, down?: boolean, width?: number, grow?: number, least?: number, kind?: string}} [options]
+   * @param {{order?: string, down?: boolean, width?: number, grow?: number, least?: number, kind?: string,
+   *   says?: string, head?: () => HTMLElement}} [options] `says` defines what is in the column, `head` makes its heading
    */
-  #column(title, make, { order, down = false, width, grow, least = 60, kind = "" } = {}) {
+  #column(title, make, { order, down = false, width, grow, least = 60, kind = "", says, head } = {}) {
     return {
       title,
       field: order ?? title,
@@ -160,7 +165,9 @@ export class RowTable {
         return row ? make(row) : "";
       },
       titleFormatter: () =>
-        order ? el("button", { type: "button", class: "sort", data: { order, down: String(down) } }, title) : title,
+        order
+          ? el("button", { type: "button", class: "sort", title: says, data: { order, down: String(down) } }, title)
+          : (head?.() ?? title),
       headerClick: () => {
         if (!order || !this.filters) return;
         const { order: now, descending } = this.filters;
@@ -170,45 +177,63 @@ export class RowTable {
   }
 
   #columns() {
-    const { entry, methods, flags, has_labels: hasLabels, has_masks: hasMasks } = this.about;
+    const { entry, methods, method_titles: titles, flags, has_labels: hasLabels, has_masks: hasMasks } = this.about;
     const isNarrow = innerWidth < NARROW;
-    const most = isNarrow ? 1 : 3;
-    const shown = Math.min(most, methods.length);
+    const shown = titles.slice(0, isNarrow ? 1 : 3);
+    const source = (/** @type {CollectionRow} */ { index }) => addressOf(`${this.path}/thumbnails/${index}.jpg`);
     const input =
       entry.kind === "image"
-        ? this.#column(
-            isNarrow ? "Picture, map" : `Picture, and ${shown === 1 ? "its map" : `${shown} maps`}`,
-            (row) => pictures(row, addressOf(`${this.path}/thumbnails/${row.index}.jpg`), most),
-            { width: 22 + 66 * (1 + shown) },
-          )
+        ? this.#column("Picture", (row) => pictures(row, source(row), shown, () => this.events.onEnlarge(row)), {
+            width: 22 + 78 * (1 + shown.length),
+            head: () =>
+              el(
+                "div",
+                { class: "heads" },
+                ["Picture", ...shown].map((name) => el("span", {}, name)),
+              ),
+          })
         : this.#column("Text", words, { grow: 4 });
     const answer = this.#column(hasLabels ? "Answer and label" : "Answer", (row) => answerCell(row), {
       order: "probability",
       down: true,
       grow: 3,
-      least: 150,
+      least: 140,
+      says: "Sorted by the probability of the answer",
     });
     const why = this.#column("Suspicion", (row) => reasons(row, flags), {
       order: "suspicion",
       down: true,
       grow: 2,
-      least: 150,
+      least: 140,
+      says: this.about.suspicion,
     });
     if (isNarrow)
       return [
         input,
         this.#column("Answer", (row) => el("div", {}, answerCell(row, true), reasons(row, flags)), { grow: 1 }),
       ];
-    const figure = { kind: "figures", width: 84 };
+    const figure = { kind: "figures", width: 82 };
     return [
       input,
       why,
       answer,
       ...(methods.length > 1
-        ? [this.#column("Agreement", (row) => correlation(row.agreement), { ...figure, order: "agreement" })]
+        ? [
+            this.#column("Methods agree", (row) => correlation(row.agreement), {
+              ...figure,
+              order: "agreement",
+              says: "Mean rank correlation of the maps: 1 for the same order of the parts, 0 for chance",
+            }),
+          ]
         : []),
       ...(hasMasks
-        ? [this.#column("On object", (row) => share(row.maps[0].share_on_object), { ...figure, order: "on_object" })]
+        ? [
+            this.#column("On object", (row) => share(row.maps[0].share_on_object), {
+              ...figure,
+              order: "on_object",
+              says: `Share of the map by ${titles[0]} that lies on the object`,
+            }),
+          ]
         : []),
       ...(entry.kind === "image"
         ? [
@@ -216,15 +241,17 @@ export class RowTable {
               ...figure,
               order: "on_border",
               down: true,
+              says: `Share of the map by ${titles[0]} that lies on the outermost patches`,
             }),
           ]
         : []),
-      this.#column("Without it", (row) => share(row.maps[0].probability_without), {
+      this.#column("Left without top tenth", (row) => share(row.maps[0].probability_without), {
         ...figure,
         order: "without",
         down: true,
+        says: `Probability that is left to the answer when the tenth is hidden that the map by ${titles[0]} marks most`,
       }),
-      this.#column("Input", nameCell, { order: "input", grow: 2, least: 90 }),
+      this.#column("Input", nameCell, { order: "input", grow: 2, least: 110 }),
     ];
   }
 
@@ -247,8 +274,10 @@ export class RowTable {
     const [from, to] = [Math.floor(first / PAGE), Math.floor(last / PAGE)];
     const pages = Array.from({ length: to - from + 1 }, (_, i) => from + i);
     const isUp = first < this.#seen;
+    this.#fastLooks = Math.abs(first - this.#seen) > FAST ? this.#fastLooks + 1 : 0;
+    const ahead = this.#fastLooks > 1 ? FAR_AHEAD : AHEAD;
     this.#seen = first;
-    for (let i = 1; i <= AHEAD; i++) pages.push(isUp ? from - i : to + i);
+    for (let i = 1; i <= ahead; i++) pages.push(isUp ? from - i : to + i);
     const count = Math.ceil(this.#table.getDataCount() / PAGE);
     for (const page of pages) {
       if (page < 0 || page >= count) continue;

@@ -3,6 +3,7 @@
 
 import "./frame.js";
 import { confusionMatrix } from "../collection/confusion.js";
+import { enlarge } from "../collection/enlarged.js";
 import { FilterBar } from "../collection/filterbar.js";
 import { ALL, readFilters, toQuery } from "../collection/filters.js";
 import { openRow } from "../collection/opening.js";
@@ -12,16 +13,40 @@ import { getJSON } from "../core/api.js";
 import { addressOf, byId, count, el, percent, say, whole } from "../core/dom.js";
 import { reportProblem, showProblem } from "../core/problems.js";
 import { CollectionForm } from "./measuring/collectionform.js";
+import { SlicesSearch } from "./measuring/slicessearch.js";
 
 /**
  * @import { CollectionAbout, CollectionEntry, CollectionList, CollectionRow, Selection } from "../core/schemas.js"
  * @import { Filters } from "../collection/types.js"
  */
 
+/** @type {{[order: string]: string}} the orders of the table in words */
+const ORDERS = {
+  suspicion: "suspicion",
+  input: "name",
+  label: "label",
+  answer: "answer",
+  probability: "the probability of the answer",
+  agreement: "how far the methods agree",
+  on_object: "the share of the map on the object",
+  on_border: "the share of the map at the border",
+  without: "the probability that is left without the top tenth",
+};
 const PAUSE = 200; // milliseconds: a browser bears only so many changes of the address
 
 /** @param {unknown} problem */
 const report = (problem) => reportProblem(problem, byId("problem"));
+
+/**
+ * How the rows are sorted, in a sentence.
+ * @param {CollectionAbout} about
+ * @param {Filters} filters
+ */
+function orderInWords({ suspicion }, { order, descending }) {
+  const isText = order === "input" || order === "label" || order === "answer";
+  const first = isText ? (descending ? "from Z to A" : "from A to Z") : `${descending ? "largest" : "smallest"} first`;
+  return order === ALL.order && descending ? suspicion : `Sorted by ${ORDERS[order] ?? order}, ${first}.`;
+}
 
 /** One collection on the page. */
 class CollectionView {
@@ -47,6 +72,7 @@ class CollectionView {
     this.plane = new Plane(byId("plane"), thumbnails, (box) => void this.change({ box }));
     this.table = new RowTable(byId("rows"), about, {
       onOpen: (row) => void this.#open(row),
+      onEnlarge: (row) => enlarge(about, this.path, row, () => void this.#open(row)).catch(report),
       onSort: (order, descending) => void this.change({ order, descending }),
       onScroll: (first) => this.#remember(first),
       onProblem: report,
@@ -74,6 +100,7 @@ class CollectionView {
     const turn = ++this.#turn;
     const { filters } = this;
     this.bar.show(filters);
+    byId("suspicion").textContent = orderInWords(this.about, filters);
     this.#write();
     byId("rows").setAttribute("aria-busy", "true");
     try {
@@ -101,11 +128,12 @@ class CollectionView {
   }
 
   /** @param {Selection} selection */
-  #sum({ total, right, wrong, confusion, indices }) {
+  #sum({ total, right, wrong, flags, confusion, indices }) {
     const { rows } = this.about.entry;
     const of = total === rows ? count(rows, "row") : `${whole(total)} of ${whole(rows)} rows`;
     const judged = right + wrong;
     say("status", judged ? `${of}, ${percent(right / judged)} right` : of);
+    this.bar.count(flags);
     this.plane.mark(indices, this.filters.box);
     byId("confused").hidden = !this.about.has_labels;
     const press = (/** @type {string | null} */ label, /** @type {string | null} */ answer) =>
@@ -133,7 +161,7 @@ class CollectionView {
   async #open(row) {
     if (this.#isOpening) return;
     const { reason } = this.about;
-    if (reason) return showProblem(byId("problem"), { title: "This picture cannot be opened", detail: reason });
+    if (reason) return showProblem(byId("problem"), { title: "This row cannot be opened", detail: reason });
     this.#isOpening = true;
     say("status", `Asking ${this.about.entry.model} about ${row.input} …`);
     try {
@@ -167,6 +195,21 @@ function offer(collections, current) {
   byId("none").hidden = collections.length > 0;
 }
 
+/**
+ * Say which places most rows of an answer share, each with a link to these rows.
+ * @param {CollectionAbout} about
+ */
+function showPlaces({ entry, shared_places: places }) {
+  byId("places").hidden = !places.length;
+  byId("places").replaceChildren(
+    ...places.map(({ answer, place, rows, of }) => {
+      const query = new URLSearchParams({ c: entry.id, answer, flag: "shared_place" });
+      const says = `${rows} of ${of} rows answered “${answer}” have much of their evidence ${place}.`;
+      return el("li", {}, `${says} `, el("a", { href: `${location.pathname}?${query}` }, "Show them"));
+    }),
+  );
+}
+
 /** @param {string | null} id of the collection to show; null: whichever is first */
 const openCollection = (id) => location.assign(location.pathname + (id === null ? "" : `?c=${encodeURIComponent(id)}`));
 
@@ -182,10 +225,10 @@ async function begin() {
     if (!id) return void byId("rows").setAttribute("aria-busy", "false");
     /** @type {CollectionAbout} */
     const about = await getJSON(`/api/collections/${encodeURIComponent(id)}`);
-    byId("suspicion").textContent = about.suspicion;
-    const slices = byId("slices");
-    slices.hidden = !about.has_slices;
-    if (about.has_slices) slices.setAttribute("href", addressOf(`/api/collections/${encodeURIComponent(id)}/slices`));
+    byId("unknown-labels").textContent = about.unknown_labels;
+    byId("unknown-labels").hidden = !about.unknown_labels;
+    showPlaces(about);
+    new SlicesSearch(id).show(about);
     byId("view").hidden = false;
     const filters = query.has("c") ? readFilters(query) : ALL;
     await new CollectionView(about, filters, Number(query.get("at")) || 0, Number(query.get("row") ?? -1)).show();

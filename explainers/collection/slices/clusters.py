@@ -19,6 +19,8 @@ LEAST_NEIGHBOURS = 5
 EXCESS_COVERED = 0.5  # of what a cluster has more than other rows
 MOST_OF_PICTURE = 0.2  # of the patches, that a place may cover
 MIN_SHARE_ON_BORDER = 0.8  # of the patches of a place that lies along the border
+SHARED_FROM = 1 / 3  # of what a row's share of evidence at a shared place can exceed the mean of rows with other answers by
+MOST_ROWS = 0.5  # with an answer, which must share a place that is theirs
 _VERTICAL, _HORIZONTAL = ("upper", "", "lower"), ("left", "", "right")
 _EDGES = {"upper": "at the top", "lower": "at the bottom", "left": "at the left", "right": "at the right"}
 

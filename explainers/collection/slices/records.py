@@ -31,12 +31,14 @@ class HidingTest(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class CopyTest(Record):
-    """How probable the answers of rows of a slice are in pictures with other answers, into which their place is copied."""
+    """How probable the answers of rows of a slice are in rows with other answers, into which their place, or their word, is copied."""
 
     donors: Annotated[int, describe("Rows of the slice that were copied from, of those that the search did not see.")]
-    copied: Annotated[Mean, describe("The probability of the row's answer in other pictures that have its place, mean of up to four.")]
-    elsewhere: Annotated[Mean, describe("The same with as much copied at another place of the same form.")]
+    copied: Annotated[Mean, describe("The probability of the row's answer in others that have its place or word, mean of up to four.")]
+    elsewhere: Annotated[Mean, describe("The same with as much copied at another place of the same form, or another word of the row.")]
     difference: Annotated[Mean, describe("`copied` less `elsewhere`, row by row.")]
+    changed: Annotated[Share, describe("Rows whose answer the first of the others gets by what is copied.")]
+    changed_elsewhere: Annotated[Share, describe("Rows whose answer the first of the others gets by what is copied from elsewhere.")]
     p: Annotated[float, describe("That the difference is 0 or less (Student's t, one-sided).")]
 
 
@@ -58,7 +60,7 @@ class Slice(Record):
         SliceKind,
         describe(
             "Wrong rows; right ones with less than half of their evidence on the object, with more of it at the border than chance "
-            "(pictures without masks), or any (texts without marked words)."
+            "(pictures without masks), or any (texts without marked words, and a place that most right rows of an answer share)."
         ),
     ]
     answer: Annotated[str | None, describe("The answer that its rows have; null for wrong rows of any answer.")]
@@ -84,9 +86,7 @@ class Slice(Record):
     ]
     examples: Annotated[list[SliceExample], describe("Ten rows, those with the largest share there, or the surest, first.")]
     test: Annotated[HidingTest | None, describe("Null if the model was not asked.")]
-    copy_test: Annotated[
-        CopyTest | None, describe("Null if the model was not asked, for texts, and for models that take no grid of pixels.")
-    ]
+    copy_test: Annotated[CopyTest | None, describe("Null if the model was not asked, and for models that take no grid of pixels.")]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,6 +16,7 @@ from explainers.collection.result import Collection
 from explainers.collection.slices.records import CopyTest, HidingTest, Slice, SliceExample, Slices
 from explainers.evaluation.html import page_templates
 from explainers.evaluation.rows import write_text
+from explainers.evaluation.statistics import ALPHA
 
 SLICES, SLICES_PAGE = "slices.json", "slices.html"  # files in the folder of the collection
 MAP_SIDE = 120  # pixels of the picture and of the map of an example
@@ -76,34 +77,41 @@ def in_words(result: Slices) -> list[str]:
     count = len(result.slices)
     sentences = [
         f"{'No slice' if not count else '1 slice' if count == 1 else f'{count} slices'} in {result.inputs} rows. "
-        f"{result.wrong} wrong and {result.doubtful} right rows were searched, and {result.tried} slices tried."
+        f"{result.wrong} wrong and {result.doubtful} right rows were searched, and {result.tried} slices tried. "
+        f"By chance at most {ALPHA:.0%} of such searches find a slice.".replace("%", " %")
     ]
     if result.without_effect:
         were = "1 more was" if result.without_effect == 1 else f"{result.without_effect} more were"
-        sentences.append(f"{were} left out: copied into pictures with other answers, the place does not carry the answer over.")
+        sentences.append(f"{were} left out: copied into rows with other answers, what they name does not carry the answer over.")
     return sentences
 
 
 def figures_in_words(each: Slice) -> list[str]:
     """Return sentences on how far chance explains a slice, and on what became of the answers with and without what it names."""
-    others = _OTHERS_IN_WORDS[each.answer is None]
+    others = "rows with other answers" if each.kind == "right" else _OTHERS_IN_WORDS[each.answer is None]
     sentences = [
         f"In the half of the rows that was not searched, {with_interval(each.share)} of the {each.share.of} rows do so, and "
         f"{with_interval(each.others)} of the {each.others.of} {others}: p = {each.p:.2g}."
     ]
     if each.copy_test is not None:
-        sentences += _copy_in_words(each.copy_test)
+        sentences += _copy_in_words(each, each.copy_test)
     if each.test is not None:
         sentences += _hiding_in_words(each.test)
     return sentences
 
 
-def _copy_in_words(test: CopyTest) -> list[str]:
+def _copy_in_words(each: Slice, test: CopyTest) -> list[str]:
     if test.copied.value is None or test.elsewhere.value is None:
         return []
+    copied, others, elsewhere = (
+        ("Copied into pictures with other answers, the place", "what lies elsewhere", "what lies elsewhere")
+        if each.word is None
+        else (f"Put into texts with other answers, the word {each.word!r}", "another word of its text", "another word")
+    )
     return [
-        f"Copied into pictures with other answers, the place makes the answer {100 * test.copied.value:.1f} % probable, what lies "
-        f"elsewhere {100 * test.elsewhere.value:.1f} %: {_points(test.difference)} more."
+        f"{copied} makes the answer {100 * test.copied.value:.1f} % probable, {others} {100 * test.elsewhere.value:.1f} %: "
+        f"{_points(test.difference)} more.",
+        f"They get this answer: {_count(test.changed)}; by {elsewhere}: {_count(test.changed_elsewhere)}.",
     ]
 
 

@@ -10,7 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from explainers.collection.intervals import Share, share
-from explainers.collection.slices.clusters import MOST_CLUSTERED, Floats, Integers, cluster_maps, place_of, share_at_turns
+from explainers.collection.slices.clusters import (
+    MOST_CLUSTERED,
+    MOST_ROWS,
+    SHARED_FROM,
+    Floats,
+    Integers,
+    cluster_maps,
+    place_of,
+    share_at_turns,
+)
 from explainers.collection.slices.records import SliceKind
 from explainers.evaluation.statistics import ALPHA, holm
 
@@ -88,6 +97,7 @@ def find(rows: SearchedRows, seed: int = 0) -> tuple[list[FoundSlice], int]:
         for group in _groups(rows)
         for candidate in (_places(rows, *group, unseen, seed) if rows.grid else _words(rows, *group, unseen))
     ]
+    tried += _shared_places(rows, unseen)
     corrected = holm(np.array([candidate.p for candidate in tried], np.float64))
     sure = [replace(candidate, corrected=float(p)) for candidate, p in zip(tried, corrected, strict=True) if p < ALPHA]
     kept: list[FoundSlice] = []
@@ -139,9 +149,45 @@ def _places(
         patches = place_of(members, compared)
         threshold = float(members[:, patches].sum(1).mean() + compared[:, patches].sum(1).mean()) / 2
         keeps = rows.shares[:, patches].sum(1) >= threshold
-        rolled = share_at_turns(rows.shares[group & unseen], patches, rows.grid) >= threshold
-        p = max(_more_often(keeps, group & unseen, others & unseen), at_least(int(keeps[group & unseen].sum()), rolled.mean(1)))
-        yield _found(kind, answer, keeps, group, others, unseen, p, patches=patches, threshold=threshold)
+        yield _place(kind, answer, keeps, group, others, unseen, rows, patches, threshold)
+
+
+def _shared_places(rows: SearchedRows, unseen: Bools) -> Iterator[FoundSlice]:
+    """Yield a tested slice for the place of each answer that most of its right rows share in the searched half. In pictures with objects
+    none: there the right rows with their evidence off the object are searched.
+    """
+    if rows.grid is None or rows.kind != "right_at_border":
+        return
+    for answer in sorted(set(rows.answer.tolist())):
+        has_it = rows.answer == answer
+        group, others = has_it & rows.right, ~has_it
+        searched, compared = rows.shares[group & ~unseen], rows.shares[others & ~unseen]
+        if min(len(searched), len(compared)) < LEAST_ROWS or not (group & unseen).any() or not (others & unseen).any():
+            continue
+        patches = place_of(searched, compared)
+        base = float(compared[:, patches].sum(1).mean())
+        threshold = base + SHARED_FROM * (1 - base)
+        keeps = rows.shares[:, patches].sum(1) >= threshold
+        if keeps[group & ~unseen].mean() >= MOST_ROWS:
+            yield _place("right", answer, keeps, group, others, unseen, rows, patches, threshold)
+
+
+def _place(
+    kind: SliceKind,
+    answer: str | None,
+    keeps: Bools,
+    group: Bools,
+    others: Bools,
+    unseen: Bools,
+    rows: SearchedRows,
+    patches: Integers,
+    threshold: float,
+) -> FoundSlice:
+    """Return the slice of the rows that ``keeps`` their evidence at ``patches``, tested against other rows and rolled maps."""
+    assert rows.grid is not None
+    rolled = share_at_turns(rows.shares[group & unseen], patches, rows.grid) >= threshold
+    p = max(_more_often(keeps, group & unseen, others & unseen), at_least(int(keeps[group & unseen].sum()), rolled.mean(1)))
+    return _found(kind, answer, keeps, group, others, unseen, p, patches=patches, threshold=threshold)
 
 
 def _words(rows: SearchedRows, kind: SliceKind, answer: str | None, group: Bools, others: Bools, unseen: Bools) -> Iterator[FoundSlice]:

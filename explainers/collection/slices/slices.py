@@ -14,6 +14,7 @@ from explainers.collection.collect import make_setup
 from explainers.collection.records import CollectedMap, CollectedRow
 from explainers.collection.result import Collection, open_collection
 from explainers.collection.slices.clusters import place_in_words
+from explainers.collection.slices.kept_tests import KeptTests
 from explainers.collection.slices.records import Slice, SliceExample, SliceKind, Slices
 from explainers.collection.slices.search import FoundSlice, SearchedRows, corrected_again, find
 from explainers.collection.sources import sources_of
@@ -46,6 +47,7 @@ def slices(
     *,
     method: str | None = None,
     seed: int = 0,
+    kept: Path | None = None,
     progress: SlicesProgress | None = None,
     cancelled: Callable[[], bool] | None = None,
 ) -> Slices:
@@ -54,11 +56,12 @@ def slices(
 
     collection  a finished collection with labels, of pictures or texts, or its folder
     model       the model that it was made of, in any form that :func:`explain` takes, which is asked again: about rows of each slice
-                without what the slice names, and about other pictures with it. A place that does not carry the answer over is left out.
+                without what the slice names, and about others with it. A place or word that does not carry the answer over is left out.
                 None: slices are found but not tested
     data        the inputs, as for :func:`collect`; None: where the collection says that they lie
     method      the spec of the maps; None: the first method of the collection
     seed        of the halves, clusters and random choices
+    kept        a file in which the tests are kept as they are done: a stopped search goes on from there. None: they are not
     progress    called with the number of rows that were asked again, and that of all
     cancelled   asked between passes; when true, :class:`explainers.Cancelled` is raised
 
@@ -66,23 +69,22 @@ def slices(
     another model or other data than those of the collection.
     """
     finished = collection if isinstance(collection, Collection) else open_collection(Path(collection))
-    spec = method or finished.about["methods"][0]
-    if spec not in finished.about["methods"]:
-        raise ExplainerError(f"{finished.folder} has no maps of {spec}; it has {', '.join(finished.about['methods'])}.")
-    if finished.about["input_kind"] == "molecule":
-        raise ExplainerError("Slices are found in collections of pictures and of texts, not of molecules.")
-    setup = None if model is None else _setup(finished, model, data, seed, cancelled)
+    spec = check_searchable(finished, method)
+    setup = None if model is None else open_setup(finished, model, data, seed, cancelled)
     rows = searched_rows(finished, spec)
     candidates, tried = find(rows, seed)
     examples = _read(finished, {int(i) for each in candidates for i in _first(each, rows, EXAMPLES)})
     described = [_described(each, rows, examples) for each in candidates]
     if setup is not None:
-        described = _tested(setup, finished, candidates, described, rows, progress)
+        settings = [str(finished.about["weights_digest"]), spec, str(seed), str(len(rows.index))]
+        tests = KeptTests(kept, [*settings, *(each.sentence for each in described)])
+        described = _tested(setup, finished, candidates, described, rows, tests, progress)
         larger = [
-            each.p if tests.copy_test is None else max(each.p, tests.copy_test.p) for each, tests in zip(candidates, described, strict=True)
+            each.p if tested.copy_test is None else max(each.p, tested.copy_test.p)
+            for each, tested in zip(candidates, described, strict=True)
         ]
         described = [replace(each, p=p) for each, p in zip(described, corrected_again(larger, tried), strict=True)]
-    kept = [each for each in described if each.p < ALPHA]
+    sure = [each for each in described if each.p < ALPHA]
     return Slices(
         model=str(finished.about["model"]),
         data=str(finished.about["data"]),
@@ -92,9 +94,21 @@ def slices(
         wrong=int((~rows.right).sum()),
         doubtful=int(rows.doubtful.sum()),
         tried=tried,
-        without_effect=len(described) - len(kept),
-        slices=sorted(kept, key=lambda each: -len(each.rows)),
+        without_effect=len(described) - len(sure),
+        slices=sorted(sure, key=lambda each: -len(each.rows)),
     )
+
+
+def check_searchable(collection: Collection, method: str | None = None) -> str:
+    """Return the spec of the maps that are searched: ``method``, or the first of the collection. Raises ExplainerError for maps that it
+    does not have, and for molecules.
+    """
+    methods = collection.about["methods"]
+    if method is not None and method not in methods:
+        raise ExplainerError(f"{collection.folder} has no maps of {method}; it has {', '.join(methods)}.")
+    if collection.about["input_kind"] == "molecule":
+        raise ExplainerError("Slices are found in collections of pictures and of texts, not of molecules.")
+    return str(method or methods[0])
 
 
 @dataclass
@@ -202,15 +216,21 @@ def _described(candidate: FoundSlice, rows: SearchedRows, read: dict[int, Collec
     )
 
 
-def _setup(
-    collection: Collection, model: Any, data: str | Path | Dataset | None, seed: int, cancelled: Callable[[], bool] | None
+def open_setup(
+    collection: Collection,
+    model: Any,
+    data: str | Path | Dataset | None = None,
+    seed: int = 0,
+    cancelled: Callable[[], bool] | None = None,
 ) -> CollectionSetup:
-    """Open the model and the data of a collection. Raises ExplainerError if they are others."""
+    """Open the model and the data of a collection, to ask again about its rows; arguments as for :func:`slices`. Raises ExplainerError if
+    they are others.
+    """
     from explainers.collection.running import data_digest, usual_batch
 
     about, sources = collection.about, sources_of(collection.about)
     opened = model_of(model)
-    if opened.weights_digest != about["weights_digest"]:
+    if opened.weights_digest != about.get("weights_digest"):
         raise ExplainerError(
             f"{collection.folder} was made of other weights than those of {opened.name}: name the model that it was made of."
         )
@@ -236,33 +256,41 @@ def _tested(
     candidates: Sequence[FoundSlice],
     described: Sequence[Slice],
     rows: SearchedRows,
+    kept: KeptTests,
     progress: SlicesProgress | None,
 ) -> list[Slice]:
     """Return the slices with their tests, each on up to a hundred of its rows in the half that the search did not see.
 
-    ``progress`` counts the rows that were asked again without what the slice names.
+    Those in ``kept`` are not done again. ``progress`` counts the rows that were asked again without what the slice names.
     """
-    from explainers.collection.slices.copying import copy_place
+    from explainers.collection.slices.copying import copy_place, copy_word
     from explainers.collection.slices.hiding import hide_place, hide_word
 
     rng = np.random.default_rng(setup.seed)
     chosen = [np.sort(rng.permutation(rows.index[each.rows & each.unseen])[:MOST_ASKED]).tolist() for each in candidates]
     read = _read(collection, {index for each in chosen for index in each})
+    written = {} if rows.grid else {row.index: {word.text.casefold() for word in row.words} for row in collection}
     total, before = sum(map(len, chosen)), 0
     tested: list[Slice] = []
-    for each, record, indices in zip(candidates, described, chosen, strict=True):
+    for number, (each, record, indices) in enumerate(zip(candidates, described, chosen, strict=True)):
 
         def done(count: int, before: int = before) -> None:
             if progress is not None:
                 progress(before + count, total)
 
-        hidden_rows = [read[index] for index in indices]
-        if each.word is not None:
-            tested.append(replace(record, test=hide_word(setup, hidden_rows, each.word, done)))
-        else:
+        done(0)
+        if (tests := kept.find(number)) is None:
+            hidden_rows = [read[index] for index in indices]
             takers = [(int(rows.index[i]), str(rows.answer[i])) for i in np.flatnonzero(each.unseen)]
-            copy_test = copy_place(setup, hidden_rows, each.patches, takers)
-            tested.append(replace(record, test=hide_place(setup, hidden_rows, each.patches, done), copy_test=copy_test))
+            if each.word is not None:
+                takers = [taker for taker in takers if each.word not in written[taker[0]]]
+                copy_test = copy_word(setup, hidden_rows, each.word, takers)
+                tests = hide_word(setup, hidden_rows, each.word, done), copy_test
+            else:
+                copy_test = copy_place(setup, hidden_rows, each.patches, takers)
+                tests = hide_place(setup, hidden_rows, each.patches, done), copy_test
+            kept.add(number, tests)
+        tested.append(replace(record, test=tests[0], copy_test=tests[1]))
         before += len(indices)
     return tested
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import difflib
+import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from types import MappingProxyType
 
 from explainers.errors import ExplainerError
@@ -16,6 +19,7 @@ from explainers.models.outputs import Output
 Places = Mapping[str, Sequence[int]]
 _NONE: Places = MappingProxyType({})
 LONGEST_COMPARED = 100  # characters of a name for which near ones are looked for
+_BETWEEN_WORDS = re.compile(r"[\s_-]+")
 
 
 class TopClass(int):
@@ -51,9 +55,43 @@ def _similar_names(name: str, known: Iterable[str]) -> list[str]:
     return difflib.get_close_matches(name, known, n=3) if len(name) <= LONGEST_COMPARED else []
 
 
+def spelling(name: str) -> str:
+    """Return a name in the form in which names are compared: in lower case, with one space for spaces, underscores and hyphens."""
+    return _BETWEEN_WORDS.sub(" ", name.casefold()).strip()
+
+
+def index_of_name(name: str, labels: Sequence[str], synonyms: Places = _NONE) -> int | None:
+    """Return the index of the class called ``name``: by its label in ``labels`` (exact, else in any case, else by its :func:`spelling`),
+    or by a synonym that only one class has. None if there is none, or several.
+    """
+    if name in labels:
+        return list(labels).index(name)
+    in_any_case, by_spelling = _folded(tuple(labels))
+    index = in_any_case.get(name.casefold())
+    if index is not None:
+        return index
+    for form in dict.fromkeys((name.casefold(), spelling(name))):
+        if indices := synonyms.get(form, ()):
+            return indices[0] if len(indices) == 1 else None
+        if form in by_spelling:
+            return by_spelling[form]
+    return None
+
+
+@lru_cache(maxsize=16)
+def _folded(labels: tuple[str, ...]) -> tuple[dict[str, int], dict[str, int]]:
+    """Return the index of each of the ``labels`` by its lower case, and by its spelling; forms that several have are left out."""
+    folded, spelled = [label.casefold() for label in labels], [spelling(label) for label in labels]
+    counts, more = Counter(folded), Counter(spelled)
+    return (
+        {form: index for index, form in enumerate(folded) if counts[form] == 1},
+        {form: index for index, form in enumerate(spelled) if more[form] == 1},
+    )
+
+
 def find_class(name: str | int, labels: Sequence[str], classes: int, synonyms: Places = _NONE, groups: Places = _NONE) -> int:
-    """Return the index of the class called ``name``, among ``classes`` classes: by its label in ``labels`` (exact, else in any case), its
-    index (also as text), or a synonym that only one class has.
+    """Return the index of the class called ``name``, among ``classes`` classes: by its label in ``labels`` or a synonym, as
+    :func:`index_of_name` says, or by its index (also as text).
 
     Raises ExplainerError, with similar names, for an unknown name, and for one of ``groups``.
     """
@@ -62,21 +100,15 @@ def find_class(name: str | int, labels: Sequence[str], classes: int, synonyms: P
             counted = f" Classes are not counted from the end: the last one is {classes - 1}." if name < 0 else ""
             raise ExplainerError(f"Class {name} does not exist: the model has {classes} classes, 0 to {classes - 1}.{counted}")
         return name
-    if name in labels:
-        return list(labels).index(name)
-    folded = [label.casefold() for label in labels]
-    if folded.count(name.casefold()) == 1:
-        return folded.index(name.casefold())
-    indices = synonyms.get(name.casefold(), ())
-    if len(indices) == 1:
-        return indices[0]
-    if indices:
+    if (index := index_of_name(name, labels, synonyms)) is not None:
+        return index
+    if indices := synonyms.get(name.casefold()) or synonyms.get(spelling(name), ()):
         raise ExplainerError(f"{name!r} may be {' or '.join(labels[i] for i in indices)}: name one of them.")
     if name.casefold() in groups:
         raise ExplainerError(f"{name!r} is a group of classes, not a class: ask for any:{name.casefold()}, in Python AnyOf({name!r}).")
     if name.isascii() and name.isdigit():
         return find_class(int(name), labels, classes)
-    known = {word: labels[indices[0]] for word, indices in synonyms.items()} | dict(zip(folded, labels, strict=True))
+    known = {word: labels[places[0]] for word, places in synonyms.items()} | {label.casefold(): label for label in labels}
     near = dict.fromkeys(known[word] for word in _similar_names(name.casefold(), known))
     hint = f"did you mean {', '.join(near)}?" if near else f"the model knows {', '.join(labels[:6])}{', ...' if len(labels) > 6 else '.'}"
     raise ExplainerError(f"There is no class {name!r}; {hint}")

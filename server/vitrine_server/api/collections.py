@@ -13,11 +13,14 @@ from pydantic import Field, Json
 from sse_starlette import EventSourceResponse
 from starlette.concurrency import run_in_threadpool
 
+from explainers.collection.labels import unknown_labels_in_words
+from explainers.collection.shared_places import SharedPlace
 from explainers.collection.slices.report import SLICES_PAGE
 from explainers.collection.suspicion import FLAGS, SUSPICION_IN_WORDS
 from explainers.collection.table import CollectionTable, RowFilter, Space
 from explainers.errors import ExplainerError
 from explainers.json_records import Record, describe, schema_of
+from explainers.methods import parse
 from explainers.models.inputs.images import is_picture_name
 from vitrine_server.api.explanations import stream
 from vitrine_server.api.runs import check_may_run, may_run
@@ -27,10 +30,11 @@ from vitrine_server.http.openapi import events_of, file_of
 from vitrine_server.http.problems import Problem
 from vitrine_server.http.visitors import Visitor, Who
 from vitrine_server.jobs.runs.measurable import MeasurableModel
-from vitrine_server.jobs.runs.run_state import RunProgress
+from vitrine_server.jobs.runs.run_state import RunProgress, RunState
 from vitrine_server.schemas.base import Message
-from vitrine_server.schemas.collections import CollectionRequest, CollectionRows, Selection
+from vitrine_server.schemas.collections import CollectionRequest, CollectionRows, Selection, SlicesRequest, SlicesWanted
 from vitrine_server.services import Services, Use
+from vitrine_server.settings import environment_name
 from vitrine_server.shelf import CollectionEntry, ShelvedCollection
 
 router = APIRouter(prefix="/api/collections", tags=["collections"], route_class=BodyRoute)
@@ -45,6 +49,7 @@ _MEDIA_TYPES = {".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".png": "image/png"
 
 
 CollectionRun = schema_of(RunProgress, base=CollectionRequest, name="CollectionRun")
+SlicesRun = schema_of(RunProgress, base=SlicesRequest, name="SlicesRun")
 
 
 @dataclass(frozen=True)
@@ -91,18 +96,26 @@ class CollectionAbout(Record):
 
     entry: CollectionEntry
     methods: list[str]
+    method_titles: list[str]
     prompts: Annotated[list[str] | None, describe("Of a CLIP model: those that it chose from.")]
     page: Annotated[Literal["/image", "/prompt", "/text", "/molecule"], describe("The workbench that opens its rows.")]
-    reason: Annotated[str | None, describe("Why its pictures cannot be opened in the workbench.")]
+    model: Annotated[str | None, describe("The model here with its weights, which the workbench asks; null if there is none.")]
+    reason: Annotated[str | None, describe("Why its rows cannot be opened in the workbench.")]
     suspicion: Annotated[str, describe("What is suspicious, in a sentence.")]
     flags: list[CollectionFlag]
+    shared_places: Annotated[list[SharedPlace], describe("Places that most rows with one answer share, the most rows first.")]
     labels: list[str]
     answers: list[str]
     own_columns: Annotated[dict[str, list[str]], describe("The values of the data's own columns that have few.")]
     has_labels: bool
     has_masks: bool
+    unknown_labels: Annotated[str | None, describe("A sentence on the labels that the model does not know; null if it knows all.")]
     broken: Annotated[int, describe("Inputs that were left out, as they could not be read.")]
-    has_slices: Annotated[bool, describe("Whether `vitrine slices` has written its report, the page at `slices`.")]
+    has_slices: Annotated[bool, describe("Whether there is a report on slices, the page at `slices`: the visitor's, or the operator's.")]
+    searches: Annotated[
+        list[dict[str, Any]], describe("Searches for slices that the visitor began, the latest first.", kind=list[SlicesRun])
+    ]
+    reason_against_slices: Annotated[str | None, describe("Why the visitor cannot begin a search for slices here.")]
 
 
 @dataclass(frozen=True)
@@ -169,10 +182,13 @@ async def go_on(collection_id: CollectionId, services: Use, visitor: Who) -> Doc
 
 @router.delete("/{id}", status_code=204)
 def delete(collection_id: CollectionId, services: Use, visitor: Who) -> Response:
-    """Delete the collection with this id, which the visitor began here, with the data that was sent for it; a running one is stopped
-    first.
+    """Delete the collection with this id, which the visitor began here, with the data that was sent for it and the searches for its slices;
+    a running one is stopped first.
     """
     check_may_run(services)
+    services.collecting.find(collection_id, visitor)
+    for search in _searches(collection_id, services, visitor):
+        services.slicing.remove(search.id, visitor)
     services.collecting.remove(collection_id, visitor)
     return Response(status_code=204)
 
@@ -182,24 +198,63 @@ def about(collection_id: CollectionId, services: Use, visitor: Who) -> DocumentR
     """Return what the collection with this id is made of, and what its rows can be filtered by."""
     shelved = services.shelf.find(collection_id, visitor)
     table, record = services.shelf.table(shelved), shelved.record
+    held = services.registry.find_weights(record.get("weights_digest"), shelved.model, visitor)
     values_of = {name: sorted({row["own_columns"][name] for row in table.rows if name in row["own_columns"]}) for name in table.own_columns}
     document = CollectionAbout(
         entry=shelved.entry(),
         methods=list(record["methods"]),
+        method_titles=[_title_of(spec) for spec in record["methods"]],
         prompts=record.get("prompts"),
         page=_page_of(shelved),
-        reason=_reason_against_opening(shelved),
+        model=None if held is None else held.name,
+        reason=_reason_against_opening(shelved, has_model=held is not None),
         suspicion=SUSPICION_IN_WORDS,
         flags=[CollectionFlag(name, *FLAGS[name], int(has.sum())) for name, has in table.flags.items()],
+        shared_places=table.shared_places,
         labels=table.values("label")[:MAX_VALUES],
         answers=table.values("answer")[:MAX_VALUES],
         own_columns={name: values for name, values in values_of.items() if len(values) <= MAX_VALUES},
         has_labels=any(row["right"] is not None for row in table.rows),
         has_masks=any(row["object_area"] is not None for row in table.rows),
+        unknown_labels=unknown_labels_in_words(table.unknown_labels, table.count),
         broken=len(table.collection.broken),
-        has_slices=(shelved.folder / SLICES_PAGE).is_file(),
+        has_slices=_slices_page(shelved, services, visitor) is not None,
+        searches=[run.to_json() for run in _searches(shelved.id, services, visitor)],
+        reason_against_slices=_reason_against_slices(shelved, table, services, has_model=held is not None),
     )
     return DocumentResponse(document.to_json())
+
+
+def _searches(collection_id: str, services: Services, visitor: Visitor) -> list[RunState]:
+    """Return the searches for slices of a collection that the visitor began, the latest first."""
+    return [run for run in services.slicing.all(visitor) if run.request.dataset == collection_id]
+
+
+def _slices_page(shelved: ShelvedCollection, services: Services, visitor: Visitor) -> FilePath | None:
+    """Return the path of the report on slices: that of the visitor's last search, else the one that lies with the collection; None if there
+    is none.
+    """
+    folders = [*(run.folder for run in _searches(shelved.id, services, visitor) if run.state == "done"), shelved.folder]
+    return next((page for folder in folders if (page := folder / SLICES_PAGE).is_file()), None)
+
+
+def _reason_against_slices(shelved: ShelvedCollection, table: CollectionTable, services: Services, *, has_model: bool) -> str | None:
+    """Return why no search for slices can begin; None if one can."""
+    if not may_run(services):
+        return f"This server begins no searches for visitors; {environment_name('allow_runs')} allows it."
+    if shelved.record.get("input_kind") == "molecule":
+        return "Slices are found in pictures and texts, not in molecules."
+    if not any(row["right"] is not None for row in table.rows):
+        return "No row is right or wrong: slices need labels."
+    return _reason_against_opening(shelved, has_model=has_model)
+
+
+def _title_of(spec: str) -> str:
+    """Return the title of a method with its rule; the spec itself if its method is no longer known here."""
+    try:
+        return parse(spec).name.title
+    except ExplainerError:
+        return spec
 
 
 def _page_of(shelved: ShelvedCollection) -> Literal["/image", "/prompt", "/text", "/molecule"]:
@@ -208,10 +263,17 @@ def _page_of(shelved: ShelvedCollection) -> Literal["/image", "/prompt", "/text"
     return {"text": "/text", "molecule": "/molecule"}.get(str(shelved.record.get("input_kind")), "/image")  # type: ignore[return-value]
 
 
-def _reason_against_opening(shelved: ShelvedCollection) -> str | None:
-    """Return why pictures of a collection cannot be opened; None if they can, and of texts, which the rows hold."""
+def _reason_against_opening(shelved: ShelvedCollection, *, has_model: bool) -> str | None:
+    """Return why rows of a collection cannot be opened: the server has not its model, or nobody knows where its pictures lie. None if they
+    can.
+    """
     from explainers.collection.sources import sources_of
 
+    if not has_model:
+        return (
+            f"This server has no model with the weights of “{shelved.model}”, which the collection was made with. Whoever runs it adds the "
+            "model by naming it in VITRINE_MODELS."
+        )
     if shelved.record.get("input_kind") == "image" and sources_of(shelved.record) is None:
         return "It does not say where its pictures lie. Type the same vitrine collect again, which adds that."
     return None
@@ -272,21 +334,23 @@ def rows(
 
 @router.get("/{id}/selection", response_model=Selection)
 def selection(collection_id: CollectionId, wanted: Filter, services: Use, visitor: Who) -> DocumentResponse:
-    """Return what a filter leaves: how many rows, how many are right and wrong, the confusion of labels and answers (whatever label and
-    answer are asked for), and the indices of the rows (null: all).
+    """Return what a filter leaves: how many rows, how many are right, wrong and have each flag, the confusion of labels and answers
+    (where both a label and an answer are asked for, as by a count of it, of all of them), and the indices of the rows (null: all).
     """
     table = _open(collection_id, services, visitor)
     try:
         positions = table.select(wanted, "input")
     except ExplainerError as problem:
         raise Problem(422, "invalid-request", str(problem), send="GET the collection for what it can be filtered by.") from None
-    unconfused = table.select(replace(wanted, label=None, answer=None), "input")  # a cell of it chooses both
+    is_cell = wanted.label is not None and wanted.answer is not None
+    confused = table.select(replace(wanted, label=None, answer=None), "input") if is_cell else positions
     right = table.readings.right[positions]
     document = {
         "total": len(positions),
         "right": int((right == 1).sum()),
         "wrong": int((right == 0).sum()),
-        "confusion": table.confusion(unconfused).to_json(),
+        "flags": {name: int(has[positions].sum()) for name, has in table.flags.items()},
+        "confusion": table.confusion(confused).to_json(),
         "indices": None if len(positions) == table.count else [table.rows[position]["index"] for position in positions],
     }
     return DocumentResponse(document)
@@ -314,14 +378,40 @@ def points(collection_id: CollectionId, services: Use, visitor: Who, space: Spac
     return DocumentResponse(document.to_json())
 
 
+@router.post("/{id}/slices", status_code=202, response_model=SlicesRun)
+async def find_slices(collection_id: CollectionId, wanted: SlicesWanted, services: Use, visitor: Who) -> DocumentResponse:
+    """Begin a search for slices of the collection with this id, and return its state; all questions of visitors go before it. The calls
+    below /api/slices follow, stop, continue and delete it.
+    """
+    check_may_run(services)
+    return DocumentResponse((await run_in_threadpool(_find_slices, collection_id, wanted, services, visitor)).to_json(), 202)
+
+
+def _find_slices(collection_id: str, wanted: SlicesWanted, services: Services, visitor: Visitor) -> RunState:
+    shelved = services.shelf.find(collection_id, visitor)
+    held = services.registry.find_weights(shelved.record.get("weights_digest"), shelved.model, visitor)
+    if (reason := _reason_against_slices(shelved, services.shelf.table(shelved), services, has_model=held is not None)) or held is None:
+        raise Problem(422, "cannot-search", reason or "", send="Send another collection.")
+    entry = services.registry.ask(held.name, services.worker.load, visitor=visitor)
+    if entry.facts is None:
+        raise Problem(409, "model-loading", f"The model {shelved.model} is still loading.", send="Ask again in a moment.")
+    request = SlicesRequest(model=entry.name, dataset=collection_id, limit=shelved.rows, seed=wanted.seed)
+    return services.slicing.begin(request, visitor)
+
+
 @router.get("/{id}/slices", response_class=HTMLResponse)
 def slices(collection_id: CollectionId, services: Use, visitor: Who) -> HTMLResponse:
-    """Return the page on the slices of the collection with this id: what many of its wrong or doubtful rows have in common."""
+    """Return the page on the slices of the collection with this id, what many of its wrong or doubtful rows have in common: that of the
+    visitor's last search, else the one that the operator made.
+    """
     try:
-        page = (services.shelf.find(collection_id, visitor).folder / SLICES_PAGE).read_text("utf-8")
-    except OSError:
-        send = "Type vitrine slices with the folder of the collection."
-        raise Problem(404, "no-slices", "No slices of this collection have been searched.", send=send) from None
+        place = _slices_page(services.shelf.find(collection_id, visitor), services, visitor)
+        page = None if place is None else place.read_text("utf-8")
+    except OSError:  # it was deleted since
+        page = None
+    if page is None:
+        send = "POST to this address begins a search; or type vitrine slices with the folder of the collection."
+        raise Problem(404, "no-slices", "No slices of this collection have been searched.", send=send)
     return HTMLResponse(page, headers={"Content-Security-Policy": _REPORT_POLICY})
 
 

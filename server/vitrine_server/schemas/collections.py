@@ -21,6 +21,7 @@ class Selection(Schema):
     total: int
     right: int
     wrong: int
+    flags: dict[str, int] = Field(description="How many of them have each flag, by its name.")
     confusion: Confusion
     indices: list[int] | None = Field(description="Of the rows that are left; null: all.")
 
@@ -36,3 +37,18 @@ class CollectionRequest(Schema):
     seed: int = Field(0, ge=0, lt=2**32)
     removal: bool = Field(True, description="Ask the model again without the parts that matter most: a pass more for each method.")
     skip_broken: bool = Field(False, description="Leave out inputs that cannot be read.")
+
+
+class SlicesWanted(Schema):
+    """A request to search a collection for slices."""
+
+    seed: int = Field(0, ge=0, lt=2**32, description="Of the halves, clusters and random choices.")
+
+
+class SlicesRequest(Schema):
+    """A search for slices: the collection, the model here with its weights, its number of rows, and the seed."""
+
+    model: str = Field(max_length=1000, description="The model that is asked again.")
+    dataset: str = Field(max_length=200, description="The id of the collection.")
+    limit: int = Field(ge=0, description="The number of its rows.")
+    seed: int = Field(0, ge=0, lt=2**32)

@@ -6,8 +6,8 @@ import { showProblem } from "../../core/problems.js";
 import { duration } from "../figures/values.js";
 
 /**
- * @import { CollectionRun, Run as MeasuredRun } from "../../core/schemas.js"
- * @typedef {MeasuredRun | CollectionRun} Run
+ * @import { CollectionRun, Run as MeasuredRun, SlicesRun } from "../../core/schemas.js"
+ * @typedef {MeasuredRun | CollectionRun | SlicesRun} Run
  */
 
 /** @param {number | null} seconds */
@@ -18,7 +18,7 @@ const left = (seconds) => (seconds === null ? "" : `, ${duration(seconds)} left`
  * @param {string} did
  */
 function inWords({ model, title, state, done, total, seconds_left: seconds }, did) {
-  const of = `${model} on ${title}`;
+  const of = `${model.replace(/^\/.*\//, "")} on ${title}`; // of a folder of the server its name alone
   const far = total ? `${done} of ${total} inputs` : "";
   if (state === "waiting") return `${of}: waiting for its turn${far && `, ${far}`}${left(seconds)}`;
   if (state === "running") return `${of}: ${far}${left(seconds)}`;
@@ -34,8 +34,8 @@ export class RunList {
    * one is gone.
    * @param {HTMLElement} place
    * @param {(id: string | null) => void} onDone
-   * @param {{path: string, look: string, did: string}} [ways] the calls about runs, the button of one that is done, and
-   *   what was done with its inputs
+   * @param {{path: string, look: string, did: string}} [ways] the calls about runs, the button of one that is done
+   *   ("": none), and what was done with its inputs
    */
   constructor(place, onDone, ways = { path: "/api/runs", look: "Show its figures", did: "measured" }) {
     this.place = place;
@@ -132,7 +132,8 @@ export class RunList {
     const acts = goesOn
       ? [button("Stop", stop)]
       : [
-          run.state === "done" ? button(this.ways.look, () => this.onDone(run.id)) : button("Go on", goOn),
+          ...(run.state !== "done" ? [button("Go on", goOn)] : []),
+          ...(run.state === "done" && this.ways.look ? [button(this.ways.look, () => this.onDone(run.id))] : []),
           button("Delete", remove),
         ];
     item.replaceChildren(el("p", { role: "status" }), ...bar, ...acts, wrong);

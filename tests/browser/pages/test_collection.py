@@ -33,6 +33,10 @@ def collection_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str
     sources = {"data": str(folder / "data"), "folder": None, "split": None}
     write_collection(folder / "all/photos", sorted(rows, key=lambda row: row.index), group=50, sources=sources)
     write_collection(folder / "all/films", [text_row(0, "a fine film"), text_row(1, "a bad film")], model="reviews-bert")
+    at_corner = {"scores": [127 * (patch == 3) for patch in range(16)]}
+    marked = [made_up_row(index, first=at_corner if index % 3 == 2 else None) for index in range(180)]
+    marked[:2] = [made_up_row(index, labels=["yak"], right=None) for index in range(2)]
+    write_collection(folder / "all/marked", marked, model="gone", weights_digest="0" * 64)
     (folder / "all/films/slices.html").write_text(
         "<!doctype html><title>Slices of films</title><style>p { color: red }</style><p>fine", "utf-8"
     )
@@ -79,6 +83,9 @@ def test_the_most_suspicious_row_is_at_the_top(desk: Visit) -> None:
     first.locator("img").evaluate("(image) => image.decode()")
     seen = first.locator("canvas").first.evaluate("(canvas) => new Set(canvas.getContext('2d').getImageData(0, 0, 120, 120).data).size")
     assert seen > 10  # colours of a map over a picture
+    expect(page.locator(".tabulator-col .heads span")).to_have_text(["Picture", re.compile("FullGrad"), "Attention rollout"])
+    expect(page.locator(".toggle", has_text="map off the object")).to_be_visible()
+    expect(page.locator("#places")).to_be_hidden()
     assert page.locator(".tabulator-row").count() < 100  # only those near the window are there
     no_violation(page)
 
@@ -137,6 +144,47 @@ def test_a_count_of_the_matrix_shows_its_rows(desk: Visit) -> None:
     expect(cell).to_have_attribute("aria-pressed", "true")
     cell.click()
     expect(page.locator("#status")).to_contain_text(f"{MANY} rows")
+
+
+def test_counts_of_reasons_and_the_matrix_are_those_of_the_filter(desk: Visit) -> None:
+    page = opened(desk, "photos")
+    sure = page.locator(".toggle", has_text="wrong and sure").locator(".figure")
+    expect(sure).to_have_text(str(WRONG))
+    select(page, "Answer").select_option("bee")
+    expect(sure).to_have_text("1")
+    expect(page.locator(".confusion tbody th")).to_have_text(["bee", "ant"])
+    select(page, "Answer").select_option("any")
+    select(page, "Label").select_option("cat")
+    expect(sure).to_have_text("0")
+    expect(page.locator(".confusion tbody th")).to_have_text(["cat"])
+
+
+def test_the_sentence_on_the_order_is_that_of_the_order(desk: Visit) -> None:
+    page = opened(desk, "photos")
+    sentence = page.locator("#suspicion")
+    expect(sentence).to_contain_text("Most suspicious first")
+    page.locator(".sort[data-order=without]").click()
+    expect(sentence).to_have_text("Sorted by the probability that is left without the top tenth, largest first.")
+    page.locator(".sort[data-order=without]").click()
+    expect(sentence).to_contain_text("smallest first")
+    page.locator(".sort[data-order=suspicion]").click()
+    expect(sentence).to_contain_text("Most suspicious first")
+
+
+def test_a_row_is_enlarged_with_its_maps_and_the_names_of_their_methods(desk: Visit) -> None:
+    page = opened(desk, "photos")
+    page.get_by_role("button", name="Enlarge ant/00000.png").click()
+    dialog = page.get_by_role("dialog", name="ant/00000.png")
+    expect(dialog.locator("figcaption")).to_have_text(["Picture, as the model saw it", re.compile("FullGrad"), "Attention rollout"])
+    for number in range(3):  # a picture of one colour takes 2 kB
+        page.wait_for_function(f"() => document.querySelectorAll('dialog.enlarged canvas')[{number}].toDataURL().length > 8000")
+    no_violation(page)
+    dialog.get_by_role("button", name="Close").click()
+    expect(dialog).to_have_count(0)
+    expect(page).to_have_url(re.compile("/collection"))  # the row was not opened
+    page.get_by_role("button", name="Enlarge ant/00000.png").press("Enter")
+    dialog.get_by_role("button", name="Open in the workbench").click()
+    expect(page).to_have_url(re.compile(r"/image\?.*id=\w"))
 
 
 def test_a_box_in_the_plane_shows_its_rows(desk: Visit) -> None:
@@ -229,6 +277,53 @@ def test_a_zip_becomes_a_table(desk: Visit) -> None:
     expect(page.locator(".tabulator-row")).to_have_count(2)
     page.get_by_role("button", name="Delete").click()
     expect(page.locator("#which option", has_text="mine.zip")).to_have_count(0)
+
+
+def test_a_place_that_rows_of_an_answer_share_is_said(desk: Visit) -> None:
+    page = opened(desk, "marked")
+    expect(page.locator("#unknown-labels")).to_have_text(
+        "2 of 180 rows have a label that this model does not know, and have no verdict: “yak” (2)."
+    )
+    places = page.locator("#places li")
+    expect(places).to_contain_text("60 of 60 rows answered “cat” have much of their evidence in the upper right corner.")
+    places.get_by_role("link", name="Show them").click()
+    drawn(page)
+    expect(page.locator("#status")).to_contain_text("60 of 180 rows")
+    expect(page.locator(".toggle", has_text="same place as others").locator("input")).to_be_checked()
+    no_violation(page)
+
+
+def test_a_row_of_a_model_that_is_not_here_says_so(desk: Visit) -> None:
+    page = opened(desk, "marked")
+    page.locator(".tabulator-row").first.locator(".what").click()
+    expect(page.get_by_role("alert")).to_contain_text("no model with the weights of “gone”")
+
+
+def test_a_search_for_what_rows_have_in_common(desk: Visit) -> None:
+    classes = desk.get("/api/models/scenes-vit")["labels"][:2]
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w") as file:
+        for number in range(4):
+            file.writestr(f"{classes[number % 2]}/{number}.png", png(number))
+    request = desk.page.request
+    data = request.post(f"{desk.address}/api/runs/data?name=slices.zip", data=archive.getvalue()).json()["name"]
+    made = request.post(f"{desk.address}/api/collections", data={"model": "scenes-vit", "dataset": data}).json()["id"]
+    desk.page.goto(f"{desk.address}/collection")
+    desk.page.wait_for_function(
+        "(id) => fetch(`/api/collections/${id}/progress`).then((answer) => answer.json()).then(({ state }) => state === 'done')", arg=made
+    )
+    desk.page.goto(f"{desk.address}/collection?c={made}")
+    drawn(desk.page)
+    link = desk.page.get_by_role("link", name="What rows have in common")
+    expect(link).to_be_hidden()
+    desk.page.get_by_role("button", name="Find what rows have in common").click()
+    expect(desk.page.locator("#searches li")).to_contain_text("slices.zip")
+    expect(link).to_be_visible()
+    no_violation(desk.page)
+    desk.page.locator("#searches").get_by_role("button", name="Delete").click()
+    expect(desk.page.locator("#searches li")).to_have_count(0)
+    expect(link).to_be_hidden()
+    desk.page.locator("#run-list li", has_text="slices.zip").get_by_role("button", name="Delete").click()
 
 
 def test_without_a_collection_it_says_how_to_make_one(tiny_address: str, desk: Visit) -> None:

@@ -121,27 +121,40 @@ def test_on_a_cpu_a_pass_has_some_two_thousand_tokens(model: Model, data: Path) 
 def test_what_cannot_be_read_is_named(model: Model, data: Path, tmp_path: Path) -> None:
     folder = save_pictures(tmp_path / "data", 6)
     (folder / "eel/004.png").write_bytes(b"no picture")
-    (folder / "yak").mkdir()
-    picture(7).save(folder / "yak/007.png")
     with pytest.raises(ExplainerError, match=r"Input 5 \(eel/004.png\)|Input 5 of pictures"):
         explainers.collect(model, folder, tmp_path / "out", METHODS, batch=2)
     collection = finished(explainers.collect(model, folder, tmp_path / "out", METHODS, batch=2, skip_broken=True))
     assert [row.input for row in collection] == ["ant/000.png", "ant/005.png", "bee/001.png", "cat/002.png", "dog/003.png"]
-    assert [(row["index"], row["input"]) for row in collection.broken] == [(5, None), (6, "yak/007.png")]
-    assert "no class 'yak'" in collection.broken[1]["broken"]
+    assert [(row["index"], row["input"]) for row in collection.broken] == [(5, None)]
     assert "004.png" in collection.broken[0]["broken"]
     assert str(tmp_path) not in json.dumps(collection.broken)
-    taken = finished(explainers.collect(model, folder / "yak", tmp_path / "yak", METHODS))  # pictures beside each other have no class
+    taken = finished(explainers.collect(model, folder / "dog", tmp_path / "dog", METHODS))  # pictures beside each other have no class
     assert [(row.labels, row.right) for row in taken] == [([], None)]
 
 
-def test_labels_that_are_notes_need_no_class(model: Model, tmp_path: Path) -> None:
-    (tmp_path / "data/yak").mkdir(parents=True)
-    picture(7).save(tmp_path / "data/yak/007.png")
-    with pytest.raises(ExplainerError, match=r"no class 'yak'.*--no-labels"):
-        explainers.collect(model, tmp_path / "data", tmp_path / "out", METHODS)
-    (row,) = finished(explainers.collect(model, tmp_path / "data", tmp_path / "out", METHODS, labels=False))
+def test_a_label_that_the_model_does_not_know_is_neither_right_nor_wrong(model: Model, tmp_path: Path) -> None:
+    folder = save_pictures(tmp_path / "data", 2, masks=False)
+    (folder / "yak").mkdir()
+    picture(7).save(folder / "yak/007.png")
+    collection = finished(explainers.collect(model, folder, tmp_path / "out", METHODS))
+    assert [(row.labels, row.right is None, row.label_probability is None) for row in collection] == [
+        (["ant"], False, False),
+        (["bee"], False, False),
+        (["yak"], True, True),
+    ]
+    (*_, row) = finished(explainers.collect(model, folder, tmp_path / "notes", METHODS, labels=False))
     assert (row.labels, row.right, row.label_probability) == (["yak"], None, None)
+
+
+def test_folders_are_classes_by_their_names_not_by_their_order(model: Model, tmp_path: Path) -> None:
+    """As many folders as the model has classes, in another order and written otherwise."""
+    names = {"1_ant": None, "Bee": "bee", "-cat": "cat", "dog_": "dog", "zz": None}
+    for number, name in enumerate(names):
+        (tmp_path / "data" / name).mkdir(parents=True)
+        picture(number).save(tmp_path / "data" / name / "a.png")
+    collection = finished(explainers.collect(model, tmp_path / "data", tmp_path / "out", METHODS, removal=False))
+    rights = {row.labels[0]: None if row.right is None else row.right == (row.answer == names[row.labels[0]]) for row in collection}
+    assert rights == {"1_ant": None, "Bee": True, "-cat": True, "dog_": True, "zz": None}
 
 
 def test_memory_does_not_grow_with_the_number_of_inputs(model: Model, tmp_path: Path) -> None:

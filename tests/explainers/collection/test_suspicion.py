@@ -1,4 +1,4 @@
-"""Suspicion by its four readings, each worked out by hand."""
+"""Suspicion by its five readings, each worked out by hand."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NAN = math.nan
 
 
 def readings(**columns: float) -> Readings:
-    """Readings of one row: a right and sure answer, a map on the object, methods that agree, an answer that falls."""
+    """Readings of one row: a right and sure answer, a map on the object and at no common place, methods that agree, a fall."""
     usual = {
         "right": 1.0,
         "probability": 0.9,
@@ -24,6 +24,7 @@ def readings(**columns: float) -> Readings:
         "border_area": 0.25,
         "falls": 1.0,
         "without": 0.0,
+        "shared_place": 0.0,
     }
     return Readings(**{name: np.array([value]) for name, value in {**usual, **columns}.items()})
 
@@ -32,17 +33,18 @@ def readings(**columns: float) -> Readings:
     ("columns", "expected"),
     [
         ({}, 0.0),
-        ({"right": 0.0}, 0.9 / 4),  # wrong, with a probability of 0.9
-        ({"on_object": 0.05}, 0.8 / 4),  # a fifth of what chance has there
-        ({"agreement": -1.0}, 1 / 4),
-        ({"agreement": 0.0}, 0.5 / 4),
-        ({"falls": 0.0, "without": 0.45}, 0.5 / 4),  # half of the probability is left
-        ({"falls": 0.0, "without": 0.99}, 1 / 4),  # more than all of it counts as all
+        ({"right": 0.0}, 0.9 / 5),  # wrong, with a probability of 0.9
+        ({"on_object": 0.05}, 0.8 / 5),  # a fifth of what chance has there
+        ({"shared_place": 0.4}, 0.4 / 5),
+        ({"agreement": -1.0}, 1 / 5),
+        ({"agreement": 0.0}, 0.5 / 5),
+        ({"falls": 0.0, "without": 0.45}, 0.5 / 5),  # half of the probability is left
+        ({"falls": 0.0, "without": 0.99}, 1 / 5),  # more than all of it counts as all
         (
             {"on_object": NAN, "object_area": NAN, "on_border": 0.5},
-            (0.25 / 0.75) / 4,
+            (0.25 / 0.75) / 5,
         ),  # no object: a third of what it could exceed chance by
-        ({"right": NAN, "on_object": NAN, "object_area": NAN, "on_border": NAN, "agreement": 0.5}, 0.25 / 2),  # two are known
+        ({"right": NAN, "on_object": NAN, "object_area": NAN, "on_border": NAN, "agreement": 0.5}, 0.25 / 3),  # three are known
     ],
 )
 def test_suspicion_is_the_mean_of_what_is_known(columns: dict[str, float], expected: float) -> None:
@@ -50,7 +52,9 @@ def test_suspicion_is_the_mean_of_what_is_known(columns: dict[str, float], expec
 
 
 def test_nothing_known_is_no_suspicion() -> None:
-    unknown = dict.fromkeys(("right", "agreement", "on_object", "object_area", "on_border", "border_area", "falls", "without"), NAN)
+    unknown = dict.fromkeys(
+        ("right", "agreement", "on_object", "object_area", "on_border", "border_area", "falls", "without", "shared_place"), NAN
+    )
     assert readings(**unknown).suspicion()[0] == 0
     assert not any(has[0] for has in readings(**unknown).flags().values())
 
@@ -59,6 +63,7 @@ def test_nothing_known_is_no_suspicion() -> None:
     ("columns", "flag"),
     [
         ({"right": 0.0, "probability": 0.5}, "wrong"),
+        ({"shared_place": 0.34}, "shared_place"),
         ({"on_object": 0.24}, "off_object"),
         ({"on_border": 0.51}, "on_border"),  # a third of the way from 0.25 to 1 is 0.5
         ({"agreement": 0.19}, "disagree"),
@@ -71,14 +76,21 @@ def test_each_flag_has_a_limit(columns: dict[str, float], flag: str) -> None:
 
 @pytest.mark.parametrize(
     "columns",
-    [{"right": 0.0, "probability": 0.49}, {"on_object": 0.25}, {"on_border": 0.49}, {"agreement": 0.2}, {"falls": 0.0, "without": 0.8}],
+    [
+        {"right": 0.0, "probability": 0.49},
+        {"shared_place": 0.33},
+        {"on_object": 0.25},
+        {"on_border": 0.49},
+        {"agreement": 0.2},
+        {"falls": 0.0, "without": 0.8},
+    ],
 )
 def test_on_the_other_side_of_the_limit_there_is_no_flag(columns: dict[str, float]) -> None:
     assert not any(has[0] for has in readings(**columns).flags().values())
 
 
 def test_a_wrong_value_without_probability_counts_whole() -> None:
-    assert readings(right=0.0, probability=NAN, falls=NAN, without=NAN).suspicion()[0] == pytest.approx(1 / 3)
+    assert readings(right=0.0, probability=NAN, falls=NAN, without=NAN).suspicion()[0] == pytest.approx(1 / 4)
     assert readings(right=0.0, probability=NAN).flags()["wrong"][0]
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from explainers.collection.labels import unknown_labels_in_words
 from explainers.collection.result import open_collection
 from explainers.collection.table import MAX_CONFUSED, CollectionTable, RowFilter
 from explainers.errors import ExplainerError
@@ -36,9 +37,21 @@ def indices(table: CollectionTable, order: str = "suspicion", descending: bool |
 
 
 def test_the_most_suspicious_row_is_first(table: CollectionTable) -> None:
-    # by hand: 0.2 for the agreement of 0.6 everywhere, and 0.99, 1, 0.75 in place of it, 0.3; each over four
+    # by hand: 0.2 for the agreement of 0.6 everywhere, and 0.99, 1, 0.75 in place of it, 0.3; each over four, too few rows share an answer
     assert indices(table) == [2, 1, 3, 4, 0]
     assert table.suspicion.tolist() == pytest.approx([0.2 / 4, 1.19 / 4, 1.2 / 4, 0.75 / 4, 0.5 / 4])
+
+
+def test_a_place_that_most_rows_of_an_answer_share_is_found(tmp_path: Path) -> None:
+    """All evidence of three in four cats at patch 3 of 4 by 4, the rest of it anywhere, as all evidence of the other answers."""
+    at_corner = [127 * (patch == 3) for patch in range(16)]
+    marked = {index for index in range(2, 180, 3) if index % 4}
+    table = table_of(tmp_path, *(made_up_row(index, first={"scores": at_corner} if index in marked else None) for index in range(180)))
+    assert [(each.answer, each.place, each.rows, each.of) for each in table.shared_places] == [("cat", "in the upper right corner", 45, 60)]
+    assert set(indices(table, flags=["shared_place"])) == marked
+    assert set(indices(table)[:45]) == marked
+    others = [index for index in range(180) if index % 3 != 2]
+    assert table.readings.shared_place[others].tolist() == [0.0] * 120
 
 
 @pytest.mark.parametrize(
@@ -104,6 +117,26 @@ def test_confusion_counts_labels_against_answers(table: CollectionTable) -> None
         ("cat", "cat"): 1,
     }
     assert confusion.labels[0] == "bee"  # with the most wrong rows
+
+
+def test_rows_with_an_unknown_label_are_counted_once_and_not_confused(tmp_path: Path) -> None:
+    rows = [
+        made_up_row(0, labels=["Ant"]),
+        wrong(1, "cat", 0.9, labels=["big_bee"]),
+        *(made_up_row(index, labels=["yak"], right=None) for index in (2, 3)),
+        made_up_row(4, labels=["gnu"], right=None),
+        made_up_row(5, labels=[], right=None),
+        wrong(6, "cat", 0.9, labels=["Ant"]),
+    ]
+    table = table_of(tmp_path, *rows, classes=["ant", "big bee", "cat"])
+    assert table.unknown_labels == {"yak": 2, "gnu": 1}
+    sentence = unknown_labels_in_words(table.unknown_labels, table.count)
+    assert sentence == "3 of 7 rows have a label that this model does not know, and have no verdict: “yak” (2), “gnu” (1)."
+    assert [row.label for row in table.page(range(7))] == ["ant", "big bee", "yak", "yak", "gnu", None, "ant"]
+    confusion = table.confusion(table.select(RowFilter()))
+    assert sum(map(sum, confusion.counts)) == 3
+    assert set(confusion.labels) == {"ant", "big bee", "cat"}
+    assert table_of(tmp_path / "notes", *rows, labels=False).unknown_labels == {}
 
 
 def test_many_classes_share_the_last_place(tmp_path: Path) -> None:

@@ -456,6 +456,50 @@ def test_names_of_classes_are_found_in_a_model(tmp_path: Path) -> None:
     assert reviews.class_of("positive", model(["Positive", "Negative"])) == 0
 
 
+@pytest.mark.parametrize(
+    ("label", "index"),
+    [
+        ("brain coral", 1),
+        ("brain_coral", 1),
+        ("Brain-Coral", 1),
+        ("brown  bear", 0),
+        ("n02132136", 0),
+        ("n02132136-brown_bear", 0),
+        ("n021321360", None),
+        ("bruin", 0),  # a synonym
+        ("kodiak_bear", 0),
+        ("2", 2),
+        ("3", None),
+        ("coral", None),
+    ],
+)
+def test_a_label_is_found_however_it_is_written(label: str, index: int | None) -> None:
+    entries = [ClassEntry("brown bear", wnid="n02132136"), ClassEntry("brain coral"), ClassEntry("sock")]
+    synonyms = {"bruin": (0,), "kodiak bear": (0,)}
+    model: Any = SimpleNamespace(kind="image", labels=[entry.label for entry in entries], classes=entries, synonyms=synonyms)
+    data = Dataset(kind="image", length=0, read=lambda index: Sample(name=str(index)), is_ordered=False)
+    assert data.class_of(label, model) == index
+
+
+@pytest.mark.parametrize(
+    ("labels", "is_ordered", "expected"),
+    [
+        (["sock", "brain coral"], True, {"brain_coral": 1, "socke": None}),  # one name is known, so the order means nothing
+        (["Strumpf", "Koralle"], True, {"brain_coral": 0, "socke": 1}),
+        (["Strumpf", "Koralle"], False, {"brain_coral": None, "socke": None}),
+        (["class 0", "class 1"], False, {"brain_coral": 0, "socke": 1}),
+        (["class 0", "class 1", "class 2"], False, {"brain_coral": None, "socke": None}),
+    ],
+)
+def test_classes_are_those_of_a_model_in_order_where_no_name_says_otherwise(
+    labels: list[str], is_ordered: bool, expected: dict[str, int | None]
+) -> None:
+    model: Any = SimpleNamespace(kind="image", labels=labels, classes=[], synonyms={})
+    read = lambda index: Sample(name=str(index))  # noqa: E731
+    data = Dataset(kind="image", length=0, read=read, classes=("brain_coral", "socke"), is_ordered=is_ordered)
+    assert {label: data.class_of(label, model) for label in expected} == expected
+
+
 def test_a_wide_name_takes_in_the_classes_of_the_group_that_it_names(tmp_path: Path) -> None:
     def entry(name: str, *groups: str) -> ClassEntry:
         return ClassEntry(name, groups=groups)

@@ -62,6 +62,8 @@ def test_what_a_collection_is_made_of(here: Site, path: str, folder: Path) -> No
     about = here.get(path)
     assert about["page"] == "/image"
     assert about["reason"] is None
+    assert about["methods"] == ["fullgrad_plus:libra", "rollout"]
+    assert [title.split()[0] for title in about["method_titles"]] == ["FullGrad+", "Attention"]
     assert {flag["name"]: flag["rows"] for flag in about["flags"]}["wrong"] == 1
     assert about["labels"] == ["ant", "bee", "cat"]  # of two, two and one of these rows
     assert about["own_columns"] == {"camera": ["North"]}
@@ -86,6 +88,34 @@ def test_the_page_on_slices_is_served_once_it_is_there(here: Site, path: str, fo
     assert "script-src" not in policy  # so that no script runs
 
 
+def test_rows_open_with_the_model_here_that_has_the_same_weights(sites: Sites, tmp_path: Path) -> None:
+    """A folder that the operator named."""
+    place = tmp_path / "somewhere/model"
+    place.mkdir(parents=True)
+    with sites(models=(str(place),), collections=str(tmp_path / "all")) as site:
+        site.wait_for_models(str(place))
+        digest = next(each["weights_digest"] for each in site.get("/api/models")["models"] if each["name"] == str(place))
+        write_collection(tmp_path / "all/photos", ROWS, model="model", weights_digest=digest, sources={"data": "x", "folder": None})
+        (entry,) = site.get("/api/collections")["collections"]
+        about = site.get(f"/api/collections/{entry['id']}")
+        assert (about["model"], about["reason"], entry["model"]) == (str(place), None, "model")
+        assert site.ask(png(1), wait=True, model=about["model"], methods=["rollout"]).status_code == 200
+
+
+def test_rows_of_a_model_that_is_not_here_say_so_without_a_path(sites: Sites, tmp_path: Path, refused: Check) -> None:
+    place = tmp_path / "somewhere/model"
+    place.mkdir(parents=True)
+    with sites(models=(str(place),), collections=str(tmp_path / "all")) as site:
+        site.wait_for_models(str(place))
+        write_collection(tmp_path / "all/photos", ROWS, model=str(place), weights_digest="0" * 64)
+        (entry,) = site.get("/api/collections")["collections"]
+        about = site.get(f"/api/collections/{entry['id']}")
+        assert about["model"] is None
+        assert about["reason"].startswith("This server has no model with the weights of “model”")
+        assert str(tmp_path) not in str(about)
+        assert str(tmp_path) not in str(refused(site.ask(png(1), model="model"), 404, "unknown-model"))
+
+
 def test_texts_open_on_their_page(here: Site) -> None:
     films = next(each["id"] for each in here.get("/api/collections")["collections"] if each["title"] == "films")
     assert here.get(f"/api/collections/{films}")["page"] == "/text"
@@ -108,6 +138,16 @@ def test_a_selection_counts_and_lists(here: Site, path: str) -> None:
     selection = here.get(f"{path}/selection?label=bee&answer=cat")
     assert (selection["total"], selection["right"], selection["wrong"], selection["indices"]) == (1, 0, 1, [1])
     assert sum(map(sum, selection["confusion"]["counts"])) == 5  # whatever cell of it was pressed
+
+
+def test_counts_of_flags_and_of_the_matrix_are_those_of_the_filter(here: Site, path: str) -> None:
+    whole = here.get(f"{path}/selection")
+    assert (whole["flags"]["wrong"], whole["flags"]["disagree"], sum(map(sum, whole["confusion"]["counts"]))) == (1, 1, 5)
+    ants = here.get(f"{path}/selection?label=ant")  # rows 0 and 3
+    assert (ants["total"], ants["flags"]["wrong"], ants["flags"]["disagree"]) == (2, 0, 1)
+    assert (ants["confusion"]["labels"], ants["confusion"]["counts"]) == (["ant"], [[2]])
+    cats = here.get(f"{path}/selection?answer=cat")  # a bee and a cat
+    assert sum(map(sum, cats["confusion"]["counts"])) == 2
 
 
 @pytest.mark.parametrize("space", ["inputs", "maps"])

@@ -13,6 +13,7 @@ from pydantic import TypeAdapter
 from vitrine_server.api.collections import CollectionEvent
 from vitrine_server.api.models import LoadingEvent
 from vitrine_server.api.runs import RunEvent
+from vitrine_server.api.slices import SlicesEvent
 from vitrine_server.app import API
 from vitrine_server.schemas.base import ProblemDocument
 from vitrine_server.schemas.explanations import ExplanationEvent
@@ -22,6 +23,7 @@ EVENTS = {
     "/api/models/events": LoadingEvent,
     "/api/runs/{id}/events": RunEvent,
     "/api/collections/{id}/events": CollectionEvent,
+    "/api/slices/{id}/events": SlicesEvent,
 }
 ROUTES = [route for module in API for route in module.router.routes if isinstance(route, APIRoute)]
 

@@ -6,7 +6,6 @@ import argparse
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +16,7 @@ from vitrine_server.commands.progress import InputsBar
 from vitrine_server.commands.text_tables import text_table
 
 if TYPE_CHECKING:
-    from explainers.collection.records import CollectedRow
+    from explainers.collection.result import Collection
     from explainers.collection.running import CollectionEngine
     from explainers.collection.sources import Sources
 
@@ -56,7 +55,7 @@ def add(commands: Commands) -> None:
     parser.add_argument(
         "--skip-broken",
         action="store_true",
-        help="leave out inputs that cannot be read, or whose label the model does not have, and name them in run.json",
+        help="leave out inputs that cannot be read, and name them in run.json",
     )
     parser.add_argument("--device", metavar="DEVICE", help="where the model runs: cpu, cuda, ... (default: CUDA if available)")
     add_engine(parser)
@@ -98,6 +97,7 @@ def run(args: argparse.Namespace) -> None:
     check_engine_options(args)
     check_out_folder(args.out)
     from explainers.collection.collect import collect
+    from explainers.collection.labels import unknown_labels_in_words
     from explainers.collection.sources import Sources
 
     model = open_model(args, args.model, args.device if args.engine == "local" else "cpu")  # elsewhere workers have the device
@@ -125,6 +125,8 @@ def run(args: argparse.Namespace) -> None:
     assert collection is not None
     summary = summed_up(collection)
     print(json.dumps(summary, indent=1, ensure_ascii=False) if args.json else table(summary))
+    if (sentence := unknown_labels_in_words(Counter(summary["unknown_labels"]), summary["inputs"])) is not None:
+        print(sentence, file=sys.stderr)
     if collection.broken:
         print(broken_in_words(collection.broken), file=sys.stderr)
     print(f"{args.out / 'rows.parquet'} has the table: pandas, DuckDB and polars read it", file=sys.stderr)
@@ -166,13 +168,16 @@ class _Mean:
 _OF_MAPS = ("share_on_object", "share_on_border", "agreement", "falls")
 
 
-def summed_up(rows: Iterable[CollectedRow]) -> dict[str, Any]:
-    """Return the counts and means of a collection's ``rows``, which are read one after the other: as plain data."""
-    right, doubts, count = _Mean(), Counter[str](), 0
+def summed_up(collection: Collection) -> dict[str, Any]:
+    """Return the counts and means of a collection's rows, which are read one after the other: as plain data."""
+    from explainers.collection.labels import has_unknown_label
+
+    right, doubts, unknown, count = _Mean(), Counter[str](), Counter[str](), 0
     of_maps: dict[str, dict[str, _Mean]] = {}
-    for row in rows:
+    for row in collection:
         count += 1
         right.add(row.right)
+        unknown.update(row.labels[:1] if has_unknown_label(collection.about, row.labels, row.right, row.probability) else [])
         doubts.update([] if row.doubt is None else [row.doubt])
         for each in row.maps:
             means = of_maps.setdefault(each.method, {name: _Mean() for name in _OF_MAPS})
@@ -182,6 +187,7 @@ def summed_up(rows: Iterable[CollectedRow]) -> dict[str, Any]:
         "inputs": count,
         "judged": right.count,
         "right": right.value,
+        "unknown_labels": dict(unknown.most_common()),
         "doubts": dict(doubts),
         "methods": [{"method": spec, **{name: mean.value for name, mean in means.items()}} for spec, means in of_maps.items()],
     }

@@ -87,6 +87,7 @@ class ModelEntry:
     is_early: bool = False  # it is loaded at the start, and nobody has asked for it yet
     state: ModelState = "available"
     was_loaded: bool = False  # at least once, since the server started
+    digest: str | None = None  # SHA-256 of its weights, once it was loaded
     problem: Problem | None = None
     facts: ModelFacts | None = None
     feed: Feed = field(default_factory=Feed)
@@ -165,13 +166,25 @@ class ModelRegistry:
             entries = {entry.name: entry for entry in self.all(visitor)}
             if name in entries:
                 return entries[name]
-            known = list(entries)
+            known = [known for known in entries if not Path(known).is_absolute()]  # a path of this machine is for whoever named it
         raise Problem(
             404,
             "unknown-model",
             f"There is no model {name!r}.",
             send=f"{suggestion(name, known)}Known: {', '.join(known)}. Others load with POST /api/models.",
         )
+
+    def find_weights(self, digest: str | None, name: str, visitor: Visitor = ALONE) -> ModelEntry | None:
+        """Return the entry of a model with the weights ``digest`` that the visitor may see: one called ``name``, or by the last part of its
+        path, before others. Of a model that was not loaded yet, and without a digest, the name decides. None if there is none.
+        """
+        entries = [entry for entry in self.all(visitor) if not entry.has_failed]
+        same = [entry for entry in entries if digest is not None and entry.digest == digest]
+        for name_of in (lambda entry: entry.name, lambda entry: Path(entry.name).name):
+            for entry in same or [entry for entry in entries if digest is None or entry.digest is None]:
+                if name_of(entry) == name:
+                    return entry
+        return same[0] if same else None
 
     def all(self, visitor: Visitor = ALONE) -> list[ModelEntry]:
         """List every entry of a model that ``visitor`` may see, embedded ones first."""
@@ -272,6 +285,7 @@ class ModelRegistry:
         """Mark the model of ``entry`` as loaded, with its ``facts``, and tell those who follow."""
         with self._lock:
             entry.facts, entry.kind, entry.state, entry.was_loaded = facts, facts.kind, "loaded", True
+            entry.digest = facts.weights_digest
             self.tell(entry, "loaded", entry.to_json())
             entry.feed.close()
 

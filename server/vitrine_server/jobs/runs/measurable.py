@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Protocol
 
 from explainers.errors import ExplainerError
 from explainers.json_records import Record, describe
@@ -59,6 +59,36 @@ class RunChoices(Record):
     protocols: list[ProtocolForm]
 
 
+class RunInputs(Protocol):
+    """What runs of a kind need: the models by ``registry``, the inputs by name, and ``most``, the maximum number of inputs in a run."""
+
+    @property
+    def registry(self) -> ModelRegistry:
+        """The models."""
+
+    @property
+    def most(self) -> int:
+        """The maximum number of inputs in a run."""
+
+    def model(self, name: str, visitor: Visitor) -> tuple[ModelEntry, ModelFacts]:
+        """Return the entry and the facts of the loaded model ``name``. Raises Problem if the visitor may not use it."""
+
+    def source(self, name: str, facts: ModelFacts, visitor: Visitor) -> DataSource:
+        """Return the inputs called ``name``. Raises Problem if there are none, or the model with these ``facts`` cannot be asked about
+        them.
+        """
+
+
+def loaded_model(registry: ModelRegistry, name: str, visitor: Visitor) -> tuple[ModelEntry, ModelFacts]:
+    """Return the entry and the facts of the loaded model ``name`` of ``registry``. Raises Problem 404 for one that is unknown to the
+    ``visitor``, 409 for one that is not loaded.
+    """
+    entry = registry.find(name, visitor)
+    if entry.facts is None:
+        raise Problem(409, "model-not-loaded", f"The model {name} is not loaded.", send="Load it first, with POST /api/models.")
+    return entry, entry.facts
+
+
 @dataclass(frozen=True)
 class Measurable:
     """The models (``registry``) and data sets (``catalogue``) of a server that runs can use; ``most`` is the maximum number of inputs in a
@@ -101,21 +131,18 @@ class Measurable:
         model cannot be measured on it, or is unknown to the ``visitor``.
         """
         _, facts = self.model(model, visitor)
-        data = self.catalogue.opened(self.source(dataset, facts))
+        data = self.catalogue.opened(self.source(dataset, facts, visitor))
         return RunChoices(metric_choices(data), option_choices(facts, data), protocol_forms(facts, data, self.most))
 
     def model(self, name: str, visitor: Visitor) -> tuple[ModelEntry, ModelFacts]:
         """Return the entry and the facts of the loaded model ``name``. Raises Problem 404 for one that is unknown to the ``visitor``, 409
         for one that is not loaded.
         """
-        entry = self.registry.find(name, visitor)
-        if entry.facts is None:
-            raise Problem(409, "model-not-loaded", f"The model {name} is not loaded.", send="Load it first, with POST /api/models.")
-        return entry, entry.facts
+        return loaded_model(self.registry, name, visitor)
 
-    def source(self, name: str, facts: ModelFacts) -> DataSource:
-        """Return the data set called ``name``. Raises Problem 404 if there is none, 422 if the model with these ``facts`` cannot be
-        measured on it.
+    def source(self, name: str, facts: ModelFacts, visitor: Visitor) -> DataSource:
+        """Return the data set called ``name``, which all who know its name may read. Raises Problem 404 if there is none, 422 if the model
+        with these ``facts`` cannot be measured on it.
         """
         source = self.catalogue.find(name)
         if source is None:

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from vitrine_server.jobs.host.work import TellAnswers
-from vitrine_server.schemas.collections import CollectionRequest
+from vitrine_server.schemas.collections import CollectionRequest, SlicesRequest
 from vitrine_server.schemas.runs import RunRequest
 
-Request = RunRequest | CollectionRequest
+Request = RunRequest | CollectionRequest | SlicesRequest
 #: Does the work of a request with a model, into a folder, until it is cancelled; returns ``{"finished": whether it reached its end}``.
 Work = Callable[[Mapping[str, Any], Path, Any, Callable[[], bool], TellAnswers], dict[str, Any]]
 #: Checks a request for a model. Raises ExplainerError for one that is refused.
@@ -27,6 +27,7 @@ class RunKind:
     request   the type of its requests
     keeps_data  whether the data that was sent for it stays with it until it is deleted
     most_kept, most_of_one  how many are kept, of all visitors and of one
+    in_turns  whether one that has run for a while lets others of its kind go on
     """
 
     noun: str
@@ -37,3 +38,4 @@ class RunKind:
     keeps_data: bool = False
     most_kept: int = 200
     most_of_one: int = 200
+    in_turns: bool = True

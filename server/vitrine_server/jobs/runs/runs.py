@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from vitrine_server.http.problems import Problem
 from vitrine_server.http.visitors import Visitor
@@ -24,7 +24,7 @@ from vitrine_server.jobs.host.work import TellAnswers
 from vitrine_server.jobs.queue.study import BACKGROUND, Study, Task
 from vitrine_server.jobs.queue.worker_interface import WorkerInterface
 from vitrine_server.jobs.runs.data_sources import DataSource
-from vitrine_server.jobs.runs.measurable import Measurable
+from vitrine_server.jobs.runs.measurable import RunInputs
 from vitrine_server.jobs.runs.measuring import check, evaluate
 from vitrine_server.jobs.runs.run_kind import Request, RunKind
 from vitrine_server.jobs.runs.run_state import RunState, run_from_record
@@ -70,11 +70,15 @@ def _check(wanted: Mapping[str, Any], model: Any, cancelled: Callable[[], bool],
 MEASURING = RunKind("run", FOLDER, RunRequest, _measure, _check)
 
 
+#: What the runs of a controller are about.
+Inputs = TypeVar("Inputs", bound=RunInputs)
+
+
 @dataclass
-class RunController:
+class RunController(Generic[Inputs]):
     """The runs of a server: begins, follows, stops and removes them. Any thread may call.
 
-    measurable   the models and data sets that can be measured
+    measurable   the models, and the data sets or collections, that runs can be about
     worker       runs studies on the models
     home         the folder of the runs' files
     forget_data  called with the name of a data set that a visitor sent, once no run needs it
@@ -82,7 +86,7 @@ class RunController:
     keep_data    called with the name of a data set that a visitor sent, and the folder in which a run keeps it too
     """
 
-    measurable: Measurable
+    measurable: Inputs
     worker: WorkerInterface
     home: Path
     forget_data: Callable[[str], None]
@@ -134,7 +138,7 @@ class RunController:
         visitor is not over, 422 for what cannot be measured, 429 if too many studies wait or runs are kept.
         """
         entry, facts = self.measurable.model(request.model, visitor)
-        source = self.measurable.source(request.dataset, facts)
+        source = self.measurable.source(request.dataset, facts, visitor)
         if request.limit > (most := self.measurable.most):
             raise Problem(422, "too-many-inputs", f"A run here has at most {most} inputs.", send="Larger ones: vitrine evaluate.")
         self._refuse_second(visitor)
@@ -174,7 +178,8 @@ class RunController:
         entry = registry.ask(registry.find(run.request.model, visitor).name, self.worker.load, visitor=visitor)
         if (facts := entry.facts) is None:
             raise Problem(409, "model-loading", f"The model {entry.name} is still loading.", send="Ask again in a moment.")
-        source = source_in(run.place.with_suffix(INPUTS), run.request.dataset) or self.measurable.source(run.request.dataset, facts)
+        kept = source_in(run.place.with_suffix(INPUTS), run.request.dataset)
+        source = kept or self.measurable.source(run.request.dataset, facts, visitor)
         if folder_name(run.request, engine_digest(), facts.weights_digest, run.visitor.owner) != run_id:
             detail = (
                 "The model's weights or Vitrine have changed since this run was begun, so its other inputs would not be measured alike."
@@ -260,7 +265,7 @@ class RunController:
 
         def tell(done: int, total: int) -> None:
             run.tell(done, total)
-            if run.turn_seconds > TURN_SECONDS and run.loses_nothing and self._others_wait(run):
+            if self.kind.in_turns and run.turn_seconds > TURN_SECONDS and run.loses_nothing and self._others_wait(run):
                 study.cancelled.set()
 
         study.on_progress = tell

@@ -52,6 +52,7 @@ def test_the_page_has_the_sentence_the_figures_and_ten_pictures_with_the_place_o
     assert each.sentence in text
     assert json.loads((corner.folder / "slices.json").read_text("utf-8")) == found.to_json()
     assert all(sentence in text for sentence in in_words(found))
+    assert "By chance at most 5 % of such searches find a slice." in text
     assert "Not tested" in text
     pictures = [Image.open(io.BytesIO(base64.b64decode(data))) for data in re.findall(r"data:image/png;base64,([^\"]+)", text)]
     assert len(pictures) == 2 * 10
@@ -68,9 +69,20 @@ def test_a_slice_says_its_shares_and_what_copying_does(corner: Collection) -> No
     (each,) = explainers.slices(corner).slices
     sentence = figures_in_words(replace(each, share=share(8, 10), others=share(1, 10), p=0.00123))[0]
     assert "80.0 % (49.0 to 94.3) of the 10 rows do so, and 10.0 % (1.8 to 40.4) of the 10 right rows: p = 0.0012." in sentence
-    test = CopyTest(donors=9, copied=Mean(9, 0.8, 0.7, 0.9), elsewhere=Mean(9, 0.1, 0.0, 0.2), difference=Mean(9, 0.7, 0.6, 0.8), p=1e-5)
+    test = CopyTest(
+        donors=9,
+        copied=Mean(9, 0.8, 0.7, 0.9),
+        elsewhere=Mean(9, 0.1, 0.0, 0.2),
+        difference=Mean(9, 0.7, 0.6, 0.8),
+        changed=share(8, 9),
+        changed_elsewhere=share(1, 9),
+        p=1e-5,
+    )
     said = figures_in_words(replace(each, copy_test=test))
     assert any("makes the answer 80.0 % probable, what lies elsewhere 10.0 %: 70.0 points (60.0 to 80.0) more." in line for line in said)
+    assert any(line.startswith("They get this answer: 8 of 9, ") and "; by what lies elsewhere: 1 of 9, " in line for line in said)
+    said = figures_in_words(replace(each, word="not", copy_test=test))
+    assert any(line.startswith("Put into texts with other answers, the word 'not' makes the answer 80.0 % probable") for line in said)
     assert "1 more was left out" in in_words(replace(explainers.slices(corner), without_effect=1))[1]
 
 

@@ -58,6 +58,36 @@ def test_a_corner_of_one_answer_is_found_among_its_rows_off_the_object() -> None
     assert all(each.answer == "bee" and each.patches.tolist() == [CORNER] for each in found)
 
 
+def at_the_border(seed: int, corner: np.ndarray[Any, Any]) -> SearchedRows:
+    """All rows right, none of them suspect, pictures without objects."""
+    _, answer = drawn(seed)
+    rows = pictures(seed, corner, np.ones(200, bool), answer)
+    return replace(rows, kind="right_at_border", suspect=np.zeros(200, bool))
+
+
+@pytest.mark.parametrize(("one_in", "is_found"), [(0, True), (4, True), (1.5, False)])
+def test_a_place_that_most_right_rows_of_an_answer_share_is_found_away_from_the_border(one_in: float, is_found: bool) -> None:
+    """All bees have their evidence there, or three in four, or one in three."""
+    _, answer = drawn(1)
+    index = np.arange(200)
+    left_out = np.zeros(200, bool) if not one_in else index % 4 == 0 if one_in == 4 else index % 3 != 0
+    corner = (answer == "bee") & ~left_out
+    found, tried = find(at_the_border(1, corner))
+    assert [(each.kind, each.answer, each.patches.tolist()) for each in found] == ([("right", "bee", [CORNER])] if is_found else [])
+    if is_found:
+        (each,) = found
+        assert tried == 1  # no other answer has a place that most of its rows share
+        assert np.array_equal(each.rows, corner)
+        assert each.others.of == (each.unseen & (answer != "bee")).sum()
+        # by hand: a third of the way from what the others have there to all
+        base = at_the_border(1, corner).shares[(answer != "bee") & ~each.unseen, CORNER].mean()
+        assert each.threshold == pytest.approx(base + (1 - base) / 3)
+
+
+def test_noise_shares_no_place() -> None:
+    assert not any(find(at_the_border(seed, np.zeros(200, bool)), seed)[0] for seed in range(30))
+
+
 def test_a_place_where_all_maps_lie_is_no_slice() -> None:
     right, answer = drawn(2)
     assert find(pictures(2, np.ones(200, bool), right, answer))[0] == []

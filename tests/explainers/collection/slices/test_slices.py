@@ -14,9 +14,13 @@ from scipy.stats import t
 import explainers
 from explainers import ExplainerError
 from explainers.collection.collect import make_setup
+from explainers.collection.intervals import Mean, share
 from explainers.collection.records import CollectedRow
 from explainers.collection.result import Collection
 from explainers.collection.slices.hiding import elsewhere, hide_place, hide_word
+from explainers.collection.slices.kept_tests import KeptTests
+from explainers.collection.slices.records import CopyTest, HidingTest
+from explainers.collection.slices.search import FoundSlice
 from explainers.models.model import Model
 from tests.explainers.support.collected import (
     finished,
@@ -198,3 +202,40 @@ def test_hidden_words_lower_the_answer_as_texts_without_them_do(tmp_path: Path) 
         falls.append(row.probability - float(logits.softmax(0)[row.answer_index]))
     assert test.fall.value == pytest.approx(np.mean(falls), abs=1e-5)
     assert test.difference.value == pytest.approx((test.fall.value or 0) - (test.elsewhere.value or 0), abs=1e-7)
+
+
+def test_a_stopped_search_goes_on_with_the_slice_at_which_it_was(tmp_path: Path) -> None:
+    mean = Mean(3, 0.5, 0.25, 0.75)
+    hidden = HidingTest(
+        rows=3, fall=mean, elsewhere=Mean(1, 0.5, None, None), difference=mean, changed=share(1, 3), changed_elsewhere=share(0, 0)
+    )
+    copied = CopyTest(donors=3, copied=mean, elsewhere=mean, difference=mean, changed=share(2, 3), changed_elsewhere=share(0, 3), p=0.01)
+    path = tmp_path / "made/tests.jsonl"
+    kept = KeptTests(path, ["a slice", "another"])
+    assert kept.find(0) is None
+    kept.add(0, (hidden, None))
+    kept.add(1, (hidden, copied))
+    with path.open("a", encoding="utf-8") as file:
+        file.write('{"slice": 2, "te')  # it was cut
+    again = KeptTests(path, ["a slice", "another"])
+    assert (again.find(0), again.find(1), again.find(2)) == ((hidden, None), (hidden, copied), None)
+    again.add(2, (None, None))
+    assert KeptTests(path, ["a slice", "another"]).find(2) == (None, None)
+    assert KeptTests(path, ["a slice"]).find(0) is None  # of another search
+
+
+def test_slices_that_were_tested_are_not_asked_about_again(
+    pictures: tuple[Model, Collection], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, collection = pictures
+    found = FoundSlice(
+        kind="wrong", answer=None, patches=np.array([0]), threshold=0.1, group=np.ones(7, bool), rows=np.ones(7, bool),
+        unseen=np.arange(7) > 2, share=share(4, 4), others=share(0, 3), p=1e-9, corrected=1e-9,
+    )  # fmt: skip
+    monkeypatch.setattr("explainers.collection.slices.slices.find", lambda rows, seed: ([found], 1))
+    asked: list[int] = []
+    first = explainers.slices(collection, model, kept=tmp_path / "tests", progress=lambda done, total: asked.append(done))
+    assert asked[-1] == 4
+    monkeypatch.setattr("explainers.collection.slices.hiding.hide_place", None)
+    monkeypatch.setattr("explainers.collection.slices.copying.copy_place", None)
+    assert explainers.slices(collection, model, kept=tmp_path / "tests") == first

@@ -42,6 +42,15 @@ def test_a_broken_input_stops_or_is_named(words: list[str], tmp_path: Path, caps
     assert "on the object %" in printed.out
 
 
+def test_labels_that_the_model_does_not_know_are_said_once(words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "data/eel/004.png").unlink()
+    (tmp_path / "data/ant").rename(tmp_path / "data/yak")
+    assert main([*words, "--methods", "rollout", "--json"]) == 0
+    printed = capsys.readouterr()
+    assert json.loads(printed.out)["unknown_labels"] == {"yak": 2}
+    assert printed.err.count("2 of 5 rows have a label that this model does not know") == 1
+
+
 @pytest.mark.parametrize(
     ("options", "problem"),
     [

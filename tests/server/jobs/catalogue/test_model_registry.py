@@ -5,6 +5,8 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from vitrine_server.jobs.catalogue.model_facts import ResidentModel
 from vitrine_server.jobs.catalogue.model_registry import ModelRegistry
 
@@ -54,3 +56,27 @@ def test_models_that_are_lost_with_their_process_stay_loaded() -> None:
     registry.note_residents(1, {"a": HELD, "b": HELD}, set())
     registry.note_residents(1, {"b": HELD}, set())  # a new process has loaded the first of them
     assert states(registry) == {"a": "loaded", "b": "loaded"}
+
+
+@pytest.mark.parametrize(
+    ("digest", "name", "expected"),
+    [
+        ("1", "model", "/srv/model"),
+        ("1", "other", "/srv/model"),  # its weights say which it is
+        ("2", "c", "c"),  # of two with these weights the one of that name
+        ("2", "other", "b"),
+        ("1", "late", "/srv/model"),
+        ("9", "late", "/srv/late"),  # which was not loaded yet
+        ("9", "b", None),  # which has other weights
+        (None, "b", "b"),  # of a collection that does not say which weights
+        (None, "/srv/late", "/srv/late"),
+        (None, "broken", None),
+    ],
+)
+def test_the_model_of_a_collection_is_found_by_its_weights(digest: str | None, name: str, expected: str | None) -> None:
+    registry = registry_of("/srv/model", "b", "c", "/srv/late", "broken")
+    for entry, weights in zip(registry.all(), ("1", "2", "2", None, None), strict=True):
+        entry.digest = weights
+    registry.find("broken").state = "failed"
+    found = registry.find_weights(digest, name)
+    assert (None if found is None else found.name) == expected

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import io
 import shutil
 import threading
-import zipfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,38 +12,13 @@ import pytest
 
 import explainers
 from tests.server.conftest import Check, Site, Sites, png
+from tests.server.support.collecting import WANTED, begun, ended, packed, sent
 from tests.server.support.gated_models import STEPS, GatedModels
 from tests.support.made_up_collection import made_up_row, write_collection
 from vitrine_server.jobs.runs.collecting import COLLECTING
 from vitrine_server.services import Services
 
-WANTED = {"model": "scenes-vit", "dataset": "scenes", "methods": [STEPS[0]], "limit": 3, "removal": False, "labels": False}
 MANY = 150  # inputs: more than go through the model together
-
-
-def packed(files: dict[str, bytes]) -> bytes:
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w") as archive:
-        for name, content in files.items():
-            archive.writestr(name, content)
-    return buffer.getvalue()
-
-
-def sent(site: Site, name: str, content: bytes) -> Any:
-    answer = site.client.post("/api/runs/data", params={"name": name}, content=content)
-    assert answer.status_code == 201, answer.text
-    return answer.json()["name"]
-
-
-def begun(site: Site, **changes: Any) -> str:
-    answer = site.client.post("/api/collections", json={**WANTED, **changes})
-    assert answer.status_code == 202, answer.text
-    return str(answer.json()["id"])
-
-
-def ended(site: Site, name: str) -> Any:
-    assert site.events(f"/api/collections/{name}/events")[-1][1] == "ended"
-    return site.get(f"/api/collections/{name}/progress")
 
 
 def listed(site: Site) -> list[str]:
