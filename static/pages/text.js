@@ -134,8 +134,9 @@ const pageSteps = {
     openSample(sample, workbench.address.targets, false);
   },
   async started(info, job, isNew) {
-    const { text, text_pair, words, picture } = /** @type {TextInput} */ (info.input);
-    if (picture || parts) await (await loadParts()).started(job.id, picture, isNew);
+    const { text, text_pair, words, picture, further_pictures } = /** @type {TextInput} */ (info.input);
+    const pictures = picture ? [picture, ...(further_pictures ?? [])] : [];
+    if (picture || parts) await (await loadParts()).started(job.id, pictures, isNew);
     if (workbench.shown !== job) return; // another came in between
     // at another place of an answer other words of it are read
     const isOther = started !== null && wholeText(textOf(started)) !== wholeText(textOf(info));

@@ -116,7 +116,8 @@ async def _read_input(form: QuestionForm, settings: Settings, input_of: Callable
     """Return the input that ``form`` holds: one or several images, one or two texts, or the input of an earlier explanation, which
     ``input_of`` finds by its id. Raises Problem 422 for none or too many.
     """
-    image = await _read_images(form.images, settings) if form.images else None
+    most = "frames" if form.text is None else "pictures"
+    image = await _read_images(form.images, settings, most) if form.images else None
     sent = [name for name, value in (("an image", image), ("a text", form.text), ("a source", form.source)) if value is not None]
     if not sent or (image is not None and form.source is not None):
         which = " and ".join(sent) if sent else "neither an image nor a text"
@@ -145,15 +146,15 @@ async def _read_input(form: QuestionForm, settings: Settings, input_of: Callable
     return given
 
 
-async def _read_images(files: Sequence[UploadFile], settings: Settings) -> bytes:
-    """Read the uploaded images and return the bytes of the one, or of several packed as one file. Raises Problem 422 if they are too many,
-    413 if they are too large.
+async def _read_images(files: Sequence[UploadFile], settings: Settings, most: str) -> bytes:
+    """Read the uploaded images and return the bytes of the one, or of several packed as one file. Raises Problem 422 if they are more than
+    the limit called ``most``, 413 if they are too large.
     """
     images, known = [await file.read() for file in files], limits(settings)
     if len(images) == 1:
         return images[0]
-    if len(images) > known["frames"].most:
-        raise known["frames"].problem(len(images))
+    if len(images) > known[most].most:
+        raise known[most].problem(len(images))
     if sum(map(len, images)) > known["upload"].most:
         raise known["upload"].problem()
     return pack_files(images)
@@ -248,7 +249,7 @@ def _check_kind(question: Question, facts: ModelFacts) -> None:
     if facts.kind in ("image", "clip") and question.image is None:
         raise _bad("wrong-input", f"{name} looks at images, it does not read text.", "Send image, or choose a text model.")
     if question.image is not None:
-        _check_clip(question, question.image, facts)
+        _check_several(question, question.image, facts)
     if facts.kind == "clip":
         if question.targets:
             raise _bad("wrong-target", f"{name} has no classes.", "Send prompt in place of target: what to look for, in words.")
@@ -260,18 +261,21 @@ def _check_kind(question: Question, facts: ModelFacts) -> None:
         raise _bad("wrong-target", f"{name} has classes and takes no prompt.", "Send target: a label or the index of a class.")
 
 
-def _check_clip(question: Question, image: bytes, facts: ModelFacts) -> None:
+def _check_several(question: Question, image: bytes, facts: ModelFacts) -> None:
     """Raise Problem 422 for ``question`` if its ``image`` is several pictures and the model of ``facts`` takes one, and for a crop or grey
-    levels of a clip's frames.
+    levels of a clip's frames or of several pictures in a prompt.
     """
+    what = "The frames of a clip"
     if facts.details.get("frames") is None:
-        if is_packed(image):
+        what = "Several pictures"
+        if is_packed(image) and facts.details.get("picture_grid") is None:
             detail = f"{question.model} looks at one picture, and several were sent."
             raise _bad("wrong-input", detail, "Send one image, or choose a model of clips.")
-        return
+        if not is_packed(image):
+            return
     for name in ("crop", "window"):
         if getattr(question, name) is not None:
-            raise _bad(f"wrong-{name}", f"The frames of a clip have no {name}.", f"Leave {name} out.")
+            raise _bad(f"wrong-{name}", f"{what} have no {name}.", f"Leave {name} out.")
 
 
 def find_named(text: str, facts: ModelFacts) -> int | str | Target:

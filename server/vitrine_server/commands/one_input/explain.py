@@ -351,7 +351,7 @@ def table(result: Explanation) -> str:
     """Format the explanation ``result`` as text: the model's answer, one row for each map, and a sentence on what the
     maps have in common.
     """
-    from explainers import agreement_sentence
+    from explainers import agreement_sentence, picture_sentence
 
     top, is_value = result.top(5), result.output == "regression"
     numbers = ("value",) if is_value else ("probability", "logit")
@@ -365,6 +365,7 @@ def table(result: Explanation) -> str:
     for label in dict.fromkeys(target.label for target in result.targets):
         maps = {attribution.method: attribution for attribution in result.maps if attribution.target == label}
         parts += [f"\nwhy {label}?", text_table(*map_rows(list(maps.values()), getattr(result.input, "frames", None)))]
+        parts += [f"{method}: {which}" for method, attribution in maps.items() if (which := picture_sentence(attribution))]
         if sentence := agreement_sentence(result, label):
             parts.append(sentence)
     if result.notes:
