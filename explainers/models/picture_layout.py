@@ -38,6 +38,9 @@ _MIN_CHANGE = 1e-6
 _MIN_CHANGED = 0.5
 #: How many tokens at most lie between an edge of the picture and that of the tokens that are left without padding.
 _MAX_UNPADDED = 1.5
+#: How much, in shares of the most, a pixel value must change from black to white to say which part of the picture it shows: at the edge of
+#: padding, where little of the picture is mixed in, few steps of colour are left.
+_MIN_CONTRAST = 0.25
 #: How far from an edge of the picture, in shares of its side, that of a tile is taken to be the same: rounding and resizing move it.
 _SAME_EDGE = 0.01
 
@@ -88,8 +91,9 @@ def pixel_places(prepare: Callable[[Image.Image], Tensor], size: tuple[int, int]
     black, white, shown = (_channels_of(prepare(Image.fromarray(each.round().astype(np.uint8)))) for each in pictures)
     if not black.shape == white.shape == shown.shape:
         raise ExplainerError("the processor cuts a picture by its contents, so that which part of it a token shows is not known")
+    contrast = (white - black).abs()
     share = (shown - black) / (white - black)  # NaN where nothing of the picture is shown
-    share = share.where((white - black).abs() > 1e-6, torch.nan)
+    share = share.where(contrast > _MIN_CONTRAST * contrast.max(), torch.nan)
     return PixelPlaces(share[:, 0], share[:, 1])
 
 

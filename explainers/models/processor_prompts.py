@@ -49,7 +49,8 @@ _ENTERS_LATER = (
 
 
 _TOGETHER = (
-    "{} reads several pictures in another way than each alone, so that which part of which one a token shows is not known: send one picture"
+    "{} reads these pictures together in another way than each alone, and than two copies of each, so that which part of which one a token "
+    "shows is not known: send one picture"
 )
 #: How far, in shares of the largest number, the tokens of pictures may be from those of each alone: kernels add in another order.
 _SAME_TOKENS = 1e-2
@@ -112,14 +113,15 @@ class ProcessorReader:
     words      reader of texts with the processor's tokenizer
     processor  a processor of transformers, with ``image_processor`` and ``tokenizer``
     token      the id that stands for each token of a picture
-    layouts    the tiles of pictures, from the picture's first token on, by their size (width, height) and the number of their tokens
+    layouts    the tiles of pictures, from the picture's first token on, by their size (width, height), the number of their tokens and that
+               of the copies that were read together
     """
 
     module: nn.Module
     words: TextReader
     processor: Any
     token: int
-    layouts: dict[tuple[int, int, int], tuple[PictureTile, ...]] = field(default_factory=dict)
+    layouts: dict[tuple[int, int, int, int], tuple[PictureTile, ...]] = field(default_factory=dict)
 
     @property
     def placeholder(self) -> str:
@@ -131,7 +133,7 @@ class ProcessorReader:
     @property
     def grid(self) -> tuple[int, int]:
         """Rows and columns of the map of a trial picture."""
-        return finest_grid(next(tiles for (*size, _), tiles in self.layouts.items() if tuple(size) == TRIAL_SIZES[0]))
+        return finest_grid(next(tiles for (*size, _, _), tiles in self.layouts.items() if tuple(size) == TRIAL_SIZES[0]))
 
     def try_out(self) -> dict[str, Tensor]:
         """Read two trial pictures, a wide and a tall one, and return the tensors of the first. Raises ExplainerError if the processor or
@@ -247,59 +249,77 @@ class ProcessorReader:
     def _layouts(self, tensors: Mapping[str, Tensor], pictures: Sequence[Image.Image]) -> list[tuple[PictureTile, ...]]:
         """Return the tiles of each of ``pictures`` in ``tensors``, the input of one prompt with all of them.
 
-        Each is also read alone, where its tiles are found. Raises ExplainerError unless the tokens that the vision tower makes of all
-        pictures are those that it makes of each alone, one after the other: some processors cut a picture into tiles only if it is the only
-        one (LLaVA-OneVision).
+        Each is also read alone, where its tiles are found; or as two copies of itself, where a processor cuts a picture into tiles only if
+        it is the only one (LLaVA-OneVision). Raises ExplainerError unless the tokens that the vision tower makes of all pictures are those
+        that it makes of each so, one after the other.
         """
         if len(pictures) == 1:
             return [self._tiles(tensors, pictures[0].size)]
-        text, places = self._text(_TRIAL_TEXT, chat=False), self._places(tensors)
-        single = [self._process(text, [picture])[0] for picture in pictures]
-        tokens = [picture_features(self.module, each) for each in single]
-        are_same = _are_alike(picture_features(self.module, tensors), torch.cat(tokens))
+        for copies in (1, 2):
+            if (layouts := self._layouts_as_of_each(tensors, pictures, copies)) is not None:
+                return layouts
+        raise ExplainerError(_TOGETHER.format(type(self.module).__name__))
+
+    def _layouts_as_of_each(
+        self, tensors: Mapping[str, Tensor], pictures: Sequence[Image.Image], copies: int
+    ) -> list[tuple[PictureTile, ...]] | None:
+        """Return the tiles of each of ``pictures`` in ``tensors`` as :meth:`_layouts` does, if their tokens are those of so many ``copies``
+        of each, else None.
+        """
+        text, places = self._text(_TRIAL_TEXT, chat=False, pictures=copies), self._places(tensors)
+        alone = [self._process(text, [picture] * copies)[0] for picture in pictures]
+        tokens = [picture_features(self.module, each).chunk(copies) for each in alone]
+        are_equal = all(_are_alike(copy, first) for first, *others in tokens for copy in others)
+        if not are_equal or not _are_alike(picture_features(self.module, tensors), torch.cat([first for first, *_ in tokens])):
+            return None
         layouts: list[tuple[PictureTile, ...]] = []
         end = -1
-        for picture, each in zip(pictures, single, strict=True):
-            alone = self._places(each)
-            its_places, places = places[: len(alone)], places[len(alone) :]
-            shift = its_places[0] - alone[0] if its_places else 0
-            if not are_same or its_places != [place + shift for place in alone]:
-                raise ExplainerError(_TOGETHER.format(type(self.module).__name__))
+        for picture, each in zip(pictures, alone, strict=True):
+            expected = self._places(each, copies)
+            its_places, places = places[: len(expected)], places[len(expected) :]
+            shift = its_places[0] - expected[0] if its_places else 0
+            if its_places != [place + shift for place in expected]:
+                return None
             if "mm_token_type_ids" in tensors and its_places[0] == end + 1:
                 raise ExplainerError("this model takes pictures that touch in a prompt for one: put a word or a space between them")
             end = its_places[-1]
-            layouts.append(tuple(tile.moved(shift) for tile in self._tiles(each, picture.size)))
+            layouts.append(tuple(tile.moved(shift) for tile in self._tiles(each, picture.size, copies)))
         return layouts
 
-    def _places(self, tensors: Mapping[str, Tensor]) -> list[int]:
-        """Return the indices of the tokens of pictures in ``tensors``. Raises ExplainerError if there are none."""
+    def _places(self, tensors: Mapping[str, Tensor], copies: int = 1) -> list[int]:
+        """Return the indices of the tokens of pictures in ``tensors``, of so many ``copies`` those of the first. Raises ExplainerError if
+        there are none.
+        """
         places: list[int] = (tensors["input_ids"][0] == self.token).nonzero().flatten().tolist()
         if not places:
             raise ExplainerError(f"input_ids hold no token of a picture, the id {self.token}: send what the model's processor gives")
-        return places
+        return places[: len(places) // copies]
 
-    def _tiles(self, tensors: Mapping[str, Tensor], size: tuple[int, int]) -> tuple[PictureTile, ...]:
-        """Return the tiles of a picture of this ``size`` (width, height) in ``tensors``, the input of one prompt with it alone; they are
-        found once for each size and number of tokens.
+    def _tiles(self, tensors: Mapping[str, Tensor], size: tuple[int, int], copies: int = 1) -> tuple[PictureTile, ...]:
+        """Return the tiles of a picture of this ``size`` (width, height) in ``tensors``, the input of one prompt with so many ``copies`` of
+        it alone; those of the first. They are found once for each size, number of tokens and of copies.
         """
-        seen = self._places(tensors)
-        key = (size[0], size[1], len(seen))
+        seen = self._places(tensors, copies)
+        key = (size[0], size[1], len(seen), copies)
         if key not in self.layouts:
-            self.layouts[key] = tuple(tile.moved(-seen[0]) for tile in self._find_tiles(tensors, size))
+            self.layouts[key] = tuple(tile.moved(-seen[0]) for tile in self._find_tiles(tensors, size, copies))
         return tuple(tile.moved(seen[0]) for tile in self.layouts[key])
 
-    def _find_tiles(self, tensors: Mapping[str, Tensor], size: tuple[int, int]) -> tuple[PictureTile, ...]:
-        """Return the one layout of tiles under which tokens change with their own part of the picture alone, for ``tensors`` of a picture
-        of this ``size``. Raises ExplainerError with the reason if there is none.
+    def _find_tiles(self, tensors: Mapping[str, Tensor], size: tuple[int, int], copies: int) -> tuple[PictureTile, ...]:
+        """Return the one layout of tiles under which tokens change with their own part of the picture alone, for ``tensors`` of so many
+        ``copies`` of a picture of this ``size``. Raises ExplainerError with the reason if there is none.
         """
-        text = self._text(_TRIAL_TEXT, chat=False)
-        places = pixel_places(lambda picture: self._process(text, [picture])[0]["pixel_values"].cpu(), size)
-        reasons = []
-        for tiles in possible_layouts(tensors, self.token, places.boxes, size, _patch_size(self.module)):
-            if (reason := why_unverified(self.module, tensors, self.token, places, tiles)) is None:
+        text = self._text(_TRIAL_TEXT, chat=False, pictures=copies)
+        places = pixel_places(lambda picture: self._process(text, [picture] * copies)[0]["pixel_values"].cpu(), size)
+        reasons, starts = [], self._places(tensors)[:: len(self._places(tensors, copies))]
+        first = {**tensors, "input_ids": tensors["input_ids"][:, : self._places(tensors, copies)[-1] + 1]}
+        boxes = places.boxes[: len(places.boxes) // copies]
+        for tiles in possible_layouts(first, self.token, boxes, size, _patch_size(self.module)):
+            of_all = [tile.moved(start - starts[0]) for start in starts for tile in tiles]
+            if (reason := why_unverified(self.module, tensors, self.token, places, of_all)) is None:
                 return tiles
             reasons.append(reason)
-        count = int((tensors["input_ids"] == self.token).sum())
+        count = len(self._places(tensors, copies))
         why = f"under the likeliest layout {reasons[0]}" if reasons else "they fill no grid of a tile"
         raise ExplainerError(
             f"{type(self.module).__name__} makes {count} tokens of a picture of {size[0]} x {size[1]} pixels, and which part of it each "

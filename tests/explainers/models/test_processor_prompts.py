@@ -176,7 +176,7 @@ def test_a_layout_that_is_wrong_is_not_verified(family: Family) -> None:
 
     places = pixel_places(prepare, (100, 64))
     right = tuple(
-        tile.moved(family.record.first) for tile in next(tiles for (*size, _), tiles in reader.layouts.items() if size == [100, 64])
+        tile.moved(family.record.first) for tile in next(tiles for (*size, _, _), tiles in reader.layouts.items() if size == [100, 64])
     )
     assert [tile.tokens.tolist() for tile in right] == [tile.tokens.tolist() for tile in tiles]
     assert why_unverified(family.module, tensors, token, places, right) is None
