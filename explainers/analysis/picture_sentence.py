@@ -19,8 +19,8 @@ def picture_sentence(attribution: Attribution) -> str:
     values = {f"picture {number}": float(each.sum() if attribution.signed else each.max()) for number, each in enumerate(maps, 1)}
     best, following = sorted(values, key=lambda name: -values[name])[:2]
     name = best.capitalize()
-    if values[best] == values[following]:
-        return f"{name} and {following} count alike."
+    if f"{values[best]:.3g}" == f"{values[following]:.3g}":
+        return f"{name} and {following} count alike: {values[best]:.3g} each."
     if attribution.signed and values[best] <= 0:
         return f"No picture speaks for {attribution.target}. {name} is the highest: {values[best]:+.3g}."
     if not attribution.signed:

@@ -15,6 +15,7 @@ from PIL import Image
 from torch import Tensor, nn
 
 from explainers.errors import ExplainerError
+from explainers.models.chat_prompts import has_chat_template
 from explainers.models.inputs.depth import GreyWindow
 from explainers.models.inputs.images import read_picture
 from explainers.models.inputs.picture_tiles import WHOLE, PictureTile, finest_grid
@@ -48,6 +49,10 @@ _ENTERS_LATER = (
 )
 
 
+_WITHOUT_TEMPLATE = (
+    "The prompt was read without the model's chat template, and models that chat answer worse without it. Put it around the prompt with "
+    "chat=True, --chat or the box on the page."
+)
 _TOGETHER = (
     "{} reads these pictures together in another way than each alone, and than two copies of each, so that which part of which one a token "
     "shows is not known: send one picture"
@@ -160,6 +165,8 @@ class ProcessorReader:
             stand = "the picture stands: it is" if len(seen) == 1 else "the pictures stand: they are"
             where = "it shall be" if len(seen) == 1 else "each shall be"
             notes = (f"The prompt does not say where {stand} read before it. Write {self.placeholder} where {where}.",)
+        if not chat and has_chat_template(self.processor):
+            notes = (_WITHOUT_TEMPLATE, *notes)
         if entries := later_entries_of(self.module):
             notes = (*notes, _ENTERS_LATER.format(entries))
         return Prepared(tensors, (_record(TextInput(prompt.text, tokens, words), shown),), (notes,))

@@ -139,8 +139,8 @@ export function textInWords(units, { signed, target }) {
 export function picturesInWords(pictures, { signed, target }) {
   const [best, next] = pictures.toSorted((a, b) => b.value - a.value);
   if (!next) return "";
-  if (best.value === next.value) return `${best.name} and ${next.name.toLowerCase()} count alike.`;
   const [first, second] = [best, next].map(({ value }) => (signed ? signedNumber(value) : number(value)));
+  if (first === second) return `${best.name} and ${next.name.toLowerCase()} count alike: ${first} each.`;
   const then = `Next is ${next.name.toLowerCase()} with ${second}.`;
   if (!signed) return `${best.name} has the largest patch: ${first}. ${then}`;
   if (best.value <= 0) return `No picture speaks for ${target}. ${best.name} is the highest: ${first}.`;

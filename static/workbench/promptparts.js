@@ -39,7 +39,9 @@ export class PromptParts {
    * @param {ModelDetails | undefined} details
    */
   offer(details) {
+    const wasRead = this.#isRead;
     this.#isRead = Boolean(details?.picture_grid);
+    if (this.#isRead && !wasRead) this.chat.checked = true; // without it models that chat answer worse
     this.template.hidden = !details?.chat_template;
     byId("prompt-picture").hidden = !this.#isRead;
   }

@@ -219,6 +219,9 @@ def test_a_chat_template_of_the_processor_is_laid_around() -> None:
     assert set(behind) == {TEMPLATE, ANSWER}
     ids = prepared.tensors["input_ids"][0][: behind.index(ANSWER) - len(behind)]
     assert processor.tokenizer.decode(ids).endswith("<|image_pad|>a good film it says:")
+    said = "without the model's chat template"
+    assert not any(said in note for note in prepared.notes[0])
+    assert any(said in note for note in model.prepare(explainers.PicturePrompt(Image.fromarray(PIXELS), "a good film")).notes[0])
     with pytest.raises(ExplainerError, match="2 places for a picture"):
         model.prepare(explainers.PicturePrompt(Image.fromarray(PIXELS), "<|image_pad|> and <|image_pad|>"))
 
