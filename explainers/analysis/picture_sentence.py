@@ -16,16 +16,18 @@ def picture_sentence(attribution: Attribution) -> str:
     if not isinstance(record, PicturePromptInput) or len(record.pictures) < 2:
         return ""
     maps = [picture.map_of(attribution.scores) for picture in record.pictures]
-    values = {f"picture {number}": float(each.sum() if attribution.signed else each.max()) for number, each in enumerate(maps, 1)}
+    each_value = (float(each.sum() if attribution.signed else each.max()) for each in maps)
+    values = dict(zip(record.picture_names, each_value, strict=True))
     best, following = sorted(values, key=lambda name: -values[name])[:2]
     name = best.capitalize()
+    speaks, has, its = ("speak", "have", "their") if best.startswith("frames") else ("speaks", "has", "its")
     if f"{values[best]:.3g}" == f"{values[following]:.3g}":
         return f"{name} and {following} count alike: {values[best]:.3g} each."
     if attribution.signed and values[best] <= 0:
-        return f"No picture speaks for {attribution.target}. {name} is the highest: {values[best]:+.3g}."
+        return f"No picture speaks for {attribution.target}. The highest is {best}: {values[best]:+.3g}."
     if not attribution.signed:
-        return f"{name} has the largest patch: {values[best]:.3g}. Next is {following} with {values[following]:.3g}."
+        return f"{name} {has} the largest patch: {values[best]:.3g}. Next is {following} with {values[following]:.3g}."
     return (
-        f"{name} speaks most for {attribution.target}: its patches add up to {values[best]:+.3g}. "
+        f"{name} {speaks} most for {attribution.target}: {its} patches add up to {values[best]:+.3g}. "
         f"Next is {following} with {values[following]:+.3g}."
     )

@@ -41,7 +41,14 @@ def input_from_json(document: Mapping[str, Any]) -> ImageInput | TextInput:
     frame = document.get("frame")
     size = document["width"], document["height"]
     shown = tuple(document["crop"]), tuple(document["seen"])
-    return ImageInput(*size, *shown, frame=None if frame is None else tuple(frame), frames=document.get("frames"))
+    numbers = document.get("frame_numbers")
+    return ImageInput(
+        *size,
+        *shown,
+        frame=None if frame is None else tuple(frame),
+        frames=document.get("frames"),
+        frame_numbers=None if numbers is None else tuple(numbers),
+    )
 
 
 def _place_of_picture(shown: Mapping[str, Any]) -> dict[str, Any]:

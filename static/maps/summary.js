@@ -143,7 +143,7 @@ export function picturesInWords(pictures, { signed, target }) {
   if (first === second) return `${best.name} and ${next.name.toLowerCase()} count alike: ${first} each.`;
   const then = `Next is ${next.name.toLowerCase()} with ${second}.`;
   if (!signed) return `${best.name} has the largest patch: ${first}. ${then}`;
-  if (best.value <= 0) return `No picture speaks for ${target}. ${best.name} is the highest: ${first}.`;
+  if (best.value <= 0) return `No picture speaks for ${target}. The highest is ${best.name.toLowerCase()}: ${first}.`;
   return `${best.name} speaks most for ${target}: its patches add up to ${first}. ${then}`;
 }
 

@@ -100,7 +100,7 @@ def test_several_pictures_are_asked_about_together(desk: Visit, tmp_path: Path) 
     sums = [sum(scores[each["first"] : each["first"] + 16]) for each in pictures]
     expect(plate.locator(".map-canvas")).to_have_count(2)
     best = max(range(2), key=lambda number: sums[number])
-    says = f"Picture {best + 1} speaks most for" if sums[best] > 0 else f"Picture {best + 1} is the highest"
+    says = f"Picture {best + 1} speaks most for" if sums[best] > 0 else f"The highest is picture {best + 1}"
     expect(plate.locator(".which-picture")).to_contain_text(says)
     for number, total in enumerate(sums):
         written = plate.locator("figcaption").nth(number).inner_text().replace("\N{MINUS SIGN}", "-")

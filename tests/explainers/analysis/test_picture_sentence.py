@@ -38,7 +38,7 @@ def attribution(scores: list[float], signed: bool, count: int = 3) -> explainers
     [
         ([0.5, -0.25, 1, 0.5, -3, 1], True, "Picture 2 speaks most for cat: its patches add up to +1.5. Next is picture 1 with +0.25."),
         ([0.5, -0.25, 1, 0.5, 3, 0], False, "Picture 3 has the largest patch: 3. Next is picture 2 with 1."),
-        ([-1, 0, -2, 0, -0.5, 0], True, "No picture speaks for cat. Picture 3 is the highest: -0.5."),
+        ([-1, 0, -2, 0, -0.5, 0], True, "No picture speaks for cat. The highest is picture 3: -0.5."),
         ([1, 2, 2, 1.0001, 0, 0], True, "Picture 2 and picture 1 count alike: 3 each."),
     ],
 )

@@ -25,7 +25,7 @@ PICTURES = "([pictures, map]) => script('maps/summary.js').then(({ picturesInWor
     [
         ([0.25, 1.5, -2], True, "Picture 2 speaks most for cat: its patches add up to +1.50. Next is picture 1 with +0.250."),
         ([0.5, 1, 3], False, "Picture 3 has the largest patch: 3.00. Next is picture 2 with 1.00."),
-        ([-1, -2, -0.5], True, "No picture speaks for cat. Picture 3 is the highest: \u22120.500."),
+        ([-1, -2, -0.5], True, "No picture speaks for cat. The highest is picture 3: \u22120.500."),
         ([3, 3.0001, 0], True, "Picture 2 and picture 1 count alike: +3.00 each."),
         ([3], True, ""),
     ],
