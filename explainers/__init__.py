@@ -28,6 +28,7 @@ from explainers.analysis.interactions import (
 )
 from explainers.analysis.metric_driven import metric_driven_map
 from explainers.analysis.patch_similarity import PatchSimilarity, patch_similarity
+from explainers.analysis.picture_sentence import picture_sentence
 from explainers.analysis.prior_or_pixels import PriorOrPixels, prior_or_pixels
 from explainers.analysis.regions import Region, Regions, regions
 from explainers.analysis.rule_mixer import Mix, mix
@@ -195,6 +196,7 @@ __all__ = [
     "mix",
     "open",
     "patch_similarity",
+    "picture_sentence",
     "prior_or_pixels",
     "regions",
     "serve",

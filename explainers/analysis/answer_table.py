@@ -131,7 +131,7 @@ def answer_table(
     columns = [f"{WRITTEN}{next(written)}" if word.part == ANSWER else word.text for word in words[0]]
     if isinstance(record, PicturePromptInput):  # all patches of a picture as one column before the words
         scores = [[*_on_pictures(record, attribution), *row] for attribution, row in zip(maps, scores, strict=True)]
-        columns = [*name_pictures(len(record.pictures)), *columns]
+        columns = [*(f"({name})" for name in record.picture_names), *columns]
     return AnswerTable(
         model=result.model,
         prompt=record.text,
@@ -146,11 +146,6 @@ def answer_table(
         scores=torch.tensor(scores, dtype=torch.float32),
         notes=tuple(result.notes),
     )
-
-
-def name_pictures(count: int) -> list[str]:
-    """Return the names of so many pictures as columns of a table."""
-    return ["(picture)"] if count == 1 else [f"(picture {number + 1})" for number in range(count)]
 
 
 def _on_pictures(record: PicturePromptInput, attribution: Attribution) -> list[float]:

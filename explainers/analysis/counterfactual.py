@@ -137,9 +137,7 @@ def find_counterfactual(
             keep[:, list(part)] = ~hidden[:, i : i + 1]
         already = answers
         answers += len(hidden)
-        return output.probabilities(
-            removal.logits(keep, lambda done, total: before_pass(already + done, already + total))
-        )
+        return output.probabilities(removal.logits(keep, lambda done, total: before_pass(already + done, already + total)))
 
     def lead(hidden: Tensor) -> Tensor:
         return lead_of(probabilities(hidden), index, output.kind == "sigmoid")

@@ -24,7 +24,7 @@ from explainers.autograd.signals import ACCOUNT
 from explainers.errors import ExplainerError
 from explainers.json_records import Record, describe
 from explainers.models.inputs.types import ANSWER, PICTURE, PicturePrompt, PicturePromptInput, Prepared
-from explainers.models.libraries.vision_language import later_entries_of
+from explainers.models.libraries.vision_language import later_entries_of, pixels_name
 from explainers.models.model import Model
 from explainers.models.tasks import PictureAnswer
 from explainers.models.tasks.generated_answer import WORD
@@ -179,7 +179,8 @@ def prior_or_pixels(
     original, unruled = _shares(placed, prepared.tensors, parts, len(record.pictures), check)
     grey = None
     if opened.grey_pixels is not None:
-        painted = {**prepared.tensors, "pixel_values": opened.grey_pixels(record).to(prepared.tensors["pixel_values"])}
+        name = pixels_name(prepared.tensors)
+        painted = {**prepared.tensors, name: opened.grey_pixels(record).to(prepared.tensors[name])}
         grey, _ = _shares(placed, painted, parts, len(record.pictures), check)
     else:
         notes.append("How this model's pictures are prepared is not known, so that nothing is shown for a grey one.")
@@ -201,14 +202,13 @@ def _parts_of(record: PicturePromptInput) -> tuple[tuple[str, ...], Tensor]:
     """Return the names of the parts of a logit, and the index of the part to which each token of ``record`` belongs, (tokens,)."""
     firsts = [int(picture.patches.min()) for picture in record.pictures]
     count = len(firsts)
-    pictures = ["picture"] if count == 1 else [f"picture {number + 1}" for number in range(count)]
 
     def part_of(index: int, part: int) -> int:
         if part == PICTURE:
             return max(0, sum(first <= index for first in firsts) - 1)
         return count + (part == ANSWER)
 
-    return (*pictures, *_OTHERS), torch.tensor([part_of(index, token.part) for index, token in enumerate(record.tokens)])
+    return (*record.picture_names, *_OTHERS), torch.tensor([part_of(index, token.part) for index, token in enumerate(record.tokens)])
 
 
 class _PictureRecording(Recording):

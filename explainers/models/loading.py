@@ -31,10 +31,10 @@ from explainers.models.libraries import hub, openclip
 from explainers.models.libraries.calls import argument_names
 from explainers.models.libraries.hub import DownloadProgress, missing_weights
 from explainers.models.libraries.molecule_architectures import build_molecule_model
-from explainers.models.libraries.recognition import VIDEO_PIXELS, kind_of
+from explainers.models.libraries.recognition import kind_of
 from explainers.models.libraries.sentence_embedding import ATTRIBUTE, max_length_of, sentence_embedding_of
 from explainers.models.libraries.sound_models import reads_sounds
-from explainers.models.libraries.vision_language import picture_token_of
+from explainers.models.libraries.vision_language import VIDEO_PIXELS, picture_token_of
 from explainers.models.model import Model
 from explainers.models.outputs import Output
 from explainers.models.processor_prompts import processor_of

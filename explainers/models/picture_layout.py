@@ -23,7 +23,7 @@ from torch.overrides import TorchFunctionMode
 from explainers.errors import ExplainerError
 from explainers.models.eval_mode import evaluating
 from explainers.models.inputs.picture_tiles import WHOLE, Box, PictureTile
-from explainers.models.libraries.vision_language import PICTURE_TENSORS
+from explainers.models.libraries.vision_language import PICTURE_TENSORS, VIDEO_PIXELS, VIDEO_TENSORS, pixels_name
 
 #: How strong the noise is by which rectangles are told apart, in deviations of the pixel values: weak, as layers are not linear.
 _NOISE = 0.002
@@ -38,6 +38,9 @@ _MIN_CHANGE = 1e-6
 _MIN_CHANGED = 0.5
 #: How many tokens at most lie between an edge of the picture and that of the tokens that are left without padding.
 _MAX_UNPADDED = 1.5
+#: How much, in shares of the most, a pixel value must change from black to white to say which part of the picture it shows: at the edge of
+#: padding, where little of the picture is mixed in, few steps of colour are left.
+_MIN_CONTRAST = 0.25
 #: How far from an edge of the picture, in shares of its side, that of a tile is taken to be the same: rounding and resizing move it.
 _SAME_EDGE = 0.01
 
@@ -88,8 +91,9 @@ def pixel_places(prepare: Callable[[Image.Image], Tensor], size: tuple[int, int]
     black, white, shown = (_channels_of(prepare(Image.fromarray(each.round().astype(np.uint8)))) for each in pictures)
     if not black.shape == white.shape == shown.shape:
         raise ExplainerError("the processor cuts a picture by its contents, so that which part of it a token shows is not known")
+    contrast = (white - black).abs()
     share = (shown - black) / (white - black)  # NaN where nothing of the picture is shown
-    share = share.where((white - black).abs() > 1e-6, torch.nan)
+    share = share.where(contrast > _MIN_CONTRAST * contrast.max(), torch.nan)
     return PixelPlaces(share[:, 0], share[:, 1])
 
 
@@ -147,6 +151,34 @@ def possible_layouts(
             yield first, joined
 
 
+def frame_layouts(
+    tensors: Mapping[str, Tensor], token: int, shown: PixelPlaces, frames: int
+) -> Iterator[tuple[PixelPlaces, tuple[PictureTile, ...]]]:
+    """Yield each layout of tiles, one for each time that the model tells apart, that the tokens of a video of so many ``frames`` may have
+    in ``tensors``; with ``shown``, the part of a frame that each pixel value shows, divided by these times.
+
+    The layouts are: packed patches, merged to squares (``video_grid_thw``); a grid of each frame. In both the tokens of a time follow each
+    other; between times there may be words.
+    """
+    places = (tensors["input_ids"][0] == token).nonzero().flatten().tolist()
+    if (packed := tensors.get("video_grid_thw")) is not None:
+        times, rows, columns = packed[0].tolist()
+        merged = math.isqrt(times * rows * columns // max(1, len(places)))
+        grids = [(rows // merged, columns // merged)] if merged else []
+    else:
+        times = frames
+        height, width = tensors[pixels_name(tensors)].shape[-2:]
+        each = len(places) // times
+        rows = math.isqrt(each * height // width)
+        grids = [(rows, each // rows)] if rows and each % rows == 0 else []
+    split = PixelPlaces(*(each.reshape(times, -1, *each.shape[2:]) if packed is not None else each for each in (shown.across, shown.down)))
+    for rows, columns in grids:
+        boxes = split.boxes if packed is None else [WHOLE] * times
+        tiles = [_tile(places, time * rows * columns, rows, columns, box) for time, box in enumerate(boxes)]
+        if len(tiles) == times and all(tiles):
+            yield split, tuple(tile for tile in tiles if tile)
+
+
 def _tile(places: Sequence[int], start: int, rows: int, columns: int, box: Box, step: int | None = None) -> PictureTile | None:
     """Return the tile of ``rows`` by ``columns`` tokens that begins with number ``start`` of the picture's ``places`` in a text; None if
     these tokens do not follow each other, or are too few. ``step`` is the number of tokens from row to row; None: ``columns``.
@@ -194,15 +226,18 @@ class _EachForItself(TorchFunctionMode):
 
 
 def picture_features(module: Any, tensors: Mapping[str, Tensor]) -> Tensor:
-    """Return the embedded tokens (N, D) that ``module``, a vision-language model, makes of the picture in ``tensors``.
+    """Return the embedded tokens (N, D) that ``module``, a vision-language model, makes of the picture, or of the video, in ``tensors``.
 
     Raises ExplainerError if its vision tower takes other tensors.
     """
-    takes = inspect.signature(module.get_image_features).parameters
-    given = {name: tensors[name] for name in ("pixel_values", *PICTURE_TENSORS) if name in tensors and name in takes}
+    is_video = VIDEO_PIXELS in tensors
+    embed = module.get_video_features if is_video else module.get_image_features
+    takes = inspect.signature(embed).parameters
+    names = VIDEO_TENSORS if is_video else ("pixel_values", *PICTURE_TENSORS)
+    given = {name: tensors[name] for name in names if name in tensors and name in takes}
     try:
         with torch.no_grad(), evaluating(module):
-            features = module.get_image_features(**given)
+            features = embed(**given)
     except (TypeError, ValueError, AttributeError, RuntimeError, IndexError) as problem:
         raise ExplainerError(f"{type(module).__name__} makes no tokens of what its processor gives ({problem})") from problem
     features = getattr(features, "pooler_output", features)
@@ -211,38 +246,43 @@ def picture_features(module: Any, tensors: Mapping[str, Tensor]) -> Tensor:
 
 
 def why_unverified(
-    module: nn.Module, tensors: Mapping[str, Tensor], token: int, places: PixelPlaces, tiles: Sequence[PictureTile]
+    module: nn.Module, tensors: Mapping[str, Tensor], token: int, places: PixelPlaces, tiles: Sequence[PictureTile], in_time: bool = False
 ) -> str | None:
     """Return why it is not so that each token of ``tiles`` changes with its own rectangle of the picture alone, and other tokens of the
     picture with no part of it; None if it is so.
 
     ``tensors`` are the input of ``module`` for one prompt with one picture, for which the id ``token`` stands; ``places`` say which part
-    of it each pixel value shows. Noise is added to the pixel values, first equally strong everywhere, then stronger towards the right and
+    of it each pixel value shows. With ``in_time`` each of the tiles is of other frames of a video, and tokens must change with those alone.
+    Noise is added to the pixel values, first equally strong everywhere, then stronger towards the right and
     towards the bottom, constant in each rectangle: a token of one rectangle changes by a multiple that says which it is. Meanwhile tokens
     attend to themselves alone.
     """
-    pixels, indices = tensors["pixel_values"], (tensors["input_ids"][0] == token).nonzero().flatten().tolist()
+    name = pixels_name(tensors)
+    pixels, indices = tensors[name], (tensors["input_ids"][0] == token).nonzero().flatten().tolist()
     generator = torch.Generator().manual_seed(0)
     noise = torch.randn(pixels.shape, generator=generator).to(pixels) * _NOISE * (50 if pixels.dtype.itemsize < 4 else 1)
     with _EachForItself():
         before = picture_features(module, tensors)
         plain, *coded = (
-            (picture_features(module, {**tensors, "pixel_values": pixels + noise * strength}) - before).double().cpu()
-            for strength in _strengths(places, tiles, pixels)
+            (picture_features(module, {**tensors, name: pixels + noise * strength}) - before).double().cpu()
+            for strength in _strengths(places, tiles, pixels, in_time)
         )
     if len(before) != len(indices):
         return f"the prompt has {len(indices)} tokens for it, and the model makes {len(before)}"
     number, size = {index: i for i, index in enumerate(indices)}, plain.square().sum(-1)
     changes = (size > _MIN_CHANGE * size.max()) & (size > 0)
     covered = torch.zeros(len(indices), dtype=torch.bool)
-    for tile in tiles:
+    for place, tile in enumerate(tiles):
         numbers = torch.tensor([number[int(index)] for index in tile.tokens.flatten()])
         covered[numbers] = True
         known = numbers[changes[numbers]]
         if len(known) < _MIN_CHANGED * len(numbers):
             return f"{len(numbers) - len(known)} of {len(numbers)} tokens do not change when the picture does"
-        cells = torch.stack([torch.arange(tile.columns).repeat(tile.rows), torch.arange(tile.rows).repeat_interleave(tile.columns)])
-        for change, cell, count in zip(coded, cells, (tile.columns, tile.rows), strict=True):
+        cells = [torch.arange(tile.columns).repeat(tile.rows), torch.arange(tile.rows).repeat_interleave(tile.columns)]
+        counts = [tile.columns, tile.rows]
+        if in_time:
+            cells, counts = [*cells, torch.full_like(cells[0], place)], [*counts, len(tiles)]
+        for change, cell, count in zip(coded, cells, counts, strict=True):
             times = (change[known] * plain[known]).sum(-1) / size[known]
             elsewhere = ((change[known] - times[:, None] * plain[known]).square().sum(-1) / size[known]).sqrt() * count
             distance = ((times - 1) * count - 0.5 - cell[changes[numbers]]).abs()
@@ -254,9 +294,10 @@ def why_unverified(
     return None
 
 
-def _strengths(places: PixelPlaces, tiles: Sequence[PictureTile], pixels: Tensor) -> list[Tensor]:
-    """Return how strong the noise of each pixel value is, evenly, across and down, in a shape that multiplies ``pixels``: 1 at the left or
-    top edge of a tile to 2 at the other, constant in the rectangle of each token; 0 where nothing of the picture is shown.
+def _strengths(places: PixelPlaces, tiles: Sequence[PictureTile], pixels: Tensor, in_time: bool) -> list[Tensor]:
+    """Return how strong the noise of each pixel value is: evenly, across, down and, with ``in_time``, from tile to tile. Its shape
+    multiplies ``pixels``. It is 1 at the left or top edge of a tile to 2 at the other, constant in the rectangle of each token; 0 where
+    nothing of the picture is shown.
 
     Where there are as many ``tiles`` as tiles of pixels each belongs to its own; else the first to the first, the last to all others.
     """
@@ -270,5 +311,8 @@ def _strengths(places: PixelPlaces, tiles: Sequence[PictureTile], pixels: Tensor
             cell = ((shown[i].nan_to_num(0) - start) / (stop - start) * count).floor().clamp(0, count - 1)
             coded[i] = 1 + (cell + 0.5) / count
         strengths.append(coded * is_shown)
+    if in_time:
+        numbers = torch.arange(len(is_shown), dtype=is_shown.dtype).reshape(-1, *[1] * (is_shown.dim() - 1))
+        strengths.append((1 + (numbers + 0.5) / len(is_shown)) * is_shown)
     shape = (-1, 1) if pixels.dim() == 2 else (*pixels.shape[:-3], 1, *pixels.shape[-2:])
     return [strength.reshape(shape).to(pixels) for strength in strengths]

@@ -15,6 +15,8 @@ from PIL import Image
 from torch import Tensor, nn
 
 from explainers.errors import ExplainerError
+from explainers.models.chat_prompts import has_chat_template
+from explainers.models.inputs.clips import pictures_of
 from explainers.models.inputs.depth import GreyWindow
 from explainers.models.inputs.images import read_picture
 from explainers.models.inputs.picture_tiles import WHOLE, PictureTile, finest_grid
@@ -22,6 +24,7 @@ from explainers.models.inputs.texts import TextReader, check_text, check_words
 from explainers.models.inputs.types import (
     PICTURE,
     TEMPLATE,
+    Clip,
     Crop,
     PicturePart,
     PicturePrompt,
@@ -32,8 +35,8 @@ from explainers.models.inputs.types import (
 )
 from explainers.models.inputs.words import words_of
 from explainers.models.libraries.recognition import vision_config
-from explainers.models.libraries.vision_language import later_entries_of
-from explainers.models.picture_layout import picture_features, pixel_places, possible_layouts, why_unverified
+from explainers.models.libraries.vision_language import later_entries_of, pixels_name, video_tokens_of
+from explainers.models.picture_layout import frame_layouts, picture_features, pixel_places, possible_layouts, why_unverified
 from explainers.models.picture_prompts import check_places, grey_picture, one_picture_prompt
 from explainers.models.preparing import move_tensors
 
@@ -48,8 +51,13 @@ _ENTERS_LATER = (
 )
 
 
+_WITHOUT_TEMPLATE = (
+    "The prompt was read without the model's chat template, and models that chat answer worse without it. Put it around the prompt with "
+    "chat=True, --chat or the box on the page."
+)
 _TOGETHER = (
-    "{} reads several pictures in another way than each alone, so that which part of which one a token shows is not known: send one picture"
+    "{} reads these pictures together in another way than each alone, and than two copies of each, so that which part of which one a token "
+    "shows is not known: send one picture"
 )
 #: How far, in shares of the largest number, the tokens of pictures may be from those of each alone: kernels add in another order.
 _SAME_TOKENS = 1e-2
@@ -112,26 +120,29 @@ class ProcessorReader:
     words      reader of texts with the processor's tokenizer
     processor  a processor of transformers, with ``image_processor`` and ``tokenizer``
     token      the id that stands for each token of a picture
-    layouts    the tiles of pictures, from the picture's first token on, by their size (width, height) and the number of their tokens
+    layouts    the tiles of pictures, from the picture's first token on, by their size (width, height), the number of their tokens and that
+               of the copies that were read together
+    is_video   whether pictures are read as the frames of a video; ``token`` then stands for its tokens
     """
 
     module: nn.Module
     words: TextReader
     processor: Any
     token: int
-    layouts: dict[tuple[int, int, int], tuple[PictureTile, ...]] = field(default_factory=dict)
+    layouts: dict[tuple[int, int, int, int], tuple[PictureTile, ...]] = field(default_factory=dict)
+    is_video: bool = False
 
     @property
     def placeholder(self) -> str:
-        """The text that stands for a picture in a prompt."""
-        token = getattr(self.processor, "image_token", None)
+        """The text that stands for a picture, or for a video, in a prompt."""
+        token = getattr(self.processor, "video_token" if self.is_video else "image_token", None)
         token = getattr(token, "content", token)
         return token if isinstance(token, str) else str(self.processor.tokenizer.convert_ids_to_tokens(self.token))
 
     @property
     def grid(self) -> tuple[int, int]:
         """Rows and columns of the map of a trial picture."""
-        return finest_grid(next(tiles for (*size, _), tiles in self.layouts.items() if tuple(size) == TRIAL_SIZES[0]))
+        return finest_grid(next(tiles for (*size, _, _), tiles in self.layouts.items() if tuple(size) == TRIAL_SIZES[0]))
 
     def try_out(self) -> dict[str, Tensor]:
         """Read two trial pictures, a wide and a tall one, and return the tensors of the first. Raises ExplainerError if the processor or
@@ -145,6 +156,8 @@ class ProcessorReader:
         template around them if ``chat`` is true. Raises ExplainerError if the text has places for another number of pictures.
         """
         check_text(prompt.text)
+        if isinstance(prompt.picture, Clip):
+            return replace(self, is_video=True)._read_video(prompt.text, pictures_of(prompt.picture.frames), chat)
         seen = [_see(picture) for picture in prompt.pictures]
         pictures = [each.picture for each in seen]
         check_places(prompt.text.count(self.placeholder), len(seen))
@@ -153,14 +166,65 @@ class ProcessorReader:
         ids = tensors["input_ids"][0].tolist()
         tokens, words = self._tokens(prompt.text, ids, heard, tuple(tile for tiles in layouts for tile in tiles), chat)
         shown = [each.record(tiles) for each, tiles in zip(seen, layouts, strict=True)]
+        return Prepared(tensors, (_record(TextInput(prompt.text, tokens, words), shown),), (self._notes(prompt.text, chat, len(seen)),))
+
+    def _notes(self, text: str, chat: bool, pictures: int) -> tuple[str, ...]:
+        """Return notes on how so many ``pictures``, or a video, and ``text`` are read."""
         notes: tuple[str, ...] = ()
-        if self.placeholder not in prompt.text and not chat and _replaces_placeholders(self.processor):
-            stand = "the picture stands: it is" if len(seen) == 1 else "the pictures stand: they are"
-            where = "it shall be" if len(seen) == 1 else "each shall be"
+        if self.placeholder not in text and not chat and _replaces_placeholders(self.processor):
+            what = "video" if self.is_video else "picture"
+            stand = f"the {what} stands: it is" if pictures == 1 or self.is_video else "the pictures stand: they are"
+            where = "it shall be" if pictures == 1 or self.is_video else "each shall be"
             notes = (f"The prompt does not say where {stand} read before it. Write {self.placeholder} where {where}.",)
+        if not chat and has_chat_template(self.processor):
+            notes = (_WITHOUT_TEMPLATE, *notes)
         if entries := later_entries_of(self.module):
             notes = (*notes, _ENTERS_LATER.format(entries))
-        return Prepared(tensors, (_record(TextInput(prompt.text, tokens, words), shown),), (notes,))
+        return notes
+
+    def _read_video(self, text: str, frames: Sequence[Image.Image], chat: bool) -> Prepared:
+        """Return what :meth:`read` returns, of a video with these ``frames``: a picture in the record for each time that the model tells
+        apart. Raises ExplainerError if the processor or the model reads no video, or where its tokens come from is not found.
+        """
+        if getattr(self.processor, "video_token", None) is None or getattr(self.processor, "video_processor", None) is None:
+            raise ExplainerError(f"{type(self.module).__name__} reads no video: send its frames as a list of pictures")
+        if text.count(self.placeholder) > 1:
+            raise ExplainerError(f"the prompt has {text.count(self.placeholder)} places for a video, and one was sent: write one, or none")
+        tensors, heard = self._process(self._text(text, chat), frames)
+        ids = tensors["input_ids"][0].tolist()
+        reader = replace(self, token=next((token for token in video_tokens_of(self.module) if token in ids), self.token))
+        tiles = reader._find_times(tensors, frames)
+        tokens, words = reader._tokens(text, ids, heard, tiles, chat)
+        together = -(-len(frames) // len(tiles))
+        shown = []
+        for time, tile in enumerate(tiles):
+            numbers = time * together + 1, min((time + 1) * together, len(frames))
+            part = _SeenPicture(frames[numbers[0] - 1], frames[0].size).record((tile,))
+            shown.append(replace(part, frame_numbers=numbers))
+        notes = self._notes(text, chat, 1)
+        if together > 1:
+            notes = (*notes, f"The model reads {together} frames as one: a map is of {together} frames, and drawn on the first of them.")
+        return Prepared(tensors, (_record(TextInput(text, tokens, words), shown),), (notes,))
+
+    def _find_times(self, tensors: Mapping[str, Tensor], frames: Sequence[Image.Image]) -> tuple[PictureTile, ...]:
+        """Return the tile of each time of a video in ``tensors`` under which tokens change with their own part of the ``frames`` of that
+        time alone. Raises ExplainerError with the reason if there are none.
+        """
+        text, size = self._text(_TRIAL_TEXT, chat=False), frames[0].size
+
+        def prepare(picture: Image.Image) -> Tensor:
+            made = self._process(text, [picture] * len(frames))[0]
+            return made[pixels_name(made)].cpu()
+
+        reason = "they fill no grid of a frame"
+        for places, tiles in frame_layouts(tensors, self.token, pixel_places(prepare, size), len(frames)):
+            if (wrong := why_unverified(self.module, tensors, self.token, places, tiles, in_time=True)) is None:
+                return tiles
+            reason = wrong
+        raise ExplainerError(
+            f"{type(self.module).__name__} makes {len(self._places(tensors))} tokens of a video of {len(frames)} frames, and "
+            f"which part of it each shows is not known: {reason}. Send its frames as a list of pictures"
+        )
 
     def read_tensors(self, tensors: Mapping[str, Tensor]) -> Prepared:
         """Return ``tensors`` of one picture and one prompt, as the processor gives them, with a record of them. Raises ExplainerError if
@@ -186,12 +250,17 @@ class ProcessorReader:
         return Prepared(moved, (_record(replace(record, tokens=tuple(laid), words=words), [shown]),), ((),))
 
     def grey_pixels(self, record: PicturePromptInput) -> Tensor:
-        """Return the pixel values of grey pictures of the sizes of those in ``record``. Raises ExplainerError if the processor refuses
-        them.
+        """Return the pixel values of grey pictures of the sizes of those in ``record``, or of its grey video. Raises ExplainerError if the
+        processor refuses them.
         """
-        pictures = [grey_picture(picture) for picture in record.pictures]
-        pixels: Tensor = self._process(self._text(_TRIAL_TEXT, chat=False, pictures=len(pictures)), pictures)[0]["pixel_values"]
-        return pixels
+        last = record.pictures[-1]
+        if last.frame_numbers is not None:
+            reader = replace(self, is_video=True)
+            made, _ = reader._process(reader._text(_TRIAL_TEXT, chat=False), [grey_picture(last)] * last.frame_numbers[1])
+        else:
+            pictures = [grey_picture(picture) for picture in record.pictures]
+            made, _ = self._process(self._text(_TRIAL_TEXT, chat=False, pictures=len(pictures)), pictures)
+        return made[pixels_name(made)]
 
     def _size_of(self, tensors: Mapping[str, Tensor]) -> tuple[int, int]:
         """Return a size (width, height) of a picture of which the processor makes pixel values of the shape of those in ``tensors``."""
@@ -216,7 +285,7 @@ class ProcessorReader:
         has_places = self.placeholder in text or not _replaces_placeholders(self.processor)
         if not chat:
             return text if has_places else "\n".join([self.placeholder] * pictures) + text
-        content = [*([] if has_places else [{"type": "image"}] * pictures), {"type": "text", "text": text}]
+        content = [*([] if has_places else [{"type": "video" if self.is_video else "image"}] * pictures), {"type": "text", "text": text}]
         try:
             return str(
                 self.processor.apply_chat_template([{"role": "user", "content": content}], tokenize=False, add_generation_prompt=True)
@@ -230,76 +299,97 @@ class ProcessorReader:
         """
         processor, listener = copy.copy(self.processor), _Listener(self.processor.tokenizer)
         processor.tokenizer = listener
-        images = list(pictures) if len(pictures) == 1 else [list(pictures)]  # of one text
+        if self.is_video:  # frames are chosen by whoever sends them
+            media: dict[str, Any] = {"videos": [list(pictures)], "do_sample_frames": False}
+        else:
+            media = {"images": list(pictures) if len(pictures) == 1 else [list(pictures)]}  # of one text
         try:
             with warnings.catch_warnings():  # of NumPy, about the processor's own code
                 warnings.simplefilter("ignore")
-                made = processor(text=[text], images=images, return_tensors="pt")
+                made = processor(text=[text], return_tensors="pt", **media)
         except Exception as problem:
             why = f"the model's processor ({type(self.processor).__name__}) refuses this input: {problem}"
             raise UnusableProcessorError(why) from problem
         takes = inspect.signature(self.module.forward).parameters
         tensors = {name: value for name, value in made.items() if isinstance(value, Tensor) and name in takes and name != "labels"}
-        if missing := {"input_ids", "pixel_values"} - tensors.keys():
+        if missing := {"input_ids", pixels_name(tensors)} - tensors.keys():
             raise ExplainerError(f"the model's processor ({type(self.processor).__name__}) gives no {', '.join(sorted(missing))}")
         return move_tensors(tensors, self.module), listener
 
     def _layouts(self, tensors: Mapping[str, Tensor], pictures: Sequence[Image.Image]) -> list[tuple[PictureTile, ...]]:
         """Return the tiles of each of ``pictures`` in ``tensors``, the input of one prompt with all of them.
 
-        Each is also read alone, where its tiles are found. Raises ExplainerError unless the tokens that the vision tower makes of all
-        pictures are those that it makes of each alone, one after the other: some processors cut a picture into tiles only if it is the only
-        one (LLaVA-OneVision).
+        Each is also read alone, where its tiles are found; or as two copies of itself, where a processor cuts a picture into tiles only if
+        it is the only one (LLaVA-OneVision). Raises ExplainerError unless the tokens that the vision tower makes of all pictures are those
+        that it makes of each so, one after the other.
         """
         if len(pictures) == 1:
             return [self._tiles(tensors, pictures[0].size)]
-        text, places = self._text(_TRIAL_TEXT, chat=False), self._places(tensors)
-        single = [self._process(text, [picture])[0] for picture in pictures]
-        tokens = [picture_features(self.module, each) for each in single]
-        are_same = _are_alike(picture_features(self.module, tensors), torch.cat(tokens))
+        for copies in (1, 2):
+            if (layouts := self._layouts_as_of_each(tensors, pictures, copies)) is not None:
+                return layouts
+        raise ExplainerError(_TOGETHER.format(type(self.module).__name__))
+
+    def _layouts_as_of_each(
+        self, tensors: Mapping[str, Tensor], pictures: Sequence[Image.Image], copies: int
+    ) -> list[tuple[PictureTile, ...]] | None:
+        """Return the tiles of each of ``pictures`` in ``tensors`` as :meth:`_layouts` does, if their tokens are those of so many ``copies``
+        of each, else None.
+        """
+        text, places = self._text(_TRIAL_TEXT, chat=False, pictures=copies), self._places(tensors)
+        alone = [self._process(text, [picture] * copies)[0] for picture in pictures]
+        tokens = [picture_features(self.module, each).chunk(copies) for each in alone]
+        are_equal = all(_are_alike(copy, first) for first, *others in tokens for copy in others)
+        if not are_equal or not _are_alike(picture_features(self.module, tensors), torch.cat([first for first, *_ in tokens])):
+            return None
         layouts: list[tuple[PictureTile, ...]] = []
         end = -1
-        for picture, each in zip(pictures, single, strict=True):
-            alone = self._places(each)
-            its_places, places = places[: len(alone)], places[len(alone) :]
-            shift = its_places[0] - alone[0] if its_places else 0
-            if not are_same or its_places != [place + shift for place in alone]:
-                raise ExplainerError(_TOGETHER.format(type(self.module).__name__))
+        for picture, each in zip(pictures, alone, strict=True):
+            expected = self._places(each, copies)
+            its_places, places = places[: len(expected)], places[len(expected) :]
+            shift = its_places[0] - expected[0] if its_places else 0
+            if its_places != [place + shift for place in expected]:
+                return None
             if "mm_token_type_ids" in tensors and its_places[0] == end + 1:
                 raise ExplainerError("this model takes pictures that touch in a prompt for one: put a word or a space between them")
             end = its_places[-1]
-            layouts.append(tuple(tile.moved(shift) for tile in self._tiles(each, picture.size)))
+            layouts.append(tuple(tile.moved(shift) for tile in self._tiles(each, picture.size, copies)))
         return layouts
 
-    def _places(self, tensors: Mapping[str, Tensor]) -> list[int]:
-        """Return the indices of the tokens of pictures in ``tensors``. Raises ExplainerError if there are none."""
+    def _places(self, tensors: Mapping[str, Tensor], copies: int = 1) -> list[int]:
+        """Return the indices of the tokens of pictures in ``tensors``, of so many ``copies`` those of the first. Raises ExplainerError if
+        there are none.
+        """
         places: list[int] = (tensors["input_ids"][0] == self.token).nonzero().flatten().tolist()
         if not places:
             raise ExplainerError(f"input_ids hold no token of a picture, the id {self.token}: send what the model's processor gives")
-        return places
+        return places[: len(places) // copies]
 
-    def _tiles(self, tensors: Mapping[str, Tensor], size: tuple[int, int]) -> tuple[PictureTile, ...]:
-        """Return the tiles of a picture of this ``size`` (width, height) in ``tensors``, the input of one prompt with it alone; they are
-        found once for each size and number of tokens.
+    def _tiles(self, tensors: Mapping[str, Tensor], size: tuple[int, int], copies: int = 1) -> tuple[PictureTile, ...]:
+        """Return the tiles of a picture of this ``size`` (width, height) in ``tensors``, the input of one prompt with so many ``copies`` of
+        it alone; those of the first. They are found once for each size, number of tokens and of copies.
         """
-        seen = self._places(tensors)
-        key = (size[0], size[1], len(seen))
+        seen = self._places(tensors, copies)
+        key = (size[0], size[1], len(seen), copies)
         if key not in self.layouts:
-            self.layouts[key] = tuple(tile.moved(-seen[0]) for tile in self._find_tiles(tensors, size))
+            self.layouts[key] = tuple(tile.moved(-seen[0]) for tile in self._find_tiles(tensors, size, copies))
         return tuple(tile.moved(seen[0]) for tile in self.layouts[key])
 
-    def _find_tiles(self, tensors: Mapping[str, Tensor], size: tuple[int, int]) -> tuple[PictureTile, ...]:
-        """Return the one layout of tiles under which tokens change with their own part of the picture alone, for ``tensors`` of a picture
-        of this ``size``. Raises ExplainerError with the reason if there is none.
+    def _find_tiles(self, tensors: Mapping[str, Tensor], size: tuple[int, int], copies: int) -> tuple[PictureTile, ...]:
+        """Return the one layout of tiles under which tokens change with their own part of the picture alone, for ``tensors`` of so many
+        ``copies`` of a picture of this ``size``. Raises ExplainerError with the reason if there is none.
         """
-        text = self._text(_TRIAL_TEXT, chat=False)
-        places = pixel_places(lambda picture: self._process(text, [picture])[0]["pixel_values"].cpu(), size)
-        reasons = []
-        for tiles in possible_layouts(tensors, self.token, places.boxes, size, _patch_size(self.module)):
-            if (reason := why_unverified(self.module, tensors, self.token, places, tiles)) is None:
+        text = self._text(_TRIAL_TEXT, chat=False, pictures=copies)
+        places = pixel_places(lambda picture: self._process(text, [picture] * copies)[0]["pixel_values"].cpu(), size)
+        reasons, starts = [], self._places(tensors)[:: len(self._places(tensors, copies))]
+        first = {**tensors, "input_ids": tensors["input_ids"][:, : self._places(tensors, copies)[-1] + 1]}
+        boxes = places.boxes[: len(places.boxes) // copies]
+        for tiles in possible_layouts(first, self.token, boxes, size, _patch_size(self.module)):
+            of_all = [tile.moved(start - starts[0]) for start in starts for tile in tiles]
+            if (reason := why_unverified(self.module, tensors, self.token, places, of_all)) is None:
                 return tiles
             reasons.append(reason)
-        count = int((tensors["input_ids"] == self.token).sum())
+        count = len(self._places(tensors, copies))
         why = f"under the likeliest layout {reasons[0]}" if reasons else "they fill no grid of a tile"
         raise ExplainerError(
             f"{type(self.module).__name__} makes {count} tokens of a picture of {size[0]} x {size[1]} pixels, and which part of it each "

@@ -43,7 +43,15 @@ def input_from_json(document: Mapping[str, Any]) -> ImageInput | TextInput:
     size = document["width"], document["height"]
     shown = tuple(document["crop"]), tuple(document["seen"])
     sound = None if (stretch := document.get("sound")) is None else SoundStretch(**stretch)
-    return ImageInput(*size, *shown, frame=None if frame is None else tuple(frame), frames=document.get("frames"), sound=sound)
+    numbers = document.get("frame_numbers")
+    return ImageInput(
+        *size,
+        *shown,
+        frame=None if frame is None else tuple(frame),
+        frames=document.get("frames"),
+        frame_numbers=None if numbers is None else tuple(numbers),
+        sound=sound,
+    )
 
 
 def _place_of_picture(shown: Mapping[str, Any]) -> dict[str, Any]:

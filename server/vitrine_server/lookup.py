@@ -13,12 +13,11 @@ from vitrine_server.jobs.intake import QuestionInput, input_asked
 from vitrine_server.run_reports import RunReport, folders_of_runs, read_run_reports
 from vitrine_server.schemas.question import Question, QuestionFields, QuestionForm, question_of
 from vitrine_server.services import Services
-from vitrine_server.store.stored_files import QUESTION, REFERENCE
+from vitrine_server.store.stored_files import COPY, QUESTION, REFERENCE
 
 #: The path parameter of the calls about one explanation.
 ExplanationId = Annotated[str, Path(alias="id", description="The id of an explanation.")]
 
-COPY = "original.jpg"
 #: Said where the picture of an explanation is asked about again that was made before uploads were kept.
 ONLY_A_COPY = (
     "Explained from the copy that the server kept of the picture (JPEG, at most 1024 pixels a side), as the picture itself was not kept "

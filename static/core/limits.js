@@ -66,10 +66,16 @@ export async function check({ image, text, target, prompt, methods = [] }) {
   if (text) hold("text", [...text].length);
   if (!image) return;
   const images = [image].flat();
-  hold("frames", images.length);
+  hold(text ? "pictures" : "frames", images.length);
   hold(
     "upload",
     images.reduce((bytes, { size }) => bytes + size, 0),
   );
-  hold(images.length > 1 ? "pixels_of_clip" : "pixels", images.length * (await pixelsOf(images[0]))); // frames have one size
+  if (images.length === 1) return hold("pixels", await pixelsOf(images[0]));
+  if (!text) return hold("pixels_of_clip", images.length * (await pixelsOf(images[0]))); // frames have one size
+  const sizes = await Promise.all(images.map(pixelsOf));
+  hold(
+    "pixels_of_pictures",
+    sizes.reduce((a, b) => a + b, 0),
+  );
 }

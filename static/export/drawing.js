@@ -20,6 +20,7 @@ import { GAP, heading, MARGIN, SHARP, sheet } from "./sheet.js";
  */
 
 const LINE_HEIGHT = 27;
+const PICTURE_GAP = 8; // between pictures in a text, and above the words
 const WIDTH = { picture: 220, alone: 448, text: 440 };
 const FULL_SCORE_OPACITY = 0.48; // of the colour behind a word, as on the page
 
@@ -182,21 +183,32 @@ function textBody({ base, values, ends, variant, removal }, width, view) {
 }
 
 /**
- * A picture above the words of its prompt: {markup, height}.
+ * Pictures above the words of their prompt, two in a row: {markup, height}.
  * @param {MapPlate} plate
  * @param {number} width
  * @param {View} view
  */
 function promptBody(plate, width, view) {
-  const { mapCanvas } = plate.picture;
-  const { base, ends, map } = mapCanvas;
-  const above = pictureBody({ ...plate, mapCanvas, base, ends, map, removal: null }, WIDTH.picture, view);
+  /** @type {{mapCanvas: any}[]} */
+  const pictures = plate.picture.pictures;
+  const bodies = pictures.map(({ mapCanvas }) => {
+    const { base, ends, map } = mapCanvas;
+    return pictureBody({ ...plate, mapCanvas, base, ends, map, removal: null }, WIDTH.picture - PICTURE_GAP, view);
+  });
+  let [top, markup] = [0, ""];
+  /**
+   * @param {string} what
+   * @param {number} x
+   */
+  const put = (what, x) => (markup += tag("g", { transform: `translate(${x} ${round(top)})` }, what));
+  for (let i = 0; i < bodies.length; i += 2) {
+    const row = bodies.slice(i, i + 2);
+    row.forEach((body, j) => put(body.markup, j * WIDTH.picture));
+    top += Math.max(...row.map(({ height }) => height)) + PICTURE_GAP;
+  }
   const words = textBody(plate, width, view);
-  const top = above.height + 8;
-  return {
-    markup: above.markup + tag("g", { transform: `translate(0 ${round(top)})` }, words.markup),
-    height: top + words.height,
-  };
+  put(words.markup, 0);
+  return { markup, height: top + words.height };
 }
 
 /**
@@ -377,7 +389,7 @@ export async function figure({ plates, view, columns, explanations }) {
     row.forEach(({ markup }, k) =>
       parts.push(tag("g", { transform: `translate(${MARGIN + k * (width + GAP)} ${round(y)})` }, markup)),
     );
-    y += Math.max(...row.map(({ height }) => height)) + GAP;
+    y += Math.max(...row.map(({ height }) => height)) + PICTURE_GAP;
   }
   return sheet(parts.join(""), whole, y + MARGIN - GAP);
 }

@@ -33,14 +33,15 @@ function grey(seen, sheet) {
 }
 
 /**
- * Load the base of maps for explanation `id`: the picture that its model saw, in grey.
+ * Load the base of maps for explanation `id`: the picture that its model saw, in grey; of several in a text the one in the
+ * file of this name.
  * @param {string} id
- * @param {{input?: any}} info
+ * @param {{input?: any, name?: string}} info
  * @returns {Promise<GreyBase>}
  */
-export async function seenBase(id, { input }) {
+export async function seenBase(id, { input, name }) {
   const sheet = await sheetOf(input?.frames);
-  return grey(await seenPicture(id, sheet), sheet);
+  return grey(await seenPicture(id, sheet, name), sheet);
 }
 
 /** Seconds in words. */

@@ -25,12 +25,20 @@ export const seenSize = ({ seen: [width, height], frames }) =>
 export const sheetOf = async (frames) => (frames ? new (await import("./contactsheet.js")).ContactSheet(frames) : null);
 
 /**
- * Load the picture that the model of an explanation saw.
+ * The name of the file with picture number `i` of a prompt, from 0 on, as the model saw it.
+ * @param {number} i
+ */
+export const seenName = (i) => (i ? `input-${i + 1}.png` : "input.png");
+
+/**
+ * Load the picture that the model of an explanation saw, of several the one in the file of this name.
  * @param {string} id
  * @param {ContactSheet | null} sheet of a clip
+ * @param {string} [name]
  * @returns {Promise<HTMLImageElement>}
  */
-export const seenPicture = (id, sheet) => sheet?.seen(id) ?? loadImage(`${explanationPath(id)}/input.png`);
+export const seenPicture = (id, sheet, name = seenName(0)) =>
+  sheet?.seen(id) ?? loadImage(`${explanationPath(id)}/${name}`);
 
 /**
  * The layout of a grid's patches.

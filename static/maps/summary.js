@@ -131,6 +131,24 @@ export function textInWords(units, { signed, target }) {
   return `Strongest for ${target}: ${list(side(1))}. Against: ${list(side(-1))}.`;
 }
 
+/**
+ * Which of several pictures in a text the answer came from most, by the sum of each one's patches, or the largest where
+ * scores have no sign.
+ * @param {{name: string, value: number}[]} pictures
+ * @param {{signed: boolean, target: string}} map
+ * @returns {string}
+ */
+export function picturesInWords(pictures, { signed, target }) {
+  const [best, next] = pictures.toSorted((a, b) => b.value - a.value);
+  if (!next) return "";
+  const [first, second] = [best, next].map(({ value }) => (signed ? signedNumber(value) : number(value)));
+  if (first === second) return `${best.name} and ${next.name.toLowerCase()} count alike: ${first} each.`;
+  const then = `Next is ${next.name.toLowerCase()} with ${second}.`;
+  if (!signed) return `${best.name} has the largest patch: ${first}. ${then}`;
+  if (best.value <= 0) return `No picture speaks for ${target}. The highest is ${best.name.toLowerCase()}: ${first}.`;
+  return `${best.name} speaks most for ${target}: its patches add up to ${first}. ${then}`;
+}
+
 let count = 0;
 
 /**

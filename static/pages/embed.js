@@ -15,7 +15,7 @@ import { unitsOf, wholeText, WordPlate } from "../plates/words.js";
 import { askingLine } from "../workbench/overview.js";
 
 /**
- * @import { Models, PicturePart, Rules, TextInput } from "../core/schemas.js"
+ * @import { Models, Rules, TextInput } from "../core/schemas.js"
  * @import { Explanation, ScoreMap, Standing, Variant } from "../core/types.js"
  */
 
@@ -35,7 +35,7 @@ const stores = {
  * @returns {Promise<(target: string) => any>}
  */
 async function basesOf({ input, prompts, windows }) {
-  const picture = input.kind === "text" && input.picture ? await pictureIn(input.picture) : undefined;
+  const picture = input.kind === "text" && input.picture ? await picturesIn(input) : undefined;
   /** @param {TextInput | undefined} read */
   const laid = (read) =>
     read && {
@@ -55,15 +55,15 @@ async function basesOf({ input, prompts, windows }) {
 }
 
 /**
- * A picture that stands in the text.
- * @param {PicturePart} part
+ * The pictures that stand in the text.
+ * @param {TextInput} input
  */
-async function pictureIn(part) {
-  const [{ pictureOf }] = await Promise.all([
+async function picturesIn(input) {
+  const [{ partsOf, picturesOf }] = await Promise.all([
     import("../plates/pictureintext.js"),
     addStyleSheet("workbench/pictureintext.css"),
   ]);
-  return pictureOf(String(id), part, new Store({ at: -1, locked: false }));
+  return picturesOf(String(id), partsOf(input));
 }
 
 /**

@@ -32,6 +32,8 @@ let parts = null; // once a model reads a picture with the text
 /** @type {SecondText | null} */
 let second = null; // once a model reads two texts together
 
+let readsPictures = false; // whether the model writes about pictures: reviews are nothing to ask it
+
 /** @param {Started} started */
 const textOf = ({ input }) => /** @type {TextInput} */ (input);
 
@@ -118,6 +120,8 @@ function openSample(sample, labels = null, isOwn = true) {
 const pageSteps = {
   async changed(model) {
     const { details, embedded } = model;
+    readsPictures = Boolean(details?.picture_grid);
+    byId("samples").hidden = readsPictures;
     if (parts || details?.picture_grid || details?.chat_template) (await loadParts()).offer(details);
     if (second || !embedded || details?.task) (await loadSecond()).offer(model);
   },
@@ -126,16 +130,19 @@ const pageSteps = {
     (Boolean(details?.texts) && input.text !== null && input.second === null),
   reopen(stored) {
     fill(stored.input?.kind === "text" ? (stored.input.text ?? "") : "");
+    if (readsPictures || parts || stored.chat)
+      void loadParts().then(({ chat }) => (chat.checked = Boolean(stored.chat)));
   },
   example() {
     const sample = workbench.exampleSample();
-    if (!sample) return;
+    if (!sample || readsPictures) return;
     workbench.plateSet.setBase({ text: sample.text ?? "", units: [] });
     openSample(sample, workbench.address.targets, false);
   },
   async started(info, job, isNew) {
-    const { text, text_pair, words, picture } = /** @type {TextInput} */ (info.input);
-    if (picture || parts) await (await loadParts()).started(job.id, picture, isNew);
+    const { text, text_pair, words, picture, further_pictures } = /** @type {TextInput} */ (info.input);
+    const pictures = picture ? [picture, ...(further_pictures ?? [])] : [];
+    if (picture || parts) await (await loadParts()).started(job.id, pictures, isNew);
     if (workbench.shown !== job) return; // another came in between
     // at another place of an answer other words of it are read
     const isOther = started !== null && wholeText(textOf(started)) !== wholeText(textOf(info));

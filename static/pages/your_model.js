@@ -21,6 +21,8 @@ const ASKS = {
   text: ["/text", "Explain a text with it"],
   molecule: ["/molecule", "Explain a molecule with it"],
 };
+/** @type {[string, string]} of a model that writes about pictures */
+const ASKS_OF_PICTURES = ["/text", "Ask it about a picture"];
 /** @type {{[state: string]: string}} */
 const MARKS = { passed: "✓", failed: "✗", "not asked": "–" };
 const MOST_FILES = 2000;
@@ -250,9 +252,9 @@ async function openIt() {
 }
 
 /** @param {OpeningReport} answer */
-function showReport({ name, kind, report }) {
+function showReport({ name, kind, reads_pictures, report }) {
   if (!report) return;
-  const [page, text] = ASKS[kind ?? "image"];
+  const [page, text] = reads_pictures ? ASKS_OF_PICTURES : ASKS[kind ?? "image"];
   const failed = report.checks.filter(({ state }) => state === "failed").length;
   const facts = report.facts.flatMap((fact) => [el("dt", {}, fact.name), el("dd", {}, fact.value)]);
   byId("report").replaceChildren(

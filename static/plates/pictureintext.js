@@ -1,57 +1,63 @@
-// The picture that stands in a text: its patches in colours above the words of a plate, on a scale of their own.
+// The pictures that stand in a text: their patches in colours above the words of a plate, on a scale of their own.
 
 import { limits } from "../core/colour.js";
 import { el, number, signedNumber } from "../core/dom.js";
+import { Store } from "../core/state.js";
 import { seenBase } from "../inputs/pictureview.js";
 import { MapCanvas } from "../maps/mapcanvas.js";
+import { seenName } from "../maps/patches.js";
 import { joinTiles } from "../maps/picturetiles.js";
+import { picturesInWords } from "../maps/summary.js";
 import { coverPatches } from "../maps/tokenremoval.js";
 
 /**
- * @import { PicturePart, PictureTile } from "../core/schemas.js"
- * @import { Store } from "../core/state.js"
+ * @import { PicturePart, PictureTile, TextInput } from "../core/schemas.js"
+ * @import { Ends } from "../core/colour.js"
  * @import { Focus, Grid, ScoreMap } from "../core/types.js"
+ * @import { GreyBase } from "../maps/types.js"
  * @import { WordPlate } from "./words.js"
+ */
+
+/**
+ * A picture in a text: its name, itself in grey, the grid of its map, the tiles of tokens that it is joined from, and
+ * the focus of its patches, which all plates share.
+ * @typedef {{name: string, base: GreyBase, grid: Grid, tiles: PictureTile[], focus: Store<Focus>}} Shown
  */
 
 /** The patches of a picture whose tokens stand among the words of a plate. */
 class PictureInText {
   /**
-   * The picture of `base`, in grey, whose map has this `grid` and is joined from these `tiles` of tokens; `focus` is that of
-   * patches, which all plates share.
    * @param {WordPlate} plate
-   * @param {{base: OffscreenCanvas, grid: Grid, tiles: PictureTile[], focus: Store<Focus>}} options
+   * @param {Shown} shown
    */
-  constructor(plate, { base, grid, tiles, focus }) {
+  constructor(plate, { name, base, grid, tiles, focus }) {
     this.grid = grid;
     this.tiles = tiles;
     this.signed = plate.variant.signed;
     const { view, onRead } = plate.stores;
-    this.mapCanvas = new MapCanvas({ name: `${plate.name}, the picture`, focus, view, onRead });
+    this.mapCanvas = new MapCanvas({ name: `${plate.name}, ${name}`, focus, view, onRead });
     this.mapCanvas.setBase(base);
     this.caption = el("figcaption", { class: "quiet" });
     this.node = el("figure", { class: "picture-in-text" }, this.mapCanvas.node, this.caption);
     focus.follow((value) => this.mapCanvas.mark(value));
-    if (plate.map) this.show(plate.map);
   }
 
   /**
-   * Show the part of a map that lies on the picture; null takes it away.
-   * @param {ScoreMap | null} map
+   * The part of a map that lies on the picture.
+   * @param {ScoreMap} map
    */
-  show(map) {
-    const scores = map ? joinTiles(map.scores, this.tiles, this.grid) : [];
-    this.mapCanvas.ends = limits([scores], this.signed);
-    this.mapCanvas.setMap(map ? { scores, grid: this.grid, signed: this.signed } : null);
-    const whole = this.signed ? scores.reduce((sum, score) => sum + score, 0) : Math.max(...scores);
-    this.caption.textContent = map
-      ? `The picture, on its own scale; ${this.signed ? `its patches together ${signedNumber(whole)}` : `its largest patch ${number(whole)}`}.`
-      : "";
-    this.draw();
+  scoresOf(map) {
+    return joinTiles(map.scores, this.tiles, this.grid);
   }
 
-  /** Paint it as the page looks at maps now. */
-  draw() {
+  /**
+   * Show these scores of its patches with these ends of the colours; null takes them away.
+   * @param {number[] | null} scores
+   * @param {Ends} ends
+   */
+  show(scores, ends) {
+    this.mapCanvas.ends = ends;
+    this.mapCanvas.setMap(scores ? { scores, grid: this.grid, signed: this.signed } : null);
     this.mapCanvas.draw();
   }
 
@@ -74,16 +80,88 @@ class PictureInText {
   }
 }
 
+/** All pictures whose tokens stand among the words of a plate, on one scale. */
+class PicturesInText {
+  /**
+   * @param {WordPlate} plate
+   * @param {Shown[]} shown
+   */
+  constructor(plate, shown) {
+    this.signed = plate.variant.signed;
+    this.names = shown.map(({ name }) => name);
+    this.pictures = shown.map((each) => new PictureInText(plate, each));
+    this.sentence = el("p", { class: "which-picture" });
+    this.node = el(
+      "div",
+      { class: "pictures-in-text" },
+      el("div", { class: "row" }, ...this.pictures.map(({ node }) => node)),
+      shown.length > 1 ? this.sentence : null,
+    );
+    if (plate.map) this.show(plate.map);
+  }
+
+  /**
+   * Show the parts of a map that lie on the pictures; null takes them away.
+   * @param {ScoreMap | null} map
+   */
+  show(map) {
+    const scores = map ? this.pictures.map((picture) => picture.scoresOf(map)) : null;
+    const ends = limits(scores ?? [], this.signed);
+    this.pictures.forEach((picture, i) => picture.show(scores?.[i] ?? null, ends));
+    const values = (scores ?? []).map((each) => (this.signed ? each.reduce((a, b) => a + b, 0) : Math.max(...each)));
+    this.pictures.forEach(({ caption }, i) => (caption.textContent = map ? this.#caption(i, values[i]) : ""));
+    const shares = values.map((value, i) => ({ name: this.names[i], value }));
+    this.sentence.textContent = map ? picturesInWords(shares, map) : "";
+  }
+
+  /**
+   * @param {number} i
+   * @param {number} value
+   */
+  #caption(i, value) {
+    const what = this.signed ? `its patches together ${signedNumber(value)}` : `its largest patch ${number(value)}`;
+    return this.names.length === 1 ? `The picture, on its own scale; ${what}.` : `${this.names[i]}: ${what}.`;
+  }
+
+  /** Paint them as the page looks at maps now. */
+  draw() {
+    for (const { mapCanvas } of this.pictures) mapCanvas.draw();
+  }
+
+  /**
+   * Cover the patches among the tokens that are removed.
+   * @param {Set<number>} removed
+   * @param {string} paper
+   */
+  cover(removed, paper) {
+    for (const picture of this.pictures) picture.cover(removed, paper);
+  }
+}
+
 /**
- * The picture that stands in the text of explanation `id`, as plates lay it above their words; `focus` is that of
- * patches.
- * @param {string} id
- * @param {PicturePart} part
- * @param {Store<Focus>} focus
+ * All pictures in a text, in their order.
+ * @param {TextInput} input
+ * @returns {PicturePart[]}
  */
-export async function pictureOf(id, { grid, first, tiles }, focus) {
-  const base = await seenBase(id, {});
-  const whole = { first, step: grid[1], rows: grid[0], columns: grid[1], box: [0, 0, 1, 1] };
-  const all = /** @type {PictureTile[]} */ (tiles?.length ? tiles : [whole]);
-  return { on: (/** @type {WordPlate} */ plate) => new PictureInText(plate, { base, grid, tiles: all, focus }) };
+export const partsOf = ({ picture, further_pictures: further }) => (picture ? [picture, ...(further ?? [])] : []);
+
+/**
+ * The pictures that stand in the text of explanation `id`, as plates lay them above their words.
+ * @param {string} id
+ * @param {PicturePart[]} parts
+ */
+export async function picturesOf(id, parts) {
+  const shown = await Promise.all(
+    parts.map(async ({ grid, first, tiles }, i) => {
+      const whole = { first, step: grid[1], rows: grid[0], columns: grid[1], box: [0, 0, 1, 1] };
+      return {
+        name: parts.length === 1 ? "the picture" : `Picture ${i + 1}`,
+        base: await seenBase(id, { name: seenName(i) }),
+        grid,
+        tiles: /** @type {PictureTile[]} */ (tiles?.length ? tiles : [whole]),
+        focus: new Store({ at: -1, locked: false }),
+      };
+    }),
+  );
+  return { on: (/** @type {WordPlate} */ plate) => new PicturesInText(plate, shown) };
 }

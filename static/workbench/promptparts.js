@@ -2,21 +2,20 @@
 // template. Fetched where such a model is chosen for the first time.
 
 import { byId, el, addStyleSheet } from "../core/dom.js";
-import { Store } from "../core/state.js";
 import { Input } from "../inputs/input.js";
 import { PictureField } from "../inputs/picturefield.js";
-import { pictureOf } from "../plates/pictureintext.js";
+import { picturesOf } from "../plates/pictureintext.js";
 
 /**
  * @import { ModelDetails, PicturePart } from "../core/schemas.js"
  * @import { TextBase } from "../maps/types.js"
  */
 
-/** The picture that is given, and that which stands in the text on show. */
+/** The pictures that are given, and those which stand in the text on show. */
 export class PromptParts {
   #isRead = false;
   /** @type {TextBase["picture"]} */
-  picture; // of the text on show, as plates lay it above the words
+  picture; // those of the text on show, as plates lay them above the words
 
   /**
    * @param {{id: string | null}} workbench
@@ -24,7 +23,6 @@ export class PromptParts {
    */
   constructor(workbench, onGive) {
     this.workbench = workbench;
-    this.focus = new Store({ at: -1, locked: false }); // of patches
     this.styled = addStyleSheet("workbench/pictureintext.css");
     this.chat = el("input", { type: "checkbox", id: "chat-template" });
     this.template = el(
@@ -37,18 +35,20 @@ export class PromptParts {
   }
 
   /**
-   * Have a field for the picture where the model of these details reads one.
+   * Have a field for pictures where the model of these details reads one.
    * @param {ModelDetails | undefined} details
    */
   offer(details) {
+    const wasRead = this.#isRead;
     this.#isRead = Boolean(details?.picture_grid);
+    if (this.#isRead && !wasRead) this.chat.checked = true; // without it models that chat answer worse
     this.template.hidden = !details?.chat_template;
     byId("prompt-picture").hidden = !this.#isRead;
   }
 
   /** True where a picture was given and nothing was asked about it yet. */
   get isGiven() {
-    return this.#isRead && this.field.file !== null;
+    return this.#isRead && this.field.files.length > 0;
   }
 
   /**
@@ -60,31 +60,35 @@ export class PromptParts {
   }
 
   /**
-   * The input to ask about: this text with the picture that was given, else that on show, where the model reads one, or
-   * with the template; null for the text alone.
+   * The input to ask about: this text with the pictures that were given, else those on show, where the model reads one,
+   * or with the template; null for the text alone.
    * @param {string} text
    */
   given(text) {
-    const { file } = this.field;
+    const { files } = this.field;
+    const isGiven = files.length > 0;
     const more = this.template.hidden || !this.chat.checked ? {} : { chat: true };
-    if (!this.#isRead || !(file || this.picture)) return "chat" in more ? new Input({ text, more }) : null;
-    return new Input({ image: file, source: file ? null : this.workbench.id, more: { text, ...more } });
+    if (!this.#isRead || !(isGiven || this.picture)) return "chat" in more ? new Input({ text, more }) : null;
+    const image = files.length === 1 ? files[0] : [...files];
+    return new Input({
+      image: isGiven ? image : null,
+      source: isGiven ? null : this.workbench.id,
+      more: { text, ...more },
+    });
   }
 
   /**
-   * Show the picture in the text of explanation `id`, whose answer has begun; `isNew`: another input than before.
+   * Show the pictures in the text of explanation `id`, whose answer has begun; `isNew`: another input than before.
    * @param {string} id
-   * @param {PicturePart | undefined} part
+   * @param {PicturePart[]} pictures
    * @param {boolean} isNew
    */
-  async started(id, part, isNew) {
-    if (!part) return void (this.picture = undefined);
-    this.field.show(id);
+  async started(id, pictures, isNew) {
+    if (!pictures.length) return void (this.picture = undefined);
+    this.field.show(id, pictures.length);
     if (!isNew) return;
     await this.styled;
-    const picture = await pictureOf(id, part, this.focus);
-    if (this.workbench.id !== id) return; // another came in between
-    this.picture = picture;
-    this.focus.set({ at: -1, locked: false });
+    const picture = await picturesOf(id, pictures);
+    if (this.workbench.id === id) this.picture = picture; // else another came in between
   }
 }

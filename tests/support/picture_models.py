@@ -81,11 +81,27 @@ def llava_next() -> Made:
     return hf.LlavaNextForConditionalGeneration(config), hf.LlavaNextProcessor(pictures, tokenizer, **settings)
 
 
+def llava_next_video() -> Made:
+    tokenizer, points = _tokenizer(image_token="<image>", video_token="<video>"), [[32, 64], [64, 32], [64, 64]]
+    pictures = _part("LlavaNextImageProcessor", size={"shortest_edge": 32}, crop_size=SIDE, image_grid_pinpoints=points)
+    videos = _part("LlavaNextVideoVideoProcessor", size={"shortest_edge": 32}, crop_size=SIDE)
+    config = hf.LlavaNextVideoConfig(
+        text_config=hf.LlamaConfig(vocab_size=len(tokenizer), **TEXT),
+        vision_config=hf.CLIPVisionConfig(projection_dim=32, **TOWER),
+        image_grid_pinpoints=points,
+        image_token_index=tokenizer.image_token_id,
+        video_token_index=tokenizer.video_token_id,
+    )
+    settings: Any = {"patch_size": 8, "vision_feature_select_strategy": "default", "num_additional_image_tokens": 1}
+    processor = hf.LlavaNextVideoProcessor(videos, pictures, tokenizer, **settings)
+    return hf.LlavaNextVideoForConditionalGeneration(config), processor
+
+
 def llava_onevision() -> Made:
     tokenizer = _tokenizer(image_token="<image>", video_token="<video>")
     points = [[32, 32], [32, 64], [64, 32], [64, 64], [32, 96], [96, 96]]
     pictures = _part("LlavaOnevisionImageProcessor", size=SIDE, image_grid_pinpoints=points)
-    videos = _part("LlavaOnevisionVideoProcessor")
+    videos = _part("LlavaOnevisionVideoProcessor", size=SIDE)
     config = hf.LlavaOnevisionConfig(
         text_config=hf.Qwen2Config(vocab_size=len(tokenizer), **TEXT),
         vision_config=hf.SiglipVisionConfig(vision_use_head=False, **TOWER),
@@ -104,7 +120,9 @@ def _qwen(family: str, vision: dict[str, Any], rope: dict[str, Any], **text: Any
     tokenizer = _tokenizer(**names, **ends)
     cut: Any = {"patch_size": 8, "temporal_patch_size": 2}
     pictures = _part("Qwen2VLImageProcessor", merge_size=2, min_pixels=32 * 32, max_pixels=128 * 128, **cut)
-    videos = _part("Qwen3VLVideoProcessor" if family == "Qwen3VL" else "Qwen2VLVideoProcessor")
+    sizes: Any = {"shortest_edge": 32 * 32, "longest_edge": 4 * 64 * 64}
+    video = "Qwen3VLVideoProcessor" if family == "Qwen3VL" else "Qwen2VLVideoProcessor"
+    videos = _part(video, merge_size=2, size=sizes, cap_pixels_per_frame=False, **cut)
     ids = {f"{name}_id": getattr(tokenizer, f"{name}_id") for name in (*names, *ends)}
     config = getattr(hf, f"{family}Config")(
         text_config={"vocab_size": len(tokenizer), "rope_parameters": rope, **TEXT, **text},
@@ -140,7 +158,7 @@ def internvl() -> Made:
         image_seq_length=4,
         downsample_ratio=0.5,
     )
-    videos = _part("InternVLVideoProcessor")
+    videos = _part("InternVLVideoProcessor", size=SIDE)
     return hf.InternVLForConditionalGeneration(config), hf.InternVLProcessor(pictures, tokenizer, videos, image_seq_length=4)
 
 
@@ -198,6 +216,17 @@ FAMILIES: dict[str, tuple[Callable[[], Made], tuple[int, int]]] = {
     "InternVLForConditionalGeneration": (internvl, (4, 6)),
     "Idefics3ForConditionalGeneration": (idefics3, (4, 4)),
     "SmolVLMForConditionalGeneration": (smolvlm, (4, 4)),
+}
+
+
+#: The families that read videos, with rows and columns of the map of a frame of 96 x 64 pixels, and how many frames one map is of.
+VIDEO_FAMILIES: dict[str, tuple[Callable[[], Made], tuple[int, int], int]] = {
+    "Qwen2VLForConditionalGeneration": (qwen2_vl, (4, 6), 2),
+    "Qwen2_5_VLForConditionalGeneration": (qwen2_5_vl, (4, 6), 2),
+    "Qwen3VLForConditionalGeneration": (qwen3_vl, (3, 4), 2),
+    "LlavaNextVideoForConditionalGeneration": (llava_next_video, (2, 2), 1),
+    "LlavaOnevisionForConditionalGeneration": (llava_onevision, (2, 2), 1),
+    "InternVLForConditionalGeneration": (internvl, (2, 2), 1),
 }
 
 

@@ -39,15 +39,18 @@ class PicturePrompt:
     """A picture, or several, and what a vision-language model is asked about it.
 
     Where the text has the model's own token for a picture (such as ``<image>``), the picture stands there; else before the text. Several
-    pictures are a list; the text then has that token once for each, or not at all.
+    pictures are a list; the text then has that token once for each, or not at all. A video is a :class:`Clip` of its frames, for which the
+    text may have the model's token for a video.
     """
 
-    picture: OnePicture | Sequence[OnePicture]
+    picture: OnePicture | Clip | Sequence[OnePicture]
     text: str
 
     @property
     def pictures(self) -> tuple[OnePicture, ...]:
         """The pictures, in their order. Raises ExplainerError if there are none."""
+        if isinstance(self.picture, Clip):
+            raise ExplainerError("this model is shown pictures, and a video was sent: send its frames as a list of pictures")
         if not isinstance(self.picture, list | tuple):
             return (self.picture,)  # type: ignore[return-value]  # an array or a path is a sequence too
         if not self.picture:
@@ -134,6 +137,9 @@ class ImageInput(Record):
     ] = None
     window: Annotated[GreyWindow | None, optional("The window of values that is shown, for greys of more than 8 bits.")] = None
     sound: Annotated[SoundStretch | None, optional("The stretch of a sound, where the picture was drawn of one.")] = None
+    frame_numbers: Annotated[
+        tuple[int, int] | None, optional("Of a video in a prompt: the first and the last of its frames, from 1 on, that these tokens show.")
+    ] = None
     is_placed: Annotated[bool, HIDDEN] = True
     sha256: Annotated[str | None, optional("The SHA-256 of the file that was sent to a server.")] = None
 
@@ -368,6 +374,18 @@ class PicturePromptInput(TextInput):
             return ()
         shown = {name: value for name, value in vars(self.picture).items() if name not in ("grid", "first", "tiles")}
         return (PicturePart(**shown, grid=self.grid, first=self.first, tiles=self.tiles), *self.others)
+
+    @property
+    def picture_names(self) -> tuple[str, ...]:
+        """The name of each picture: "picture" if it is the only one, "picture 2" of several, "frame 3" or "frames 3-4" of a video."""
+        names = []
+        for number, picture in enumerate(self.pictures, 1):
+            if picture.frame_numbers is None:
+                names.append("picture" if len(self.pictures) == 1 else f"picture {number}")
+            else:
+                first, last = picture.frame_numbers
+                names.append(f"frame {first}" if first == last else f"frames {first}-{last}")
+        return tuple(names)
 
     @property
     def all_tiles(self) -> tuple[PictureTile, ...]:

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from explainers.errors import ExplainerError
 from explainers.models.inputs.types import Side
 from explainers.models.libraries import openclip
-from explainers.models.libraries.recognition import VIDEO_PIXELS, Library, clip_shape, vision_config
-from explainers.models.libraries.vision_language import MULTIMODAL_TENSORS, with_positions
+from explainers.models.libraries.recognition import Library, clip_shape, vision_config
+from explainers.models.libraries.vision_language import MULTIMODAL_TENSORS, VIDEO_PIXELS, with_positions
 
 #: A function from a dict of tensors to the module's own output.
 RawForward = Callable[[Mapping[str, Tensor]], Any]

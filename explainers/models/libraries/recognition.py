@@ -24,14 +24,12 @@ from explainers.models.inputs.sounds import SoundPreparation
 from explainers.models.inputs.transforms import AnyPreprocessing, TransformPreprocessing
 from explainers.models.inputs.types import ModelKind
 from explainers.models.libraries import openclip
-from explainers.models.libraries.vision_language import picture_token_of
+from explainers.models.libraries.vision_language import VIDEO_PIXELS, picture_token_of
 
 Library = Literal["timm", "transformers", "open_clip", "torch"]
 _GUESS = "the model does not say how to prepare its images, so the defaults of {} were used"
 #: Wrappers that training puts around a module, which is then their attribute ``module``.
 _AROUND = (nn.DataParallel, nn.parallel.DistributedDataParallel, torch.optim.swa_utils.AveragedModel)
-#: Names of arguments for the pixels of clips, in modules that do not use the name for pictures.
-VIDEO_PIXELS = "pixel_values_videos"
 
 
 def library_of(module: nn.Module) -> Library:

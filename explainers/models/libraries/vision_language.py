@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -10,9 +11,17 @@ from torch import Tensor, nn
 
 from explainers.errors import ExplainerError
 
-#: The tensors that processors of transformers give with pictures besides ``pixel_values``, and the one that marks the tokens of pictures.
+#: The tensors that processors of transformers give with pictures besides ``pixel_values``; those that they give with videos; and all of
+#: these with the one that marks the tokens of pictures.
 PICTURE_TENSORS = ("image_grid_thw", "image_sizes", "pixel_attention_mask", "batch_num_images")
-MULTIMODAL_TENSORS = (*PICTURE_TENSORS, "mm_token_type_ids")
+VIDEO_PIXELS = "pixel_values_videos"  # also of clips, in modules that do not use the name for pictures
+VIDEO_TENSORS = (VIDEO_PIXELS, "video_grid_thw", "second_per_grid_ts")
+MULTIMODAL_TENSORS = (*PICTURE_TENSORS, *VIDEO_TENSORS, "mm_token_type_ids")
+
+
+def pixels_name(tensors: Mapping[str, Tensor]) -> str:
+    """Return the name of the pixel values among ``tensors``: those of a video, else those of pictures."""
+    return VIDEO_PIXELS if VIDEO_PIXELS in tensors else "pixel_values"
 
 
 def later_entries_of(module: Any) -> int:
@@ -31,8 +40,19 @@ def with_positions(module: Any, tensors: dict[str, Tensor]) -> dict[str, Tensor]
     inner: Any = getattr(module, "model", None)
     if mask is None or "mm_token_type_ids" not in tensors or not hasattr(inner, "get_rope_index") or bool(mask.all()):
         return tensors
-    given = {name: tensors[name] for name in ("input_ids", "mm_token_type_ids", "image_grid_thw") if name in tensors}
+    names = ("input_ids", "mm_token_type_ids", "image_grid_thw", "video_grid_thw", "second_per_grid_ts")
+    takes = inspect.signature(inner.get_rope_index).parameters
+    given = {name: tensors[name] for name in names if name in tensors and name in takes}
     return {**tensors, "position_ids": inner.get_rope_index(**given)[0]}
+
+
+def video_tokens_of(module: nn.Module) -> tuple[int, ...]:
+    """Return the ids that may stand for each token of a video in the text of ``module``, a vision-language model: its own, then that of
+    pictures, as which some families read frames.
+    """
+    config = getattr(module, "config", None)
+    names = ("video_token_id", "video_token_index", "image_token_id", "image_token_index")
+    return tuple(index for name in names if isinstance(index := getattr(config, name, None), int))
 
 
 def picture_token_of(module: nn.Module, library: str) -> int | None:

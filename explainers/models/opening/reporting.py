@@ -76,6 +76,8 @@ def _tokens(model: Model) -> str:
 
 
 def _inputs(model: Model) -> str:
+    if model.reads_pictures:
+        return "pictures with a text: explainers.PicturePrompt(picture, text), or --text next to a picture file"
     if model.kind in ("text", "molecule"):
         alone = ", only those of one length together: padding changes its answers" if model.details.get(CHANGED_BY_PADDING) else ""
         return f"{model.kind}s{alone}"

@@ -9,6 +9,7 @@ from typing import Annotated
 import anyio.to_thread
 from fastapi import APIRouter, Form, Header, Request
 from fastapi.responses import Response
+from PIL import Image
 from sse_starlette import EventSourceResponse, ServerSentEvent
 from starlette.concurrency import run_in_threadpool
 
@@ -24,7 +25,7 @@ from vitrine_server.http.hang_ups import ends_before_hang_up
 from vitrine_server.http.limits import limits
 from vitrine_server.http.openapi import events_of
 from vitrine_server.http.problems import Problem
-from vitrine_server.http.uploads import encode_image, open_picture
+from vitrine_server.http.uploads import encode_image, open_picture, open_pictures
 from vitrine_server.http.visitors import Visitor, Who
 from vitrine_server.jobs import explanation_events
 from vitrine_server.jobs.catalogue.model_registry import ModelEntry
@@ -33,7 +34,6 @@ from vitrine_server.jobs.feed import Event, Feed
 from vitrine_server.jobs.intake import plan, read_question, read_specs
 from vitrine_server.jobs.queue.job import Job
 from vitrine_server.lookup import (
-    COPY,
     ExplanationId,
     check_theirs,
     fill_from_unfinished_source,
@@ -53,6 +53,7 @@ from vitrine_server.schemas.explanations import (
 )
 from vitrine_server.schemas.question import Question, QuestionForm
 from vitrine_server.services import Services, Use
+from vitrine_server.store.stored_files import COPY, name_of_picture
 from vitrine_server.store.tables import FINAL
 
 router = APIRouter(prefix="/api/explanations", tags=["explanations"], route_class=BodyRoute)
@@ -84,7 +85,7 @@ async def ask(
 
 async def _explain(question: Question, request: Request, services: Services, visitor: Visitor, wait: bool = False) -> Response:
     entry = services.registry.find(question.model, visitor)
-    original = {} if question.image is None else {COPY: await _original(question, question.image, services)}
+    original = {} if question.image is None else await _originals(question, question.image, services)
     job = await run_in_threadpool(_submit, question, entry, original, services, visitor)
     explanation_id = job if isinstance(job, str) else job.id
     url = services.settings.address(f"/api/explanations/{explanation_id}")
@@ -103,15 +104,14 @@ async def _explain(question: Question, request: Request, services: Services, vis
     return DocumentResponse(document, 200, {"Location": url})
 
 
-async def _original(question: Question, data: bytes, services: Services) -> bytes:
-    """Return the uploaded picture, ``data``, as a JPEG file to show: upright, in colours, and with the question's window of grey values.
-    Raises Problem 422 if the question's crop is not inside the picture, and for a window on a picture that has no greys of more than 8
-    bits.
+async def _originals(question: Question, data: bytes, services: Services) -> dict[str, bytes]:
+    """Return the uploaded picture, ``data``, as a JPEG file to show, by its name: upright, in colours, and with the question's window of
+    grey values. There is one for each picture of a prompt, and one for the first frame of a clip. Raises Problem 422 if the question's crop
+    is not inside the picture, and for a window on a picture that has no greys of more than 8 bits.
     """
     crop, window = question.crop, question.window
 
-    def reencode() -> bytes:
-        image = open_picture(data, services.settings)
+    def reencode(image: Image.Image) -> bytes:
         if window is not None:
             try:
                 image = read_image(WindowedPicture(image, *window))
@@ -125,7 +125,12 @@ async def _original(question: Question, data: bytes, services: Services) -> byte
                 raise Problem(422, "wrong-crop", f"{error}.", send="Send a part that lies in the picture, or leave crop out.") from None
         return encode_image(image, "JPEG", ORIGINAL_SIDE)
 
-    return await anyio.to_thread.run_sync(reencode, limiter=services.decoders)
+    def reencode_all() -> dict[str, bytes]:
+        decode = open_pictures if question.text is not None else lambda data, settings: [open_picture(data, settings)]
+        pictures = decode(data, services.settings)
+        return {name_of_picture(COPY, number): reencode(picture) for number, picture in enumerate(pictures)}
+
+    return await anyio.to_thread.run_sync(reencode_all, limiter=services.decoders)
 
 
 def _submit(question: Question, entry: ModelEntry, images: dict[str, bytes], services: Services, visitor: Visitor) -> Job | str:

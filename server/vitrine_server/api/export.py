@@ -21,18 +21,18 @@ from explainers.models.inputs.images import to_rgb
 from explainers.records.result import Attribution
 from vitrine_server.export import bundle
 from vitrine_server.export.map_formats import MAP_FORMATS, MapFormat, scores_of
-from vitrine_server.export.reproduce import CLIP, PICTURE, SEEN, WHOLE, curl_lines, python_lines
+from vitrine_server.export.reproduce import CLIP, WHOLE, curl_lines, pictures_in, python_lines
 from vitrine_server.http.answers import DocumentResponse
 from vitrine_server.http.bodies import BodyRoute
 from vitrine_server.http.openapi import file_of
 from vitrine_server.http.problems import Problem
-from vitrine_server.http.uploads import encode_clip, encode_image, open_clip, open_picture
+from vitrine_server.http.uploads import encode_clip, encode_image, open_clip, open_picture, unpack_files
 from vitrine_server.lookup import ExplanationId, find_document, find_map, stored_file, upload_of
 from vitrine_server.method_ranking import ranking_for
 from vitrine_server.schemas.explanations import ExplanationSummary, PixelMap, ReproducingLines
 from vitrine_server.services import Services, Use
 from vitrine_server.store.map_files import pixels_name, with_pixels
-from vitrine_server.store.stored_files import TENSORS_FILE
+from vitrine_server.store.stored_files import COPY, SEEN, TENSORS_FILE, name_of_picture
 
 router = APIRouter(prefix="/api/explanations", tags=["taking away"], route_class=BodyRoute)
 _At = Annotated[Literal["patches", "pixels"], Query(description="The scores of patches, or the map of the pixels where a method has one.")]
@@ -95,11 +95,11 @@ def summary(explanation_id: ExplanationId, services: Use) -> DocumentResponse:
     short["specs"] = list(specs)
     if text:
         short["excerpt"] = textwrap.shorten(source["text"], EXCERPT_CHARACTERS, placeholder=" …")
-        picture = stored_file(explanation_id, PICTURE, services) if "picture" in source else None
+        picture = stored_file(explanation_id, COPY, services) if "picture" in source else None
         short["about"] = _digest(source["text"].encode("utf-8", "replace") + (picture or b""))
         if best is not None:
             short["words"] = _scored_words(document, best)
-    elif (picture := stored_file(explanation_id, PICTURE, services)) is not None:
+    elif (picture := stored_file(explanation_id, COPY, services)) is not None:
         short["thumbnail"] = services.settings.address(f"/api/explanations/{explanation_id}/thumbnail.jpg")
         short["about"] = _digest(picture)
         if best is not None and stored_file(explanation_id, SEEN, services) is not None:
@@ -117,7 +117,7 @@ def _digest(data: bytes) -> str:
 @router.get("/{id}/thumbnail.jpg", response_class=Response, responses=file_of("image/jpeg"))
 def thumbnail(explanation_id: ExplanationId, services: Use, request: Request) -> Response:
     """Return the uploaded picture of the explanation with this id, upright, as a small JPEG."""
-    data = _stored_file(explanation_id, PICTURE, services)
+    data = _stored_file(explanation_id, COPY, services)
     with Image.open(io.BytesIO(data), formats=("JPEG",)) as image:
         image.draft("RGB", (THUMBNAIL_SIDE, THUMBNAIL_SIDE))
         return _answer_cached(request, encode_image(image, "JPEG", THUMBNAIL_SIDE), "image/jpeg")
@@ -125,13 +125,17 @@ def thumbnail(explanation_id: ExplanationId, services: Use, request: Request) ->
 
 @router.get("/{id}/{name}.png", response_class=Response, responses=file_of("image/png"))
 def model_input_png(explanation_id: ExplanationId, name: str, services: Use, request: Request) -> Response:
-    """Return ``input.png`` of the explanation with this id: the pixels that the model saw, before normalisation."""
+    """Return ``input.png`` of the explanation with this id: the pixels that the model saw, before normalisation. Of the second picture of a
+    prompt it is ``input-2.png``.
+    """
     return _answer_cached(request, _stored_file(explanation_id, f"{name}.png", services), "image/png")
 
 
 @router.get("/{id}/{name}.jpg", response_class=Response, responses=file_of("image/jpeg"))
 def original(explanation_id: ExplanationId, name: str, services: Use, request: Request) -> Response:
-    """Return ``original.jpg`` of the explanation with this id: a copy of the uploaded picture, upright."""
+    """Return ``original.jpg`` of the explanation with this id: a copy of the uploaded picture, upright. Of the second picture of a prompt
+    it is ``original-2.jpg``.
+    """
     return _answer_cached(request, _stored_file(explanation_id, f"{name}.jpg", services), "image/jpeg")
 
 
@@ -177,7 +181,7 @@ def map_picture(
     """
     document, entry = find_map(explanation_id, spec, target, services)
     pixels = np.load(io.BytesIO(_pixels(explanation_id, entry, services))) if at == "pixels" else None
-    data = bundle.picture(document, entry, stored_file(explanation_id, SEEN, services), size, pixels)
+    data = bundle.picture(document, entry, lambda name: stored_file(explanation_id, name, services), size, pixels)
     return Response(data, media_type="image/png")
 
 
@@ -243,16 +247,16 @@ def zip_file(explanation_id: ExplanationId, request: Request, services: Use) -> 
     """
     document = _finished_document(explanation_id, services)
     maps = [pixels_name(entry["method"], entry["target"]) for entry in document["maps"] if "pixels" in entry]
-    stored = {
-        name: data for name in (SEEN, PICTURE, TENSORS_FILE, *maps) if (data := stored_file(explanation_id, name, services)) is not None
-    }
+    pictures = [name_of_picture(name, number) for name in (SEEN, COPY) for number in range(pictures_in(document["input"]))]
+    stored = {name: data for name in (*pictures, TENSORS_FILE, *maps) if (data := stored_file(explanation_id, name, services)) is not None}
     upload = upload_of(explanation_id, services)
     if upload is not None and "frames" in document["input"]:
         stored[CLIP] = encode_clip(open_clip(upload, services.settings))
     elif upload is not None:
         window = document["input"].get("window")
-        shown = to_rgb(open_picture(upload, services.settings), None if window is None else GreyWindow(**window))
-        stored[WHOLE] = encode_image(shown, "PNG")
+        for number, file in enumerate(unpack_files(upload, services.settings)):
+            shown = to_rgb(open_picture(file, services.settings), None if window is None else GreyWindow(**window))
+            stored[name_of_picture(WHOLE, number)] = encode_image(shown, "PNG")
     entries = bundle.files(document, stored, str(request.base_url).rstrip("/"), services.settings.max_upload_bytes)
     stream = bundle.zip_entries(entries, datetime.fromisoformat(document["created"]))
     headers = {"Content-Disposition": f'attachment; filename="vitrine-{explanation_id}.zip"'}

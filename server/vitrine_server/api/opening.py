@@ -146,7 +146,8 @@ def report(name: Annotated[str, Query(max_length=1000)], services: Use, visitor:
     """Return the report of the model called ``name`` that was opened, or the reason why it could not be opened."""
     entry = services.registry.find(name, visitor)
     known = None if entry.facts is None or entry.facts.report is None else entry.facts.report.to_json()
-    about = {"name": name, "state": entry.state, "kind": entry.kind}
+    reads_pictures = entry.facts is not None and entry.facts.details.get("picture_grid") is not None
+    about = {"name": name, "state": entry.state, "kind": entry.kind, "reads_pictures": reads_pictures}
     return DocumentResponse({**about, "report": known, "failure": entry.failure_report})
 
 

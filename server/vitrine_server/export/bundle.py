@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from pathlib import PurePosixPath
 from typing import Any
@@ -17,9 +17,9 @@ from PIL import Image
 from vitrine_server.export.file_names import file_stem, folder_names
 from vitrine_server.export.map_formats import MAP_FORMATS, scores_of
 from vitrine_server.export.overlay import overlay
-from vitrine_server.export.reproduce import CLIP, PICTURE, SEEN, WHOLE, curl_lines, python_lines
+from vitrine_server.export.reproduce import CLIP, WHOLE, curl_lines, pictures_in, python_lines
 from vitrine_server.store.map_files import pixels_name
-from vitrine_server.store.stored_files import TENSORS_FILE
+from vitrine_server.store.stored_files import COPY, SEEN, TENSORS_FILE, name_of_picture
 
 Document = Mapping[str, Any]
 _PICTURE_PIXELS = 448  # of the pictures of maps
@@ -35,13 +35,21 @@ def map_stems(document: Document) -> list[str]:
     ]
 
 
-def picture(document: Document, attribution: Mapping[str, Any], seen: bytes | None, size: int, pixels: NDArray[Any] | None = None) -> bytes:
+def picture(
+    document: Document,
+    attribution: Mapping[str, Any],
+    stored_file: Callable[[str], bytes | None],
+    size: int,
+    pixels: NDArray[Any] | None = None,
+) -> bytes:
     """Render the map ``attribution`` of the explanation ``document`` and return the bytes of a PNG file whose longer side has ``size``
-    pixels. ``seen`` is the PNG file of the image as the model saw it. ``pixels``: draw the scores of pixels instead of those of patches.
+    pixels. ``stored_file`` returns the file of a name that is stored with the explanation, of which the images as the model saw them are
+    read. ``pixels``: draw the scores of pixels instead of those of patches.
     """
-    base = None if seen is None else Image.open(io.BytesIO(seen), formats=("PNG",))
+    files = [stored_file(name_of_picture(SEEN, number)) for number in range(pictures_in(document["input"]))]
+    seen = [Image.open(io.BytesIO(file), formats=("PNG",)) for file in files if file is not None]
     buffer = io.BytesIO()
-    overlay(document, attribution, base, size, pixels).save(buffer, "PNG")
+    overlay(document, attribution, seen, size, pixels).save(buffer, "PNG")
     return buffer.getvalue()
 
 
@@ -52,7 +60,7 @@ def files(document: Document, stored: Mapping[str, bytes], server: str, largest:
     server   the server's address, for the lines of curl
     largest  the maximum size in bytes of a picture that the server accepts
     """
-    input_file = next((name for name in (CLIP, WHOLE) if name in stored), PICTURE)
+    input_file = next((name for name in (CLIP, WHOLE) if name in stored), COPY)
     fits = len(stored.get(input_file, b"")) <= largest
     code, shell = python_lines(document, exact=TENSORS_FILE in stored), curl_lines(document, server, input_file if fits else None)
     stems = map_stems(document)
@@ -64,14 +72,16 @@ def files(document: Document, stored: Mapping[str, bytes], server: str, largest:
         yield "input.txt", str(document["input"]["text"]).encode()
         if "text_pair" in document["input"]:
             yield "input_pair.txt", str(document["input"]["text_pair"]).encode()
-    yield from ((name, content) for name, content in stored.items() if name in {SEEN, PICTURE, WHOLE, CLIP, TENSORS_FILE})
+    numbers = range(pictures_in(document["input"]))
+    listed = {name_of_picture(name, number) for name in (SEEN, COPY, WHOLE) for number in numbers} | {CLIP, TENSORS_FILE}
+    yield from ((name, content) for name, content in stored.items() if name in listed)
     for attribution, stem in zip(document["maps"], stems, strict=True):
         pixels = stored.get(pixels_name(attribution["method"], attribution["target"]))
         for kind in MAP_FORMATS:
             yield f"{stem}.{kind.ending}", kind.write(scores_of(attribution))
             if pixels is not None:
                 yield f"{stem}.pixels.{kind.ending}", kind.write(np.load(io.BytesIO(pixels)))
-        yield f"{stem}.png", picture(document, attribution, stored.get(SEEN), _PICTURE_PIXELS)
+        yield f"{stem}.png", picture(document, attribution, stored.get, _PICTURE_PIXELS)
 
 
 def zip_entries(entries: Iterator[tuple[str, bytes]], when: datetime) -> Iterator[bytes]:
@@ -111,7 +121,10 @@ def _input(document: Document, stored: Mapping[str, bytes]) -> str:
     source = document["input"]
     if "picture" in source:
         about = _input({"input": source["picture"]}, stored)
-        return f"{about}\nIt was read with a text of {len(source['text'])} characters: input.txt"
+        more = pictures_in(source) - 1
+        further = f" Of the {more} further pictures the files have numbers, such as {name_of_picture(SEEN, 1)}." if more else ""
+        it = "They were" if more else "It was"
+        return f"{about}{further}\n{it} read with a text of {len(source['text'])} characters: input.txt"
     if source["kind"] == "text":
         return f"A text of {len(source['text'])} characters: input.txt" + (
             ", and a second one: input_pair.txt" if "text_pair" in source else ""
@@ -123,7 +136,7 @@ def _input(document: Document, stored: Mapping[str, bytes]) -> str:
     width, height = source["width"], source["height"]
     left, top, right, bottom = source["crop"]
     part = "all of it" if source["crop"] == [0, 0, width, height] else f"columns {left} to {right} and rows {top} to {bottom}"
-    copy = f"{PICTURE} is a smaller or lossy copy of it, {SEEN} what the model saw"
+    copy = f"{COPY} is a smaller or lossy copy of it, {SEEN} what the model saw"
     which = f"{WHOLE} is that picture, pixel for pixel; {copy}" if WHOLE in stored else copy
     return f"A picture of {width} x {height} pixels. The model saw {part}, at {source['seen'][0]} x {source['seen'][1]}.\n{which}{exact}"
 
@@ -145,13 +158,13 @@ def _readme(document: Document, stored: Mapping[str, bytes], code: str, shell: s
         SEEN: "the picture as the model saw it, pixel for pixel",
         WHOLE: "the picture, every pixel as it was sent, without what else stood in the file",
         CLIP: "the clip, every pixel of every frame as it was sent",
-        PICTURE: "a copy of the picture (of a clip, of its first frame), JPEG, at most 1024 pixels a side",
+        COPY: "a copy of the picture (of a clip, of its first frame), JPEG, at most 1024 pixels a side",
         "input.txt": "the text",
         "input_pair.txt": "the second text",
     }
     text = document["input"]["kind"] == "text"
     pair = "text_pair" in document["input"]
-    absent = {name for name in (TENSORS_FILE, SEEN, WHOLE, CLIP, PICTURE) if name not in stored}
+    absent = {name for name in (TENSORS_FILE, SEEN, WHOLE, CLIP, COPY) if name not in stored}
     absent |= set() if text else {"input.txt"}
     absent |= (
         set()

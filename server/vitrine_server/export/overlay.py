@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -19,12 +19,13 @@ from explainers.rendering.overlays import render_overlay
 
 
 def overlay(
-    document: Mapping[str, Any], entry: Mapping[str, Any], seen: Image.Image | None, size: int, pixels: NDArray[np.float32] | None = None
+    document: Mapping[str, Any], entry: Mapping[str, Any], seen: Sequence[Image.Image], size: int, pixels: NDArray[np.float32] | None = None
 ) -> Image.Image:
     """Render ``entry``, a map of the stored explanation ``document``, and return a PIL image. ``pixels``: draw the scores of pixels instead
     of those of patches.
 
-    ``seen`` is the part of the image that the model saw; ``size`` is the longer side of an image, or the width of a text, in pixels.
+    ``seen`` is the part of the image that the model saw, of a prompt with several of each; empty if it was not kept. ``size`` is the longer
+    side of an image, or the width of a text, in pixels.
     """
     source = document["input"]
     if "prompts" in document:  # its words were explained, not the image
@@ -32,12 +33,14 @@ def overlay(
     record: ImageInput | TextInput
     if source["kind"] == "text":
         record = input_from_json(source)
-        if isinstance(record, PicturePromptInput) and record.picture is not None:
-            record = replace(record, picture=replace(record.picture, pixels=seen))
+        if isinstance(record, PicturePromptInput) and record.picture is not None and seen:
+            others = tuple(replace(other, pixels=pixels) for other, pixels in zip(record.others, seen[1:], strict=True))
+            record = replace(record, picture=replace(record.picture, pixels=seen[0]), others=others)
         content = [not token["special"] for token in source["tokens"]]
     else:
-        width, height = (0, 0) if seen is None else seen.size
-        record = ImageInput(width, height, (0, 0, width, height), tuple(source["seen"]), seen, frames=source.get("frames"))
+        shown = seen[0] if seen else None
+        width, height = (0, 0) if shown is None else shown.size
+        record = ImageInput(width, height, (0, 0, width, height), tuple(source["seen"]), shown, frames=source.get("frames"))
         content = [True] * len(entry["scores"])
     grid = entry.get("grid")
     same = ("method", "rule", "title", "target", "signed", "class_specific", "seconds")

@@ -9,11 +9,10 @@ from typing import Any
 
 from explainers.records.targets import python_code, target_from_json
 from vitrine_server.schemas.question import ExplainOptions
-from vitrine_server.store.stored_files import TENSORS_FILE
+from vitrine_server.store.stored_files import COPY, TENSORS_FILE, name_of_picture
 
-#: Files of an explanation: a copy of the picture (of a clip, of its first frame), what the model saw of it, the picture with every pixel as
-#: it was sent, and all frames of a clip so.
-PICTURE, SEEN, WHOLE, CLIP = "original.jpg", "input.png", "picture.png", "clip.tiff"
+#: Files of a bundle: the picture with every pixel as it was sent, and all frames of a clip so.
+WHOLE, CLIP = "picture.png", "clip.tiff"
 Document = Mapping[str, Any]
 
 
@@ -32,9 +31,10 @@ def python_lines(document: Document, address: str | None = None, *, exact: bool 
         if "picture" in document["input"] and address is not None:
             head.insert(0, "from urllib.request import urlretrieve\n")
             what = "a smaller copy of the picture: numbers can differ"
-            fetch = [f"urlretrieve({_quote(f'{address}/{PICTURE}')}, {_quote(PICTURE)})  # {what}"]
+            names = [name_of_picture(COPY, number) for number in range(pictures_in(document["input"]))]
+            fetch = [f"urlretrieve({_quote(f'{address}/{name}')}, {_quote(name)})  # {what}" for name in names]
     else:
-        name = TENSORS_FILE if exact else PICTURE
+        name = TENSORS_FILE if exact else COPY
         source = f'load_file("{name}"),  # or a picture: "photo.jpg"' if exact else f'"{name}",'
         if exact:
             head.append("from safetensors.torch import load_file")
@@ -65,7 +65,7 @@ def python_lines(document: Document, address: str | None = None, *, exact: bool 
 def curl_lines(document: Document, server: str, picture: str | None = None) -> str:
     """Return shell lines that ask ``server`` the question of the explanation ``document`` (JSON).
 
-    picture the file in the same folder to send as the picture; None has the server use the one that it keeps
+    picture the file in the same folder to send as the (first) picture; None has the server use the one that it keeps
     """
     source = document["input"]
     fields = [("model", document["model"])]
@@ -76,10 +76,10 @@ def curl_lines(document: Document, server: str, picture: str | None = None) -> s
         kept, file = ("clip", "clip.gif") if "frames" in source else ("picture", "photo.jpg")
         lines.append(f"# the server explains the {kept} that it keeps; in place of source, send a file: --form image=@{file}")
         fields.append(("source", document["id"]))
-    elif shown["kind"] == "image" and picture == PICTURE:
+    elif shown["kind"] == "image" and picture == COPY:
         copy = f"# {picture} is a copy (JPEG, at most 1024 pixels a side): numbers can differ a little; send your own file for the same"
         lines.append(copy)
-    if picture != PICTURE and "frame" in shown:
+    if picture != COPY and "frame" in shown:
         fields.append(("crop", ",".join(map(str, shown["frame"]))))
     first = document["targets"][0]
     fields += [("prompt" if _has_prompts(document) else "target", _form_value(target)) for target in document["targets"]]
@@ -93,12 +93,17 @@ def curl_lines(document: Document, server: str, picture: str | None = None) -> s
     fields += [("methods", spec) for spec in document["methods"]]
     sent = [f"--form-string {shlex.quote(f'{name}={value}')}" for name, value in fields]
     if shown["kind"] == "image" and picture is not None:
-        sent.insert(1, f"--form image=@{picture}")
+        sent[1:1] = [f"--form image=@{name_of_picture(picture, number)}" for number in range(pictures_in(source))]
         if document.get("at") == "similar":
             lines.append("# reference.jpg stands for the picture that it was compared with: it is not among these files")
             sent.insert(2, "--form reference=@reference.jpg")
     call = [f"curl --silent --show-error {shlex.quote(f'{server}/api/explanations?wait=1')}", *sent]
     return "\n".join([*lines, " \\\n  ".join(call)]) + "\n"
+
+
+def pictures_in(source: Mapping[str, Any]) -> int:
+    """Return the number of pictures in an input, its JSON ``source``, that is a picture, or a text with pictures."""
+    return 1 + len(source.get("further_pictures", ()))
 
 
 def _options(document: Document) -> list[tuple[str, Any]]:
@@ -130,7 +135,9 @@ def _quote(text: str) -> str:
 
 def _text_source(source: Mapping[str, Any]) -> str:
     if "picture" in source:
-        return f"explainers.PicturePrompt({_quote(PICTURE)}, {_quote(source['text'])}),"
+        names = [_quote(name_of_picture(COPY, number)) for number in range(pictures_in(source))]
+        shown = names[0] if len(names) == 1 else f"[{', '.join(names)}]"
+        return f"explainers.PicturePrompt({shown}, {_quote(source['text'])}),"
     if "text_pair" in source:
         return f"explainers.TextPair({_quote(source['text'])}, {_quote(source['text_pair'])}),"
     return f"{_quote(source['text'])},"

@@ -12,6 +12,7 @@ from vitrine_server.settings import Settings
 MOST_CHARS_OF_A_NAME = 1000  # a target, a prompt, a method
 MOST_CHARS_OF_A_TITLE = 120
 MOST_FRAMES = 256  # files of one clip: each is open while a form is read
+MOST_PICTURES = 16  # of one prompt: each takes hundreds of tokens
 MOST_BYTES_OF_JSON = 1_000_000
 MOST_BYTES_OF_TOKENS = 3_000_000  # JSON with a number for each token: a hundred thousand of them, at twenty characters and more
 MOST_BYTES_OF_FIELDS = 1_000_000  # all of a form but its image: names, targets, a text, boundaries
@@ -87,6 +88,16 @@ def limits(settings: Settings) -> dict[str, Limit]:
             "too-many",
             "There are {count} frames.",
             f"Send at most {MOST_FRAMES} files: the model takes a few, chosen evenly among them.",
+        ),
+        "pictures": Limit(
+            MOST_PICTURES, 422, "too-many", "There are {count} pictures in one prompt.", f"Send at most {MOST_PICTURES} pictures."
+        ),
+        "pixels_of_pictures": Limit(
+            settings.max_pixels,
+            413,
+            "too-many-pixels",
+            f"The pictures of the prompt have more than {pixels} together.",
+            f"Send at most {pixels}: fewer pictures, or smaller ones.",
         ),
         "text": Limit(
             settings.max_text_chars,

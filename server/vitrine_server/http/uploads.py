@@ -74,6 +74,22 @@ def open_sound(data: bytes, settings: Settings) -> Sound:
         raise Problem(422, "broken-sound", f"The sound cannot be decoded: {error}.", send=SEND_SOUND) from None
 
 
+def open_pictures(data: bytes, settings: Settings) -> list[Image.Image]:
+    """Decode the pictures of a prompt, one or several packed in the file ``data``, in their order, each as :func:`open_picture` does.
+
+    Raises Problem 422 if they are too many, 413 if all together exceed the pixel limit, and the Problems of :func:`open_picture`.
+    """
+    files, known = unpack_files(data, settings), limits(settings)
+    if len(files) > known["pictures"].most:
+        raise known["pictures"].problem(len(files))
+    pictures: list[Image.Image] = []
+    for file in files:
+        pictures.append(open_picture(file, settings))
+        if sum(picture.width * picture.height for picture in pictures) > known["pixels_of_pictures"].most:
+            raise known["pixels_of_pictures"].problem()
+    return pictures
+
+
 def open_clip(data: bytes, settings: Settings) -> list[Image.Image]:
     """Decode the frames of an animation, or of several packed pictures, the bytes ``data``, as RGB images of one size.
 
@@ -139,6 +155,13 @@ def pack_files(files: Sequence[bytes]) -> bytes:
         for place, file in enumerate(files):
             archive.writestr(zipfile.ZipInfo(f"{place:06}"), file)
     return buffer.getvalue()
+
+
+def unpack_files(data: bytes, settings: Settings) -> list[bytes]:
+    """Return the files that :func:`pack_files` packed to ``data``, or ``data`` itself if it is one picture. Raises the Problems of a zip
+    that cannot be read.
+    """
+    return _unpack(data, settings) if is_packed(data) else [data]
 
 
 def _unpack(data: bytes, settings: Settings) -> list[bytes]:

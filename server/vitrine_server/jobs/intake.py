@@ -117,7 +117,8 @@ async def _read_input(form: QuestionForm, settings: Settings, input_of: Callable
     """Return the input that ``form`` holds: one or several images, one or two texts, or the input of an earlier explanation, which
     ``input_of`` finds by its id. Raises Problem 422 for none or too many.
     """
-    image = await _read_images(form.images, settings) if form.images else None
+    most = "frames" if form.text is None else "pictures"
+    image = await _read_images(form.images, settings, most) if form.images else None
     sent = [name for name, value in (("an image", image), ("a text", form.text), ("a source", form.source)) if value is not None]
     if not sent or (image is not None and form.source is not None):
         which = " and ".join(sent) if sent else "neither an image nor a text"
@@ -146,15 +147,15 @@ async def _read_input(form: QuestionForm, settings: Settings, input_of: Callable
     return given
 
 
-async def _read_images(files: Sequence[UploadFile], settings: Settings) -> bytes:
-    """Read the uploaded images and return the bytes of the one, or of several packed as one file. Raises Problem 422 if they are too many,
-    413 if they are too large.
+async def _read_images(files: Sequence[UploadFile], settings: Settings, most: str) -> bytes:
+    """Read the uploaded images and return the bytes of the one, or of several packed as one file. Raises Problem 422 if they are more than
+    the limit called ``most``, 413 if they are too large.
     """
     images, known = [await file.read() for file in files], limits(settings)
     if len(images) == 1:
         return images[0]
-    if len(images) > known["frames"].most:
-        raise known["frames"].problem(len(images))
+    if len(images) > known[most].most:
+        raise known[most].problem(len(images))
     if sum(map(len, images)) > known["upload"].most:
         raise known["upload"].problem()
     return pack_files(images)
@@ -263,18 +264,21 @@ def _check_kind(question: Question, facts: ModelFacts) -> None:
 
 def _check_file(question: Question, image: bytes, facts: ModelFacts) -> None:
     """Raise Problem 422 for ``question`` if its ``image`` is several pictures and the model of ``facts`` takes one, or a sound where it
-    takes pictures, or the other way round; and for a crop or grey levels of a clip's frames or of a sound.
+    takes pictures, or the other way round; and for a crop or grey levels of a clip's frames, of several pictures in a prompt, or of a
+    sound.
     """
     reads_sounds = facts.details.get("sound_rate") is not None
     if is_sound_file(image[:12]) != reads_sounds:
         detail = f"{question.model} takes sounds, not pictures." if reads_sounds else f"{question.model} looks at pictures, not at sounds."
         raise _bad("wrong-input", detail, SEND_SOUND if reads_sounds else "Send a picture, or choose a model of sounds.")
+    what = "A sound has" if reads_sounds else "The frames of a clip have"
     if facts.details.get("frames") is None and not reads_sounds:
-        if is_packed(image):
+        what = "Several pictures have"
+        if is_packed(image) and facts.details.get("picture_grid") is None:
             detail = f"{question.model} looks at one picture, and several were sent."
             raise _bad("wrong-input", detail, "Send one image, or choose a model of clips.")
-        return
-    what = "A sound has" if reads_sounds else "The frames of a clip have"
+        if not is_packed(image):
+            return
     for name in ("crop", "window"):
         if getattr(question, name) is not None:
             raise _bad(f"wrong-{name}", f"{what} no {name}.", f"Leave {name} out.")

@@ -207,8 +207,8 @@ class QuestionForm(QuestionFields):
     images: tuple[UploadFile, ...] = Field(
         (),
         alias="image",
-        description="An image file; of a clip an animated GIF, WebP or PNG, or this field once for each frame. Or send text, or source; an "
-        "image and a text for a model that writes about pictures.",
+        description="An image file; of a clip an animated GIF, WebP or PNG, or this field once for each frame. Or send text, or source; "
+        "for a model that writes about pictures a text and an image, or this field once for each of several images.",
     )
     source: _Word | None = Field(None, description="The id of an explanation: explain the same input, bit for bit, not sent again.")
     reference: UploadFile | None = Field(

@@ -19,9 +19,9 @@ from explainers.records.targets import prompts_of as prompts_named
 from explainers.records.targets import target_from_json
 from vitrine_server.http.problems import Problem
 from vitrine_server.jobs.host.work import TellAnswers
-from vitrine_server.lookup import COPY, stored_file
+from vitrine_server.lookup import stored_file
 from vitrine_server.services import Services
-from vitrine_server.store.stored_files import TENSORS_FILE
+from vitrine_server.store.stored_files import COPY, TENSORS_FILE
 
 
 @dataclass(frozen=True)

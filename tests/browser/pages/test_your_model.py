@@ -13,7 +13,9 @@ from safetensors.torch import save
 
 from tests.browser.support.accessibility import no_violation
 from tests.browser.support.visit import Visit
+from tests.server.conftest import png
 from tests.support.own_models.case import CLASSES, save_text, text_model, vit
+from tests.support.picture_models import build, qwen2_5_vl
 
 
 def weights() -> bytes:
@@ -104,6 +106,37 @@ def test_a_folder_of_a_text_model_is_brought_whole(desk: Visit, tmp_path: Path) 
     expect(page.locator("#architecture-field")).to_be_hidden()
     open_it(page)
     expect(page.get_by_role("link", name="Explain a text with it")).to_have_attribute("href", re.compile("/text.model=own%2Fmy-bert"))
+
+
+def test_a_folder_of_a_model_of_pictures_and_texts_is_asked(desk: Visit, tmp_path: Path) -> None:
+    module, processor = build(qwen2_5_vl)
+    processor.chat_template = (
+        "{% for message in messages %}{% for part in message.content %}{{ part.text if part.type == 'text' else '<|image_pad|>' }}"
+        "{% endfor %}{% endfor %}: "
+    )
+    for part in (module, processor):
+        part.save_pretrained(tmp_path / "my-qwen")  # type: ignore[operator]
+    page = desk.open("/your-model", maps=False)
+    page.locator("#folder").set_input_files(tmp_path / "my-qwen")
+    expect(page.locator("#seen")).to_contain_text("a folder of a model", timeout=60_000)
+    open_it(page)
+    expect(page.locator("#report")).to_contain_text("pictures with a text")
+    expect(page.locator("#report .checks .failed")).to_have_count(0)
+    page.get_by_role("link", name="Ask it about a picture").click()
+    question = page.get_by_placeholder("What is in this picture?")
+    expect(question).to_have_value("")  # no film review
+    expect(page.locator("#samples")).to_be_hidden()
+    expect(page.get_by_label("with the model’s chat template around it")).to_be_checked()
+    picture = tmp_path / "cat.png"
+    picture.write_bytes(png(1, (64, 48)))
+    page.get_by_label("Picture file", exact=True).set_input_files(picture)
+    question.fill("a good film")
+    page.get_by_role("button", name="Ask about this picture").click()
+    expect(page.locator(".plate .map-canvas[data-drawn=true]").first).to_be_visible(timeout=60_000)
+    page.wait_for_url(re.compile(r"[?&]id=\w+"))
+    explanation = desk.get(f"/api/explanations/{page.url.rpartition('id=')[2].partition('&')[0]}")
+    assert (explanation["model"], explanation["chat"], explanation["input"]["picture"]["grid"]) == ("own/my-qwen", True, [3, 4])
+    no_violation(page)
 
 
 def test_what_cannot_be_opened_says_why_and_has_a_report(desk: Visit) -> None:

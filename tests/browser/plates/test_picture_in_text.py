@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -69,6 +70,50 @@ def test_a_picture_is_asked_about(desk: Visit, tmp_path: Path) -> None:
     desk.next_maps(before)
     assert desk.document()["place"] == again["places"][1]
     expect(opened(desk, "answertable").locator("thead th").nth(1)).to_have_text("(picture)")
+
+
+def test_several_pictures_are_asked_about_together(desk: Visit, tmp_path: Path) -> None:
+    page = desk.open(f"/text?model=reviews-bert&{METHODS}", maps=False)
+    files = [tmp_path / "1.png", tmp_path / "2.png", tmp_path / "3.png"]
+    for seed, file in enumerate(files):
+        file.write_bytes(png(seed, (64, 48)))
+    field = page.locator("#prompt-picture")
+    expect(field.get_by_role("button", name="Add another")).to_be_hidden()
+    with page.expect_file_chooser() as chooser:
+        field.get_by_role("button", name="Choose a picture").click()
+    chooser.value.set_files(files[:2])
+    expect(field.locator("li")).to_have_count(2)
+    with page.expect_file_chooser() as chooser:
+        field.get_by_role("button", name="Add another").click()
+    chooser.value.set_files(files[2])
+    expect(field.locator("li")).to_have_count(3)
+    field.get_by_role("button", name="Leave out picture 2").click()
+    expect(field.locator("li .quiet")).to_have_text(["Picture 1", "Picture 2"])
+    page.get_by_placeholder("What is in this picture?").fill("a good film")
+    page.get_by_role("button", name="Ask about this picture").click()
+    desk.next_maps(None)
+    document = desk.document()
+    pictures = [document["input"]["picture"], *document["input"]["further_pictures"]]
+    assert [each["sha256"] for each in pictures] == [hashlib.sha256(files[number].read_bytes()).hexdigest() for number in (0, 2)]
+    plate = page.locator(".plate[data-spec='input_x_gradient:libra']")
+    scores = next(entry for entry in document["maps"] if entry["method"] == "input_x_gradient:libra")["scores"]
+    sums = [sum(scores[each["first"] : each["first"] + 16]) for each in pictures]
+    expect(plate.locator(".map-canvas")).to_have_count(2)
+    best = max(range(2), key=lambda number: sums[number])
+    says = f"Picture {best + 1} speaks most for" if sums[best] > 0 else f"The highest is picture {best + 1}"
+    expect(plate.locator(".which-picture")).to_contain_text(says)
+    for number, total in enumerate(sums):
+        written = plate.locator("figcaption").nth(number).inner_text().replace("\N{MINUS SIGN}", "-")
+        assert written.startswith(f"Picture {number + 1}: its patches together ")
+        assert float(written.split()[-1].rstrip(".")) == pytest.approx(total, rel=6e-3)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    no_violation(page)
+    with page.expect_download() as download:
+        plate.locator("details.menu", has_text="export").locator("summary").click()
+        plate.get_by_text("SVG, as drawn").click()
+    assert download.value.path().read_text("utf-8").count("data:image/") >= 2
+    desk.open(f"/embed/{desk.id}", maps=False)
+    expect(page.locator(".plate").first.locator(".map-canvas")).to_have_count(2)
 
 
 def test_each_token_has_a_map_of_the_picture(desk: Visit) -> None:

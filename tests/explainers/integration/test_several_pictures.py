@@ -51,7 +51,7 @@ class Family:
         return {name: t.double() if t.is_floating_point() else t for name, t in tensors.items()}
 
 
-@pytest.fixture(scope="module", params=[name for name in FAMILIES if name != "LlavaOnevisionForConditionalGeneration"])
+@pytest.fixture(scope="module", params=list(FAMILIES))
 def family(request: pytest.FixtureRequest) -> Family:
     return Family(request.param)
 
@@ -173,11 +173,41 @@ def test_as_many_places_as_pictures_are_wanted() -> None:
 
 
 def test_pictures_that_are_read_together_in_another_way_are_refused() -> None:
-    """LLaVA-OneVision cuts a picture into tiles only if it is the only one, and pads each to a square otherwise."""
+    """A processor that reads the last picture first."""
+
+    class LastFirst:
+        def __init__(self, own: Any) -> None:
+            self.own = own
+
+        def __call__(self, images: Any, **options: Any) -> Any:
+            return self.own(images=[each[::-1] if isinstance(each, list) else each for each in images], **options)
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self.own, name)
+
+    module, processor = build(qwen2_5_vl)
+    processor.image_processor = LastFirst(processor.image_processor)
+    model = explainers.wrap(module, preprocess=processor)
+    same = [Image.fromarray(PIXELS[0])] * 2
+    assert len(model.prepare(explainers.PicturePrompt(same, "a film")).inputs[0].pictures) == 2  # type: ignore[union-attr]
+    with pytest.raises(ExplainerError, match="in another way than each alone, and than two copies of each"):
+        model.prepare(explainers.PicturePrompt([same[0], Image.fromarray(255 - PIXELS[0])], "a film"))
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning", "ignore::FutureWarning")
+def test_llava_onevision_pads_several_pictures_to_squares() -> None:
+    """Alone a picture is a small copy and tiles; one of several is padded to a square of 4 x 4 tokens, with one more at its end."""
     module, processor = build(llava_onevision)
     model = explainers.wrap(module, preprocess=processor)
-    with pytest.raises(ExplainerError, match="reads several pictures in another way than each alone"):
-        model.prepare(explainers.PicturePrompt(list(map(Image.fromarray, PIXELS)), "a film"))
+    record: Any = model.prepare(explainers.PicturePrompt(list(map(Image.fromarray, PIXELS)), "a film")).inputs[0]
+    wide, tall = record.pictures
+    assert [(tile.rows, tile.columns, tile.step) for tile in record.all_tiles] == [(4, 4, 4)] * 2
+    assert wide.all_tiles[0].box == pytest.approx((0, -0.28, 1, 1.28), abs=0.02)  # 18 of 64 rows are padding above, and below
+    assert tall.all_tiles[0].box == pytest.approx((-0.25, 0, 1.25, 1), abs=0.02)  # 15 of 60 columns at the left
+    assert tall.first - wide.first > 16
+    assert [token.special for token in record.tokens[wide.first : wide.first + 17]] == [False] * 16 + [True]
+    alone: Any = model.prepare(explainers.PicturePrompt(Image.fromarray(PIXELS[0]), "a film")).inputs[0]
+    assert len(alone.all_tiles) == 2
 
 
 def test_the_commands_take_several_pictures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -176,7 +176,7 @@ def test_a_layout_that_is_wrong_is_not_verified(family: Family) -> None:
 
     places = pixel_places(prepare, (100, 64))
     right = tuple(
-        tile.moved(family.record.first) for tile in next(tiles for (*size, _), tiles in reader.layouts.items() if size == [100, 64])
+        tile.moved(family.record.first) for tile in next(tiles for (*size, _, _), tiles in reader.layouts.items() if size == [100, 64])
     )
     assert [tile.tokens.tolist() for tile in right] == [tile.tokens.tolist() for tile in tiles]
     assert why_unverified(family.module, tensors, token, places, right) is None
@@ -219,6 +219,9 @@ def test_a_chat_template_of_the_processor_is_laid_around() -> None:
     assert set(behind) == {TEMPLATE, ANSWER}
     ids = prepared.tensors["input_ids"][0][: behind.index(ANSWER) - len(behind)]
     assert processor.tokenizer.decode(ids).endswith("<|image_pad|>a good film it says:")
+    said = "without the model's chat template"
+    assert not any(said in note for note in prepared.notes[0])
+    assert any(said in note for note in model.prepare(explainers.PicturePrompt(Image.fromarray(PIXELS), "a good film")).notes[0])
     with pytest.raises(ExplainerError, match="2 places for a picture"):
         model.prepare(explainers.PicturePrompt(Image.fromarray(PIXELS), "<|image_pad|> and <|image_pad|>"))
 

@@ -214,11 +214,26 @@ def read_input(args: argparse.Namespace) -> Input:
 def picture_prompt(args: argparse.Namespace) -> Input:
     """Return the pictures and the question about them that the arguments name, for a vision-language model."""
     further = args.further_image or []
-    check_pictures([args.image, *further])
-    from explainers import PicturePrompt
+    check_pictures(further if args.image.is_dir() else [args.image, *further])
+    from explainers import Clip, PicturePrompt
 
+    if args.image.is_dir() or is_animation(args.image):
+        if further or args.crop is not None or args.window is not None:
+            raise CommandError(f"{args.image} is a video: leave --further-image, --crop and --window out")
+        return PicturePrompt(Clip(args.image), args.text if args.text is not None else read_text(args))
     shown: Any = [picture(args.image, args.crop, args.window), *further]
     return PicturePrompt(shown, args.text if args.text is not None else read_text(args))
+
+
+def is_animation(file: Path) -> bool:
+    """Return whether ``file`` is a picture with several frames, such as an animated GIF."""
+    from PIL import Image
+
+    try:
+        with Image.open(file) as picture:
+            return getattr(picture, "n_frames", 1) > 1 and getattr(picture, "is_animated", False)
+    except OSError:  # what is wrong with it is said where it is read
+        return False
 
 
 def check_pictures(files: Sequence[Path]) -> None:
@@ -286,7 +301,7 @@ def check_kind(args: argparse.Namespace, model: Model) -> None:
     if is_molecule != (model.kind == "molecule"):
         send = "choose a model that reads molecules, such as molecules" if is_molecule else "give --molecule SMILES"
         raise CommandError(f"{model.name} reads {'no molecules' if is_molecule else 'molecules'}: {send}")
-    if args.image is not None and args.image.is_dir() and not model.details.get("frames"):
+    if args.image is not None and args.image.is_dir() and not model.details.get("frames") and not model.reads_pictures:
         raise CommandError(f"{args.image} is a folder: give an image file; 'vitrine summarise' takes folders")
     if model.kind in ("image", "clip") and args.image is None:
         raise CommandError(f"{model.name} looks at images: give an image file in place of a text")
@@ -356,7 +371,7 @@ def table(result: Explanation) -> str:
     """Format the explanation ``result`` as text: the model's answer, one row for each map, and a sentence on what the
     maps have in common.
     """
-    from explainers import agreement_sentence
+    from explainers import agreement_sentence, picture_sentence
 
     top, is_value = result.top(5), result.output == "regression"
     numbers = ("value",) if is_value else ("probability", "logit")
@@ -370,6 +385,7 @@ def table(result: Explanation) -> str:
     for label in dict.fromkeys(target.label for target in result.targets):
         maps = {attribution.method: attribution for attribution in result.maps if attribution.target == label}
         parts += [f"\nwhy {label}?", text_table(*map_rows(list(maps.values()), getattr(result.input, "frames", None)))]
+        parts += [f"{method}: {which}" for method, attribution in maps.items() if (which := picture_sentence(attribution))]
         if sentence := agreement_sentence(result, label):
             parts.append(sentence)
     if result.notes:
@@ -423,4 +439,6 @@ def strongest_words(attribution: Attribution) -> str:
     maps = [picture.map_of(attribution.scores) for picture in attribution.text.pictures]
     number = max(range(len(maps)), key=lambda index: float(maps[index].max()))
     row, column = divmod(int(maps[number].argmax()), maps[number].shape[1])
-    return f"row {row + 1}, column {column + 1} of {'the picture' if len(maps) == 1 else f'picture {number + 1}'}; {named}"
+    name = attribution.text.picture_names[number]
+    where = "the picture" if name == "picture" else name
+    return f"row {row + 1}, column {column + 1} of {where}; {named}"

@@ -26,7 +26,7 @@ from explainers.models.threads import Threads
 from explainers.pipeline.memory_steps import run_in_steps
 from explainers.pipeline.places import ask_at, runnable_specs, with_chat_template
 from explainers.records.session import Cancelled
-from vitrine_server.http.uploads import encode_image, open_clip, open_picture, open_sound
+from vitrine_server.http.uploads import encode_image, is_packed, open_clip, open_picture, open_pictures, open_sound
 from vitrine_server.jobs.catalogue.model_facts import ModelFacts, facts_of
 from vitrine_server.jobs.catalogue.model_source import BytesOf, bytes_not_known, dtype_of
 from vitrine_server.jobs.failures import load_problem, problem_of
@@ -56,7 +56,7 @@ from vitrine_server.json_text import json_text
 from vitrine_server.schemas.question import ExplainOptions, Question
 from vitrine_server.settings import Settings
 from vitrine_server.store.map_files import npy
-from vitrine_server.store.stored_files import TENSORS_FILE
+from vitrine_server.store.stored_files import SEEN, TENSORS_FILE, name_of_picture
 
 _REST_SECONDS = 5.0  # after an answer: whoever asks again soon finds the memory of the last question
 NEWS_SHARE = 0.01  # of a device: by so much its budget must change to be told again
@@ -332,10 +332,10 @@ class _Observer:
     def on_prediction(self, explanation: Any) -> None:
         """Send the model's answer in ``explanation``, its tensors and its input picture to the server; called once in every turn."""
         files = {TENSORS_FILE: save({name: tensor.detach().cpu().contiguous() for name, tensor in explanation.tensors.items()})}
-        shown = getattr(explanation.input, "picture", explanation.input)  # that which stands in a text
-        pixels = getattr(shown, "pixels", None)  # a text has none
-        if pixels is not None:
-            files["input.png"] = encode_image(pixels, "PNG")
+        for number, shown in enumerate(getattr(explanation.input, "pictures", [explanation.input])):  # those that stand in a text
+            pixels = getattr(shown, "pixels", None)  # a text has none
+            if pixels is not None:
+                files[name_of_picture(SEEN, number)] = encode_image(pixels, "PNG")
         document = explanation.to_json()
         if self._note is not None:
             document["notes"].append(self._note)
@@ -354,13 +354,15 @@ def _tokens(explanation: Any) -> int:
 
 
 def source_of(question: Question, settings: Settings, model: Any) -> Any:
-    """Convert the input of ``question`` to the argument of ``explain`` for ``model`` and return it: a picture, a clip, a crop, a text or a
-    pair of texts.
+    """Convert the input of ``question`` to the argument of ``explain`` for ``model`` and return it: a picture, a clip, a crop, a text, a
+    pair of texts, or pictures with a text.
     """
     if question.image is not None and model.details.get("frames") is not None:
         return Clip(open_clip(question.image, settings))
     if question.image is not None and model.details.get("sound_rate") is not None:
         return open_sound(question.image, settings)
+    if question.image is not None and question.text is not None and is_packed(question.image):
+        return PicturePrompt(open_pictures(question.image, settings), question.text)
     if question.image is not None:
         picture = open_picture(question.image, settings)
         whole = picture if question.window is None else WindowedPicture(picture, *question.window)

@@ -11,6 +11,7 @@ from explainers.methods.specs import Spec
 from vitrine_server.http.limits import limits
 from vitrine_server.http.metrics import Metrics
 from vitrine_server.http.problems import Problem
+from vitrine_server.http.uploads import unpack_files
 from vitrine_server.jobs.catalogue.model_facts import ModelFacts
 from vitrine_server.jobs.host.interface import ChooseMethod, MadeMap, Message, ModelAnswer, Pause, Reply
 from vitrine_server.jobs.intake import plan
@@ -47,7 +48,7 @@ class Turn:
         quick: bool,
     ) -> None:
         self._job, self._facts, self._costs, self._metrics = job, facts, costs, metrics
-        known = limits(settings)
+        self._settings, known = settings, limits(settings)
         self._job_limit, self._method_limit = known["job_seconds"], known["method_seconds"]
         self._now, self._is_over, self._cancelled, self._quick = now, is_over, cancelled, quick
         self._made = 0
@@ -105,8 +106,11 @@ class Turn:
         self._estimate(document, answer.tokens)
         self._refuse_what_cannot_end(answer.tokens)
         if job.question.image is not None:
+            further = document["input"].get("further_pictures", ())
+            files = unpack_files(job.question.image, self._settings) if further else [job.question.image]
             shown = document["input"].get("picture", document["input"])  # that which stands in a text
-            shown["sha256"] = hashlib.sha256(job.question.image).hexdigest()  # tells whether two are of the same picture
+            for picture, file in zip([shown, *further], files, strict=True):
+                picture["sha256"] = hashlib.sha256(file).hexdigest()  # tells whether two are of the same picture
         job.images.update(answer.files)
         job.set_answer(document)
         self._since = self._now()
