@@ -128,7 +128,7 @@ def wrap(
         first_pass.try_one(first)
     tried = first if reads_text else sample
     structure, answers, head_activation = _explore(
-        two_rows or module, kind, side, first_pass, tried, two_rows.blocks if two_rows else blocks, entry, lambda: first_pass.first_row
+        two_rows or module, kind, side, first_pass, tried, *first_pass.blocks_and_entry(blocks, entry), lambda: first_pass.first_row
     )
     its_task, raw, run, first_row = first_pass.task, first_pass.raw, first_pass.run, first_pass.first_row
     labels = _plain_labels(its_task, labels)

@@ -110,15 +110,18 @@ class Task(ABC):
     tokenizer  the tokenizer of a model of texts, set by ``wrap``; None if there is none
     first_row  whether its numbers are computed after further rows of blocks, or from the outputs of several stages. The explained blocks
                are then the first row over patches, through which the whole picture goes, and not the last
+    reads_pixels  whether the explained tokens are patches of pixels in front of the module, as where no row of its blocks sees the whole
+               picture: :mod:`explainers.models.structure.pixel_patches`
     general  whether it accepts any output that no other task accepts, so that it is tried last
     """
 
     tokenizer: Any = None
+    reads_pixels: bool = False
     name: ClassVar[str]
     places_are: ClassVar[str]
     control: ClassVar[Control] = "list"
     texts: ClassVar[tuple[str, str] | None] = None
-    output: ClassVar[Output] = "softmax"
+    output: Output = "softmax"
     first_row: ClassVar[bool] = False
     general: ClassVar[bool] = False
 
