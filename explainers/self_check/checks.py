@@ -53,6 +53,7 @@ FEW_RUNS = {
     "integrated_gradients": "steps=2",
     "smoothgrad": "draws=2",
     "rise": "samples=8",
+    "d_rise": "samples=8",
     "tis": "masks=8",
     "vit_cx": "distance=0.5",
     "kernel_shap": "samples=8",

@@ -144,11 +144,13 @@ class ObjectDetection(Task):
         index, side = int(named[1]), named[2]
         layout, boxes = task_input.layout, self._boxes(task_input.output)
         follow = partial(self._rows_of, index, corners_of(boxes)[0, index])
+        found = self._found(task_input.output)
+        likeness = partial(self._likeness, found[0][0, index], found[1][0, index])
         note = f"This is box number {index} of the model. When parts of the picture are removed, {_FOLLOWED[self.ranks_boxes]}."
         token = layout.patches.stop + index if layout.after == boxes.shape[1] else None  # each has one of its own
         if side is None:
             labels = self._labels(task_input)
-            return Reading(place, lambda output: follow(output)(logits_in(output)), labels, self.output, token, (note,))
+            return Reading(place, lambda output: follow(output)(logits_in(output)), labels, self.output, token, (note,), likeness=likeness)
         if BEFORE not in task_input.output:
             raise ExplainerError(
                 "The sides of this model's boxes are not made by a sigmoid last, as those of DETR, RT-DETR and YOLOS are: ask for the "
@@ -170,7 +172,24 @@ class ObjectDetection(Task):
                 rest = (box * weights.to(box) - slopes * before).sum(-1, keepdim=True)
             return (slopes * before).sum(-1, keepdim=True) + rest
 
-        return Reading(place, read, labels, "regression", token, (note, _TANGENT))
+        return Reading(place, read, labels, "regression", token, (note, _TANGENT), likeness=likeness)
+
+    def _found(self, output: Any) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the corners (B, Q, 4) of all boxes in ``output``, the probabilities (B, Q, C) of their classes without "no object", and
+        the probability that each holds an object (B, Q): 1 where the model does not say that apart.
+        """
+        logits = logits_in(output).double()
+        if self.output == "softmax":
+            p = logits.softmax(-1)
+            return corners_of(self._boxes(output)), p[..., :-1], 1 - p[..., -1]
+        return corners_of(self._boxes(output)), logits.sigmoid(), torch.ones_like(logits[..., 0])
+
+    def _likeness(self, box: Tensor, classes: Tensor, output: Any) -> Tensor:
+        """Return for each sample of ``output`` the likeness (B,) of the box that is most like the one of corners ``box`` (4,) and
+        probabilities ``classes`` (C,): overlap times cosine of the probabilities times the probability of an object (Petsiuk et al. 2021).
+        """
+        boxes, p, is_object = self._found(output)
+        return (overlaps(boxes, box) * F.cosine_similarity(p, classes, dim=-1) * is_object).amax(1)
 
     def _rows_of(self, index: int, box: Tensor, output: Any) -> Callable[[Tensor], Tensor]:
         """Return a function that picks, from numbers of all boxes (B, Q, ...), those (B, ...) of the box ``index``, whose corners in the

@@ -78,6 +78,8 @@ class Reading:
     moves   whether the place can still be found when words before it are removed; if not, words are masked instead
     complete  function that adds to another prepared input what the same place needs, such as an answer
     mark    function that marks in the record of the prepared input which of its own words the model read for this place
+    likeness  detectors only: function from the module's output to how like the box of this place the most similar box of each sample is,
+              (B,) from 0 to 1
     last_rows  how many of the last tokens it reads logits of, of a model with logits for each token; None: it may read those of all
     """
 
@@ -92,6 +94,7 @@ class Reading:
     mark: Callable[[Prepared], Prepared] = _as_it_is
     other_tokens: OtherTokens | None = None
     last_rows: int | None = None
+    likeness: Callable[[Any], Tensor] | None = None
 
     def layout_from(self, layout: Layout) -> Layout:
         """Return ``layout``, the layout of a model's tokens, with the tokens from which this place is read marked in it."""
