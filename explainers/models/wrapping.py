@@ -46,6 +46,7 @@ from explainers.models.structure.watching import reads_words_twice
 from explainers.models.structure.word_places import check_word_order
 from explainers.models.tangent import by_tangent, find_tail
 from explainers.models.tasks import GeneratedAnswer, Task
+from explainers.models.tasks.own_boxes import BoxesFunction
 from explainers.models.tasks.several_heads import SeveralHeads
 
 
@@ -67,6 +68,7 @@ def wrap(
     output: Output | None = None,
     head: str | int | None = None,
     task: str | None = None,
+    boxes: BoxesFunction | None = None,
     device: str | torch.device | None = None,
 ) -> Model:
     """Make a :class:`Model` of ``module``: find its blocks, the order of its tokens, its preprocessing and its labels.
@@ -91,6 +93,8 @@ def wrap(
     head        for a model with several outputs in a tuple or dict, the index or the key of the one to explain; None: each is a place that
                 ``explain(at=)`` can name
     task        the kind of its output if that is not one row of logits for each sample, one of :data:`explainers.TASKS`; None: found out
+    boxes       for a detector of any library, a function from what the module gives for one picture (1, C, height, width) to its boxes,
+                corners x0, y0, x1, y1 in pixels (N, 4), and their scores (N, classes); see docs/models.md
     device      where to move the module; None leaves it where it is
 
     Raises ExplainerError, naming the argument to pass, for anything that cannot be found out.
@@ -109,19 +113,20 @@ def wrap(
         "output": output,
         "head": head,
         "task": task,
+        "boxes": boxes,
     }
     module = _trainable(module)
     if device is not None:
         module = module.to(device)
     library = lib.library_of(module)
-    kind = kind or ("molecule" if reader is not None else lib.kind_of(module, library))
+    kind = kind or ("molecule" if reader is not None else "image" if boxes is not None else lib.kind_of(module, library))
     if side == "text" and kind != "clip":
         raise ExplainerError('side="text" is for models that compare images with texts; leave it out')
     readers = input_readers(module, library, kind, preprocess, tokenizer, reader)
     words, sample, first = readers.words, readers.sample, readers.first
     reads_text = kind not in ("image", "clip") or side == "text"
     two_rows, own_forward = _forwards(module, library, kind, side, head, first if blocks is None else {})
-    first_pass = FirstPass(module, library, own_forward, task, None if words is None else words.tokenizer, two_rows)
+    first_pass = FirstPass(module, library, own_forward, task, None if words is None else words.tokenizer, two_rows, boxes)
     if kind in ("clip", "molecule") or head is not None:
         first_pass.settle(None)
     elif not reads_text:  # two pictures are tried, and a task is told by what the model gives for one
