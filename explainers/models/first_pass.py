@@ -17,14 +17,13 @@ from explainers.models.structure.pixel_patches import PixelPatches
 from explainers.models.structure.two_rows import TwoRows
 from explainers.models.tasks import Task, task_of
 from explainers.models.tasks.features import without_reference
-from explainers.models.tasks.own_boxes import BoxesFunction, OwnBoxes
 
 
 class FirstPass:
     """The forward pass of ``module`` whose task (``name``, None: any) is unknown until its first call, which is made with one sample.
 
-    ``two_rows`` runs a module of two rows of tokens, as one; None for others. ``boxes`` finds boxes in the output, which are the task then;
-    None: the output tells the task.
+    ``two_rows`` runs a module of two rows of tokens, as one; None for others. ``given`` is the task if it is known; None: the output
+    tells it.
 
     task  task that interprets the module's output; None if the output is one row of logits for each sample
     raw   function from tensors to the output from which places are read; None if there is no task
@@ -39,15 +38,16 @@ class FirstPass:
         name: str | None,
         tokenizer: Any,
         two_rows: TwoRows | None,
-        boxes: BoxesFunction | None = None,
+        given: Task | None = None,
     ) -> None:
         self._module, self._library, self._name, self._tokenizer = module, library, name, tokenizer
         self._forward, self._is_settled, self._two_rows = two_rows or calls.raw_forward_of(module, library), False, two_rows
-        self._boxes = boxes
         self.run: Forward = own_forward
         self.task: Task | None = None
         self.raw: calls.RawForward | None = None
         self.patches: PixelPatches | None = None
+        if given is not None:
+            self.settle(given)
 
     @property
     def first_row(self) -> bool:
@@ -77,29 +77,27 @@ class FirstPass:
         if self._two_rows is None:
             _refuse_two_rows(self._module)
         output = self._forward(tensors)
-        self.settle(self._task_of(output))
+        self.settle(task_of(self._module, self._library, output, self._name))
         if self.task is None:
             return calls.logits_given(output, tensors, self._library)
         return self.task.trial(self.task.raw_forward(lambda given: output)(tensors))
 
     def try_one(self, sample: Mapping[str, Tensor]) -> None:
-        """Run the module on one sample and find its task; if the pass fails, no task is set, and the search for blocks reports it."""
+        """Run the module on one sample and find its task, unless it is known; if the pass fails, no task is set, and the search for blocks
+        reports it.
+        """
+        if self._is_settled:
+            return
         _refuse_two_rows(self._module)
         try:
             with torch.no_grad(), evaluating(self._module):
                 output = self._forward(sample)
         except Exception:
-            if self._name is not None or self._boxes is not None:
+            if self._name is not None:
                 raise
             self.settle(None)
         else:
-            self.settle(self._task_of(output))
-
-    def _task_of(self, output: Any) -> Task | None:
-        """Return the task of the module that gave ``output``."""
-        if self._boxes is not None:
-            return OwnBoxes(self._boxes)
-        return task_of(self._module, self._library, output, self._name)
+            self.settle(task_of(self._module, self._library, output, self._name))
 
     def settle(self, task: Task | None) -> None:
         """Set the task; later calls use its forward pass, or the module's own if the task is None."""

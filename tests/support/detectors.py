@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 import explainers  # noqa: F401  (before transformers)
+from tests.support.vocabularies import bert_pieces
 
 # isort: split
 import transformers as hf
@@ -76,6 +77,54 @@ def _deformable_detr(two_stage: bool, names: dict[int, str]) -> nn.Module:
     )
 
 
+def words_of(name: str) -> Any:
+    """A tokenizer for a detector that is asked with texts. OWL-ViT reads a text at its highest id, which ends it; Grounding DINO knows the
+    ids that end and part texts by BERT's own numbers.
+    """
+    words = ["a", "good", "bad", "not", "film", "dog"]
+    pieces = ["[PAD]", *(f"[unused{i}]" for i in range(1, 1030))]
+    for piece, number in (("[UNK]", 100), ("[CLS]", 101), ("[SEP]", 102), ("[MASK]", 103), (".", 1012), ("?", 1029)):
+        pieces[number] = piece
+    pieces[200 : 200 + len(words)] = words
+    if name != "GroundingDinoForObjectDetection":
+        pieces = ["[PAD]", "[UNK]", "[CLS]", "[MASK]", ".", *words, "[SEP]"]
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    names = dict(zip(("pad_token", "unk_token", "cls_token", "sep_token", "mask_token"), special, strict=True))
+    return hf.PreTrainedTokenizerFast(tokenizer_object=bert_pieces(pieces, special), model_max_length=16, **names)
+
+
+def _owl(name: str) -> nn.Module:
+    size = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 2}
+    config = getattr(hf, f"{name}Config")(
+        text_config={**size, "vocab_size": 12, "max_position_embeddings": 16, "bos_token_id": 2, "eos_token_id": 11},
+        vision_config={**size, "image_size": 64, "patch_size": 16},
+        projection_dim=32,
+    )
+    module: nn.Module = getattr(hf, f"{name}ForObjectDetection")(config)
+    return module
+
+
+def _grounding_dino() -> nn.Module:
+    stages = ["stage2", "stage3", "stage4"]
+    trunk = hf.SwinConfig(image_size=64, patch_size=4, embed_dim=8, depths=[1] * 4, num_heads=[1] * 4, window_size=2, out_features=stages)
+    words = {"vocab_size": 1030, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 48}
+    size = {"d_model": 32, "encoder_layers": 1, "decoder_layers": 2, "encoder_ffn_dim": 32, "decoder_ffn_dim": 32, "num_queries": 6}
+    heads = {"encoder_attention_heads": 2, "decoder_attention_heads": 2, "encoder_n_points": 2, "decoder_n_points": 2}
+    return hf.GroundingDinoForObjectDetection(
+        hf.GroundingDinoConfig(
+            backbone_config=trunk, text_config=hf.BertConfig(**words), num_feature_levels=3, max_text_len=40, **size, **heads
+        )
+    )
+
+
+#: By name, what makes a detector that is asked with texts.
+ASKED_WITH_TEXTS: dict[str, Callable[[], nn.Module]] = {
+    "OwlViTForObjectDetection": partial(_owl, "OwlViT"),
+    "Owlv2ForObjectDetection": partial(_owl, "Owlv2"),
+    "GroundingDinoForObjectDetection": _grounding_dino,
+}
+
+
 #: By name, what makes a detector with random weights, of classes with these names.
 DETECTORS: dict[str, Callable[[dict[int, str]], nn.Module]] = {
     "RTDetrForObjectDetection": partial(_rt_detr, "RTDetr"),
@@ -90,7 +139,7 @@ def detector(name: str, dtype: torch.dtype = torch.float64, names: Mapping[int, 
     """The detector in eval mode, with weights so large that boxes differ, and classes of these ``names``."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        module = DETECTORS[name](dict(names)).eval()
+        module = (ASKED_WITH_TEXTS[name]() if name in ASKED_WITH_TEXTS else DETECTORS[name](dict(names))).eval()
         for parameter in module.parameters():
             if parameter.dim() > 1:
                 nn.init.normal_(parameter, std=parameter[0].numel() ** -0.5)

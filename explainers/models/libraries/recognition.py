@@ -86,8 +86,8 @@ def why_unread(module: nn.Module, library: Library) -> str | None:
         return f"reads sounds ({sound}), which are not explained here.{_about_sounds(config, sound)}"
     if series := next((name for name in _SERIES if name in takes), None):
         return f"reads series of numbers ({series}), which are not explained here: pictures, texts, pairs of both and molecules are"
-    if "input_ids" not in takes or "pixel_values" not in takes:
-        return None
+    if "input_ids" not in takes or "pixel_values" not in takes or type(module).__name__.endswith("ForObjectDetection"):
+        return None  # detectors that are asked with texts are read: explainers.models.tasks.prompted_boxes
     towers = [
         f"model.{name}"
         for name, part in module.named_modules()

@@ -29,7 +29,7 @@ _TANGENT = (
     "no token."
 )
 #: What stands in the names of classes of attention that samples points of maps of several sizes.
-_DEFORMABLE = "DeformableAttention"
+DEFORMABLE = "DeformableAttention"
 #: What is asked where parts of the picture are gone, by whether boxes are numbered by rank.
 _FOLLOWED = {
     False: "the same box is asked about",
@@ -71,7 +71,7 @@ class ObjectDetection(Task):
             return None
         config: Any = module.config
         task = cls("softmax" if logits.shape[-1] == config.num_labels + 1 else "sigmoid")
-        task.reads_pixels = any(_DEFORMABLE in type(part).__name__ for part in module.modules())
+        task.reads_pixels = any(DEFORMABLE in type(part).__name__ for part in module.modules())
         task.ranks_boxes = task.reads_pixels and bool(getattr(config, "two_stage", True))
         return task
 
