@@ -47,7 +47,7 @@ from explainers.models.structure.word_places import check_word_order
 from explainers.models.tangent import by_tangent, find_tail
 from explainers.models.tasks import GeneratedAnswer, Task
 from explainers.models.tasks.own_boxes import BoxesFunction, OwnBoxes
-from explainers.models.tasks.prompted_boxes import THE_TEXT, BoxesByTexts, PromptedBoxes, WordsOfBoxes, blocks_of_tower, is_asked_with_texts
+from explainers.models.tasks.prompted_boxes import THE_TEXT, BoxesByTexts, PromptedBoxes, WordsOfBoxes, blocks_of_tower
 from explainers.models.tasks.several_heads import SeveralHeads
 
 
@@ -208,7 +208,7 @@ def _known_task(module: nn.Module, kind: ModelKind | None, arguments: Mapping[st
     library = lib.library_of(module)
     if (function := arguments["boxes"]) is not None:
         return kind or "image", OwnBoxes(function), blocks
-    if not is_asked_with_texts(module):
+    if not lib.is_asked_with_texts(module):
         if arguments["picture"] is not None:
             raise ExplainerError("picture= is for detectors that are asked with texts (OWL-ViT, Grounding DINO); leave it out")
         return kind or ("molecule" if arguments["reader"] is not None else lib.kind_of(module, library)), None, blocks

@@ -30,13 +30,6 @@ _LACKS_TEXTS = (
 THE_TEXT = "the text"
 
 
-def is_asked_with_texts(module: nn.Module) -> bool:
-    """Return whether ``module`` is a detector of transformers that takes a picture and texts."""
-    if lib.library_of(module) != "transformers" or not type(module).__name__.endswith("ForObjectDetection"):
-        return False
-    return {"input_ids", "pixel_values"} <= set(inspect.signature(module.forward).parameters)
-
-
 class PromptedBoxes(ObjectDetection):
     """The task of a detector that is asked with texts, which are its classes. This base has what both sides share."""
 
