@@ -38,6 +38,7 @@ NEEDS = {
     "class_token": "one token that the head reads",
     "residual": "attention that is added to a residual stream",
     "positions": "of images, position embeddings added to the patches before the blocks",
+    "boxes": "boxes with a class each: detectors",
     "mask_token": "of texts, a tokenizer with a mask token to hide words with",
     "parts": "attention whose queries, keys, values and output projection can be read in the last block",
     "attention_input": "attention whose queries, keys and values are linear maps of one row of tokens, in every block",

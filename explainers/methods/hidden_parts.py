@@ -34,6 +34,17 @@ def hide(trace: Trace, sample: int, keep: Tensor) -> Tensor:
     return torch.cat(list(trace.answer_passes.run(len(keep), ask)))
 
 
+def likeness_when_hidden(trace: Trace, keep: Tensor) -> Tensor:
+    """Return how like the explained box the most similar box is (K,), for the one picture of ``trace`` under K maskings ``keep`` (K,
+    features) from 0 to 1, of patches or pixels.
+    """
+
+    def ask(first: int, number: int) -> Tensor:
+        return trace.likeness(0, number, _hider(trace, 0, keep[first : first + number]))
+
+    return torch.cat(list(trace.answer_passes.run(len(keep), ask)))
+
+
 def _hider(trace: Trace, sample: int, keep: Tensor) -> Callable[[str, Tensor], Tensor]:
     grid = trace.layout.grid
     if grid is not None:

@@ -20,6 +20,7 @@ from explainers.methods.requests import parse
 from explainers.methods.two_rows import TWO_ROWS, lacks_of_rows
 from explainers.methods.variants import Variant, all_variants_of, variants_of
 from explainers.models.model import Model
+from explainers.models.tasks import ObjectDetection
 
 
 def missing_requirements(model: Model) -> dict[str, str]:
@@ -83,6 +84,8 @@ def lacks_of(recording: Recording) -> dict[str, str]:
         lacks["image"] = f"{name} reads {units} here, and this is for images."
     if (footprint := recording.layout.footprint) is not None and footprint.is_of_other_pixels:
         lacks.setdefault("places", _OTHER_PIXELS.format(name=name, inside=f"{100 * footprint.inside:.0f} %"))
+    if not isinstance(recording.model.task, ObjectDetection):
+        lacks["boxes"] = f"{name} gives no boxes with a class each, and this compares boxes: it is for detectors."
     if (reason := _no_patch_features(recording)) is not None:
         lacks["patch_features"] = reason
     masks_words = recording.model.kind != "molecule" and not recording.model.reads_pictures  # of others attention is masked

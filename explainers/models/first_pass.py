@@ -13,6 +13,8 @@ from explainers.models.eval_mode import evaluating
 from explainers.models.libraries import calls
 from explainers.models.libraries.recognition import Library
 from explainers.models.outputs import Forward
+from explainers.models.structure.pixel_patches import PixelPatches
+from explainers.models.structure.two_rows import TwoRows
 from explainers.models.tasks import Task, task_of
 from explainers.models.tasks.features import without_reference
 
@@ -20,20 +22,32 @@ from explainers.models.tasks.features import without_reference
 class FirstPass:
     """The forward pass of ``module`` whose task (``name``, None: any) is unknown until its first call, which is made with one sample.
 
-    The argument ``raw`` runs a module of two rows of tokens, as one (:mod:`explainers.models.structure.two_rows`); None for others.
+    ``two_rows`` runs a module of two rows of tokens, as one; None for others. ``given`` is the task if it is known; None: the output
+    tells it.
 
     task  task that interprets the module's output; None if the output is one row of logits for each sample
     raw   function from tensors to the output from which places are read; None if there is no task
+    patches  the block of patches of pixels in front of the module, if the task explains these; else None
     """
 
     def __init__(
-        self, module: nn.Module, library: Library, own_forward: Forward, name: str | None, tokenizer: Any, raw: calls.RawForward | None
+        self,
+        module: nn.Module,
+        library: Library,
+        own_forward: Forward,
+        name: str | None,
+        tokenizer: Any,
+        two_rows: TwoRows | None,
+        given: Task | None = None,
     ) -> None:
         self._module, self._library, self._name, self._tokenizer = module, library, name, tokenizer
-        self._forward, self._is_settled, self._has_two_rows = raw or calls.raw_forward_of(module, library), False, raw is not None
+        self._forward, self._is_settled, self._two_rows = two_rows or calls.raw_forward_of(module, library), False, two_rows
         self.run: Forward = own_forward
         self.task: Task | None = None
         self.raw: calls.RawForward | None = None
+        self.patches: PixelPatches | None = None
+        if given is not None:
+            self.settle(given)
 
     @property
     def first_row(self) -> bool:
@@ -42,11 +56,25 @@ class FirstPass:
         """
         return self.task is not None and self.task.first_row
 
+    def blocks_and_entry(self, blocks: Any, entry: Any) -> tuple[Any, Any]:
+        """Return the blocks to explain and the module that takes the embedded tokens: those of a module of two rows, the patches of pixels
+        in front of the module, or else what the caller named as ``blocks`` and ``entry``. Raises ExplainerError if patches of pixels are
+        explained and the caller named any.
+        """
+        if self.patches is None:
+            return (blocks if self._two_rows is None else self._two_rows.blocks), entry
+        if blocks is not None or entry is not None:
+            raise ExplainerError(
+                f"the tokens of {type(self._module).__name__} are patches of pixels in front of all its layers, so that there are no "
+                "blocks to choose: leave blocks= and entry= out"
+            )
+        return [self.patches], self.patches
+
     def __call__(self, tensors: Mapping[str, Tensor]) -> Tensor:
         """Run the module on ``tensors`` and return logits (B, C) for a trial."""
         if self._is_settled:
             return self.run(tensors)
-        if not self._has_two_rows:
+        if self._two_rows is None:
             _refuse_two_rows(self._module)
         output = self._forward(tensors)
         self.settle(task_of(self._module, self._library, output, self._name))
@@ -55,7 +83,11 @@ class FirstPass:
         return self.task.trial(self.task.raw_forward(lambda given: output)(tensors))
 
     def try_one(self, sample: Mapping[str, Tensor]) -> None:
-        """Run the module on one sample and find its task; if the pass fails, no task is set, and the search for blocks reports it."""
+        """Run the module on one sample and find its task, unless it is known; if the pass fails, no task is set, and the search for blocks
+        reports it.
+        """
+        if self._is_settled:
+            return
         _refuse_two_rows(self._module)
         try:
             with torch.no_grad(), evaluating(self._module):
@@ -72,7 +104,11 @@ class FirstPass:
         self.task, self._is_settled = task, True
         if task is not None:
             task.tokenizer = self._tokenizer
-            self.raw = _without_reference(task.raw_forward(self._forward))
+            forward = task.raw_forward(self._forward)
+            if task.reads_pixels:
+                self.patches = PixelPatches()
+                forward = self.patches.in_front_of(forward)
+            self.raw = _without_reference(forward)
             self.run = _of_trial(task, self.raw)
 
 

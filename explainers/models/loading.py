@@ -31,7 +31,7 @@ from explainers.models.libraries import hub, openclip
 from explainers.models.libraries.calls import argument_names
 from explainers.models.libraries.hub import DownloadProgress, missing_weights
 from explainers.models.libraries.molecule_architectures import build_molecule_model
-from explainers.models.libraries.recognition import kind_of
+from explainers.models.libraries.recognition import is_asked_with_texts, kind_of
 from explainers.models.libraries.sentence_embedding import ATTRIBUTE, max_length_of, sentence_embedding_of
 from explainers.models.libraries.sound_models import reads_sounds
 from explainers.models.libraries.vision_language import VIDEO_PIXELS, picture_token_of
@@ -382,7 +382,7 @@ def _transformers_from_folder(folder: Path, config: dict[str, Any], name: str, h
     by_processor = picture_token_of(module, "transformers") is not None and processor_of(module, None) != (None, "")
     if reads_images and "preprocess" not in how and not by_processor:  # which wrap loads and tries, or says why it cannot
         companions["preprocess"] = _frame_processor(folder) or load_saved(folder, "AutoImageProcessor")
-    if (dual or not reads_images) and "tokenizer" not in how:
+    if (dual or not reads_images or is_asked_with_texts(module)) and "tokenizer" not in how:
         companions["tokenizer"] = load_saved(folder, "AutoTokenizer")
     if not reads_images and (embedding := sentence_embedding_of(folder)) is not None:
         module.add_module(ATTRIBUTE, embedding)

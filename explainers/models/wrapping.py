@@ -39,7 +39,7 @@ from explainers.models.outputs import (
 )
 from explainers.models.padding import CHANGED_BY_PADDING, is_changed_by_padding
 from explainers.models.placement import placed
-from explainers.models.preparing import Prompts, prepare_windows
+from explainers.models.preparing import Prompts, prepare_images, prepare_windows
 from explainers.models.structure import blocks as rows
 from explainers.models.structure.layouts import LayoutOf, image_layout, text_layout
 from explainers.models.structure.repeating import why_not_repeatable
@@ -48,6 +48,8 @@ from explainers.models.structure.watching import reads_words_twice
 from explainers.models.structure.word_places import WordPlaces, find_word_places
 from explainers.models.tangent import by_tangent, find_tail
 from explainers.models.tasks import GeneratedAnswer, Task
+from explainers.models.tasks.own_boxes import BoxesFunction, OwnBoxes
+from explainers.models.tasks.prompted_boxes import THE_TEXT, BoxesByTexts, PromptedBoxes, WordsOfBoxes, blocks_of_tower
 from explainers.models.tasks.several_heads import SeveralHeads
 
 
@@ -69,6 +71,8 @@ def wrap(
     output: Output | None = None,
     head: str | int | None = None,
     task: str | None = None,
+    boxes: BoxesFunction | None = None,
+    picture: Any = None,
     device: str | torch.device | None = None,
 ) -> Model:
     """Make a :class:`Model` of ``module``: find its blocks, the order of its tokens, its preprocessing and its labels.
@@ -94,6 +98,10 @@ def wrap(
     head        for a model with several outputs in a tuple or dict, the index or the key of the one to explain; None: each is a place that
                 ``explain(at=)`` can name
     task        the kind of its output if that is not one row of logits for each sample, one of :data:`explainers.TASKS`; None: found out
+    boxes       for a detector of any library, a function from what the module gives for one picture (1, C, height, width) to its boxes,
+                corners x0, y0, x1, y1 in pixels (N, 4), and their scores (N, classes); see docs/models.md
+    picture     for a detector that is asked with texts, a picture that stays as it is while the words of a text are explained; None: the
+                picture is explained, and ``labels`` are the texts
     device      where to move the module; None leaves it where it is
 
     Raises ExplainerError, naming the argument to pass, for anything that cannot be found out.
@@ -113,24 +121,26 @@ def wrap(
         "output": output,
         "head": head,
         "task": task,
+        "boxes": boxes,
+        "picture": picture,
     }
     module = placed(module, device)
     library = lib.library_of(module)
-    kind = kind or ("molecule" if reader is not None else lib.kind_of(module, library))
+    kind, given, blocks = _known_task(module, kind, arguments, blocks)
     if side == "text" and kind != "clip":
         raise ExplainerError('side="text" is for models that compare images with texts; leave it out')
     readers = input_readers(module, library, kind, preprocess, tokenizer, reader)
     words, sample, first = readers.words, readers.sample, readers.first
     reads_text = kind not in ("image", "clip") or side == "text"
     two_rows, own_forward = _forwards(module, library, kind, side, head, first if blocks is None else {})
-    first_pass = FirstPass(module, library, own_forward, task, None if words is None else words.tokenizer, two_rows)
+    first_pass = FirstPass(module, library, own_forward, task, None if words is None else words.tokenizer, two_rows, given)
     if kind in ("clip", "molecule") or head is not None:
         first_pass.settle(None)
     elif not reads_text:  # two pictures are tried, and a task is told by what the model gives for one
         first_pass.try_one(first)
     tried = first if reads_text else sample
     structure, answers, head_activation = _explore(
-        two_rows or module, kind, side, first_pass, tried, two_rows.blocks if two_rows else blocks, entry, lambda: first_pass.first_row
+        two_rows or module, kind, side, first_pass, tried, *first_pass.blocks_and_entry(blocks, entry), lambda: first_pass.first_row
     )
     its_task, raw, run, first_row = first_pass.task, first_pass.raw, first_pass.run, first_pass.first_row
     labels = _plain_labels(its_task, labels)
@@ -164,7 +174,7 @@ def wrap(
         module=module,
         blocks=structure.blocks,
         entry=structure.entry,
-        labels=_labels(module, library, classes, labels, meaning) if has_labels else (),
+        labels=_labels(module, library, classes, labels, meaning if its_task is None else "softmax") if has_labels else (),
         prepare_input=_of_source(readers.preparer(kind, layout.prefix, takes_positions), two_rows),
         forward=run,
         layout_of=layout_of,
@@ -191,6 +201,26 @@ def wrap(
         known = answers if run is own_forward else None
         details[CHANGED_BY_PADDING] = _is_changed_by_padding(model, readers, library, takes_positions, known)
     return replace(model, details=details)
+
+
+def _known_task(module: nn.Module, kind: ModelKind | None, arguments: Mapping[str, Any], blocks: Any) -> tuple[ModelKind, Task | None, Any]:
+    """Return the kind of ``module``, its task if it is known before it runs, else None, and the blocks to explain (None: to be found).
+    ``kind`` and ``blocks`` are what the caller named, and ``arguments`` all that :func:`wrap` was given.
+    """
+    library = lib.library_of(module)
+    if (function := arguments["boxes"]) is not None:
+        return kind or "image", OwnBoxes(function), blocks
+    if not lib.is_asked_with_texts(module):
+        if arguments["picture"] is not None:
+            raise ExplainerError("picture= is for detectors that are asked with texts (OWL-ViT, Grounding DINO); leave it out")
+        return kind or ("molecule" if arguments["reader"] is not None else lib.kind_of(module, library)), None, blocks
+    if arguments["picture"] is None:
+        task: PromptedBoxes = BoxesByTexts(module, arguments["labels"], arguments["tokenizer"])
+        return "image", task, blocks or blocks_of_tower(module, "image", task)
+    recipe, guess = lib.preprocessing_of(module, library, arguments["preprocess"])
+    notes = () if guess is None else (guess,)
+    task = WordsOfBoxes(module, prepare_images(module, recipe, notes, arguments["picture"]).tensors["pixel_values"])
+    return "text", task, blocks or blocks_of_tower(module, "text", task)
 
 
 def _forwards(
@@ -325,6 +355,8 @@ def _plain_labels(task: Task | None, labels: Sequence[str] | Mapping[str, Sequen
     if isinstance(task, SeveralHeads):
         task.name_classes(labels)
         return None
+    if isinstance(task, WordsOfBoxes):
+        return [THE_TEXT]
     if isinstance(labels, Mapping):
         raise ExplainerError("labels= as a dict is for models with several outputs: pass a list, in the order of the logits")
     return labels

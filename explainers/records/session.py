@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, Literal, get_args
@@ -217,13 +217,18 @@ class Session:
     def _answer(self) -> Answer:
         model, tensors = self.model, self.tensors
 
-        def answer(sample: int, repeats: int, change: Callable[[str, Tensor], Tensor]) -> Tensor:
+        def answer(
+            sample: int,
+            repeats: int,
+            change: Callable[[str, Tensor], Tensor],
+            forward: Callable[[Mapping[str, Tensor]], Tensor] = model.forward,
+        ) -> Tensor:
             self._check()
             of_sample = {k: v[sample : sample + 1] if model.is_sample(k) else v for k, v in tensors.items()}
             repeated = model.repeat(of_sample, repeats)
             check_memory(model, repeated, recorded=False)
             with answering(model.module):
-                return model.forward({k: change(k, v) for k, v in repeated.items()})
+                return forward({k: change(k, v) for k, v in repeated.items()})
 
         return answer
 

@@ -34,11 +34,20 @@ _LOSSES: WeakKeyDictionary[Signals, list[Loss]] = WeakKeyDictionary()
 
 class Answer(Protocol):
     """A function that runs the model without recording and returns the logits (repeats, C). It is asked about input number ``sample``,
-    repeated ``repeats`` times; ``change`` is a function that may replace an input tensor by name.
+    repeated ``repeats`` times; ``change`` is a function that may replace an input tensor by name. Another function of the tensors than the
+    model's ``forward`` may be run in its place.
     """
 
-    def __call__(self, sample: int, repeats: int, change: Callable[[str, Tensor], Tensor]) -> Tensor:
-        """Return the logits (repeats, C) of one sample repeated, its tensors changed by ``change(name, tensor)``."""
+    def __call__(
+        self,
+        sample: int,
+        repeats: int,
+        change: Callable[[str, Tensor], Tensor],
+        forward: Callable[[Mapping[str, Tensor]], Tensor] = ...,
+    ) -> Tensor:
+        """Return the logits (repeats, C) of one sample repeated, its tensors changed by ``change(name, tensor)``; or what ``forward`` gives
+        for these tensors.
+        """
 
 
 @dataclass(frozen=True)
@@ -468,6 +477,19 @@ class Trace:
         """Return the logits (repeats, C) of one sample repeated, its tensors changed by ``change(name, tensor)``; nothing is recorded."""
         assert self._answer is not None
         return self._answer(sample, repeats, change)
+
+    def likeness(self, sample: int, repeats: int, change: Callable[[str, Tensor], Tensor]) -> Tensor:
+        """Return how like the explained box the most similar box is, (repeats,) from 0 to 1, for one sample repeated, its tensors changed
+        by ``change(name, tensor)``.
+        """
+        model = self.recording.model
+        reading, run = model.reading, model.raw_forward
+        assert self._answer is not None
+        assert reading is not None
+        assert run is not None
+        assert reading.likeness is not None
+        of_output = reading.likeness
+        return self._answer(sample, repeats, change, lambda tensors: of_output(run(tensors)))
 
     def value(self, logits: Tensor | None = None) -> Tensor:
         """Return the explained number f(x) (B,), from ``logits`` (B, C), or from the logits of the pass if none are given."""

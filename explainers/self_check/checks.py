@@ -53,6 +53,7 @@ FEW_RUNS = {
     "integrated_gradients": "steps=2",
     "smoothgrad": "draws=2",
     "rise": "samples=8",
+    "d_rise": "samples=8",
     "tis": "masks=8",
     "vit_cx": "distance=0.5",
     "kernel_shap": "samples=8",
@@ -157,6 +158,8 @@ def _run_plain(session: Session, mode: AbstractContextManager[Any] | None = None
         tensors = {**tensors, "pixel_values": starts[0]}
     else:
         handles.append(model.entry.register_forward_pre_hook(in_this_thread(start), with_kwargs=True))
+    norms = [part for part in model.module.modules() if isinstance(part, nn.modules.batchnorm._BatchNorm)]
+    handles += [part.register_forward_hook(in_this_thread(_keep_signal_in_order)) for part in norms]
     with remove_hooks_after(handles), torch.enable_grad(), evaluating(model.module):
         with mode or nullcontext():
             logits = model.forward(tensors)
@@ -164,6 +167,14 @@ def _run_plain(session: Session, mode: AbstractContextManager[Any] | None = None
             return _Plain(logits.detach(), None, "the embedded tokens are handed on by name, where torch's gradient is not fetched")
         (gradient,) = torch.autograd.grad((logits * output_gradient).sum(), starts[0])
     return _Plain(logits.detach(), gradient)
+
+
+def _keep_signal_in_order(norm: nn.Module, args: tuple[Any, ...], output: Tensor) -> None:
+    """Have the gradient that arrives at the ``output`` of a batch normalisation laid out in order first: with other strides torch 2.13
+    computes a wrong gradient on a CPU.
+    """
+    if output.requires_grad:
+        output.register_hook(Tensor.contiguous)
 
 
 def _logits(session: Session, plain: _Plain, twin: nn.Module | None) -> Outcome:
@@ -175,7 +186,7 @@ def _logits(session: Session, plain: _Plain, twin: nn.Module | None) -> Outcome:
     if twin is not None:
         with torch.no_grad(), evaluating(twin):
             theirs = calls.logits_of(twin(*session.tensors.values()), len(ours))
-    elif model.head_activation.kind is None and not (model.output == "sigmoid" and len(model.labels) == 2):
+    elif model.task is not None or (model.head_activation.kind is None and not (model.output == "sigmoid" and len(model.labels) == 2)):
         theirs = plain.logits
     else:  # what it returns is not what is explained
         theirs = _run_module(model, session.tensors)

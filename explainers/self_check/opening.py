@@ -21,6 +21,7 @@ from explainers.models.opening.opened import Opened, find_opened, keep_opened
 from explainers.models.outputs import Output
 from explainers.models.passes import is_memory_shortage
 from explainers.models.report import Check
+from explainers.models.tasks.own_boxes import BoxesFunction
 from explainers.records.session import Session
 from explainers.self_check.checks import all_checks, quick_checks
 from explainers.self_check.sample import sample_of
@@ -46,6 +47,8 @@ def open(  # noqa: A001  (the word for it; in this package files are opened by p
     reader: Any = None,
     output: Output | None = None,
     head: str | int | None = None,
+    boxes: BoxesFunction | None = None,
+    picture: Any = None,
     device: str | torch.device | None = None,
     check: CheckLevel = "quick",
     progress: DownloadProgress | None = None,
@@ -66,7 +69,7 @@ def open(  # noqa: A001  (the word for it; in this package files are opened by p
     dtype     for names and files: the type in which weights are loaded, that of :func:`explainers.load`; None: float32
     preprocess, tokenizer  as in :func:`explainers.wrap`, or the name of a folder or of the hub from which to take one
     progress  called with a text and the finished fraction (None: unknown) while files are downloaded
-    kind, blocks, entry, prefix, reader, output, head, name, device  as in :func:`explainers.wrap`
+    kind, blocks, entry, prefix, reader, output, head, boxes, picture, name, device  as in :func:`explainers.wrap`
 
     Files are only read for weights: nothing in them is executed. Stored weights of half precision are explained in float32 unless ``dtype``
     says otherwise, quantised ones in float32; for a module this is done in a copy. A module is opened once: the resulting model is kept
@@ -76,7 +79,7 @@ def open(  # noqa: A001  (the word for it; in this package files are opened by p
     if check not in CHECK_LEVELS:
         raise ExplainerError(f"check={check!r}: choose one of {', '.join(CHECK_LEVELS)}")
     wrapping = {"name": name, "kind": kind, "blocks": blocks, "entry": entry, "prefix": prefix, "preprocess": preprocess}
-    wrapping |= {"tokenizer": tokenizer, "reader": reader, "output": output, "head": head}
+    wrapping |= {"tokenizer": tokenizer, "reader": reader, "output": output, "head": head, "boxes": boxes, "picture": picture}
     opened = open_model(
         anything,
         architecture=architecture,

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 import explainers
 from explainers.models.inputs.images import Preprocessing
 from tests.families import FAMILIES
+from tests.support import detectors
 from tests.support.vocabularies import byte_level, wordpiece
 
 # isort: split
@@ -124,6 +125,13 @@ def detector() -> explainers.Model:
         if parameter.dim() > 1 or name.endswith("detection_tokens"):
             torch.nn.init.normal_(parameter, std=0.3)  # so that boxes differ
     return explainers.wrap(module, name="boxes", preprocess=Preprocessing(resize=(64, 64), fit="squash"), device="cpu")
+
+
+@cache
+def points_detector() -> explainers.Model:
+    """Six boxes in a picture of 64 x 64 pixels, of a model that reads maps of several sizes at points that it chooses."""
+    recipe = Preprocessing(resize=(64, 64), fit="squash")
+    return explainers.wrap(detectors.detector("RTDetrForObjectDetection", torch.float32), name="points", preprocess=recipe, device="cpu")
 
 
 @cache

@@ -45,6 +45,9 @@ def linear(rec: Recorder, func: TorchFunction, input: Tensor, weight: Tensor, bi
     """Compute the linear map x W^T + b of ``input`` x by ``weight`` W and ``bias`` b, record it and return the result; weight and bias may
     depend on the input too.
     """
+    if weight.dim() == 1 and bias is None and (rec.active(input) or rec.active(weight)):  # one output without an axis of its own
+        whole = linear(rec, func, input, rec.nodes.move(weight[None], weight) if rec.active(weight) else weight[None])
+        return rec.nodes.move(whole.squeeze(-1), whole, role(rec, whole))
     if bias is not None and (rec.active(weight) or rec.active(bias)):
         return add(rec, torch.add, linear(rec, func, input, weight), bias)
     if rec.active(weight):

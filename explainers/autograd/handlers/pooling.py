@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from explainers.autograd.dispatch import TorchFunction, call_through, handles, linear_function, note, role
 from explainers.autograd.handlers.elementwise import add, may_write, mul
 from explainers.autograd.nodes import Move, Role
-from explainers.autograd.operators.pooling import Constant, Mean, Pick, Pool
+from explainers.autograd.operators.pooling import Constant, Mean, Pick, PointReads, Pool
 from explainers.autograd.recorder import Recorder
 
 #: The most tensors whose sum after stacking them is recorded as a sum of each; more are pooled.
@@ -133,13 +133,18 @@ def _resize(rec: Recorder, func: TorchFunction, input: Tensor, *args: Any, **kwa
 
 @handles(F.grid_sample)
 def _sample(rec: Recorder, func: TorchFunction, input: Tensor, grid: Tensor, mode: str = "bilinear", *args: Any, **kwargs: Any) -> Any:
-    """Read the map ``input`` at the points of ``grid``, between its own places, record it as pooling and return the result: at each point a
-    weighted mean of the numbers around it. Bicubic weights, some of which are negative, are treated as in :func:`_resize`.
+    """Read the map ``input`` at the points of ``grid``, between its own places, record it and return the result: at each point a weighted
+    mean of the numbers around it. Where the points do not depend on the input it is pooling. Bicubic weights, some of which are negative,
+    are treated as in :func:`_resize`.
     """
-    if not rec.active(input) or rec.active(grid):
+    if not (rec.active(input) or rec.active(grid)):
+        return func(input, grid, mode, *args, **kwargs)
+    if rec.active(grid) and (mode == "bicubic" or not rec.active(input)):
         return call_through(rec, func, (input, grid, mode, *args), kwargs)
     if mode == "bicubic":
         return linear_function(rec, func, input, grid, mode, *args, **kwargs)
+    if rec.active(grid):
+        return rec.run(PointReads, input, grid, lambda x, points: func(x, points, mode, *args, **kwargs))
     return rec.run(Pool, input, lambda x: func(x, grid, mode, *args, **kwargs))
 
 

@@ -14,7 +14,7 @@ from explainers.autograd.operators.arithmetic import Add, Mul, Scale
 from explainers.autograd.operators.attention import DynamicConvolution, DynamicLinear, LinearAttention, MatMul, Normaliser, Softmax, Weights
 from explainers.autograd.operators.linear import LinearMap, linear, note_bias, note_padding, swapped, swapped_back
 from explainers.autograd.operators.norm import Div, Norm
-from explainers.autograd.operators.pooling import Constant, Mean, Pick, Pool
+from explainers.autograd.operators.pooling import Constant, Mean, Pick, PointReads, Pool
 
 __all__ = [
     "Activation",
@@ -32,6 +32,7 @@ __all__ = [
     "Norm",
     "Normaliser",
     "Pick",
+    "PointReads",
     "Pool",
     "Scale",
     "Softmax",

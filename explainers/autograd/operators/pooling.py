@@ -75,6 +75,46 @@ class Pool(Operator):
         return pool(x)
 
 
+class PointReads(Operator):
+    """The numbers of a map ``x`` at points that depend on the input too, as deformable attention reads them: ``read(x, points)``.
+
+    It is linear in the map, with weights that the points choose. The ordinary gradient differentiates these weights; under every other
+    choice for attention they are constants, so that the map gets the whole signal, and the points none.
+    """
+
+    title = "a read between the places of a map"
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, points: Tensor, read: Callable[[Tensor, Tensor], Tensor], rec: Recorder) -> Tensor:
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(x, points)
+        ctx.read, ctx.rec = read, rec
+        return read(x, points)
+
+    @staticmethod
+    def backward(ctx: Any, *signals: Tensor | None) -> Any:
+        (g,) = signals
+        if g is None:
+            return (None,) * 4
+        x, points = ctx.saved_tensors
+        rule, of_map, of_points = ctx.rec.rule, None, None
+
+        def read_at(values: Tensor) -> Tensor:
+            read: Tensor = ctx.read(values, points)
+            return read
+
+        if ctx.needs_input_grad[0]:
+            pool = operands.PoolOperand(x, 1.0, read_at, lambda signal: _pull(read_at, x, signal))
+            of_map = rule.choice("linear").pool(pool, g)
+        if ctx.needs_input_grad[1] and rule.choice("attention").is_ordinary:
+            of_points = _pull(lambda at: ctx.read(x, at), points, g)
+        return of_map, of_points, None, None
+
+    @staticmethod
+    def propagate(rec: Propagator, x: Tensor, points: Tensor, read: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+        return read(x, rec.real(points))
+
+
 class Pick(Operator):
     """A selection ``pick(x)`` of some of the numbers, such as the largest; its ordinary gradient is right under every rule."""
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 from explainers.autograd.nodes import Block, Move, Node, Nodes, Role, Start, ancestors
-from explainers.autograd.operators import Add, LinearAttention, LinearMap, MatMul, Mul, Normaliser, Scale, Softmax, Weights
+from explainers.autograd.operators import Add, LinearAttention, LinearMap, MatMul, Mean, Mul, Normaliser, Scale, Softmax, Weights
 from explainers.autograd.operators.linear import weight_and_bias_of
+from explainers.autograd.products import unmoved
 from explainers.autograd.structure.attention import scores_of
 from explainers.models import matrix_products
 
@@ -69,10 +71,25 @@ def is_weights(factor: Node, starts: Container[int] = ()) -> bool:
     def ends(node: Node) -> bool:
         return node.operator in (Softmax, Weights) or id(node) in starts
 
-    if any(node.operator in (Softmax, Weights) for node in ancestors([factor], until=lambda node: ends(node) or is_product(node))):
+    def is_past(node: Node) -> bool:
+        return ends(node) or is_product(node) or _is_weighted_sum(node)
+
+    if any(node.operator in (Softmax, Weights) for node in ancestors([factor], until=is_past)):
         return True
     whole = ancestors([factor], until=ends)
     return all(node.operator in (Softmax, Weights) if ends(node) else node.paths for node in whole)
+
+
+def _is_weighted_sum(node: Node) -> bool:
+    """Return whether ``node`` is values times attention weights other than by a matrix product of two paths: summed number by number, as in
+    deformable attention, or as a matrix product with values that are constants.
+    """
+    if node.operator is LinearMap:
+        return node.settings["forward"] is torch.matmul and any(path.role == Role.WEIGHTS for path in node.paths)
+    return node.operator is Mean and any(
+        product is not None and product.operator is Mul and Role.WEIGHTS in product.settings["roles"]
+        for product in map(unmoved, node.paths)
+    )
 
 
 def products_of_attention(node: Node, starts: Container[int] = ()) -> list[Node]:

@@ -14,7 +14,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from explainers.citation import Citation
 from explainers.methods.about import HIDING, About
-from explainers.methods.hidden_parts import SAMPLES, attribute_each
+from explainers.methods.hidden_parts import SAMPLES, attribute_each, likeness_when_hidden
 from explainers.methods.registry import method
 from explainers.methods.seed_correlations import group_of
 from explainers.methods.smooth_masks import map_of_pixel_masks, pixel_size
@@ -200,6 +200,59 @@ def rise(trace: Trace, samples: int = 400, keep: float = 0.5, cells: int = 7, at
         return [scores(groups >= 0), *(scores(groups != group) for group in groups.unique())]
 
     return attribute_each(trace, attribute, samples)
+
+
+@method(
+    "d_rise",
+    title="D-RISE",
+    family="perturbation",
+    source=Citation(
+        authors="Petsiuk et al.",
+        year=2021,
+        title="Black-box Explanation of Object Detectors via Saliency Maps",
+        venue="CVPR",
+        arxiv="2006.03204",
+    ),
+    rule=None,
+    signed=True,
+    class_specific=False,
+    needs=("boxes",),
+    slow=True,
+    passes="samples + 1 forward",
+    options={
+        "samples": SAMPLES,
+        "keep": Option(float, 0.5, "share of the picture that is kept", minimum=0.05, maximum=0.95),
+        "cells": Option(int, 16, "cells a side of the coarse random grid that is smoothed to a mask", minimum=2, maximum=64),
+    },
+    about=About(
+        formula=(
+            r"s_j = \frac{1}{p} \text{mean}_m \left(L(x \odot m) - \text{mean} \, L\right) m_j",
+            r"L(x) = \max_{d} \; \text{IoU}(b_t, b_d) \cos(c_t, c_d) \, o_d",
+        ),
+        words=(
+            "Hundreds of random maskings of the picture. Each is asked for the box most like the explained one: by overlap, by its classes "
+            "and by how sure it is of an object. A patch scores high where that likeness is high while the patch is shown."
+        ),
+        trust="Use it for any detector, as it reads nothing but boxes and classes; it follows a box whatever number the model gives it.",
+        fails=f"Random: another seed, another map; the paper takes 5,000 samples. It has one map for all classes of a box. {HIDING}",
+        line="Random parts are painted grey many times; what keeps the box where and what it is when shown is bright.",
+    ),
+)
+def d_rise(trace: Trace, samples: int = 400, keep: float = 0.5, cells: int = 16) -> MethodOutput:
+    """Mean over random maskings of how like the explained box the most similar box is, weighted by how much of a patch each kept.
+
+    Likeness is the overlap (IoU) times the cosine of the probabilities of classes times the probability of an object, if the model gives
+    one. E[(L - mean L) m_j] / keep over ``samples`` maskings of ``cells`` x ``cells`` random numbers, each kept with probability ``keep``,
+    stretched over (cells + 1) cells of pixels and shifted by up to a cell. The mean is taken off as in RISE here: it would add nearly the
+    same to every patch.
+    """
+    grid = trace.layout.grid
+    assert grid is not None
+
+    def like(masks: Tensor) -> Tensor:
+        return likeness_when_hidden(trace, masks)
+
+    return attribute_each(trace, lambda f, ones: map_of_pixel_masks(like, grid, pixel_size(trace), samples, keep, cells), samples)
 
 
 class _Refit:

@@ -42,13 +42,20 @@ def library_of(module: nn.Module) -> Library:
     return "timm" if hasattr(module, "pretrained_cfg") or type(module).__module__.startswith("timm.") else "torch"
 
 
+def is_asked_with_texts(module: nn.Module) -> bool:
+    """Return whether ``module`` is a detector of transformers that takes a picture and texts."""
+    if library_of(module) != "transformers" or not type(module).__name__.endswith("ForObjectDetection"):
+        return False
+    return {"input_ids", "pixel_values"} <= set(inspect.signature(module.forward).parameters)
+
+
 def kind_of(module: nn.Module, library: Library) -> ModelKind:
     """Return the kind of ``module``, a model of ``library``: "clip" if it has an image and a text tower, else by the arguments of its
     forward; molecules are not recognised.
     """
     if library == "open_clip" or (hasattr(module, "get_image_features") and hasattr(module, "get_text_features")):
         return "clip"
-    if library == "timm":
+    if library == "timm" or is_asked_with_texts(module):
         return "image"
     if picture_token_of(module, library) is not None:
         return "text"
@@ -84,7 +91,7 @@ def why_unread(module: nn.Module, library: Library) -> str | None:
         return f"reads sounds ({sound}), {_about_sounds(module)}"
     if series := next((name for name in _SERIES if name in takes), None):
         return f"reads series of numbers ({series}), which are not explained here: pictures, texts, pairs of both and molecules are"
-    if "input_ids" not in takes or "pixel_values" not in takes:
+    if "input_ids" not in takes or "pixel_values" not in takes or is_asked_with_texts(module):
         return None
     towers = [
         f"model.{name}"

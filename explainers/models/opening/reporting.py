@@ -14,6 +14,7 @@ from explainers.models.libraries.sound_models import SoundPictures
 from explainers.models.model import Model
 from explainers.models.padding import CHANGED_BY_PADDING
 from explainers.models.report import Fact, Guess, Report
+from explainers.models.tasks import ObjectDetection
 
 _UNNAMED = re.compile(r"(no )?class \d+")
 _SHOWN = 5  # names of classes
@@ -123,6 +124,8 @@ def _reading(model: Model, said: Collection[str]) -> tuple[str, list[Guess]]:
         return "the scaled cosine of picture and prompt; probabilities are a softmax over the prompts", []
     if model.task is not None and not model.labels:
         return f"{model.task.name}: at= asks about {model.task.places_are}", []
+    if isinstance(model.task, ObjectDetection):
+        return f"{meaning}; for each box", []
     if "output" in said:
         return f"{meaning}, as output= says", []
     if model.head_activation.kind is not None:

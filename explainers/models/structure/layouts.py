@@ -19,6 +19,7 @@ from explainers.models.structure.footprints import footprint_of
 from explainers.models.structure.head_reading import ReadTokens, read_tokens
 from explainers.models.structure.patch_extents import covered_pixels
 from explainers.models.structure.patch_places import are_channels, order_of
+from explainers.models.structure.pixel_patches import PatchesOfPixels, grid_of
 from explainers.models.structure.watching import Bypass, bypass_of, covers_image, embed, sees_all_edges
 from explainers.models.structure.word_places import WordPlaces
 
@@ -62,7 +63,7 @@ def image_layout(
     bypass, x = bypass_of(module, structure, run, tensors, answers)
     if bypass is not None:
         raise ExplainerError(_BYPASSES[bypass].format(blocks=_name_of(module, structure.blocks[0])))
-    if structure.block_kind.patch_places:
+    if structure.block_kind.patch_places or isinstance(structure.block_kind, PatchesOfPixels):
         return _known_layout(module, structure, run, tensors, prefix)
     if prefix is None and structure.grid is not None:
         prefix = 0  # a map of tokens has no room for others
@@ -203,6 +204,8 @@ def _known_layout(module: nn.Module, structure: Structure, run: Forward, tensors
     ``prefix`` than the kind's is refused.
     """
     kind, pixels = structure.block_kind, tensors["pixel_values"]
+    if isinstance(kind, PatchesOfPixels):
+        return lambda batch: Layout(0, None, grid_of(*batch["pixel_values"].shape[-2:]))
     before = kind.before or 0
     if prefix not in (None, before):
         raise ExplainerError(f"prefix={prefix}: the blocks of this model have {before} tokens before their patches; leave it out")

@@ -78,6 +78,8 @@ class Reading:
     moves   whether the place can still be found when words before it are removed; if not, words are masked instead
     complete  function that adds to another prepared input what the same place needs, such as an answer
     mark    function that marks in the record of the prepared input which of its own words the model read for this place
+    likeness  detectors only: function from the module's output to how like the box of this place the most similar box of each sample is,
+              (B,) from 0 to 1
     last_rows  how many of the last tokens it reads logits of, of a model with logits for each token; None: it may read those of all
     """
 
@@ -92,6 +94,7 @@ class Reading:
     mark: Callable[[Prepared], Prepared] = _as_it_is
     other_tokens: OtherTokens | None = None
     last_rows: int | None = None
+    likeness: Callable[[Any], Tensor] | None = None
 
     def layout_from(self, layout: Layout) -> Layout:
         """Return ``layout``, the layout of a model's tokens, with the tokens from which this place is read marked in it."""
@@ -112,15 +115,18 @@ class Task(ABC):
                are then the first row over patches, through which the whole picture goes, and not the last
     own_axes   the axes of the logits by which a module of one's own has this task if ``wrap`` is told so, such as ("samples", "tokens",
                "labels"); empty if only what is known to have the task has it
+    reads_pixels  whether the explained tokens are patches of pixels in front of the module, as where no row of its blocks sees the whole
+               picture: :mod:`explainers.models.structure.pixel_patches`
     general  whether it accepts any output that no other task accepts, so that it is tried last
     """
 
     tokenizer: Any = None
+    reads_pixels: bool = False
     name: ClassVar[str]
     places_are: ClassVar[str]
     control: ClassVar[Control] = "list"
     texts: ClassVar[tuple[str, str] | None] = None
-    output: ClassVar[Output] = "softmax"
+    output: Output = "softmax"
     first_row: ClassVar[bool] = False
     own_axes: ClassVar[tuple[str, ...]] = ()
     general: ClassVar[bool] = False

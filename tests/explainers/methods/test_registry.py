@@ -45,6 +45,7 @@ EXPECTED = {
     "grad_eclip": {"single_head"},
     "occlusion": {"window", "compare"},
     "rise": {"samples", "keep", "cells", "at"},
+    "d_rise": {"samples", "keep", "cells"},
     "kernel_shap": {"samples", "features", "segments"},
     "lime": {"samples", "alpha"},
 }

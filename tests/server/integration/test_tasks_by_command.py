@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 import explainers
 from tests.server.conftest import picture, png
 from tests.support import task_models
+from tests.support.detectors import detector, words_of
 from tests.support.task_models import TEXT
 from vitrine_server.cli import main
 
@@ -45,6 +47,8 @@ def saved(make: Callable[[], explainers.Model], folder: Path) -> Path:
         (task_models.backbone, picture(), "patch:1,2", "regression"),
         (task_models.segmenter, picture(), "region:0,0,0.5,0.5", "softmax"),
         (task_models.detector, picture(), "box:3/left", "regression"),
+        (task_models.points_detector, picture(), "box:3", "sigmoid"),
+        (task_models.points_detector, picture(), "box:3/left", "regression"),
         (task_models.clip_classifier, explainers.Clip([picture(seed) for seed in range(4)]), None, "softmax"),
     ],
 )
@@ -78,3 +82,21 @@ def test_the_frame_of_the_strongest_patch_is_named(tmp_path: Path, capsys: Any) 
     one = explainers.explain(explainers.load(folder), tmp_path / "clip.gif", methods="random").maps[0]
     frame, inside = divmod(int(one.scores[one.content].argmax()), 4 * 4)
     assert f"frame {frame + 1}, row {inside // 4 + 1}, column {inside % 4 + 1}" in capsys.readouterr().out
+
+
+def test_a_detector_is_asked_with_the_texts_in_a_file(tmp_path: Path, capsys: Any) -> None:
+    module: Any = detector("OwlViTForObjectDetection", torch.float32)
+    module.save_pretrained(tmp_path / "model")
+    words_of("OwlViTForObjectDetection").save_pretrained(tmp_path / "model")
+    ViTImageProcessorPil(size={"height": 64, "width": 64}).save_pretrained(tmp_path / "model")
+    (tmp_path / "texts.txt").write_text("a good film\nbad dog\n")
+    (tmp_path / "picture.png").write_bytes(png())
+    asked = ["explain", str(tmp_path / "picture.png"), "--model", str(tmp_path / "model"), "--labels", str(tmp_path / "texts.txt")]
+    assert main([*asked, "--at", "box:3", "--target", "bad dog", "--methods", "fullgrad:libra", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    model = explainers.open(tmp_path / "model", labels=["a good film", "bad dog"], check="none")
+    expected = explainers.explain(model, picture(), "bad dog", "fullgrad:libra", at="box:3")
+    assert document["targets"][0]["logit"] == pytest.approx(expected.target.logit, abs=1e-5)
+    assert document["maps"][0]["scores"] == pytest.approx(expected.maps[0].scores[expected.maps[0].content].tolist(), rel=1e-3, abs=1e-6)
+    assert main(["explain", str(tmp_path / "picture.png"), "--model", str(tmp_path / "model"), "--methods", "random"]) == 2
+    assert "pass them as labels=" in capsys.readouterr().err

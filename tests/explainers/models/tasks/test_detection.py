@@ -17,8 +17,6 @@ from tests.explainers.support.explained import picture
 from transformers import (
     ConditionalDetrConfig,
     ConditionalDetrForObjectDetection,
-    DeformableDetrConfig,
-    DeformableDetrForObjectDetection,
     DetrConfig,
     DetrForObjectDetection,
     DetrImageProcessorPil,
@@ -167,10 +165,3 @@ def test_a_detector_takes_the_size_that_proportions_give(yolos: Model) -> None:
 def test_what_is_refused(yolos: Model, at: str, says: str) -> None:
     with pytest.raises(ExplainerError, match=says):
         explainers.explain(yolos, picture(), methods="random", at=at)
-
-
-def test_deformable_attention_is_refused_with_its_reason() -> None:
-    module = DeformableDetrForObjectDetection(_with_trunk(DeformableDetrConfig, ["stage2", "stage3", "stage4"], num_feature_levels=3))
-    recipe = explainers.Preprocessing(resize=(128, 128), fit="squash")
-    with pytest.raises(ExplainerError, match=r"maps of several sizes .*YOLOS can be explained"):
-        explainers.wrap(module, preprocess=recipe)

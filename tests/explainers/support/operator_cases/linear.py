@@ -31,6 +31,7 @@ def _chain(t: Twin, x: Tensor) -> Tensor:
 CASES = [
     linear("linear", lambda: seeded(lambda: nn.Linear(D, 4))),
     linear("linear-no-bias", lambda: seeded(lambda: nn.Linear(D, 4, bias=False))),
+    linear("linear-to-one-number", lambda: With(F.linear, weight=V)),
     linear("linear-as-conv1d", lambda: seeded(lambda: nn.Conv1d(S, 4, 1))),
     linear("linear-as-conv2d", lambda: seeded(lambda: nn.Conv2d(4, 6, 1, groups=2)), x=MAP),
     linear("conv1d", lambda: seeded(lambda: nn.Conv1d(S, 4, 3, padding=1))),

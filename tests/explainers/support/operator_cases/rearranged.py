@@ -182,6 +182,22 @@ ADDED = [
 ]
 
 
+def points_of(x: Tensor) -> Tensor:
+    return x[:, :2, :3, :3].permute(0, 2, 3, 1)
+
+
+def read_at_own_points(t: Twin, x: Tensor) -> Tensor:
+    """Bilinear interpolation written out by tent functions; the points are differentiated where attention weights are, else constants."""
+    points = t.times(points_of(x), 0.3)
+    points = points if t.rule.attention == "jacobian" else points.detach()
+    at = [((points[..., axis] + 1) * size - 1) / 2 for axis, size in ((0, x.shape[3]), (1, x.shape[2]))]
+    tents = [
+        (1 - (place[..., None] - torch.arange(size)).abs()).clamp(min=0) for place, size in zip(at, (x.shape[3], x.shape[2]), strict=True)
+    ]
+    weights = tents[1][..., :, None] * tents[0][..., None, :]
+    return t.pool(lambda y: torch.einsum("bpqhw,bchw->bcpq", weights, y), x)
+
+
 def lerped(t: Twin, x: Tensor, end: Tensor) -> Tensor:
     return t.add(t.times(x, 0.7), t.times(end, 0.3))
 
@@ -195,6 +211,7 @@ def trapezoids(t: Twin, x: Tensor) -> Tensor:
 
 
 PUT_TOGETHER = [
+    Case("grid_sample-own-points", lambda: lambda x: F.grid_sample(x, 0.3 * points_of(x), align_corners=False), read_at_own_points, MAP),
     Case("lerp", lambda: lambda x: torch.lerp(x, x @ W, 0.3), lambda t, x: lerped(t, x, projected(t, x))),
     Case("method-lerp", lambda: lambda x: x.lerp(C.expand(B, S, D), 0.3), lambda t, x: t.plus(t.times(x, 0.7), 0.3 * C)),
     Case("lerp_", lambda: in_place(lambda y: y.lerp_(y @ W, 0.3)), lambda t, x: lerped(t, t.times(x, 1.0), projected(t, t.times(x, 1.0)))),

@@ -9,7 +9,7 @@ import torch
 
 from tests.server.conftest import Check, Site, Sites, picture, png
 from tests.server.support.gated_models import MAKES, GatedModels
-from tests.support.task_models import detector, heads, segmenter
+from tests.support.task_models import detector, heads, points_detector, segmenter
 
 MODELS = {"scenes-vit": segmenter, "timm/listed": detector, "timm/other": heads}
 
@@ -46,3 +46,15 @@ def test_the_number_and_its_unit(site: Site, name: str, at: str, target: str | N
 
 def test_a_place_that_is_none(site: Site, refused: Check) -> None:
     refused(site.ask(png(), wait=True, at="region:2,0,3,1", methods="random"), 422, "cannot-explain")
+
+
+def test_a_detector_that_samples_points_is_asked_as_others_are(sites: Sites) -> None:
+    """Its boxes come with the answer, a press on one asks for it, and what reads attention says why it does not run."""
+    with sites(GatedModels(makes={**MAKES, "timm/listed": points_detector})) as site:
+        document = site.ask(png(), wait=True, model="timm/listed", methods=["fullgrad:libra", "occlusion"], at="box:2").json()
+        assert (document["output"], document["at"], len(document["places"])) == ("sigmoid", "box:2", 6)
+        assert document["maps"][0]["completeness_error"] < 1e-4
+        assert len(document["maps"][0]["scores"]) == 16
+        reasons = {each["spec"]: each["reason"] for each in site.client.get("/api/methods?model=timm/listed").json()["variants"]}
+        assert "deformable attention" in reasons["rollout"]
+        assert reasons["d_rise"] is None

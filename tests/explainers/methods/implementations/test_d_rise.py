@@ -1,0 +1,104 @@
+"""D-RISE held against a calculation of its own, number by number: masks, likeness of boxes, and the map (Petsiuk et al. 2021)."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import explainers
+from explainers import ExplainerError
+from explainers.models.boxes import overlaps
+from tests.explainers.support.explained import image_model, picture
+from tests.support.detectors import detector
+
+# isort: split
+from transformers import YolosConfig, YolosForObjectDetection
+
+SAMPLES, KEEP, CELLS, SEED, SIZE = 24, 0.5, 4, 3, (64, 96)
+SPEC = f"d_rise?samples={SAMPLES}&keep={KEEP}&cells={CELLS}"
+
+
+def along(side: int) -> np.ndarray[Any, Any]:
+    """How much each of the CELLS numbers counts at each pixel of CELLS + 1 cells along a side: linear between the middles of numbers."""
+    length = (CELLS + 1) * math.ceil(side / CELLS)
+    places = np.clip((np.arange(length) + 0.5) * CELLS / length - 0.5, 0, CELLS - 1)
+    return np.clip(1 - np.abs(places[:, None] - np.arange(CELLS)), 0, 1)
+
+
+def drawn_masks() -> list[np.ndarray[Any, Any]]:
+    torch.manual_seed(SEED)
+    coarse = (torch.rand(SAMPLES, CELLS, CELLS) < KEEP).double().numpy()
+    down, across = (torch.randint(0, math.ceil(side / CELLS), (SAMPLES,)).tolist() for side in SIZE)
+    whole = [along(SIZE[0]) @ grid @ along(SIZE[1]).T for grid in coarse]
+    return [mask[y : y + SIZE[0], x : x + SIZE[1]] for mask, y, x in zip(whole, down, across, strict=True)]
+
+
+def found(module: nn.Module, pixels: torch.Tensor) -> list[tuple[list[float], list[float], float]]:
+    """Of each box its corners, the probabilities of its classes and that of an object."""
+    with torch.no_grad():
+        output = module(pixels)
+    boxes = []
+    for logits, (x, y, width, height) in zip(output.logits[0].tolist(), output.pred_boxes[0].tolist(), strict=True):
+        corners = [x - width / 2, y - height / 2, x + width / 2, y + height / 2]
+        if len(logits) == 3:
+            boxes.append((corners, [1 / (1 + math.exp(-z)) for z in logits], 1.0))
+        else:
+            total = sum(math.exp(z) for z in logits)
+            boxes.append((corners, [math.exp(z) / total for z in logits[:3]], 1 - math.exp(logits[3]) / total))
+    return boxes
+
+
+def like(box: Any, other: Any) -> float:
+    (a, p, _), (b, q, is_object) = box, other
+    shared = max(min(a[2], b[2]) - max(a[0], b[0]), 0) * max(min(a[3], b[3]) - max(a[1], b[1]), 0)
+    iou = shared / ((a[2] - a[0]) * (a[3] - a[1]) + (b[2] - b[0]) * (b[3] - b[1]) - shared)
+    cosine = sum(s * t for s, t in zip(p, q, strict=True)) / math.hypot(*p) / math.hypot(*q)
+    return iou * cosine * is_object
+
+
+def yolos() -> nn.Module:
+    torch.manual_seed(0)
+    size = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64, "image_size": list(SIZE)}
+    module = YolosForObjectDetection(YolosConfig(**size, num_detection_tokens=5, id2label={0: "dog", 1: "cat", 2: "bird"}))
+    for parameter in module.parameters():
+        if parameter.dim() > 1:
+            nn.init.normal_(parameter, std=parameter[0].numel() ** -0.5)
+    return module.double().eval()
+
+
+@pytest.mark.parametrize("ranked", [False, True], ids=["softmax, numbers of boxes are fixed", "sigmoid, numbers of boxes are ranks"])
+def test_the_map_is_that_of_a_calculation_of_its_own(ranked: bool) -> None:
+    module = detector("RTDetrForObjectDetection") if ranked else yolos()
+    model = explainers.wrap(module, preprocess=explainers.Preprocessing(resize=SIZE, fit="squash"))
+    result = explainers.explain(model, picture(), methods=[SPEC], at="box:1", seed=SEED)
+    pixels, masks = result.tensors["pixel_values"], drawn_masks()
+    box = found(module, pixels)[1]
+    likenesses = [max(like(box, other) for other in found(module, pixels * torch.tensor(mask))) for mask in masks]
+    assert max(likenesses) > 1.01 * min(likenesses) > 0
+    mean = sum(likenesses) / SAMPLES
+    at_pixels = sum((likeness - mean) * mask for likeness, mask in zip(likenesses, masks, strict=True)) / SAMPLES / KEEP
+    expected = at_pixels.reshape(4, 16, 6, 16).mean((1, 3)).flatten()
+    first = 0 if ranked else 1  # after the class token
+    np.testing.assert_allclose(result[SPEC].scores[first : first + 24].numpy(), expected, atol=1e-5 * np.abs(expected).max())
+
+
+def test_the_target_changes_nothing_as_likeness_is_of_all_classes() -> None:
+    model = explainers.wrap(yolos(), preprocess=explainers.Preprocessing(resize=SIZE, fit="squash"))
+    one, other = (explainers.explain(model, picture(), name, methods=[SPEC], at="box:1", seed=SEED)[SPEC].scores for name in ("cat", "dog"))
+    assert torch.equal(one, other)
+
+
+def test_what_gives_no_boxes_is_refused() -> None:
+    with pytest.raises(ExplainerError, match="gives no boxes with a class each"):
+        explainers.explain(image_model(), picture(), methods=["d_rise"])
+
+
+def test_overlaps_are_shares_of_the_area_of_both() -> None:
+    boxes = torch.tensor([[0.0, 0.0, 2.0, 2.0], [1.0, 1.0, 3.0, 3.0], [5.0, 5.0, 6.0, 6.0], [1.0, 1.0, 1.0, 1.0], [2.0, 0.0, 4.0, 2.0]])
+    assert overlaps(boxes, boxes[0]).tolist() == pytest.approx([1.0, 1 / 7, 0.0, 0.0, 0.0])
+    assert overlaps(boxes[3], boxes[3]).tolist() == 0.0
