@@ -106,6 +106,9 @@ def image_layout(
         cut off or padded to one more patch, as the convolutional trunk does; for a model that reads patches, the number of its tokens tells
         which.
         """
+        if (grid_of := getattr(module, "grid_of", None)) is not None:
+            rows, columns = grid_of(tall, wide)
+            return rows, columns
         down, across = tall / patch[0], wide / patch[1]
         if not dense or (down.is_integer() and across.is_integer()):
             return int(down), int(across)
@@ -249,6 +252,10 @@ def _grid(module: nn.Module, patches: int, size: tuple[int, int], before: int = 
     them, else square patches of the size it declares, or of one that fits. Raises ExplainerError if they fill no grid; so many tokens
     stand ``before`` and ``after`` them.
     """
+    if (grid_of := getattr(module, "grid_of", None)) is not None:
+        rows, columns = grid_of(*size)
+        if rows * columns == patches:
+            return rows, columns
     for part in module.modules():
         declared = getattr(part, "grid_size", None)
         if isinstance(declared, (tuple, list)) and len(declared) == 2 and declared[0] * declared[1] == patches:

@@ -57,7 +57,7 @@ REFUSED: dict[str, tuple[Callable[[], nn.Module], str]] = {
     "series": (series, r"reads series of numbers \(past_values\)"),
     "fused": (fused, "reads a picture and a text together"),
     "retrieval": (retrieval, r"pictures alone can be opened: model\.vision_model"),
-    "detector": (detector_of_words, r"compares pictures with texts in it can be opened: model\.owlvit"),
+    "detector": (detector_of_words, "finds what texts name: pass them as labels="),
 }
 
 
