@@ -28,6 +28,7 @@ from explainers.analysis.interactions import (
 )
 from explainers.analysis.metric_driven import metric_driven_map
 from explainers.analysis.patch_similarity import PatchSimilarity, patch_similarity
+from explainers.analysis.picture_components import PictureComponents, picture_components
 from explainers.analysis.picture_sentence import picture_sentence
 from explainers.analysis.prior_or_pixels import PriorOrPixels, prior_or_pixels
 from explainers.analysis.regions import Region, Regions, regions
@@ -139,6 +140,7 @@ __all__ = [
     "NamedLogits",
     "Over",
     "PatchSimilarity",
+    "PictureComponents",
     "PicturePrompt",
     "Preprocessing",
     "PriorOrPixels",
@@ -196,6 +198,7 @@ __all__ = [
     "mix",
     "open",
     "patch_similarity",
+    "picture_components",
     "picture_sentence",
     "prior_or_pixels",
     "regions",

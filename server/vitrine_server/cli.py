@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from importlib import metadata
 
 from vitrine_server.commands import CommandError, Parser, PartialFailure
-from vitrine_server.commands.many_inputs import collect, diff, slices, summarise
+from vitrine_server.commands.many_inputs import collect, diff, patches, slices, summarise
 from vitrine_server.commands.measuring import evaluate, metrics_on_truth, reproduce, tables
 from vitrine_server.commands.models import depth, listing, open, registers  # noqa: A004  (a command is called as its module)
 from vitrine_server.commands.one_input import (
@@ -67,6 +67,7 @@ def build_parser() -> argparse.ArgumentParser:
         collect,
         diff,
         slices,
+        patches,
     ):
         module.add(commands)
     return parser
