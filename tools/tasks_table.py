@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from PIL import Image
 from torch import nn
@@ -24,6 +25,7 @@ from explainers.models.model import Model
 from explainers.pipeline.places import ask_at, runnable_specs
 from tests.support.encoder_decoders import WRITERS, encoder_decoder
 from tests.support.picture_models import FAMILIES, Made, build
+from tests.support.sound_models import SOUND_FAMILIES
 from tests.support.task_models import TEXT, Heads, picture_writer
 from tests.support.vocabularies import byte_level, wordpiece
 from vitrine_server.commands.text_tables import markdown_table
@@ -44,6 +46,7 @@ CLIP = {**SIZE, "image_size": 64, "num_frames": 4}
 WORDS = {**SIZE, "max_position_embeddings": 66}
 PAIR = explainers.TextPair("good film?", TEXT)
 MASKED = "the [MASK] film"
+SOUND = explainers.Sound(np.sin(np.arange(16000) / 20).astype(np.float32), 16000)
 FRAMES = explainers.Clip([Image.effect_noise((64, 64), 40 + 10 * i).convert("RGB") for i in range(4)])
 PICTURE = Image.effect_noise((64, 64), 80).convert("RGB")
 
@@ -178,6 +181,7 @@ TASK_CASES = [
         FRAMES,
         (None,),
     ),
+    *(TaskCase(name, make, SOUND, (None,)) for name, make in {type(make()).__name__: make for make, _ in SOUND_FAMILIES.values()}.items()),
 ]
 
 
@@ -188,6 +192,8 @@ def wrap(asked: TaskCase) -> Model:
     if isinstance(module, Model):
         return module
     module.eval()
+    if isinstance(asked.model_input, explainers.Sound):
+        return explainers.wrap(module, name=asked.name)
     if isinstance(asked.model_input, str | explainers.TextPair):
         return explainers.wrap(module, name=asked.name, tokenizer=asked.tokenizer(40 if asked.tokenizer is byte_level else 60))
     size = (32, 24) if isinstance(module, Heads) else (64, 64)
@@ -211,7 +217,9 @@ def row_of(model: Model, asked: TaskCase) -> tuple[str, str, str, str]:
         pictures = record.grid
     and_patches = "" if pictures is None else f" and {pictures[0]} x {pictures[1]} patches{tiles}"
     tokens = f"word pieces{and_patches}" if grid is None else f"{grid[0]} x {grid[1]} patches{times}"
-    return model.task.name if model.task is not None else "video-classification", f"`{asked.name}`", tokens, ", ".join(shown)
+    of_sounds = model.details.get("sound_rate") is not None
+    task = model.task.name if model.task is not None else "audio-classification" if of_sounds else "video-classification"
+    return task, f"`{asked.name}`", tokens, ", ".join(shown)
 
 
 def markdown() -> str:

@@ -17,34 +17,10 @@ import explainers
 from explainers import ExplainerError, Sound
 from explainers.models.inputs.sounds import read_sound
 from explainers.models.inputs.types import ImageInput
+from tests.support.sound_models import SOUND_FAMILIES, ast
 
-SMALL = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 16}
-CONVOLUTIONS = {"conv_dim": (8,) * 7, "num_conv_pos_embeddings": 4, "num_conv_pos_embedding_groups": 2, "classifier_proj_size": 8}
 RATE = 16000
 METHODS = ["input_x_gradient", "input_x_gradient:libra", "fullgrad_plus:libra"]
-
-
-def ast(**more: Any) -> Any:
-    return hf.ASTForAudioClassification(hf.ASTConfig(**SMALL, **{"num_mel_bins": 48, "max_length": 104, **more}))
-
-
-def whisper() -> Any:
-    sizes = {"d_model": 16, "encoder_layers": 2, "encoder_attention_heads": 2, "encoder_ffn_dim": 16}
-    config = hf.WhisperConfig(**sizes, decoder_layers=1, decoder_attention_heads=2, num_mel_bins=16, max_source_positions=50)
-    return hf.WhisperForAudioClassification(config)
-
-
-FAMILIES: dict[str, tuple[Any, tuple[int, int]]] = {
-    "AST": (ast, (4, 9)),
-    "Wav2Vec2": (lambda: hf.Wav2Vec2ForSequenceClassification(hf.Wav2Vec2Config(**SMALL, **CONVOLUTIONS)), (1, 49)),
-    "HuBERT": (lambda: hf.HubertForSequenceClassification(hf.HubertConfig(**SMALL, **CONVOLUTIONS)), (1, 49)),
-    "Wav2Vec2, norms in each token": (
-        lambda: hf.Wav2Vec2ForSequenceClassification(hf.Wav2Vec2Config(**SMALL, **CONVOLUTIONS, feat_extract_norm="layer")),
-        (1, 49),
-    ),
-    "WavLM": (lambda: hf.WavLMForSequenceClassification(hf.WavLMConfig(**SMALL, **CONVOLUTIONS)), (1, 49)),
-    "Whisper": (whisper, (1, 50)),
-}
 
 
 def chirp(seconds: float = 1.0, rate: int = RATE) -> Any:
@@ -54,7 +30,7 @@ def chirp(seconds: float = 1.0, rate: int = RATE) -> Any:
 
 def made(name: str) -> tuple[Any, tuple[int, int]]:
     torch.manual_seed(0)
-    make, grid = FAMILIES[name]
+    make, grid = SOUND_FAMILIES[name]
     return make().eval(), grid
 
 
@@ -85,7 +61,7 @@ def extracted(module: Any, samples: Any, preparation: Any) -> Tensor:
     return tensor
 
 
-@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize("name", SOUND_FAMILIES)
 def test_a_sound_is_explained_as_the_plain_model_computes(name: str) -> None:
     module, grid = made(name)
     model = explainers.open(module)
