@@ -292,11 +292,14 @@ class ProcessorReader:
             return text if has_places else "\n".join([self.placeholder] * pictures) + text
         content = [*([] if has_places else [{"type": "video" if self.is_video else "image"}] * pictures), {"type": "text", "text": text}]
         try:
-            return str(
+            whole = str(
                 self.processor.apply_chat_template([{"role": "user", "content": content}], tokenize=False, add_generation_prompt=True)
             )
         except Exception as problem:  # a template raises errors of its own
             raise ExplainerError(f"the chat template refuses this prompt: {problem}") from problem
+        if self.is_video and self.placeholder not in whole:
+            raise ExplainerError("the model's chat template has no place for a video: leave chat= out, or send the frames as pictures")
+        return whole
 
     def _process(self, text: str, pictures: Sequence[Image.Image]) -> tuple[dict[str, Tensor], _Listener]:
         """Return what the processor makes of ``text`` and ``pictures``, on the device of the model, and the tokenizer with what it

@@ -94,7 +94,7 @@ class PicturesInText {
     this.node = el(
       "div",
       { class: "pictures-in-text" },
-      el("div", { class: shown.length > 3 ? "row strip" : "row" }, ...this.pictures.map(({ node }) => node)),
+      el("div", { class: shown.length > 3 ? "row frames" : "row" }, ...this.pictures.map(({ node }) => node)),
       shown.length > 1 ? this.sentence : null,
     );
     if (plate.map) this.show(plate.map);

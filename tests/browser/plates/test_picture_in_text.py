@@ -151,8 +151,10 @@ def test_frames_of_a_video_are_a_strip(desk: Visit, tmp_path: Path) -> None:
     parts = [document["input"]["picture"], *document["input"]["further_pictures"]]
     assert [part["frame_numbers"] for part in parts] == [[1, 2], [3, 4], [5, 6], [7, 8]]
     plate = page.locator(".plate[data-spec='input_x_gradient:libra']")
-    expect(plate.locator(".strip figure")).to_have_count(4)
+    expect(plate.locator(".frames figure")).to_have_count(4)
     expect(plate.locator("figcaption").nth(1)).to_contain_text("Frames 3–4: patches together ")
+    bodies = plate.evaluate("node => [...node.querySelectorAll('figure, .frames')].map((one) => one.scrollHeight - one.clientHeight)")
+    assert max(bodies) <= 0  # the captions are in sight
     expect(plate.locator(".which-picture")).to_contain_text("rames ")
     expect(field.locator("li .quiet").last).to_have_text("Frames 7–8")
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
