@@ -270,8 +270,8 @@ def _check_kind(question: Question, facts: ModelFacts) -> None:
 
 def _check_file(question: Question, image: bytes, facts: ModelFacts) -> None:
     """Raise Problem 422 for ``question`` if its ``image`` is several pictures and the model of ``facts`` takes one, or a sound where it
-    takes pictures, or the other way round; and for a crop or grey levels of the frames of a clip or a video, of several pictures in a prompt,
-    or of a sound.
+    takes pictures, or the other way round; and for a crop or grey levels of the frames of a clip or a video, of several pictures in a
+    prompt, or of a sound.
     """
     if question.video and facts.details.get("picture_grid") is None:
         detail = f"{question.model} reads no video together with a text."
