@@ -11,6 +11,7 @@ from explainers.models.inputs.sounds import SoundPreparation
 from explainers.models.inputs.types import ModelKind
 from explainers.models.libraries import recognition as lib
 from explainers.models.model import Model
+from explainers.models.processor_prompts import ProcessorReader
 from explainers.models.structure.two_rows import SourceAndWritten
 from explainers.models.structure.word_places import WORD_TABLES, tables_of_words
 
@@ -37,6 +38,7 @@ def details_of(model: Model, readers: InputReaders, library: lib.Library, width:
         "channels": lib.channels_of(module) if readers.takes_pixels else None,
         "grid": layout.grid,
         "picture_grid": None if readers.pictures is None else readers.pictures.grid,
+        "reads_videos": isinstance(readers.pictures, ProcessorReader) and readers.pictures.reads_videos,
         "frames": None if clip is None else clip.frames,
         "input": tuple(readers.first["pixel_values"].shape[-2:]) if readers.takes_pixels and not readers.by_processor else None,
         "max_tokens": words.max_tokens if words else None,

@@ -140,6 +140,11 @@ class ProcessorReader:
         return token if isinstance(token, str) else str(self.processor.tokenizer.convert_ids_to_tokens(self.token))
 
     @property
+    def reads_videos(self) -> bool:
+        """Whether the processor takes videos."""
+        return all(getattr(self.processor, name, None) is not None for name in ("video_token", "video_processor"))
+
+    @property
     def grid(self) -> tuple[int, int]:
         """Rows and columns of the map of a trial picture."""
         return finest_grid(next(tiles for (*size, _, _), tiles in self.layouts.items() if tuple(size) == TRIAL_SIZES[0]))
@@ -186,7 +191,7 @@ class ProcessorReader:
         """Return what :meth:`read` returns, of a video with these ``frames``: a picture in the record for each time that the model tells
         apart. Raises ExplainerError if the processor or the model reads no video, or where its tokens come from is not found.
         """
-        if getattr(self.processor, "video_token", None) is None or getattr(self.processor, "video_processor", None) is None:
+        if not self.reads_videos:
             raise ExplainerError(f"{type(self.module).__name__} reads no video: send its frames as a list of pictures")
         if text.count(self.placeholder) > 1:
             raise ExplainerError(f"the prompt has {text.count(self.placeholder)} places for a video, and one was sent: write one, or none")
@@ -287,11 +292,14 @@ class ProcessorReader:
             return text if has_places else "\n".join([self.placeholder] * pictures) + text
         content = [*([] if has_places else [{"type": "video" if self.is_video else "image"}] * pictures), {"type": "text", "text": text}]
         try:
-            return str(
+            whole = str(
                 self.processor.apply_chat_template([{"role": "user", "content": content}], tokenize=False, add_generation_prompt=True)
             )
         except Exception as problem:  # a template raises errors of its own
             raise ExplainerError(f"the chat template refuses this prompt: {problem}") from problem
+        if self.is_video and self.placeholder not in whole:
+            raise ExplainerError("the model's chat template has no place for a video: leave chat= out, or send the frames as pictures")
+        return whole
 
     def _process(self, text: str, pictures: Sequence[Image.Image]) -> tuple[dict[str, Tensor], _Listener]:
         """Return what the processor makes of ``text`` and ``pictures``, on the device of the model, and the tokenizer with what it

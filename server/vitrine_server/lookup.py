@@ -117,6 +117,7 @@ def input_of(explanation_id: str, visitor: Visitor, services: Services) -> Quest
             window=levels,
             reference=reference,
             chat=document.get("chat", False),
+            video="frame_numbers" in source,
         )
     if (copy := services.store.file(explanation_id, COPY)) is not None:
         return QuestionInput(copy, text, note=ONLY_A_COPY)

@@ -54,10 +54,11 @@ async function pixelsOf(file) {
 
 /**
  * Throw a Problem where the fields of a form are more than the server takes.
- * @param {{image?: Blob | Blob[], text?: string, target?: string[], prompt?: string[], methods?: string[]}} options
+ * @param {{image?: Blob | Blob[], text?: string, video?: boolean, target?: string[], prompt?: string[],
+ *   methods?: string[]}} options
  * @returns {Promise<void>}
  */
-export async function check({ image, text, target, prompt, methods = [] }) {
+export async function check({ image, text, video, target, prompt, methods = [] }) {
   hold("methods", methods.length);
   for (const [what, names] of Object.entries({ target: target ?? [], prompt: prompt ?? [] })) {
     hold("targets", names.length, what);
@@ -66,13 +67,14 @@ export async function check({ image, text, target, prompt, methods = [] }) {
   if (text) hold("text", [...text].length);
   if (!image) return;
   const images = [image].flat();
-  hold(text ? "pictures" : "frames", images.length);
+  const isVideo = video || !text;
+  hold(text ? (video ? "frames_of_video" : "pictures") : "frames", images.length);
   hold(
     "upload",
     images.reduce((bytes, { size }) => bytes + size, 0),
   );
   if (images.length === 1) return hold("pixels", await pixelsOf(images[0]));
-  if (!text) return hold("pixels_of_clip", images.length * (await pixelsOf(images[0]))); // frames have one size
+  if (isVideo) return hold("pixels_of_clip", images.length * (await pixelsOf(images[0]))); // frames have one size
   const sizes = await Promise.all(images.map(pixelsOf));
   hold(
     "pixels_of_pictures",

@@ -7,6 +7,8 @@ import { most } from "../core/limits.js";
 import { seenName } from "../maps/patches.js";
 import { acceptPictures } from "./pictures.js";
 
+const ANIMATIONS = ["image/gif", "image/webp", "image/png", "image/apng"]; // or pictures
+
 /** The field of the pictures of a prompt. */
 export class PictureField {
   /** @type {File[]} those that were given and not yet asked about */
@@ -44,10 +46,32 @@ export class PictureField {
     });
     choose.addEventListener("click", () => (this.#isAdded = false));
     choose.after(this.add);
-    root.append(this.list, give, this.says);
+    this.video = el("input", { type: "checkbox", id: "is-video" });
+    this.video.addEventListener("change", () => this.#render(this.#sources));
+    this.videoChoice = el(
+      "p",
+      { hidden: true },
+      el("label", { for: this.video.id }, this.video, " these are the frames of a video"),
+    );
+    root.append(this.list, this.videoChoice, give, this.says);
   }
 
+  readsVideos = false; // the model
+  /** @type {string[]} */
+  #sources = [];
   #isAdded = false; // whether what is chosen next joins those that were given
+
+  /**
+   * Whether the files that were given are a video: several of them, or an animation, and the person says so.
+   */
+  get isVideo() {
+    return this.#mayBeVideo && this.video.checked;
+  }
+
+  get #mayBeVideo() {
+    const { files } = this;
+    return this.readsVideos && (files.length > 1 || (files.length === 1 && ANIMATIONS.includes(files[0].type)));
+  }
 
   /**
    * Take these files as the pictures of the next question.
@@ -55,34 +79,43 @@ export class PictureField {
    */
   #take(files) {
     this.files = files;
+    if (files.length === 1) this.video.checked = this.readsVideos && files[0].type === "image/gif";
     this.#render(files.map((file) => URL.createObjectURL(file)));
     const all = files.length > 1 ? "them, in this order" : "it";
-    const over = files.length > most("pictures") ? ` At most ${most("pictures")} can be sent.` : "";
+    const limit = most(this.readsVideos ? "frames_of_video" : "pictures");
+    const over = files.length > limit ? ` At most ${limit} can be sent.` : "";
     this.says.textContent = files.length ? `Write what the model is asked about ${all}.${over}` : "Give a picture.";
     this.onGive();
   }
 
   /**
-   * Show the pictures of explanation `id`, which has this number of them.
+   * Show the pictures of explanation `id`, which are called so.
    * @param {string} id
-   * @param {number} count
+   * @param {string[]} names
    */
-  show(id, count) {
+  show(id, names) {
     this.files = [];
-    this.#render(Array.from({ length: count }, (_, i) => `${explanationPath(id)}/${seenName(i)}`));
+    this.#render(
+      names.map((_, i) => `${explanationPath(id)}/${seenName(i)}`),
+      names,
+    );
     this.says.textContent = "";
   }
 
-  /** @param {string[]} sources */
-  #render(sources) {
-    for (const image of this.list.querySelectorAll("img"))
-      if (image.src.startsWith("blob:")) URL.revokeObjectURL(image.src);
+  /**
+   * @param {string[]} sources
+   * @param {string[]} [names]
+   */
+  #render(sources, names) {
+    for (const src of this.#sources) if (src.startsWith("blob:") && !sources.includes(src)) URL.revokeObjectURL(src);
+    this.#sources = sources;
+    this.videoChoice.hidden = !this.#mayBeVideo;
     const isGiven = this.files.length > 0;
     const whose = isGiven ? "that you gave" : "as the model saw it";
     const several = sources.length > 1;
     this.list.replaceChildren(
       ...sources.map((src, i) => {
-        const name = several ? `Picture ${i + 1}` : "The picture";
+        const name = names?.[i] ?? (several ? `${this.isVideo ? "Frame" : "Picture"} ${i + 1}` : "The picture");
         const drop = () => this.#take(this.files.filter((_, j) => j !== i));
         return el(
           "li",
@@ -92,7 +125,12 @@ export class PictureField {
           several && isGiven
             ? el(
                 "button",
-                { type: "button", class: "act plain", "aria-label": `Leave out picture ${i + 1}`, on: { click: drop } },
+                {
+                  type: "button",
+                  class: "act plain",
+                  "aria-label": `Leave out ${name.toLowerCase()}`,
+                  on: { click: drop },
+                },
                 "×",
               )
             : null,

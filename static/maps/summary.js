@@ -144,9 +144,10 @@ export function picturesInWords(pictures, { signed, target }) {
   const [first, second] = [best, next].map(({ value }) => (signed ? signedNumber(value) : number(value)));
   if (first === second) return `${best.name} and ${next.name.toLowerCase()} count alike: ${first} each.`;
   const then = `Next is ${next.name.toLowerCase()} with ${second}.`;
-  if (!signed) return `${best.name} has the largest patch: ${first}. ${then}`;
+  const several = best.name.startsWith("Frames");
+  if (!signed) return `${best.name} ${several ? "have" : "has"} the largest patch: ${first}. ${then}`;
   if (best.value <= 0) return `No picture speaks for ${target}. The highest is ${best.name.toLowerCase()}: ${first}.`;
-  return `${best.name} speaks most for ${target}: its patches add up to ${first}. ${then}`;
+  return `${best.name} ${several ? "speak" : "speaks"} most for ${target}: ${several ? "their" : "its"} patches add up to ${first}. ${then}`;
 }
 
 let count = 0;

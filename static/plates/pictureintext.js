@@ -94,7 +94,7 @@ class PicturesInText {
     this.node = el(
       "div",
       { class: "pictures-in-text" },
-      el("div", { class: "row" }, ...this.pictures.map(({ node }) => node)),
+      el("div", { class: shown.length > 3 ? "row frames" : "row" }, ...this.pictures.map(({ node }) => node)),
       shown.length > 1 ? this.sentence : null,
     );
     if (plate.map) this.show(plate.map);
@@ -119,8 +119,8 @@ class PicturesInText {
    * @param {number} value
    */
   #caption(i, value) {
-    const what = this.signed ? `its patches together ${signedNumber(value)}` : `its largest patch ${number(value)}`;
-    return this.names.length === 1 ? `The picture, on its own scale; ${what}.` : `${this.names[i]}: ${what}.`;
+    const what = this.signed ? `patches together ${signedNumber(value)}` : `largest patch ${number(value)}`;
+    return `${this.names[i]}${this.names.length === 1 ? ", on its own scale" : ""}: ${what}.`;
   }
 
   /** Paint them as the page looks at maps now. */
@@ -146,16 +146,28 @@ class PicturesInText {
 export const partsOf = ({ picture, further_pictures: further }) => (picture ? [picture, ...(further ?? [])] : []);
 
 /**
+ * What pictures in a text are called: "Picture 2" of several, "Frames 3–4" of a video.
+ * @param {PicturePart[]} parts
+ * @returns {string[]}
+ */
+export const namesOf = (parts) =>
+  parts.map(({ frame_numbers: numbers }, i) => {
+    if (!numbers) return parts.length === 1 ? "The picture" : `Picture ${i + 1}`;
+    return numbers[0] === numbers[1] ? `Frame ${numbers[0]}` : `Frames ${numbers[0]}–${numbers[1]}`;
+  });
+
+/**
  * The pictures that stand in the text of explanation `id`, as plates lay them above their words.
  * @param {string} id
  * @param {PicturePart[]} parts
  */
 export async function picturesOf(id, parts) {
+  const names = namesOf(parts);
   const shown = await Promise.all(
     parts.map(async ({ grid, first, tiles }, i) => {
       const whole = { first, step: grid[1], rows: grid[0], columns: grid[1], box: [0, 0, 1, 1] };
       return {
-        name: parts.length === 1 ? "the picture" : `Picture ${i + 1}`,
+        name: names[i],
         base: await seenBase(id, { name: seenName(i) }),
         grid,
         tiles: /** @type {PictureTile[]} */ (tiles?.length ? tiles : [whole]),

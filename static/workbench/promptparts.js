@@ -4,7 +4,7 @@
 import { byId, el, addStyleSheet } from "../core/dom.js";
 import { Input } from "../inputs/input.js";
 import { PictureField } from "../inputs/picturefield.js";
-import { picturesOf } from "../plates/pictureintext.js";
+import { namesOf, picturesOf } from "../plates/pictureintext.js";
 
 /**
  * @import { ModelDetails, PicturePart } from "../core/schemas.js"
@@ -43,6 +43,7 @@ export class PromptParts {
     this.#isRead = Boolean(details?.picture_grid);
     if (this.#isRead && !wasRead) this.chat.checked = true; // without it models that chat answer worse
     this.template.hidden = !details?.chat_template;
+    this.field.readsVideos = Boolean(details?.reads_videos);
     byId("prompt-picture").hidden = !this.#isRead;
   }
 
@@ -73,7 +74,7 @@ export class PromptParts {
     return new Input({
       image: isGiven ? image : null,
       source: isGiven ? null : this.workbench.id,
-      more: { text, ...more },
+      more: { text, ...more, ...(this.field.isVideo ? { video: true } : {}) },
     });
   }
 
@@ -85,7 +86,7 @@ export class PromptParts {
    */
   async started(id, pictures, isNew) {
     if (!pictures.length) return void (this.picture = undefined);
-    this.field.show(id, pictures.length);
+    this.field.show(id, namesOf(pictures));
     if (!isNew) return;
     await this.styled;
     const picture = await picturesOf(id, pictures);

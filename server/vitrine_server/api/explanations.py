@@ -126,7 +126,8 @@ async def _originals(question: Question, data: bytes, services: Services) -> dic
         return encode_image(image, "JPEG", ORIGINAL_SIDE)
 
     def reencode_all() -> dict[str, bytes]:
-        decode = open_pictures if question.text is not None else lambda data, settings: [open_picture(data, settings)]
+        has_each = question.text is not None and not question.video  # of a video the first frame
+        decode = open_pictures if has_each else lambda data, settings: [open_picture(data, settings)]
         pictures = decode(data, services.settings)
         return {name_of_picture(COPY, number): reencode(picture) for number, picture in enumerate(pictures)}
 

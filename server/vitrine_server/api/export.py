@@ -21,7 +21,7 @@ from explainers.models.inputs.images import to_rgb
 from explainers.records.result import Attribution
 from vitrine_server.export import bundle
 from vitrine_server.export.map_formats import MAP_FORMATS, MapFormat, scores_of
-from vitrine_server.export.reproduce import CLIP, WHOLE, curl_lines, pictures_in, python_lines
+from vitrine_server.export.reproduce import CLIP, WHOLE, curl_lines, is_video, pictures_in, python_lines
 from vitrine_server.http.answers import DocumentResponse
 from vitrine_server.http.bodies import BodyRoute
 from vitrine_server.http.openapi import file_of
@@ -250,7 +250,7 @@ def zip_file(explanation_id: ExplanationId, request: Request, services: Use) -> 
     pictures = [name_of_picture(name, number) for name in (SEEN, COPY) for number in range(pictures_in(document["input"]))]
     stored = {name: data for name in (*pictures, TENSORS_FILE, *maps) if (data := stored_file(explanation_id, name, services)) is not None}
     upload = upload_of(explanation_id, services)
-    if upload is not None and "frames" in document["input"]:
+    if upload is not None and ("frames" in document["input"] or is_video(document["input"])):
         stored[CLIP] = encode_clip(open_clip(upload, services.settings))
     elif upload is not None:
         window = document["input"].get("window")

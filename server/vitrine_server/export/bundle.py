@@ -17,7 +17,7 @@ from PIL import Image
 from vitrine_server.export.file_names import file_stem, folder_names
 from vitrine_server.export.map_formats import MAP_FORMATS, scores_of
 from vitrine_server.export.overlay import overlay
-from vitrine_server.export.reproduce import CLIP, WHOLE, curl_lines, pictures_in, python_lines
+from vitrine_server.export.reproduce import CLIP, WHOLE, curl_lines, is_video, pictures_in, python_lines
 from vitrine_server.store.map_files import pixels_name
 from vitrine_server.store.stored_files import COPY, SEEN, TENSORS_FILE, name_of_picture
 
@@ -123,6 +123,11 @@ def _input(document: Document, stored: Mapping[str, bytes]) -> str:
         about = _input({"input": source["picture"]}, stored)
         more = pictures_in(source) - 1
         further = f" Of the {more} further pictures the files have numbers, such as {name_of_picture(SEEN, 1)}." if more else ""
+        if is_video(source):
+            seen = source["picture"]["seen"]
+            frames = f"{SEEN} and the files with numbers have a frame of each time that the model tells apart, at {seen[0]} x {seen[1]}"
+            about = f"A video. {frames}"
+            further = f"; {CLIP} is all of it, pixel for pixel" if CLIP in stored else ""
         it = "They were" if more else "It was"
         return f"{about}{further}\n{it} read with a text of {len(source['text'])} characters: input.txt"
     if source["kind"] == "text":

@@ -33,6 +33,9 @@ def python_lines(document: Document, address: str | None = None, *, exact: bool 
             what = "a smaller copy of the picture: numbers can differ"
             names = [name_of_picture(COPY, number) for number in range(pictures_in(document["input"]))]
             fetch = [f"urlretrieve({_quote(f'{address}/{name}')}, {_quote(name)})  # {what}" for name in names]
+            if is_video(document["input"]):
+                del head[0]
+                fetch = [f"# {CLIP}, its frames, is in {address}/bundle.zip"]
     else:
         name = TENSORS_FILE if exact else COPY
         source = f'load_file("{name}"),  # or a picture: "photo.jpg"' if exact else f'"{name}",'
@@ -73,12 +76,14 @@ def curl_lines(document: Document, server: str, picture: str | None = None) -> s
     shown = source.get("picture", source)  # a picture may stand in a text
     fields += [(name, source[name]) for name in ("text", "text_pair") if name in source]
     if shown["kind"] == "image" and picture is None:
-        kept, file = ("clip", "clip.gif") if "frames" in source else ("picture", "photo.jpg")
+        kept, file = ("clip", "clip.gif") if "frames" in source or is_video(source) else ("picture", "photo.jpg")
         lines.append(f"# the server explains the {kept} that it keeps; in place of source, send a file: --form image=@{file}")
         fields.append(("source", document["id"]))
     elif shown["kind"] == "image" and picture == COPY:
         copy = f"# {picture} is a copy (JPEG, at most 1024 pixels a side): numbers can differ a little; send your own file for the same"
         lines.append(copy)
+    if is_video(source):
+        fields.append(("video", "true"))
     if picture != COPY and "frame" in shown:
         fields.append(("crop", ",".join(map(str, shown["frame"]))))
     first = document["targets"][0]
@@ -93,12 +98,18 @@ def curl_lines(document: Document, server: str, picture: str | None = None) -> s
     fields += [("methods", spec) for spec in document["methods"]]
     sent = [f"--form-string {shlex.quote(f'{name}={value}')}" for name, value in fields]
     if shown["kind"] == "image" and picture is not None:
-        sent[1:1] = [f"--form image=@{name_of_picture(picture, number)}" for number in range(pictures_in(source))]
+        count = 1 if is_video(source) else pictures_in(source)
+        sent[1:1] = [f"--form image=@{name_of_picture(picture, number)}" for number in range(count)]
         if document.get("at") == "similar":
             lines.append("# reference.jpg stands for the picture that it was compared with: it is not among these files")
             sent.insert(2, "--form reference=@reference.jpg")
     call = [f"curl --silent --show-error {shlex.quote(f'{server}/api/explanations?wait=1')}", *sent]
     return "\n".join([*lines, " \\\n  ".join(call)]) + "\n"
+
+
+def is_video(source: Mapping[str, Any]) -> bool:
+    """Return whether an input, its JSON ``source``, is a text with a video."""
+    return "frame_numbers" in source.get("picture", {})
 
 
 def pictures_in(source: Mapping[str, Any]) -> int:
@@ -134,6 +145,8 @@ def _quote(text: str) -> str:
 
 
 def _text_source(source: Mapping[str, Any]) -> str:
+    if is_video(source):
+        return f"explainers.PicturePrompt(explainers.Clip({_quote(CLIP)}), {_quote(source['text'])}),"
     if "picture" in source:
         names = [_quote(name_of_picture(COPY, number)) for number in range(pictures_in(source))]
         shown = names[0] if len(names) == 1 else f"[{', '.join(names)}]"

@@ -13,6 +13,7 @@ MOST_CHARS_OF_A_NAME = 1000  # a target, a prompt, a method
 MOST_CHARS_OF_A_TITLE = 120
 MOST_FRAMES = 256  # files of one clip: each is open while a form is read
 MOST_PICTURES = 16  # of one prompt: each takes hundreds of tokens
+MOST_FRAMES_OF_VIDEO = 32  # of one prompt: all are read
 MOST_BYTES_OF_JSON = 1_000_000
 MOST_BYTES_OF_TOKENS = 3_000_000  # JSON with a number for each token: a hundred thousand of them, at twenty characters and more
 MOST_BYTES_OF_FIELDS = 1_000_000  # all of a form but its image: names, targets, a text, boundaries
@@ -91,6 +92,13 @@ def limits(settings: Settings) -> dict[str, Limit]:
         ),
         "pictures": Limit(
             MOST_PICTURES, 422, "too-many", "There are {count} pictures in one prompt.", f"Send at most {MOST_PICTURES} pictures."
+        ),
+        "frames_of_video": Limit(
+            MOST_FRAMES_OF_VIDEO,
+            422,
+            "too-many",
+            "The video has {count} frames.",
+            f"Send at most {MOST_FRAMES_OF_VIDEO} frames: the model reads all of them.",
         ),
         "pixels_of_pictures": Limit(
             settings.max_pixels,

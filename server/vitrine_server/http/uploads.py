@@ -90,6 +90,14 @@ def open_pictures(data: bytes, settings: Settings) -> list[Image.Image]:
     return pictures
 
 
+def open_video(data: bytes, settings: Settings) -> list[Image.Image]:
+    """Decode the frames of a video in a prompt as :func:`open_clip` does. Raises Problem 422 if they are more than a model may read."""
+    frames, most = open_clip(data, settings), limits(settings)["frames_of_video"]
+    if len(frames) > most.most:
+        raise most.problem(len(frames))
+    return frames
+
+
 def open_clip(data: bytes, settings: Settings) -> list[Image.Image]:
     """Decode the frames of an animation, or of several packed pictures, the bytes ``data``, as RGB images of one size.
 

@@ -36,6 +36,7 @@ class QuestionInput:
     note  a remark on detail that was lost since the input was sent
     crop  the part of the image to show to the model, in pixels of the upright original; None for the model's own choice
     chat  whether the model's chat template is put around the text
+    video  whether the image is the frames of one video in a prompt
     reference, reference_text  the image or text to which the input is compared
     window  level and width of the grey values to show as black to white, for pictures of more than 8 bits; None for those of the file
     """
@@ -49,6 +50,7 @@ class QuestionInput:
     reference: bytes | None = None
     reference_text: str | None = None
     chat: bool = False
+    video: bool = False
 
 
 def input_asked(question: Question) -> QuestionInput:
@@ -117,7 +119,7 @@ async def _read_input(form: QuestionForm, settings: Settings, input_of: Callable
     """Return the input that ``form`` holds: one or several images, one or two texts, or the input of an earlier explanation, which
     ``input_of`` finds by its id. Raises Problem 422 for none or too many.
     """
-    most = "frames" if form.text is None else "pictures"
+    most = "frames" if form.text is None else "frames_of_video" if form.video else "pictures"
     image = await _read_images(form.images, settings, most) if form.images else None
     sent = [name for name, value in (("an image", image), ("a text", form.text), ("a source", form.source)) if value is not None]
     if not sent or (image is not None and form.source is not None):
@@ -126,7 +128,7 @@ async def _read_input(form: QuestionForm, settings: Settings, input_of: Callable
         raise _bad("one-input", f"The form has {which}.", send)
     if form.text_pair is not None and form.text is None:
         raise _bad("one-input", "The form has text_pair without text.", "Send text too: text_pair is the second of two texts.")
-    given = QuestionInput(image, form.text, form.text_pair, chat=form.chat)
+    given = QuestionInput(image, form.text, form.text_pair, chat=form.chat, video=form.video)
     if form.source is not None:
         given = await run_in_threadpool(input_of, form.source)
         if form.text is not None and (given.image is None or given.text is None):
@@ -139,6 +141,9 @@ async def _read_input(form: QuestionForm, settings: Settings, input_of: Callable
     if (given.reference is not None and given.image is None) or (given.reference_text is not None and given.text is None):
         send = "Send reference, an image file, with an image, and reference_text with a text."
         raise _bad("wrong-reference", "An image is compared with an image, and a text with a text.", send)
+    if given.video and (given.image is None or given.text is None):
+        detail = "A video is asked about with a text, and one of them is missing."
+        raise _bad("wrong-input", detail, "Send image and text, or leave video out.")
     for name, slug, lacks in (("window", "wrong-window", "no greys"), ("crop", "wrong-crop", "no part that could be cropped")):
         if name in form.model_fields_set:
             if given.image is None:
@@ -209,6 +214,7 @@ def plan(question: Question, facts: ModelFacts) -> ExplanationPlan:
         "reference": reference,
         "reference_text": question.reference_text,
         "text": prompt,
+        "video": question.video or None,
     }
     rarely = [[name, value] for name, value in (seen | question.unusual).items() if value is not None]
     return ExplanationPlan(targets, methods, notes, (always, rarely))
@@ -264,20 +270,23 @@ def _check_kind(question: Question, facts: ModelFacts) -> None:
 
 def _check_file(question: Question, image: bytes, facts: ModelFacts) -> None:
     """Raise Problem 422 for ``question`` if its ``image`` is several pictures and the model of ``facts`` takes one, or a sound where it
-    takes pictures, or the other way round; and for a crop or grey levels of a clip's frames, of several pictures in a prompt, or of a
-    sound.
+    takes pictures, or the other way round; and for a crop or grey levels of the frames of a clip or a video, of several pictures in a
+    prompt, or of a sound.
     """
+    if question.video and facts.details.get("picture_grid") is None:
+        detail = f"{question.model} reads no video together with a text."
+        raise _bad("wrong-input", detail, "Leave video out, or choose a model that writes about pictures.")
     reads_sounds = facts.details.get("sound_rate") is not None
     if is_sound_file(image[:12]) != reads_sounds:
         detail = f"{question.model} takes sounds, not pictures." if reads_sounds else f"{question.model} looks at pictures, not at sounds."
         raise _bad("wrong-input", detail, SEND_SOUND if reads_sounds else "Send a picture, or choose a model of sounds.")
     what = "A sound has" if reads_sounds else "The frames of a clip have"
     if facts.details.get("frames") is None and not reads_sounds:
-        what = "Several pictures have"
+        what = "The frames of a video have" if question.video else "Several pictures have"
         if is_packed(image) and facts.details.get("picture_grid") is None:
             detail = f"{question.model} looks at one picture, and several were sent."
             raise _bad("wrong-input", detail, "Send one image, or choose a model of clips.")
-        if not is_packed(image):
+        if not is_packed(image) and not question.video:
             return
     for name in ("crop", "window"):
         if getattr(question, name) is not None:

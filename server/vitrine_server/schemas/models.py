@@ -25,6 +25,7 @@ class ModelDetails(Schema):
     frames: int | None = absent("Of a clip; a picture and a text have none.")
     grid: Grid | None = absent("Rows and columns of patches; a text has none.")
     picture_grid: Grid | None = absent("Of the patches of a picture among the words of a prompt; null where there are none.")
+    reads_videos: bool = absent("Whether the processor of a model that writes about pictures takes videos.")
     input: tuple[int, int] | None = absent("Height and width in pixels; a text has none.")
     max_tokens: int | None = absent("Of a text.")
     classes: int | None = absent("A CLIP model and a regression have none.")

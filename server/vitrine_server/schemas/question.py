@@ -158,6 +158,11 @@ class QuestionFields(ExplainOptions):
         description="A text; or send image, or source. With image, the question to a model that writes about pictures; with source, "
         "another prompt for the same picture.",
     )
+    video: bool = Field(
+        False,
+        description="For a model that writes about pictures: the images, or the frames of an animation, are one video, in the order of "
+        "time.",
+    )
     text_pair: _Text | None = Field(None, description="A second text that is read with the first: a hypothesis.")
     reference_text: _Text | None = Field(None, description="Features without a head: a text that the text is compared with.")
     crop: Annotated[CropBox | None, BeforeValidator(_crop), _AS_TEXT] = Field(

@@ -5,24 +5,38 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
 from playwright.sync_api import Browser, expect
 
+import explainers
 from tests.browser.support.accessibility import no_violation
 from tests.browser.support.drawers import opened
 from tests.browser.support.serving import played
 from tests.browser.support.task_model import TaskModel
 from tests.browser.support.visit import Visit, visit
 from tests.server.conftest import png
+from tests.support.picture_models import build, qwen2_5_vl
 from tests.support.task_models import picture_writer
 
 METHODS = "methods=input_x_gradient:libra&methods=random"
 
 
+def tiny_qwen() -> explainers.Model:
+    """A tiny Qwen2.5-VL that writes no token of a picture."""
+    made: Any = build(qwen2_5_vl)
+    module, processor = made
+    with torch.no_grad():
+        module.lm_head.weight[[module.config.image_token_id, module.config.video_token_id]] = 0
+    return explainers.wrap(module, preprocess=processor)
+
+
 @pytest.fixture
-def desk(browser: Browser, tmp_path: Path) -> Iterator[Visit]:
-    with played(tmp_path / "server", TaskModel(picture_writer), device="cpu", embed="*") as address:
+def desk(browser: Browser, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Visit]:
+    make = getattr(request, "param", picture_writer)
+    with played(tmp_path / "server", TaskModel(make), device="cpu", embed="*") as address:
         yield from visit(browser, address, 390)
 
 
@@ -104,7 +118,7 @@ def test_several_pictures_are_asked_about_together(desk: Visit, tmp_path: Path) 
     expect(plate.locator(".which-picture")).to_contain_text(says)
     for number, total in enumerate(sums):
         written = plate.locator("figcaption").nth(number).inner_text().replace("\N{MINUS SIGN}", "-")
-        assert written.startswith(f"Picture {number + 1}: its patches together ")
+        assert written.startswith(f"Picture {number + 1}: patches together ")
         assert float(written.split()[-1].rstrip(".")) == pytest.approx(total, rel=6e-3)
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     no_violation(page)
@@ -114,6 +128,37 @@ def test_several_pictures_are_asked_about_together(desk: Visit, tmp_path: Path) 
     assert download.value.path().read_text("utf-8").count("data:image/") >= 2
     desk.open(f"/embed/{desk.id}", maps=False)
     expect(page.locator(".plate").first.locator(".map-canvas")).to_have_count(2)
+
+
+@pytest.mark.parametrize("desk", [tiny_qwen], indirect=True)
+def test_frames_of_a_video_are_a_strip(desk: Visit, tmp_path: Path) -> None:
+    page = desk.open(f"/text?model=reviews-bert&{METHODS}", maps=False)
+    files = [tmp_path / f"{seed}.png" for seed in range(8)]
+    for seed, file in enumerate(files):
+        file.write_bytes(png(seed, (64, 48)))
+    field = page.locator("#prompt-picture")
+    video = field.get_by_label("these are the frames of a video")
+    expect(video).to_be_hidden()
+    with page.expect_file_chooser() as chooser:
+        field.get_by_role("button", name="Choose a picture").click()
+    chooser.value.set_files(files)
+    video.check()
+    expect(field.locator("li .quiet").last).to_have_text("Frame 8")
+    page.get_by_placeholder("What is in this picture?").fill("a good film")
+    page.get_by_role("button", name="Ask about this picture").click()
+    desk.next_maps(None)
+    document = desk.document()
+    parts = [document["input"]["picture"], *document["input"]["further_pictures"]]
+    assert [part["frame_numbers"] for part in parts] == [[1, 2], [3, 4], [5, 6], [7, 8]]
+    plate = page.locator(".plate[data-spec='input_x_gradient:libra']")
+    expect(plate.locator(".frames figure")).to_have_count(4)
+    expect(plate.locator("figcaption").nth(1)).to_contain_text("Frames 3–4: patches together ")
+    bodies = plate.evaluate("node => [...node.querySelectorAll('figure, .frames')].map((one) => one.scrollHeight - one.clientHeight)")
+    assert max(bodies) <= 0  # the captions are in sight
+    expect(plate.locator(".which-picture")).to_contain_text("rames ")
+    expect(field.locator("li .quiet").last).to_have_text("Frames 7–8")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    no_violation(page)
 
 
 def test_each_token_has_a_map_of_the_picture(desk: Visit) -> None:

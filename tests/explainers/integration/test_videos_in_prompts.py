@@ -191,6 +191,9 @@ def test_models_without_videos_say_so() -> None:
     with pytest.raises(ExplainerError, match="send its frames as a list of pictures"):
         picture_writer().prepare(prompt)
     module, processor = build(qwen2_5_vl)
+    processor.chat_template = "{% for message in messages %}{{ message.content[-1].text }}{% endfor %}: "
+    with pytest.raises(ExplainerError, match="chat template has no place for a video"):
+        explainers.wrap(module, preprocess=processor).prepare(prompt, chat=True)
     two = explainers.PicturePrompt(prompt.picture, f"a {processor.video_token} film {processor.video_token}")
     with pytest.raises(ExplainerError, match="2 places for a video, and one was sent"):
         explainers.wrap(module, preprocess=processor).prepare(two)

@@ -107,9 +107,10 @@ class Turn:
         self._refuse_what_cannot_end(answer.tokens)
         if job.question.image is not None:
             further = document["input"].get("further_pictures", ())
-            files = unpack_files(job.question.image, self._settings) if further else [job.question.image]
+            is_video = job.question.video
+            files = unpack_files(job.question.image, self._settings) if further and not is_video else [job.question.image]
             shown = document["input"].get("picture", document["input"])  # that which stands in a text
-            for picture, file in zip([shown, *further], files, strict=True):
+            for picture, file in zip([shown] if is_video else [shown, *further], files, strict=True):
                 picture["sha256"] = hashlib.sha256(file).hexdigest()  # tells whether two are of the same picture
         job.images.update(answer.files)
         job.set_answer(document)
