@@ -322,6 +322,7 @@ def measure(name: str) -> Row:
     family = FAMILIES[name]
     runs, model = run_methods(family)
     other = {"image": {"patch_features"}, "text": {"patch_features", "image"}, "clip": set()}[family.kind]  # what nobody expects of it
+    other |= {"boxes"}
     return Row(
         name=name,
         package=family.library,

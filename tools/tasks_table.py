@@ -23,6 +23,7 @@ from explainers.models.inputs.images import Preprocessing
 from explainers.models.inputs.types import PicturePromptInput
 from explainers.models.model import Model
 from explainers.pipeline.places import ask_at, runnable_specs
+from tests.support.detectors import ASKED_WITH_TEXTS, DETECTORS, OwnDetector, boxes_and_scores, detector, words_of
 from tests.support.encoder_decoders import WRITERS, encoder_decoder
 from tests.support.picture_models import FAMILIES, Made, build
 from tests.support.sound_models import SOUND_FAMILIES
@@ -66,6 +67,28 @@ def _picture_maker(name: str, make: Callable[[], Made]) -> Callable[[], Model]:
         return explainers.wrap(module, name=name, preprocess=processor)
 
     return wrapped
+
+
+SQUARE = Preprocessing(resize=(64, 64), fit="squash")
+
+
+def _box_maker(name: str) -> Model:
+    return explainers.wrap(detector(name, torch.float32), name=name, preprocess=SQUARE)
+
+
+def _text_box_maker(name: str) -> Model:
+    labels = ["a good film", "bad dog"]
+    return explainers.wrap(detector(name, torch.float32), name=name, labels=labels, tokenizer=words_of(name), preprocess=SQUARE)
+
+
+def _word_box_maker(name: str) -> Model:
+    return explainers.wrap(detector(name, torch.float32), name=name, picture=PICTURE, tokenizer=words_of(name), preprocess=SQUARE)
+
+
+def _own_box_maker() -> Model:
+    return explainers.wrap(
+        OwnDetector().eval(), name="a detector", boxes=boxes_and_scores, labels=["dog", "cat", "bird"], preprocess=SQUARE
+    )
 
 
 def _segformer() -> dict[str, Any]:
@@ -155,6 +178,10 @@ TASK_CASES = [
         )
         for name in ("Detr", "ConditionalDetr", "TableTransformer")
     ),
+    *(TaskCase(name, partial(_box_maker, name), PICTURE, ("box:0", "box:0/left")) for name in DETECTORS),
+    *(TaskCase(name, partial(_text_box_maker, name), PICTURE, ("box:0", "box:0/left")) for name in ASKED_WITH_TEXTS),
+    *(TaskCase(f"{name}, asked about a text", partial(_word_box_maker, name), "not a good film", ("box:0",)) for name in ASKED_WITH_TEXTS),
+    TaskCase("a module of one's own with boxes=", _own_box_maker, PICTURE, ("box:0", "box:0/left")),
     TaskCase("a module of one's own with two outputs", Heads, PICTURE, ("species", "weight")),
     TaskCase("VideoMAEForVideoClassification", _maker("VideoMAEForVideoClassification", hf.VideoMAEConfig, **CLIP), FRAMES, (None,)),
     TaskCase(

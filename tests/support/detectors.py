@@ -7,7 +7,8 @@ from functools import partial
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
+from torch.nn import functional as F
 
 import explainers  # noqa: F401  (before transformers)
 from tests.support.vocabularies import bert_pieces
@@ -144,3 +145,31 @@ def detector(name: str, dtype: torch.dtype = torch.float64, names: Mapping[int, 
             if parameter.dim() > 1:
                 nn.init.normal_(parameter, std=parameter[0].numel() ** -0.5)
     return module.to(dtype)
+
+
+class OwnDetector(nn.Module):
+    """A detector as small ones of one stage are: for each cell of 16 pixels a box and the logits of its classes, (B, 4 + C, cells)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            self.trunk = nn.Sequential(nn.Conv2d(3, 8, 5, 4, 2), nn.BatchNorm2d(8), nn.SiLU(), nn.Conv2d(8, 16, 5, 4, 2), nn.SiLU())
+            self.head = nn.Conv2d(16, 4 + 3, 3, 1, 1)
+            for part in self.modules():
+                if isinstance(part, nn.Conv2d):
+                    nn.init.normal_(part.weight, std=1.5 * part.weight[0].numel() ** -0.5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(self.trunk(x)).flatten(2)
+
+
+def of_cells(raw: Tensor) -> tuple[Tensor, Tensor]:
+    """Of (4 + C, cells) the boxes, in pixels around the middles of 4 rows of cells, and the scores."""
+    middles = torch.cartesian_prod(torch.arange(4), torch.arange(raw.shape[1] // 4)).flip(1).to(raw) * 16 + 8
+    low, high = F.softplus(raw[:2].T) * 12, F.softplus(raw[2:4].T) * 12
+    return torch.cat([middles - low, middles + high], -1), raw[4:].T.sigmoid()
+
+
+def boxes_and_scores(output: Tensor) -> tuple[Tensor, Tensor]:
+    return of_cells(output[0])

@@ -216,7 +216,7 @@ def rise(trace: Trace, samples: int = 400, keep: float = 0.5, cells: int = 7, at
     rule=None,
     signed=True,
     class_specific=False,
-    needs=("boxes",),
+    needs=("boxes", "image"),
     slow=True,
     passes="samples + 1 forward",
     options={

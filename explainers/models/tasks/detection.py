@@ -158,8 +158,8 @@ class ObjectDetection(Task):
         index, side = int(named[1]), named[2]
         layout, boxes, logits = task_input.layout, self._boxes(task_input.output), logits_in(task_input.output)
         follow = partial(self._rows_of, index, corners_of(boxes)[0, index])
-        found = self._found(task_input.output)
-        likeness = partial(self._likeness, found[0][0, index], found[1][0, index])
+        corners, classes, _ = self._found(task_input.output)
+        likeness = partial(self._likeness, corners[0, index], classes[0, index])
         note = f"This is box number {index} of the model. When parts of the picture are removed, {self.followed}."
         token = layout.patches.stop + index if layout.after == boxes.shape[1] else None  # each has one of its own
         if side is None:

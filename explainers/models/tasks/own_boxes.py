@@ -69,9 +69,9 @@ class OwnBoxes(ObjectDetection):
 
         def run(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
             pixels = tensors["pixel_values"]
-            found = [self._boxes_and_scores(forward, {**tensors, "pixel_values": pixels[i : i + 1]}) for i in range(len(pixels))]
-            rows = 1 + max(len(boxes) for boxes, _ in found)
-            padded = [[F.pad(each, (0, 0, 0, rows - len(each))) for each in pair] for pair in found]
+            result = [self._boxes_and_scores(forward, {**tensors, "pixel_values": pixels[i : i + 1]}) for i in range(len(pixels))]
+            rows = 1 + max(len(boxes) for boxes, _ in result)
+            padded = [[F.pad(each, (0, 0, 0, rows - len(each))) for each in pair] for pair in result]
             return {"pred_boxes": torch.stack([boxes for boxes, _ in padded]), "logits": torch.stack([scores for _, scores in padded])}
 
         return run
@@ -84,12 +84,12 @@ class OwnBoxes(ObjectDetection):
         with Activations(ACTIVATIONS) as activations:
             output = forward(tensors)
             try:
-                found = self.function(output)
+                result = self.function(output)
             except Exception as problem:  # whatever the user's code raises
                 if isinstance(problem, ExplainerError) or ran_out_of_memory(problem):
                     raise
                 raise ExplainerError(f"the function boxes= failed: {type(problem).__name__}: {problem}; {_WANTED}") from problem
-            boxes, scores = _checked(found)
+            boxes, scores = _checked(result)
         before = activations.input_of(scores)
         kind: Output | None = None if before is None or not len(scores) else final_activation_of(before, scores)
         if not self._is_settled and len(scores):
@@ -125,12 +125,12 @@ def _without_padding(task_input: TaskInput) -> TaskInput:
     return replace(task_input, output={name: tensor[:, :-1] for name, tensor in task_input.output.items()})
 
 
-def _checked(found: Any) -> tuple[Tensor, Tensor]:
-    """Return the boxes and scores in ``found``, the result of the user's function. Raises ExplainerError for other shapes."""
-    if not isinstance(found, tuple | list) or len(found) != 2 or not all(isinstance(each, Tensor) for each in found):
-        given = ", ".join(type(each).__name__ for each in found) if isinstance(found, tuple | list) else type(found).__name__
+def _checked(result: Any) -> tuple[Tensor, Tensor]:
+    """Return the boxes and scores in ``result``, the result of the user's function. Raises ExplainerError for other shapes."""
+    if not isinstance(result, tuple | list) or len(result) != 2 or not all(isinstance(each, Tensor) for each in result):
+        given = ", ".join(type(each).__name__ for each in result) if isinstance(result, tuple | list) else type(result).__name__
         raise ExplainerError(f"the function boxes= gave {given}: {_WANTED}")
-    boxes, scores = found
+    boxes, scores = result
     shapes = f"boxes {tuple(boxes.shape)} and scores {tuple(scores.shape)}"
     if boxes.dim() != 2 or boxes.shape[-1] != 4 or scores.dim() != 2 or len(scores) != len(boxes) or not scores.shape[-1]:
         raise ExplainerError(f"the function boxes= gave {shapes}: {_WANTED}")

@@ -135,9 +135,9 @@ def _in_one_row(tokenizer: Any, labels: Sequence[str], module: nn.Module) -> tup
     ids: list[int] = [tokenizer.cls_token_id]
     spans: list[slice] = []
     for label in labels:
-        own = tokenizer(label.strip().rstrip("."), add_special_tokens=False)["input_ids"]
-        spans.append(slice(len(ids), len(ids) + len(own)))
-        ids += [*own, stop]
+        pieces = tokenizer(label.strip().rstrip("."), add_special_tokens=False)["input_ids"]
+        spans.append(slice(len(ids), len(ids) + len(pieces)))
+        ids += [*pieces, stop]
     row = torch.tensor([[*ids, tokenizer.sep_token_id]])
     longest: int = getattr(module.config, "max_text_len", 256)
     if row.shape[1] > longest:
@@ -162,10 +162,10 @@ def blocks_of_tower(module: nn.Module, kind: ModelKind, task: PromptedBoxes) -> 
         for name, part in module.get_submodule(tower).named_modules()
         if isinstance(part, nn.ModuleList) and len(part)
     )
-    found = next(lists, None)
-    if found is None:
+    blocks = next(lists, None)
+    if blocks is None:
         raise ExplainerError(f"the blocks of {type(module).__name__} that read {kind}s were not found: pass blocks=")
-    return found
+    return blocks
 
 
 def _reads_alone(part: nn.Module, wanted: str) -> bool:

@@ -98,5 +98,8 @@ def test_a_detector_is_asked_with_the_texts_in_a_file(tmp_path: Path, capsys: An
     expected = explainers.explain(model, picture(), "bad dog", "fullgrad:libra", at="box:3")
     assert document["targets"][0]["logit"] == pytest.approx(expected.target.logit, abs=1e-5)
     assert document["maps"][0]["scores"] == pytest.approx(expected.maps[0].scores[expected.maps[0].content].tolist(), rel=1e-3, abs=1e-6)
+    words = explainers.open(tmp_path / "model", picture=tmp_path / "picture.png", check="none")
+    same = explainers.explain(words, "bad dog", methods="random", at="box:3")
+    assert same.target.logit == pytest.approx(expected.target.logit, abs=1e-4)
     assert main(["explain", str(tmp_path / "picture.png"), "--model", str(tmp_path / "model"), "--methods", "random"]) == 2
     assert "pass them as labels=" in capsys.readouterr().err

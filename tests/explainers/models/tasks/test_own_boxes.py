@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,32 +16,16 @@ from torch.nn import functional as F
 import explainers
 from explainers import ExplainerError
 from explainers.models.model import Model
-from tests.explainers.methods.implementations.test_d_rise import KEEP, SAMPLES, SEED, SPEC, drawn_masks, like
+from tests.explainers.support.d_rise import KEEP, SAMPLES, SEED, SPEC, drawn_masks, like
 from tests.explainers.support.explained import picture
+from tests.support.detectors import OwnDetector, boxes_and_scores, of_cells
 
 SIZE = (64, 96)
 NAMES = ["dog", "cat", "bird"]
 CUTOFF = 0.5
 
 
-class Dense(nn.Module):
-    """A detector as small ones of one stage are: for each cell of 16 pixels a box and the logits of its classes, (B, 4 + C, cells)."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(0)
-            self.trunk = nn.Sequential(nn.Conv2d(3, 8, 5, 4, 2), nn.BatchNorm2d(8), nn.SiLU(), nn.Conv2d(8, 16, 5, 4, 2), nn.SiLU())
-            self.head = nn.Conv2d(16, 4 + len(NAMES), 3, 1, 1)
-            for part in self.modules():
-                if isinstance(part, nn.Conv2d):
-                    nn.init.normal_(part.weight, std=1.5 * part.weight[0].numel() ** -0.5)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.head(self.trunk(x)).flatten(2)
-
-
-class Pruned(Dense):
+class Pruned(OwnDetector):
     """A detector as those of torchvision are: for each picture of a list the boxes that it is sure of, the surest first."""
 
     def forward(self, images: Tensor) -> Any:
@@ -53,25 +39,14 @@ class Pruned(Dense):
         return found
 
 
-def of_cells(raw: Tensor) -> tuple[Tensor, Tensor]:
-    """Of (4 + C, cells) the boxes, in pixels around the middles of 4 x 6 cells, and the scores."""
-    middles = torch.cartesian_prod(torch.arange(4), torch.arange(6)).flip(1).to(raw) * 16 + 8
-    low, high = F.softplus(raw[:2].T) * 12, F.softplus(raw[2:4].T) * 12
-    return torch.cat([middles - low, middles + high], -1), raw[4:].T.sigmoid()
-
-
-def dense_boxes(output: Tensor) -> tuple[Tensor, Tensor]:
-    return of_cells(output[0])
-
-
 def pruned_boxes(output: Any) -> tuple[Tensor, Tensor]:
     """The score of its class for each box, 0 for the others."""
     (found,) = output
     return found["boxes"], F.one_hot(found["labels"], len(NAMES)) * found["scores"][:, None]
 
 
-FUNCTIONS: dict[str, tuple[type[Dense], Callable[[Any], tuple[Tensor, Tensor]]]] = {
-    "logits": (Dense, dense_boxes),
+FUNCTIONS: dict[str, tuple[type[OwnDetector], Callable[[Any], tuple[Tensor, Tensor]]]] = {
+    "logits": (OwnDetector, boxes_and_scores),
     "values": (Pruned, pruned_boxes),
 }
 RECIPE = explainers.Preprocessing(resize=SIZE, fit="squash")
@@ -172,7 +147,7 @@ def test_a_picture_without_boxes_says_so_and_a_batch_of_different_numbers_is_pad
 
 
 def test_opened_its_checks_pass() -> None:
-    report = explainers.open(Dense().eval(), boxes=dense_boxes, labels=NAMES, preprocess=RECIPE).report
+    report = explainers.open(OwnDetector().eval(), boxes=boxes_and_scores, labels=NAMES, preprocess=RECIPE).report
     assert report is not None
     assert [check.state for check in report.checks if check.name in ("logits", "gradient", "completeness")] == ["passed"] * 3
 
@@ -183,14 +158,44 @@ def test_opened_its_checks_pass() -> None:
         (lambda output: {"boxes": output}, r"boxes= gave dict: return \(boxes, scores\)"),
         (lambda output: (output[0, :4].T, [1.0]), "boxes= gave Tensor, list"),
         (lambda output: (output[0, :4], output[0, 4:].T), r"boxes \(4, 24\) and scores \(24, 3\)"),
-        (lambda output: (dense_boxes(output)[0], output[0, 4]), r"boxes \(24, 4\) and scores \(24,\)"),
-        (lambda output: (dense_boxes(output)[0][:3], dense_boxes(output)[1]), r"boxes \(3, 4\) and scores \(24, 3\)"),
-        (lambda output: (dense_boxes(output)[0].int(), dense_boxes(output)[1]), r"torch\.int32 and torch\.float32"),
-        (lambda output: (dense_boxes(output)[0].flip(-1), dense_boxes(output)[1]), "end before they begin"),
+        (lambda output: (boxes_and_scores(output)[0], output[0, 4]), r"boxes \(24, 4\) and scores \(24,\)"),
+        (lambda output: (boxes_and_scores(output)[0][:3], boxes_and_scores(output)[1]), r"boxes \(3, 4\) and scores \(24, 3\)"),
+        (lambda output: (boxes_and_scores(output)[0].int(), boxes_and_scores(output)[1]), r"torch\.int32 and torch\.float32"),
+        (lambda output: (boxes_and_scores(output)[0].flip(-1), boxes_and_scores(output)[1]), "end before they begin"),
         (lambda output: output["boxes"], "the function boxes= failed"),
     ],
     ids=["a dict", "a list", "turned", "no classes", "fewer boxes", "whole numbers", "centre and size", "an error"],
 )
 def test_a_function_that_gives_something_else_is_told_what_to_give(function: Any, message: str) -> None:
     with pytest.raises(ExplainerError, match=message):
-        explainers.wrap(Dense().eval(), boxes=function, labels=NAMES, preprocess=RECIPE)
+        explainers.wrap(OwnDetector().eval(), boxes=function, labels=NAMES, preprocess=RECIPE)
+
+
+def test_scores_without_gradient_are_refused() -> None:
+    def detached(output: Tensor) -> tuple[Tensor, Tensor]:
+        boxes, scores = boxes_and_scores(output)
+        return boxes, scores.detach()
+
+    model = explainers.wrap(OwnDetector().eval(), boxes=detached, labels=NAMES, preprocess=RECIPE)
+    with pytest.raises(ExplainerError, match="No gradient goes from the model's output"):
+        explainers.explain(model, picture(), methods="occlusion", at="box:2")
+
+
+def test_the_example_of_the_documentation_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That of docs/models.md; its second function reads what a detector of torchvision gives."""
+    text = (Path(__file__).parents[4] / "docs" / "models.md").read_text("utf-8").partition("### Detectors")[2]
+    whole, torchvision = (block for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if "def boxes_and_scores" in block)
+    picture().save(tmp_path / "dog.jpg")
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    exec(whole, names)
+    result = names["result"]
+    with torch.no_grad():
+        _, scores = names["boxes_and_scores"](names["model"].module(result.tensors["pixel_values"]))
+    torch.testing.assert_close(result.logits, scores.logit()[2])
+    assert [one.patches for one in result.maps] == [(8, 8)] * 3
+    exec(torchvision, names)
+    found = {"boxes": torch.rand(2, 4), "labels": torch.tensor([3, 1]), "scores": torch.tensor([0.9, 0.6])}
+    boxes, scores = names["boxes_and_scores"]([found])
+    assert boxes is found["boxes"]
+    assert (scores.shape, scores[0, 3], scores[1, 1], scores.sum()) == ((2, 91), 0.9, 0.6, 1.5)

@@ -135,6 +135,8 @@ def test_of_a_text_the_picture_stays_and_words_are_explained(name: str) -> None:
         torch.testing.assert_close(given, scores, rtol=1e-5, atol=1e-5 * float(scores.abs().max()))
     assert result.input.tokens[1].text == "not"
     assert model.labels == ["the text"]
+    with pytest.raises(ExplainerError, match="this is for images"):
+        explainers.explain(model, TEXT, methods="d_rise", at="box:2")
 
 
 def model_prefix(name: str) -> str:

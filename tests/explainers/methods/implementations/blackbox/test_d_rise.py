@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,29 +12,12 @@ from torch import nn
 import explainers
 from explainers import ExplainerError
 from explainers.models.boxes import overlaps
+from tests.explainers.support.d_rise import KEEP, SAMPLES, SEED, SIZE, SPEC, drawn_masks, like
 from tests.explainers.support.explained import image_model, picture
 from tests.support.detectors import detector
 
 # isort: split
 from transformers import YolosConfig, YolosForObjectDetection
-
-SAMPLES, KEEP, CELLS, SEED, SIZE = 24, 0.5, 4, 3, (64, 96)
-SPEC = f"d_rise?samples={SAMPLES}&keep={KEEP}&cells={CELLS}"
-
-
-def along(side: int) -> np.ndarray[Any, Any]:
-    """How much each of the CELLS numbers counts at each pixel of CELLS + 1 cells along a side: linear between the middles of numbers."""
-    length = (CELLS + 1) * math.ceil(side / CELLS)
-    places = np.clip((np.arange(length) + 0.5) * CELLS / length - 0.5, 0, CELLS - 1)
-    return np.clip(1 - np.abs(places[:, None] - np.arange(CELLS)), 0, 1)
-
-
-def drawn_masks() -> list[np.ndarray[Any, Any]]:
-    torch.manual_seed(SEED)
-    coarse = (torch.rand(SAMPLES, CELLS, CELLS) < KEEP).double().numpy()
-    down, across = (torch.randint(0, math.ceil(side / CELLS), (SAMPLES,)).tolist() for side in SIZE)
-    whole = [along(SIZE[0]) @ grid @ along(SIZE[1]).T for grid in coarse]
-    return [mask[y : y + SIZE[0], x : x + SIZE[1]] for mask, y, x in zip(whole, down, across, strict=True)]
 
 
 def found(module: nn.Module, pixels: torch.Tensor) -> list[tuple[list[float], list[float], float]]:
@@ -51,14 +33,6 @@ def found(module: nn.Module, pixels: torch.Tensor) -> list[tuple[list[float], li
             total = sum(math.exp(z) for z in logits)
             boxes.append((corners, [math.exp(z) / total for z in logits[:3]], 1 - math.exp(logits[3]) / total))
     return boxes
-
-
-def like(box: Any, other: Any) -> float:
-    (a, p, _), (b, q, is_object) = box, other
-    shared = max(min(a[2], b[2]) - max(a[0], b[0]), 0) * max(min(a[3], b[3]) - max(a[1], b[1]), 0)
-    iou = shared / ((a[2] - a[0]) * (a[3] - a[1]) + (b[2] - b[0]) * (b[3] - b[1]) - shared)
-    cosine = sum(s * t for s, t in zip(p, q, strict=True)) / math.hypot(*p) / math.hypot(*q)
-    return iou * cosine * is_object
 
 
 def yolos() -> nn.Module:
