@@ -115,14 +115,15 @@ def _at_maps(at_sources: Sequence[Tensor | None], maps: Sequence[AttentionMap | 
     )
 
 
-def missing_of(signals: Signals, x: Tensor, begun: Tensor) -> Tensor:
+def missing_of(signals: Signals, x: Tensor, begun: Tensor, epsilon: float) -> Tensor:
     """Return what is missing in the account of a backward pass, (B,): ``begun`` (B,), the sum with which it began, minus the products of
-    the embedded tokens ``x`` with their signals and minus all bias terms. A difference no larger than rounding counts as 0.
+    the embedded tokens ``x`` with their signals and minus all bias terms. A difference no larger than rounding counts as 0; ``epsilon`` is
+    the rounding unit of the coarsest type in which the model computes.
     """
     assert signals.bias is not None
     assert signals.unplaced is not None
     terms = (x * signals.block_inputs[0]).flatten(1)
     missing = begun - (terms.sum(1) + signals.bias.sum(1) + signals.unplaced)
     size = terms.abs().sum(1) + signals.bias.abs().sum(1) + signals.unplaced.abs()
-    rounding = ROUNDING_OF_ACCOUNT * torch.finfo(x.dtype).eps * size
+    rounding = ROUNDING_OF_ACCOUNT * max(torch.finfo(x.dtype).eps, epsilon) * size
     return torch.where(missing.abs() <= rounding, 0.0, missing)  # what is no number is missing

@@ -20,9 +20,9 @@ from torch import Size, Tensor, nn
 
 from explainers.autograd.dispatch import role
 from explainers.autograd.handlers.written_norm import mean_taken_off
-from explainers.autograd.nodes import Block, Move, Node, Role, ancestors, users_of
+from explainers.autograd.nodes import Block, Move, Node, Role, Unruled, ancestors, users_of
 from explainers.autograd.opaque import record_of
-from explainers.autograd.operators import Add, Div, LinearMap, Mul, Norm, Scale
+from explainers.autograd.operators import Add, Div, LinearMap, Mul, Norm, Scale, Softmax, Weights
 from explainers.autograd.operators.arithmetic import has_no_bias
 from explainers.autograd.operators.linear import is_bias
 from explainers.autograd.recorder import BiasOf, Operator
@@ -92,7 +92,7 @@ class ForwardDecomposition(Recording):
             super().__init__(model, tensors, entry=self._isolate if block is None else None)
         if self._forward is not None:  # the last block of interest was reached
             self.forward_pass.saved.forget()
-        reached = None if self._end is None else {id(node) for node in ancestors([self._end])}
+        reached = None if self._end is None else {id(node) for node in ancestors([self._end], until=_is_constant)}
         #: What the copies passed that is not linear and has no constants.
         self.unruled = {name for name, node in self._watched if reached is None or node is None or id(node) in reached}
         self._watched.clear()
@@ -348,6 +348,13 @@ class ForwardDecomposition(Recording):
         for index, before, node in reversed(self._weighted):
             if len(users.get(id(node), ())) > 1:
                 self.norms[index] = before
+
+
+def _is_constant(node: Node) -> bool:
+    """Return whether the result of a node is held constant, whatever made it: attention weights, a scale, or the inverse of a curve by
+    which a path is divided.
+    """
+    return node.operator in (Softmax, Weights) or node.role == Role.SCALE or (node.role == Role.GATE and node.operator is Unruled)
 
 
 def _owner_of_bias(taken: tuple[Node | None, ...]) -> BiasOf | None:

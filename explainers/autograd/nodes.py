@@ -13,6 +13,7 @@ from enum import Enum, auto
 from typing import Any
 from weakref import ref
 
+import torch
 from torch import Size, Tensor
 from torch.autograd import Function
 
@@ -134,6 +135,7 @@ class Nodes:
     stacked       a few tensors that were just stacked: the result, its new axis and the tensors, as long as nothing but moves ran since
     unbiased_sum  the result and the operands of the last sum of two paths, one of which a linear map without a bias gave, as long as
                   nothing but moves ran since: a constant that is added now is that map's bias
+    dtypes        the floating-point types of the tensors that ran
     last_sum      the node and the operands of the last sum of two paths, as long as nothing but moves ran since
     means         by the position of a sum, the index of its operand that is the mean of a normalisation written out
     """
@@ -149,6 +151,7 @@ class Nodes:
     stacked: tuple[Tensor, int, tuple[Tensor, ...]] | None = None
     last_sum: tuple[Node, Tensor, Tensor] | None = None
     means: dict[int, int] = field(default_factory=dict)
+    dtypes: set[torch.dtype] = field(default_factory=set)
     _by_tensor: dict[int, tuple[ref[Tensor], Node]] = field(default_factory=dict)
 
     @property
@@ -166,6 +169,11 @@ class Nodes:
         known = self._by_tensor.get(id(tensor))
         return known[1] if known is not None and known[0]() is tensor else None
 
+    @property
+    def epsilon(self) -> float:
+        """The rounding unit of the coarsest floating-point type in which a tensor on the path of the input was computed."""
+        return max((torch.finfo(dtype).eps for dtype in self.dtypes if dtype.is_floating_point), default=0.0)
+
     def is_past(self, node: Node) -> bool:
         """Return whether a node was computed before x^1 and is no part of it: where it is read later, such as a class token that each block
         is given again, it is a constant, as it is in a pass that starts at x^1.
@@ -176,6 +184,7 @@ class Nodes:
         """Append a node to the list, as the one that made ``tensor``, and return it."""
         node.place = len(self.ran)
         self.ran.append(node)
+        self.dtypes.add(tensor.dtype)
         if node.operator is not Move:
             self.unbiased_sum = self.stacked = self.last_sum = None
         self._by_tensor[id(tensor)] = (ref(tensor), node)

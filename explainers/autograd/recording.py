@@ -736,7 +736,7 @@ class Recording:
         signals = signals_at(places, values, fields, backward_pass, stopwatch, self.structure)
         if rule.accounts and covers(fields, ACCOUNT):
             begun = (output_gradient * logits.detach()).sum(1)
-            signals = replace(signals, missing=missing_of(signals, self.block_inputs[0].detach(), begun))
+            signals = replace(signals, missing=missing_of(signals, self.block_inputs[0].detach(), begun, self.nodes.epsilon))
         if self.recomputed:
             signals = replace(signals, attention_inputs=NotKept(), attentions=NotKept(), contexts=NotKept())
         if not estimated:

@@ -16,14 +16,15 @@ from explainers.autograd.dispatch import (
     call_through,
     handles,
     make_scale,
+    note,
     place_of_inplace,
     role,
     writes_into_first,
 )
 from explainers.autograd.handlers.written_norm import note_mean
-from explainers.autograd.handlers.written_sigmoid import is_exponential_of, sigmoid_exponent
+from explainers.autograd.handlers.written_sigmoid import is_curve_of, is_exponential_of, sigmoid_exponent
 from explainers.autograd.handlers.written_softmax import keep_unshifted, written_softmax, written_softmax_by_inverse
-from explainers.autograd.nodes import Role
+from explainers.autograd.nodes import Role, Unruled
 from explainers.autograd.operators.arithmetic import OF_ATTENTION, has_no_bias
 from explainers.autograd.queued import is_queued
 from explainers.autograd.recorder import Recorder
@@ -283,11 +284,20 @@ def div(rec: Recorder, func: TorchFunction, input: Any, other: Any, *, rounding_
     if (weights := written_softmax(rec, input, other)) is not None:
         return weights
     over, under = role(rec, input), role(rec, other)
+    if over is None and is_curve_of(rec, other, input):
+        return mul(rec, torch.mul, input, _inverse_as_gate(rec, other))
     if over == Role.UNNORMALISED and under in (Role.UNNORMALISED, Role.SCORES):
         return rec.run(op.Normaliser, input, other, under == Role.SCORES, role=Role.CONTEXT)
     if under == Role.SCALE:
         note_mean(rec, input)
     return rec.run(op.Div, input, other, role=None if over is None else _ROLE_OF_QUOTIENT.get(over))
+
+
+def _inverse_as_gate(rec: Recorder, under: Tensor) -> Tensor:
+    """Compute 1 / ``under``, record it as a gate and return it; where a rule differentiates gates, so it does this."""
+    out: Tensor = 1 / under
+    rec.watch(out, "div", lambda rule: rule.choice("activation").is_ordinary)
+    return note(rec, out, Unruled, (under,), Role.GATE, "div")
 
 
 def written_sigmoid(rec: Recorder, over: Any, under: Tensor) -> Tensor | None:

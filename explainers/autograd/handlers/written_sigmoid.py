@@ -1,4 +1,4 @@
-"""A sigmoid written out: a constant over itself plus an exponential, 1 / (1 + exp(-x))."""
+"""Curves written out as quotients: a sigmoid, a constant over itself plus an exponential, 1 / (1 + exp(-x)), and x over a curve of x."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from torch import Tensor
 
 from explainers.autograd import operators as op
 from explainers.autograd.handlers.written_softmax import are_close, is_exponential_node, moved_from
-from explainers.autograd.nodes import Node
+from explainers.autograd.nodes import Move, Node
 from explainers.autograd.operators.arithmetic import constant_of
 from explainers.autograd.recorder import Recorder
 
@@ -32,3 +32,22 @@ def is_exponential_of(node: Node | None, exponent: Tensor) -> bool:
     """Return whether ``node``, followed back through what only moves numbers, holds the exponentials of the very numbers ``exponent``."""
     made = moved_from(node)
     return made is not None and is_exponential_node(made) and made.operands[0] is exponent
+
+
+#: Functions of single numbers.
+_OF_SINGLE_NUMBERS = frozenset(["abs", "absolute", "exp", "exp2", "expm1", "log1p", "sqrt", "square", "pow", "cosh", "softplus"])
+
+
+def is_curve_of(rec: Recorder, under: Tensor, over: Tensor) -> bool:
+    """Return whether ``under`` was made number by number of the numbers of ``over``, perhaps times a constant, so that ``over`` divided by
+    it is an activation such as x / (1 + abs(x)); a scale, which is made of many numbers, is none.
+    """
+    shape, behind, node = over.shape, set[int](), rec.nodes.of(under)
+    while node is not None and node.shape == shape:
+        behind.add(id(node))
+        is_single = node.operator in (op.Add, op.Scale, op.Activation, Move) or node.settings.get("function") in _OF_SINGLE_NUMBERS
+        node = node.paths[0] if is_single and len(node.paths) == 1 else None
+    start = rec.nodes.of(over)
+    while start is not None and id(start) not in behind:
+        start = start.paths[0] if start.operator in (op.Scale, Move) and len(start.paths) == 1 else None
+    return start is not None and under.shape == shape

@@ -105,7 +105,7 @@ def _note_missing_sum(trace: Trace, scores: Tensor, part: Tensor, name: str) -> 
     """Add a note to the trace for each sample whose contributions ``scores`` (B, S) do not add up, except for rounding, to ``part`` (B,) of
     the explained number; ``name`` is the word for that part in the note.
     """
-    rounding = ROUNDING_OF_SUM * torch.finfo(scores.dtype).eps * scores.abs().sum(1)
+    rounding = ROUNDING_OF_SUM * max(torch.finfo(scores.dtype).eps, trace.recording.nodes.epsilon) * scores.abs().sum(1)
     for sample, (total, expected, bound) in enumerate(zip(scores.sum(1).tolist(), part.tolist(), rounding.tolist(), strict=True)):
         if abs(total - expected) > bound:
             trace.notes_of_samples.setdefault(sample, []).append(

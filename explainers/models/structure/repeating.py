@@ -37,14 +37,21 @@ def why_not_repeatable(run: Callable[[Mapping[str, Tensor]], Tensor], tensors: M
     """Return a sentence if two passes of ``run`` over the same ``tensors`` give different answers, with what in the model draws random
     numbers; None if they agree. The model is to be in eval mode.
     """
-    draws = _Draws()
+    draws, states = _Draws(), _random_states()
     with torch.no_grad(), draws:
         first, second = run(tensors), run(tensors)
     if torch.equal(first, second) or (first.isnan() & second.isnan()).any():
         return None
     off = float((first - second).abs().max())
-    cause = f"it draws random numbers also in eval mode ({', '.join(sorted(draws.names))})" if draws.names else "it keeps something between"
+    by = f" ({', '.join(sorted(draws.names))})" if draws.names else ""
+    has_drawn = bool(by) or any(not torch.equal(before, now) for before, now in zip(states, _random_states(), strict=False))
+    cause = f"it draws random numbers also in eval mode{by}" if has_drawn else "it keeps something between"
     return (
         f"two passes of the model over the same input differ by {off:.2g}: {cause}, so that no answer of it can be explained; make its "
-        "forward deterministic, such as F.dropout(x, p, self.training)"
+        "forward deterministic, such as F.dropout(x, p, self.training), or dropout_p=0 of attention in eval mode"
     )
+
+
+def _random_states() -> list[Tensor]:
+    """Return the states of torch's generators of random numbers, of the CPU and of each GPU in use; drawing changes them."""
+    return [torch.get_rng_state(), *(torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else [])]

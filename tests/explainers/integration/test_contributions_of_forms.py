@@ -13,7 +13,20 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tests.explainers.support.attention_forms import WIDTH, Attention, Block, Vit, built, pixels, plain_blocks, scores, softmax_of
+import explainers
+from tests.explainers.support.attention_forms import (
+    PREPROCESS,
+    WIDTH,
+    Attention,
+    Block,
+    Mlp,
+    Vit,
+    built,
+    pixels,
+    plain_blocks,
+    scores,
+    softmax_of,
+)
 
 
 def keys_first(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
@@ -143,3 +156,33 @@ def test_contributions_by_the_formulas_of_the_papers(name: str) -> None:
     for found, right, other in zip(scores(vit, pixels(), 1, "globenc", "alti"), expected, without_bias, strict=True):
         assert float((other - right).abs().max()) > 1e-3 * float(right.abs().max())  # values without their bias are another map
         torch.testing.assert_close(found, right, rtol=1e-5, atol=1e-8)
+
+
+def by_distance(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+    return (-torch.cdist(q, k).square()).softmax(-1) @ v
+
+
+class Divided(Mlp):
+    """An MLP whose activation is x / (1 + abs(x))."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.a(x)
+        out: Tensor = self.b(y / (1 + y.abs()))
+        return out
+
+
+class Cut(Mlp):
+    """An MLP with a function of single numbers that is no activation of the kind that has a linear form."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.b(self.a(x).abs())
+        return out
+
+
+@pytest.mark.parametrize(("form", "mlp", "is_noted"), [(by_distance, Mlp, False), (keys_first, Divided, False), (keys_first, Cut, True)])
+def test_what_is_held_constant_is_not_said_to_add_up_to_less(form: Any, mlp: Callable[[], nn.Module], is_noted: bool) -> None:
+    vit = built(lambda: Vit(lambda: [Block(lambda: Attention(form), mlp), Block(lambda: Attention(form), mlp)]))
+    model = explainers.wrap(vit, kind="image", preprocess=PREPROCESS)
+    result = explainers.explain(model, {"pixel_values": pixels()}, 1, ["decompx"])
+    notes = (result[0] if isinstance(result, list) else result).maps[0].notes
+    assert any("is not linear" in note for note in notes) == is_noted

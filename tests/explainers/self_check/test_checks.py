@@ -9,6 +9,7 @@ import pytest
 import torch
 import transformers as hf
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 import explainers
 from explainers import ExplainerError, Preprocessing
@@ -17,6 +18,7 @@ from explainers.models.catalogue import embedded_names
 from explainers.models.model import Model
 from explainers.models.opening.open_model import open_model
 from explainers.models.passes import is_memory_shortage
+from explainers.models.structure.repeating import why_not_repeatable
 from explainers.records import session
 from explainers.self_check import checks
 from explainers.self_check.opening import check_model
@@ -239,6 +241,28 @@ def test_a_forward_that_draws_random_numbers_is_named(seed: int) -> None:
     except ExplainerError as error:
         said = str(error)
     assert "draws random numbers also in eval mode (dropout)" in said
+
+
+def test_dropout_of_attention_in_eval_mode_is_told_from_what_a_model_keeps() -> None:
+    q = torch.randn(1, 2, 5, 8, generator=torch.Generator().manual_seed(0))
+    calls = list[int]()
+
+    def counted(x: Tensor) -> Tensor:
+        calls.append(1)
+        return x + len(calls)
+
+    reasons = [
+        why_not_repeatable(run, {"x": q})
+        for run in (
+            lambda tensors: F.scaled_dot_product_attention(tensors["x"], q, q, dropout_p=0.5),
+            lambda tensors: counted(tensors["x"]),
+            lambda tensors: F.scaled_dot_product_attention(tensors["x"], q, q),
+        )
+    ]
+    assert reasons[2] is None
+    for reason, said in zip(reasons, ("it draws random numbers also in eval mode,", "it keeps something between"), strict=False):
+        assert reason is not None
+        assert said in reason
 
 
 class Shaken(nn.Module):

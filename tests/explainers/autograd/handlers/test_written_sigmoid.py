@@ -20,6 +20,7 @@ SILUS: dict[str, Callable[[Tensor], Tensor]] = {
     "reciprocal": lambda x: x * (1 + torch.exp(-x)).reciprocal(),
     "power": lambda x: x * (torch.exp(-x) + 1) ** -1,
     "exponential over": lambda x: x * (torch.exp(x) / (1 + torch.exp(x))),
+    "by expm1": lambda x: x / (torch.expm1(-x) + 2),
     "with another constant": lambda x: 3 * x / (3 + torch.exp(math.log(3) - x)),
     "in place": lambda x: torch.div(x, torch.exp(-x).add_(1)),
 }
@@ -38,6 +39,30 @@ def test_silu_written_out(form: str) -> None:
     derivative = sigmoid * (1 + X * (1 - sigmoid))
     for rule, expected in {"gradient": derivative, "conservative": derivative, "libra": sigmoid, "attnlrp": sigmoid}.items():
         torch.testing.assert_close(signal(SILUS[form], rule), expected, msg=f"{form} {rule}")
+
+
+#: Curves that are x over a curve of x, and their derivatives.
+QUOTIENTS: dict[str, tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]]] = {
+    "softsign": (lambda x: x / (1 + x.abs()), lambda x: 1 / (1 + x.abs()) ** 2),
+    "softsign of torch's": (lambda x: torch.nn.functional.softsign(x), lambda x: 1 / (1 + x.abs()) ** 2),
+    "softsign in another order": (lambda x: x / torch.abs(x).add(1), lambda x: 1 / (1 + x.abs()) ** 2),
+    "three times": (lambda x: 3 * x / (1 + x.abs()), lambda x: 3 / (1 + x.abs()) ** 2),
+    "over a root": (lambda x: x / (1 + x.square()).sqrt(), lambda x: (1 + x.square()) ** -1.5),
+    "over a power": (lambda x: x / (1 + x**2) ** 0.5, lambda x: (1 + x.square()) ** -1.5),
+}
+
+
+@pytest.mark.parametrize("form", QUOTIENTS)
+def test_x_over_a_curve_of_x_is_an_activation(form: str) -> None:
+    """Differentiated by rules that differentiate activations; for others it is x times a constant."""
+    function, derivative = QUOTIENTS[form]
+    for rule, expected in {"conservative": derivative(X), "libra": function(X) / X, "attnlrp": function(X) / X}.items():
+        torch.testing.assert_close(signal(function, rule), expected, msg=f"{form} {rule}")
+
+
+def test_x_over_a_curve_of_many_numbers_is_a_normalisation() -> None:
+    for function in (lambda x: x / (1 + x.abs().sum(-1, keepdim=True)), lambda x: x / (1 + x.square().mean(-1, keepdim=True)).sqrt()):
+        torch.testing.assert_close(signal(function, "conservative"), function(X) / X)
 
 
 def test_a_sigmoid_alone_and_a_gated_path() -> None:
