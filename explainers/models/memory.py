@@ -85,8 +85,8 @@ def measure_memory(device: torch.device) -> DeviceMemory | None:
     """
     if (memory := _memory_of(device)) is None:
         return None
-    own = memory.reserved if device.type != "cpu" else _own_memory()
-    others = max(0, memory.total - memory.free - own)
+    held = memory.reserved if device.type != "cpu" else _own_memory()
+    others = max(0, memory.total - memory.free - held)
     peak = torch.cuda.max_memory_allocated(device) if device.type == "cuda" else None
     return DeviceMemory(memory.total, others, peak, device.type != "cpu" and _shares_host_memory(device))
 

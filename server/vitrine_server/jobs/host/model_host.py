@@ -299,13 +299,13 @@ class ModelHost:
         return cancelled
 
 
-def _say_the_same(residents: Residents, told: Residents) -> bool:
-    """Return whether ``residents`` says nothing new after ``told``. What other processes hold of a machine changes all the time: a budget
+def _say_the_same(residents: Residents, last: Residents) -> bool:
+    """Return whether ``residents`` says nothing new after ``last``. What other processes hold of a machine changes all the time: a budget
     is new where it is another by over a hundredth of the device.
     """
-    now, before = residents.budget, told.budget
-    if now is None or before is None or residents != replace(told, budget=now):
-        return residents == told
+    now, before = residents.budget, last.budget
+    if now is None or before is None or residents != replace(last, budget=now):
+        return residents == last
     is_alike = now == replace(before, others=now.others, headroom=now.headroom, room=now.room)
     moved = max(abs(now.others - before.others), abs(now.headroom - before.headroom), abs(now.room - before.room))
     return is_alike and moved <= now.total * NEWS_SHARE
