@@ -42,6 +42,8 @@ def copy_place(
     copies = _Copies()
     for number, donor in enumerate(donors):
         check_cancelled(setup)
+        if done is not None:
+            done(number)
         rng = np.random.default_rng([setup.seed, donor.index, 1])
         others = [index for index, its_answer in takers if its_answer != donor.answer]
         if not others:
@@ -53,8 +55,8 @@ def copy_place(
         if logits is None:
             return None
         copies.add(setup, donor, logits)
-        if done is not None:
-            done(number + 1)
+    if done is not None:
+        done(len(donors))
     return copies.test()
 
 

@@ -109,7 +109,7 @@ def _copy_in_words(each: Slice, test: CopyTest) -> list[str]:
         else (f"Put into texts with other answers, the word {each.word!r}", "another word of its text", "another word")
     )
     return [
-        f"{copied} makes the answer {100 * test.copied.value:.1f} % probable, {others} {100 * test.elsewhere.value:.1f} %: "
+        f"{copied} makes the answer {_hundredfold(test.copied.value)} % probable, {others} {_hundredfold(test.elsewhere.value)} %: "
         f"{_points(test.difference)} more.",
         f"They get this answer: {_count(test.changed)}; by {elsewhere}: {_count(test.changed_elsewhere)}.",
     ]
@@ -119,18 +119,23 @@ def _hiding_in_words(test: HidingTest) -> list[str]:
     if test.fall.value is None or test.elsewhere.value is None:
         return []
     return [
-        f"Without it the probability of the answer falls by {100 * test.fall.value:.1f} points, with as much hidden elsewhere by "
-        f"{100 * test.elsewhere.value:.1f}: {_points(test.difference)} more.",
+        f"Without it the probability of the answer falls by {_hundredfold(test.fall.value)} points, with as much hidden elsewhere by "
+        f"{_hundredfold(test.elsewhere.value)}: {_points(test.difference)} more.",
         f"Another answer without it: {_count(test.changed)}; with as much hidden elsewhere: {_count(test.changed_elsewhere)}.",
     ]
+
+
+def _hundredfold(value: float) -> str:
+    """Format 100 times a value with one digit, without the sign of a rounded zero."""
+    return f"{round(100 * value, 1) + 0.0:.1f}"
 
 
 def _points(mean: Mean) -> str:
     """Format a difference of probabilities in points, with its interval."""
     if mean.value is None:
         return "–"
-    ends = "" if mean.low is None or mean.high is None else f" ({100 * mean.low:.1f} to {100 * mean.high:.1f})"
-    return f"{100 * mean.value:.1f} points{ends}"
+    ends = "" if mean.low is None or mean.high is None else f" ({_hundredfold(mean.low)} to {_hundredfold(mean.high)})"
+    return f"{_hundredfold(mean.value)} points{ends}"
 
 
 def _count(each: Share) -> str:

@@ -62,7 +62,7 @@ def slices(
     method      the spec of the maps; None: the first method of the collection
     seed        of the halves, clusters and random choices
     kept        a file in which the tests are kept as they are done: a stopped search goes on from there. None: they are not
-    progress    called with the number of rows that were asked again, and that of all
+    progress    called with the number of rows that were asked again, each of them by two tests, and that of all
     cancelled   asked between passes; when true, :class:`explainers.Cancelled` is raised
 
     docs/collection.md says how slices are found and tested. Raises ExplainerError for a collection without labels or of molecules, and for
@@ -92,7 +92,7 @@ def slices(
         inputs=len(rows.index),
         left_out=len(finished) - len(rows.index),
         wrong=int((~rows.right).sum()),
-        doubtful=int(rows.doubtful.sum()),
+        doubtful=int((rows.right if rows.kind == "right_at_border" else rows.doubtful).sum()),  # there all are, for shared places
         tried=tried,
         without_effect=len(described) - len(sure),
         slices=sorted(sure, key=lambda each: -len(each.rows)),
@@ -261,7 +261,7 @@ def _tested(
 ) -> list[Slice]:
     """Return the slices with their tests, each on up to a hundred of its rows in the half that the search did not see.
 
-    Those in ``kept`` are not done again. ``progress`` counts the rows that were asked again without what the slice names.
+    Those in ``kept`` are not done again. ``progress`` counts each row twice: with what the slice names in others, and without it.
     """
     from explainers.collection.slices.copying import copy_place, copy_word
     from explainers.collection.slices.hiding import hide_place, hide_word
@@ -270,28 +270,32 @@ def _tested(
     chosen = [np.sort(rng.permutation(rows.index[each.rows & each.unseen])[:MOST_ASKED]).tolist() for each in candidates]
     read = _read(collection, {index for each in chosen for index in each})
     written = {} if rows.grid else {row.index: {word.text.casefold() for word in row.words} for row in collection}
-    total, before = sum(map(len, chosen)), 0
+    total, before = 2 * sum(map(len, chosen)), 0
     tested: list[Slice] = []
     for number, (each, record, indices) in enumerate(zip(candidates, described, chosen, strict=True)):
 
-        def done(count: int, before: int = before) -> None:
+        def copied(count: int, before: int = before) -> None:
             if progress is not None:
                 progress(before + count, total)
 
-        done(0)
+        def hidden(count: int, before: int = before + len(indices)) -> None:
+            if progress is not None:
+                progress(before + count, total)
+
+        copied(0)
         if (tests := kept.find(number)) is None:
             hidden_rows = [read[index] for index in indices]
             takers = [(int(rows.index[i]), str(rows.answer[i])) for i in np.flatnonzero(each.unseen)]
             if each.word is not None:
                 takers = [taker for taker in takers if each.word not in written[taker[0]]]
-                copy_test = copy_word(setup, hidden_rows, each.word, takers)
-                tests = hide_word(setup, hidden_rows, each.word, done), copy_test
+                copy_test = copy_word(setup, hidden_rows, each.word, takers, copied)
+                tests = hide_word(setup, hidden_rows, each.word, hidden), copy_test
             else:
-                copy_test = copy_place(setup, hidden_rows, each.patches, takers)
-                tests = hide_place(setup, hidden_rows, each.patches, done), copy_test
+                copy_test = copy_place(setup, hidden_rows, each.patches, takers, copied)
+                tests = hide_place(setup, hidden_rows, each.patches, hidden), copy_test
             kept.add(number, tests)
         tested.append(replace(record, test=tests[0], copy_test=tests[1]))
-        before += len(indices)
+        before += 2 * len(indices)
     return tested
 
 

@@ -12,7 +12,7 @@ export class SlicesSearch {
   /** @param {string} id of the collection */
   constructor(id) {
     this.path = `/api/collections/${encodeURIComponent(id)}`;
-    const ways = { path: "/api/slices", look: "", did: "asked again" };
+    const ways = { path: "/api/slices", look: "", did: "asked again, each row twice" };
     this.searches = new RunList(byId("searches"), (run) => void this.#ended(run), ways);
     byId("find-slices").addEventListener("click", () => void this.#begin());
   }

@@ -309,9 +309,7 @@ def test_a_search_for_what_rows_have_in_common(desk: Visit) -> None:
     data = request.post(f"{desk.address}/api/runs/data?name=slices.zip", data=archive.getvalue()).json()["name"]
     made = request.post(f"{desk.address}/api/collections", data={"model": "scenes-vit", "dataset": data}).json()["id"]
     desk.page.goto(f"{desk.address}/collection")
-    desk.page.wait_for_function(
-        "(id) => fetch(`/api/collections/${id}/progress`).then((answer) => answer.json()).then(({ state }) => state === 'done')", arg=made
-    )
+    expect(desk.page.locator("#run-list li", has_text="slices.zip")).to_contain_text("4 inputs collected")
     desk.page.goto(f"{desk.address}/collection?c={made}")
     drawn(desk.page)
     link = desk.page.get_by_role("link", name="What rows have in common")

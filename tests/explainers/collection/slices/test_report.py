@@ -19,8 +19,8 @@ import explainers
 from explainers.collection.intervals import Mean, share
 from explainers.collection.records import thumbnail_schema
 from explainers.collection.result import Collection
-from explainers.collection.slices.records import CopyTest
-from explainers.collection.slices.report import figures_in_words, in_words, write_report
+from explainers.collection.slices.records import CopyTest, HidingTest
+from explainers.collection.slices.report import _hiding_in_words, figures_in_words, in_words, write_report
 from tests.explainers.support.collected import made_up_collection, made_up_map, made_up_row, made_up_text
 
 BLUE = (20, 60, 200)
@@ -98,3 +98,12 @@ def test_the_words_of_a_text_are_words_on_the_page(tmp_path: Path) -> None:
     assert "&lt;b&gt;tuesday&lt;/b&gt;" in page
     assert "<b>tuesday" not in page
     assert "<img" not in page
+
+
+def test_a_rounded_zero_has_no_sign() -> None:
+    none = share(0, 9)
+    mean = Mean(9, -0.0001, -0.0004, 0.0002)
+    hidden = HidingTest(rows=9, fall=mean, elsewhere=mean, difference=mean, changed=none, changed_elsewhere=none)
+    assert _hiding_in_words(hidden)[0] == (
+        "Without it the probability of the answer falls by 0.0 points, with as much hidden elsewhere by 0.0: 0.0 points (0.0 to 0.0) more."
+    )

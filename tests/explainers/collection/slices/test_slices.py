@@ -233,9 +233,12 @@ def test_slices_that_were_tested_are_not_asked_about_again(
         unseen=np.arange(7) > 2, share=share(4, 4), others=share(0, 3), p=1e-9, corrected=1e-9,
     )  # fmt: skip
     monkeypatch.setattr("explainers.collection.slices.slices.find", lambda rows, seed: ([found], 1))
-    asked: list[int] = []
-    first = explainers.slices(collection, model, kept=tmp_path / "tests", progress=lambda done, total: asked.append(done))
-    assert asked[-1] == 4
+    asked: list[tuple[int, int]] = []
+    first = explainers.slices(collection, model, kept=tmp_path / "tests", progress=lambda done, total: asked.append((done, total)))
+    assert asked == sorted(asked)
+    assert asked[0] == (0, 8)  # four rows, by two tests
+    assert asked[-1] == (8, 8)
+    assert any(0 < done < 4 for done, _ in asked)  # while rows are copied too
     monkeypatch.setattr("explainers.collection.slices.hiding.hide_place", None)
     monkeypatch.setattr("explainers.collection.slices.copying.copy_place", None)
     assert explainers.slices(collection, model, kept=tmp_path / "tests") == first
