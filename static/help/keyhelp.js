@@ -1,4 +1,5 @@
-// Help on every page: the keys, the pages of many inputs, and the way to the guided visit. `?` or the button in the head opens it.
+// Help on every page: the keys, the pages of many inputs, and the way to the guided visit. `?` or the button in the head
+// opens it.
 
 import { byId, el, pathOf } from "../core/dom.js";
 

@@ -7,6 +7,11 @@ from playwright.sync_api import Page
 
 OF_COLOURS = {"runOnly": {"type": "rule", "values": ["color-contrast", "link-in-text-block"]}}
 
+# Resolves once no part of a page moves but those that never stop, and those that scrolling moves.
+AT_REST = """() => Promise.allSettled(document.getAnimations()
+  .filter(({ effect, timeline }) => timeline === document.timeline && Number.isFinite(effect.getComputedTiming().endTime))
+  .map((animation) => animation.finished))"""
+
 
 def no_violation(page: Page, colours_alone: bool = False, within: str | None = None) -> None:
     """No violation of axe-core's rules, or of those of colours alone, on a page as it stands, or in one part of it by its selector."""
@@ -25,7 +30,7 @@ def no_violation_anywhere(page: Page, within: str | None = None) -> None:
         page.set_viewport_size({"width": width, "height": size["height"]})
         for scheme in ("light", "dark"):
             page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
-            page.evaluate("() => Promise.allSettled(document.getAnimations().map((animation) => animation.finished))")
+            page.evaluate(AT_REST)
             no_violation(page, colours_alone=scheme == "dark", within=within)
     page.emulate_media(color_scheme="light")
     page.set_viewport_size(size)

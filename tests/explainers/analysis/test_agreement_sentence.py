@@ -198,10 +198,8 @@ def test_the_place_of_the_odd_map_is_outside_of_the_part() -> None:
     thin = np.full(GRID, 1.0)
     thin[5:9, 5:9] = 0
     sentence, patches = outlined_sentence([*titled, TitledMap("Odd", thin.flatten() + 0.001 * noise(6), True)], GRID)
-    assert (
-        sentence
-        == "4 of 5 maps agree on the outlined part, in the centre. Odd differs most: only 0\N{NO-BREAK SPACE}% of its evidence is there."
-    )
+    agreement = "4 of 5 maps agree on the outlined part, in the centre."
+    assert sentence == f"{agreement} Odd differs most: only 0\N{NO-BREAK SPACE}% of its evidence is there."
     assert set(patches) == set(part)
 
 
