@@ -154,7 +154,7 @@ class Visit:
 @contextmanager
 def view(page: Page) -> Iterator[None]:
     """With the menu open that says how maps are drawn."""
-    menu = page.locator("#controls .menu")
+    menu = page.locator("#controls .menu:not(.why)")
     menu.locator("summary").click()
     yield
     page.keyboard.press("Escape")
