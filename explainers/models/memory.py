@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,7 @@ __all__ = [
 
 _GROUP = Path("/sys/fs/cgroup")  # what a container or a service may take, where it may not take all
 _MEMBERSHIPS = Path("/proc/self/cgroup")  # the control groups of this process, a line each: number:controllers:path
+_NO_LIMIT = 2**62  # the first version of control groups says a number of about 2^63 bytes where there is no limit
 #: Where the versions of control groups keep the memory of one: folder, files with its limit and with what is taken, and in memory.stat the
 #: files that were read and are given back when needed. Above memory.high a process is held up until it has given memory back.
 _GROUP_FILES = (
@@ -165,25 +167,42 @@ def _machine_memory() -> _Memory:
 
 
 def _limits_of_groups() -> Iterator[tuple[int, int]]:
-    """Yield the limit in bytes, and the bytes taken, of each control group of Linux that this process is in, those that enclose it too."""
+    """Yield the limit in bytes, and the bytes taken, of each control group of Linux that limits this process, those that enclose its own
+    too.
+    """
+    for limit_file, taken_file, given_back in _limiting_groups(_GROUP, _MEMBERSHIPS):
+        try:
+            limit, taken, counts = (file.read_text("utf-8") for file in (limit_file, taken_file, limit_file.parent / "memory.stat"))
+        except OSError:  # it has gone since
+            continue
+        if limit.strip() != "max":
+            files = next((int(line.split()[1]) for line in counts.splitlines() if line.startswith(f"{given_back} ")), 0)
+            yield int(limit), int(taken) - files
+
+
+@cache
+def _limiting_groups(root: Path, memberships_file: Path) -> tuple[tuple[Path, Path, str], ...]:
+    """Return the control groups below ``root`` that limit this process, whose groups ``memberships_file`` lists: of each the files with its
+    limit and with what is taken, and the name of what is given back. It is looked for once, since opening a file takes as long as asking
+    for the machine's memory.
+    """
     try:
-        memberships = [line.split(":", 2) for line in _MEMBERSHIPS.read_text("utf-8").splitlines()]
+        memberships = [line.split(":", 2) for line in memberships_file.read_text("utf-8").splitlines()]
     except OSError:
         memberships = []
     paths = {"memory" if controllers else "": path for _, controllers, path in memberships if not controllers or "memory" in controllers}
-    for folder, limit_file, taken_file, given_back in _GROUP_FILES:
-        root = _GROUP / folder
-        inner = root / paths.get(folder, "/").strip("/")
-        for group in (inner, *inner.parents[: len(inner.parts) - len(root.parts)]):
+    groups = []
+    for folder, limit_name, taken_name, given_back in _GROUP_FILES:
+        top = root / folder
+        inner = top / paths.get(folder, "/").strip("/")
+        for group in (inner, *inner.parents[: len(inner.parts) - len(top.parts)]):
             try:
-                limit = (group / limit_file).read_text("utf-8").strip()
-                if limit == "max":
-                    continue
-                taken, counts = int((group / taken_file).read_text("utf-8")), (group / "memory.stat").read_text("utf-8")
+                limit = (group / limit_name).read_text("utf-8").strip()
             except OSError:  # a group of the machine, which a container does not see, or no such limit
                 continue
-            files = next((int(line.split()[1]) for line in counts.splitlines() if line.startswith(f"{given_back} ")), 0)
-            yield int(limit), taken - files
+            if limit != "max" and int(limit) < _NO_LIMIT:
+                groups.append((group / limit_name, group / taken_name, given_back))
+    return tuple(groups)
 
 
 def bytes_of_weights(module: nn.Module) -> int:

@@ -67,6 +67,7 @@ def test_what_is_free_is_what_the_system_and_the_container_leave(monkeypatch: py
     (tmp_path / "memory.max").write_text("max\n")
     assert (free_memory(CPU), total_memory(CPU)) == (8000, 50000)
     (tmp_path / "memory.max").write_text("9000\n")
+    memory._limiting_groups.cache_clear()  # as in a process that begins now
     assert (free_memory(CPU), total_memory(CPU)) == (4000, 9000)
     (tmp_path / "memory.stat").write_text("anon 4000\ninactive_anon 7\ninactive_file 600\n")  # files that were read, given back when needed
     assert free_memory(CPU) == 4600
@@ -90,6 +91,7 @@ class MadeUpGroups:
         (place / f"memory.{names[0]}").write_text(f"{limit}\n")
         (place / f"memory.{names[1]}").write_text(f"{taken}\n")
         (place / "memory.stat").write_text(f"anon 1\n{names[2]} {files}\n")
+        memory._limiting_groups.cache_clear()  # as in a process that begins now
 
     def join(self, *memberships: str) -> None:
         (self.folder / "memberships").write_text("".join(f"{line}\n" for line in memberships))
@@ -126,6 +128,19 @@ def test_a_container_of_the_first_version_limits_its_memory(groups: MadeUpGroups
     assert (free_memory(CPU), total_memory(CPU)) == (40_000, 50_000)
     groups.limit(group, 9_000, 4_000, files=600)
     assert (free_memory(CPU), total_memory(CPU)) == (5_600, 9_000)
+
+
+def test_a_limit_that_changes_is_read_again_and_its_group_is_looked_for_once(groups: MadeUpGroups) -> None:
+    groups.limit("", 9_000, 4_000)
+    assert (free_memory(CPU), total_memory(CPU)) == (5_000, 9_000)
+    looked_for = memory._limiting_groups.cache_info().misses
+    (groups.folder / "memory.max").write_text("8000\n")
+    assert (free_memory(CPU), total_memory(CPU)) == (4_000, 8_000)
+    (groups.folder / "memory.max").write_text("max\n")
+    assert (free_memory(CPU), total_memory(CPU)) == (40_000, 50_000)
+    (groups.folder / "memory.max").unlink()
+    assert (free_memory(CPU), total_memory(CPU)) == (40_000, 50_000)
+    assert memory._limiting_groups.cache_info().misses == looked_for
 
 
 def test_what_other_processes_hold_of_a_machine_is_what_is_neither_available_nor_its_own(
