@@ -25,8 +25,9 @@ from explainers.models.eval_mode import evaluating
 from explainers.models.inputs.picture_tiles import WHOLE, Box, PictureTile
 from explainers.models.libraries.vision_language import PICTURE_TENSORS, VIDEO_PIXELS, VIDEO_TENSORS, pixels_name
 
-#: How strong the noise is by which rectangles are told apart, in deviations of the pixel values: weak, as layers are not linear.
-_NOISE = 0.002
+#: How strong the noise is by which rectangles are told apart, in deviations of the pixel values: weak, as layers are not linear. Where they
+#: are too far from it even so, as towers that normalise patches are on a plain ground, the second is tried, which rounding blurs more.
+_NOISES = (0.002, 0.0002)
 #: How far, in its own rows and columns, a token may seem to lie from its rectangle, and how much of its change may come from elsewhere.
 _MAX_DISTANCE, _MAX_ELSEWHERE = 0.3, 0.5
 #: The share of the tokens of a tile that may seem to lie elsewhere: those at the edge of padding, of which the picture fills a thin strip.
@@ -249,7 +250,7 @@ def why_unverified(
     module: nn.Module, tensors: Mapping[str, Tensor], token: int, places: PixelPlaces, tiles: Sequence[PictureTile], in_time: bool = False
 ) -> str | None:
     """Return why it is not so that each token of ``tiles`` changes with its own rectangle of the picture alone, and other tokens of the
-    picture with no part of it; None if it is so.
+    picture with no part of it; None if it is so under noise of any of the strengths that are tried.
 
     ``tensors`` are the input of ``module`` for one prompt with one picture, for which the id ``token`` stands; ``places`` say which part
     of it each pixel value shows. With ``in_time`` each of the tiles is of other frames of a video, and tokens must change with those alone.
@@ -257,10 +258,28 @@ def why_unverified(
     towards the bottom, constant in each rectangle: a token of one rectangle changes by a multiple that says which it is. Meanwhile tokens
     attend to themselves alone.
     """
+    reasons = []
+    for strength in _NOISES:
+        if (reason := _why_unverified(module, tensors, token, places, tiles, strength, in_time)) is None:
+            return None
+        reasons.append(reason)
+    return reasons[0]
+
+
+def _why_unverified(
+    module: nn.Module,
+    tensors: Mapping[str, Tensor],
+    token: int,
+    places: PixelPlaces,
+    tiles: Sequence[PictureTile],
+    deviation: float,
+    in_time: bool,
+) -> str | None:
+    """Return what :func:`why_unverified` does under noise of one ``deviation``, in deviations of the pixel values."""
     name = pixels_name(tensors)
     pixels, indices = tensors[name], (tensors["input_ids"][0] == token).nonzero().flatten().tolist()
     generator = torch.Generator().manual_seed(0)
-    noise = torch.randn(pixels.shape, generator=generator).to(pixels) * _NOISE * (50 if pixels.dtype.itemsize < 4 else 1)
+    noise = torch.randn(pixels.shape, generator=generator).to(pixels) * deviation * (50 if pixels.dtype.itemsize < 4 else 1)
     with _EachForItself():
         before = picture_features(module, tensors)
         plain, *coded = (
