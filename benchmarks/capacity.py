@@ -61,7 +61,9 @@ def seconds(call: Callable[[], Any]) -> float:
 def sample_of(name: str) -> dict[str, Any]:
     """Return the first sample of the model ``name`` as arguments of ``explainers.explain``: source and targets."""
     sample = next(sample for sample in read_samples(sample_folders()).values() if sample.entry["model"] == name)
-    source = Image.open(sample.image).convert("RGB") if sample.image is not None else sample.entry["text"]
+    text = sample.entry.get("text")
+    picture = None if sample.image is None else Image.open(sample.image).convert("RGB")
+    source = text if picture is None else picture if text is None else explainers.PicturePrompt(picture, text)
     return {"source": source, "targets": sample.entry.get("prompts")}
 
 
