@@ -12,6 +12,7 @@ RECIPES = {
     "clip": "recipes.train_clip",
     "reviews-bert": "recipes.train_reviews_bert",
     "molecules": "recipes.train_molecules",
+    "scenes-llava": "recipes.train_scenes_llava",
     "marks-vit": "recipes.train_marks_vit",
     "votes-vit": "recipes.train_votes_vit",
     "subject-verb-bert": "recipes.train_subject_verb_bert",

@@ -59,6 +59,7 @@ _GOOD_FOR = {
     "clip": "asking a picture for anything that can be said in a few English words",
     "photos-vit": "photos of your own",
     "reviews-bert": "film reviews in English, with praise, blame and negation in one text",
+    "scenes-llava": "seeing which words of an answer came from the picture: of each question it is known whether it needs one",
     "molecules": "seeing whether a map finds the groups of atoms that chemists know to make a molecule mutagenic",
     "timm/vit_base_patch16_224.augreg2_in21k_ft_in1k": "photos, at the size of published results",
     "timm/deit3_base_patch16_224.fb_in1k": "how methods fare with LayerScale",
@@ -77,6 +78,7 @@ CATALOGUE: list[CatalogueEntry] = [
     _embedded("photos-vit", "image", "Photos ViT", "Names ImageNet's 1,000 classes in photos, 14 x 14 patches.", photos=True),
     _embedded("reviews-bert", "text", "Reviews BERT", "Says whether a movie review is positive or negative."),
     _embedded("molecules", "molecule", "Molecules", "Says whether a molecule is mutagenic, by the Ames test; not for safety decisions."),
+    _embedded("scenes-llava", "text", "Scenes LLaVA", "Answers questions about rendered scenes: what is there, of which colour, where."),
     # One for each page: one press away there.
     _recommended(
         _hub("timm/vit_base_patch16_224.augreg2_in21k_ft_in1k", "image", "ViT-B/16", "The Vision Transformer, 1000 ImageNet classes."),

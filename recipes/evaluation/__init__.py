@@ -19,6 +19,7 @@ EVALUATIONS = {
     "clip": "recipes.evaluation.clip",
     "reviews-bert": "recipes.evaluation.reviews",
     "molecules": "recipes.evaluation.molecules",
+    "scenes-llava": "recipes.evaluation.scene_answers",
     "all": "recipes.evaluation.size_and_load_time",
 }
 #: The module that measures each model that ``python -m recipes train`` makes and that is not embedded.

@@ -17,6 +17,7 @@ import timm
 from explainers.errors import ExplainerError
 from explainers.models import loading
 from explainers.models.catalogue import CATALOGUE, embedded_names, embedded_path
+from explainers.models.inputs.types import PicturePrompt
 from explainers.models.loading import load
 from explainers.models.wrapping import wrap
 from tests.explainers.support.garbage import without_collection
@@ -176,14 +177,17 @@ def test_embedded_models_load_and_answer(name: str) -> None:
     if model.kind == "molecule":
         pytest.importorskip("rdkit")
     given = {"text": "A film with a good plot.", "molecule": "c1ccccc1O"}
-    inputs: Any = given.get(model.kind) or Image.new("RGB", (90, 70), (90, 140, 200))
+    picture = Image.new("RGB", (90, 70), (90, 140, 200))
+    inputs: Any = PicturePrompt(picture, "<image> Is there a zebra?") if model.reads_pictures else given.get(model.kind, picture)
     prepared = model.prepare(inputs)
     assert prepared.notes == ((),)
     tensors = prepared.tensors | (model.prompt_inputs(["a photo of a zebra", "a photo of a dog"]).tensors if model.prompt_inputs else {})
     with torch.no_grad():
         logits = model.forward(tensors)
     assert torch.isfinite(logits).all()
-    assert logits.shape == (1, 2 if model.kind == "clip" else len(model.labels))
+    config: Any = model.module.config if model.reads_pictures else None
+    outputs = 2 if model.kind == "clip" else config.text_config.vocab_size if model.reads_pictures else len(model.labels)
+    assert logits.shape == (1, outputs)
 
 
 def test_loads_what_can_be_explained_also_under_inference_mode(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from tests.families import FAMILIES
 from tests.server.conftest import Site
 from tests.server.support.checked_client import CheckedClient
 from tests.support.molecule_models import LABELS, tiny_module
+from tests.support.task_models import picture_writer
 from tests.support.vocabularies import wordpiece
 from vitrine_server.app import create_app
 from vitrine_server.jobs.catalogue.model_source import ModelSource
@@ -46,6 +47,8 @@ def make_tiny(name: str, device: str | None = None) -> explainers.Model:
     if name == "clip":
         square = Preprocessing(resize=(32, 32), crop=(32, 32))
         return explainers.wrap(FAMILIES["hf-clip"].build(), name=name, tokenizer=wordpiece(), preprocess=square, device=device)
+    if name == "scenes-llava":
+        return replace(picture_writer(), name=name)
     if name == "molecules":
         return explainers.wrap(tiny_module(), name=name, kind="molecule", labels=LABELS, device=device)
     square = Preprocessing(resize=(32, 24), crop=(32, 24))
