@@ -99,9 +99,8 @@ def is_sample(samples: Iterable[SampleInput], question: Question) -> bool:
 def sample_folders() -> list[Path]:
     """List the folders of the samples that ship with the models, real photos first."""
     root = Path(str(files("explainers.embedded"))) / "samples"
-    return [
-        folder for folder in (root / "photos", root / "scenes", root / "reviews", root / "molecules") if (folder / "index.json").is_file()
-    ]
+    names = ("photos", "scenes", "reviews", "questions", "molecules")
+    return [root / name for name in names if (root / name / "index.json").is_file()]
 
 
 def read_samples(folders: Iterable[Path]) -> dict[str, SampleInput]:

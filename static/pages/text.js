@@ -1,6 +1,7 @@
 // The Text page: a review, its sentiment, and one plate a method with the words coloured.
 
 import "./frame.js";
+import { getBlob } from "../core/api.js";
 import { wordControls } from "../core/controls.js";
 import { byId, el, percent } from "../core/dom.js";
 import { Input } from "../inputs/input.js";
@@ -113,7 +114,16 @@ function fill(text) {
 function openSample(sample, labels = null, isOwn = true) {
   fill(sample.text);
   submitted = null;
-  page.explain(new Input({ text: sample.text, sample: sample.id, isOwn }), labels, sample.model);
+  const { id, image, text, model } = sample;
+  const given = image ? { fetch: () => getBlob(image), more: { text } } : { text };
+  page.explain(new Input({ ...given, sample: id, isOwn }), labels, model);
+}
+
+/** Offer the samples that the model on show can read: those with a picture, or those without one. */
+function offerSamples() {
+  const samples = workbench.samples.filter((sample) => Boolean(sample.image) === readsPictures);
+  page.samples.show(samples);
+  byId("samples").hidden = !samples.length;
 }
 
 /** @type {ClassSteps} */
@@ -121,12 +131,12 @@ const pageSteps = {
   async changed(model) {
     const { details, embedded } = model;
     readsPictures = Boolean(details?.picture_grid);
-    byId("samples").hidden = readsPictures;
+    offerSamples();
     if (parts || details?.picture_grid || details?.chat_template) (await loadParts()).offer(details);
     if (second || !embedded || details?.task) (await loadSecond()).offer(model);
   },
   lacks: ({ details }, input) =>
-    (Boolean(details?.picture_grid) && !parts?.suffices(input)) ||
+    (Boolean(details?.picture_grid) && !(input.fetch || parts?.suffices(input))) ||
     (Boolean(details?.texts) && input.text !== null && input.second === null),
   reopen(stored) {
     fill(stored.input?.kind === "text" ? (stored.input.text ?? "") : "");
@@ -135,7 +145,7 @@ const pageSteps = {
   },
   example() {
     const sample = workbench.exampleSample();
-    if (!sample || readsPictures) return;
+    if (!sample || Boolean(sample.image) !== readsPictures) return;
     workbench.plateSet.setBase({ text: sample.text ?? "", units: [] });
     openSample(sample, workbench.address.targets, false);
   },
