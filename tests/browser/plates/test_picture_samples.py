@@ -19,7 +19,7 @@ METHODS = "methods=input_x_gradient:libra&methods=random"
 @pytest.fixture
 def desk(browser: Browser, tmp_path: Path) -> Iterator[Visit]:
     """A server whose model of texts writes about pictures, with the samples that ship."""
-    with played(tmp_path / "server", TaskModel(picture_writer), device="cpu") as address:
+    with played(tmp_path / "server", TaskModel(picture_writer), None, device="cpu") as address:
         yield from visit(browser, address, 390)
 
 
