@@ -57,13 +57,13 @@ class Question(NamedTuple):
 
 def things(scene: Scene) -> list[Thing]:
     """Return the things in ``scene``, from left to right by their centres."""
-    found = []
+    shown = []
     for item, placement in zip(scene.objects, scene.composition.placements, strict=True):
         rows, columns = np.nonzero(item.mask)
         colour = kinds()[item.kind]["colour"][file_names(item.kind).index(placement.sprite)]
         centre = tuple(float(places.mean() + 0.5) / len(item.mask) for places in (columns, rows))
-        found.append(Thing(item.kind, colour, (centre[0], centre[1])))
-    return sorted(found, key=lambda thing: thing.centre[0])
+        shown.append(Thing(item.kind, colour, (centre[0], centre[1])))
+    return sorted(shown, key=lambda thing: thing.centre[0])
 
 
 @cache
