@@ -119,19 +119,14 @@ function openSample(sample, labels = null, isOwn = true) {
   page.explain(new Input({ ...given, sample: id, isOwn }), labels, model);
 }
 
-/** Offer the samples that the model on show can read: those with a picture, or those without one. */
-function offerSamples() {
-  const samples = workbench.samples.filter((sample) => Boolean(sample.image) === readsPictures);
-  page.samples.show(samples);
-  byId("samples").hidden = !samples.length;
-}
-
 /** @type {ClassSteps} */
 const pageSteps = {
+  suits: (sample) => Boolean(sample.image) === readsPictures,
   async changed(model) {
     const { details, embedded } = model;
+    const isOther = readsPictures !== Boolean(details?.picture_grid);
     readsPictures = Boolean(details?.picture_grid);
-    offerSamples();
+    if (isOther) page.offerSamples();
     if (parts || details?.picture_grid || details?.chat_template) (await loadParts()).offer(details);
     if (second || !embedded || details?.task) (await loadSecond()).offer(model);
   },
@@ -145,7 +140,7 @@ const pageSteps = {
   },
   example() {
     const sample = workbench.exampleSample();
-    if (!sample || Boolean(sample.image) !== readsPictures) return;
+    if (!sample || !pageSteps.suits?.(sample)) return;
     workbench.plateSet.setBase({ text: sample.text ?? "", units: [] });
     openSample(sample, workbench.address.targets, false);
   },

@@ -13,7 +13,7 @@ import { isWithheld } from "./overview.js";
 
 /**
  * @import { PlaceChoice } from "./placechoice.js"
- * @import { Target } from "../core/schemas.js"
+ * @import { Sample, Target } from "../core/schemas.js"
  * @import { Started, Wish } from "../core/types.js"
  * @import { Input } from "../inputs/input.js"
  * @import { PlateMaker } from "../plates/types.js"
@@ -37,6 +37,8 @@ const WRITING_TASKS = ["text-generation", "image-text-to-text"];
 
 /** The page of one input and its classes. */
 export class ClassPage {
+  /** @type {(sample: Sample) => boolean} */
+  #suits; // whether the model on show can read a sample
   /** @type {Versus | undefined} once several classes are explained */
   versus;
   /** @type {PlaceChoice | undefined} once a model with a task is asked */
@@ -46,7 +48,7 @@ export class ClassPage {
    * kind   "image", "text" or "molecule"
    * page   {reopen(stored), example(), carry(input), giving(input, model), stored(id), refused(),
    *        started(info, question, isNew), receive(map),
-   *        openSample(sample)}: what the page does at each step
+   *        openSample(sample), suits(sample)}: what the page does at each step
    * more   baseOf(id, info): what the maps of an explanation are drawn on; `makePlate`: see PlateSet; `many`: whether there
    *        may be many classes
    * @param {"image" | "text" | "molecule"} kind
@@ -54,6 +56,7 @@ export class ClassPage {
    * @param {{baseOf: (id: string, info: Started) => any, makePlate?: PlateMaker, many?: boolean}} more
    */
   constructor(kind, page, { baseOf, makePlate, many = true }) {
+    this.#suits = page.suits ?? (() => true);
     this.workbench = new Workbench(kind, {
       changed: (model, detail) => {
         const labels = detail.labels ?? [];
@@ -77,7 +80,7 @@ export class ClassPage {
       plateSet: (info) => this.#plateSetFor(info),
       load: ({ count }) => count > 1 && this.#loadVersus(),
       prepare: (stored) => this.compare.prepare(this.workbench.address.compare, stored.model),
-      ready: () => this.samples.show(this.workbench.samples),
+      ready: () => this.offerSamples(),
       reopen: (stored) => page.reopen?.(stored),
       example: () => page.example(),
       carry: (input) => page.carry?.(input),
@@ -114,6 +117,13 @@ export class ClassPage {
     this.answerChange = new AnswerChange(workbench, byId("why"));
     this.compare = new Compare(this.classes.box, workbench, { single: this.single, options, baseOf });
     this.samples = new Samples(byId("samples"), page.openSample);
+  }
+
+  /** Offer the samples that suit the model on show. */
+  offerSamples() {
+    const samples = this.workbench.samples.filter((sample) => this.#suits(sample));
+    this.samples.show(samples);
+    byId("samples").hidden = !samples.length;
   }
 
   /**

@@ -62,7 +62,8 @@
  * The functions of a page of classes that the frame calls at each step.
  * @typedef {Pick<PageSteps, "reopen" | "example" | "carry" | "giving" | "stored" | "refused" | "started"> &
  *   {lacks?: (detail: ModelDetail, input: Input) => boolean, receive?: (map: Map) => void,
- *   changed?: (detail: ModelDetail) => void, openSample: (sample: Sample) => void}} ClassSteps
+ *   changed?: (detail: ModelDetail) => void, openSample: (sample: Sample) => void,
+ *   suits?: (sample: Sample) => boolean}} ClassSteps
  */
 
 /**

@@ -266,7 +266,7 @@ def test_a_link_opens_the_same_review_again(desk: Visit) -> None:
 @pytest.mark.trained
 def test_the_sample_reviews(desk: Visit) -> None:
     desk.open("/text?methods=random")
-    samples = [sample for sample in desk.get("/api/samples")["samples"] if sample["kind"] == "text"]
+    samples = [sample for sample in desk.get("/api/samples")["samples"] if sample["model"] == "reviews-bert"]
     assert len(samples) > 3
     for number, sample in enumerate(samples):
         if number:
