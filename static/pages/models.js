@@ -18,6 +18,18 @@ const KINDS = {
   text: "text classifier",
   molecule: "molecule classifier",
 };
+/**
+ * The kind of a model in words.
+ * @param {Model} model
+ */
+function kindOf({ kind, details }) {
+  if (details.sound_rate) return "sound classifier";
+  if (details.frames) return "video classifier";
+  if (details.picture_grid) return "writes about pictures";
+  if (details.task) return details.task.replaceAll("-", " ");
+  return KINDS[String(kind)];
+}
+
 /** @type {{[name: string]: string}} */
 const STATES = {
   loaded: "loaded",
@@ -77,7 +89,7 @@ function card(model) {
     el(
       "p",
       { class: "kind" },
-      [KINDS[String(model.kind)], placeOf(model) ?? (downloaded && state === "available" ? ON_DISK : STATES[state])]
+      [kindOf(model), placeOf(model) ?? (downloaded && state === "available" ? ON_DISK : STATES[state])]
         .filter(Boolean)
         .join(" · "),
     ),
