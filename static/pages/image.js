@@ -34,6 +34,8 @@ const takesSounds = () => workbench.models.takesSounds(workbench.question.model)
 /** The model that a picture of the person's own suits; a clip or a sound suits the model that the page has. */
 const forOwn = () => (takesClips() || takesSounds() ? null : workbench.models.forPhotos);
 
+let offersSounds = false; // whether the page is about a sound
+
 /** @type {ClassSteps} */
 const pageSteps = {
   example() {
@@ -57,10 +59,13 @@ const pageSteps = {
   receive(map) {
     picture.setGrid(map.grid ?? []);
   },
+  suits: () => !takesSounds(), // samples are pictures
   changed() {
     const isSound = takesSounds();
+    if (isSound === offersSounds) return;
+    offersSounds = isSound;
+    page.offerSamples();
     byId("input-panel-title").textContent = isSound ? "Your sound" : "Your picture";
-    byId("samples").hidden = isSound; // which are pictures
     give.name(isSound ? "sound" : "picture");
   },
   openSample,

@@ -123,7 +123,7 @@ export class ClassPage {
   offerSamples() {
     const samples = this.workbench.samples.filter((sample) => this.#suits(sample));
     this.samples.show(samples);
-    byId("samples").hidden = !samples.length;
+    byId("samples").hidden = !samples.length && this.workbench.samples.length > 0; // where there are none, nothing moves
   }
 
   /**

@@ -13,6 +13,7 @@ import { fetchModelInfo } from "./modelinfo.js";
 
 /**
  * @import { Explanation, Started } from "../core/types.js"
+ * @import { Model } from "../core/schemas.js"
  * @import { ModelPairs } from "../plates/modelpairs.js"
  * @import { PlateSet } from "../plates/plate.js"
  * @import { PlateSetOptions, WorkbenchView } from "../plates/types.js"
@@ -20,6 +21,16 @@ import { fetchModelInfo } from "./modelinfo.js";
 
 const NONE = "no other model";
 const ANOTHER = "another explanation by this model";
+
+/**
+ * Return whether two models of one page read inputs of one kind: pictures or none in a prompt, sounds or pictures, clips.
+ * @param {Model} one
+ * @param {Model | null | undefined} other
+ */
+const readsLike = (one, other) =>
+  /** @type {const} */ (["picture_grid", "sound_rate", "frames"]).every(
+    (name) => Boolean(one.details[name]) === Boolean(other?.details[name]),
+  );
 
 /** The choice of a second model, and its answer. */
 export class Compare {
@@ -77,11 +88,12 @@ export class Compare {
     return this.name !== null;
   }
 
-  /** Offer the other models that are available. */
+  /** Offer the other models that are available and read what the one on show reads. */
   offer() {
     const { models } = this.workbench;
     const names = models.models
       .filter((model) => model.state === "loaded" && model.name !== models.current?.name)
+      .filter((model) => readsLike(model, models.current))
       .map((model) => model.name);
     if (this.isOn && !this.#isOwn && !names.includes(String(this.name))) this.stop();
     this.select.replaceChildren(
