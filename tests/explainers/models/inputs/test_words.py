@@ -104,6 +104,8 @@ TOKENIZER_FILES = sorted(Path(explainers.embedded.__file__).parent.glob("models/
 def test_no_word_is_cut_that_takes_the_square_of_thousands_of_letters(file: Path) -> None:
     """WordPiece tries every end of what is left of a word, so the longest word that it cuts bounds what a letter costs."""
     model = json.loads(file.read_text("utf-8"))["model"]
+    if model["type"] == "WordLevel":  # which looks each word up whole
+        return
     assert (model["type"], model["max_input_chars_per_word"]) == ("WordPiece", LONGEST_WORD)
     assert LONGEST_WORD <= 200
 

@@ -62,13 +62,16 @@ def by_hand(name: str, model: Model, pixels: Tensor, texts: list[str]) -> tuple[
     return logits, output.pred_boxes[0]
 
 
-def assert_adds_up(name: str, result: Explanation) -> None:
-    """But for attention weights of Grounding DINO that weigh the constant side, in the first layer that joins both: that is said."""
+def assert_adds_up(name: str, result: Explanation, of_words: bool) -> None:
+    """But for attention weights of Grounding DINO that weigh the constant side, in the first layer that joins both. That is said of words;
+    of a picture it is less than what its parts in float32 may round.
+    """
     if name != DINO:
         assert result.completeness("libra") < 1e-7 * (1 + abs(result.target.logit))
         return
     assert 0 < result.completeness("libra") < 1e-3
-    assert "a softmax in model.encoder.layers.0.fusion_layer.attn" in " ".join(result["fullgrad:libra"].notes)
+    said = "a softmax in model.encoder.layers.0.fusion_layer.attn" in " ".join(result["fullgrad:libra"].notes)
+    assert said == of_words
 
 
 def iou(a: Any, b: Any) -> float:
@@ -88,7 +91,7 @@ def test_of_a_picture_texts_are_classes_and_maps_lie_where_they_are_drawn(name: 
     x, y, width, height = boxes.detach()[3].tolist()
     corners = (x - width / 2, y - height / 2, x + width / 2, y + height / 2)
     assert result.place.box == pytest.approx([min(max(side, 0.0), 1.0) for side in corners])
-    assert_adds_up(name, result)
+    assert_adds_up(name, result, of_words=False)
     (gradient,) = torch.autograd.grad(logits[3, 1], pixels)
     expected = F.avg_pool2d((gradient * pixels).detach().sum(1), 16).flatten() * 16 * 16
     content = slice(1, None) if name != DINO else slice(None)
@@ -125,7 +128,7 @@ def test_of_a_text_the_picture_stays_and_words_are_explained(name: str) -> None:
     handle.remove()
     logit = output.logits[0, 2, 1 : ids.shape[1] - 1].max() if name == DINO else output.logits[0, 2, 0]
     assert float(result.logits) == pytest.approx(float(logit.detach()), rel=1e-6)
-    assert_adds_up(name, result)
+    assert_adds_up(name, result, of_words=True)
     (gradient,) = torch.autograd.grad(logit, x[0])
     expected = {"saliency": gradient.abs().sum(-1)[0], "input_x_gradient": (gradient * x[0].detach()).sum(-1)[0]}
     if name == DINO:  # whose first layer of this size normalises each token: the sum of the products is zero
