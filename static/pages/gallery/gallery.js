@@ -178,7 +178,7 @@ export class Gallery {
     const made = this.data[kind];
     if (!made) return el("span", { hidden: true }); // of molecules no maps are made ahead
     const { maps, words, grid, label } = made;
-    if (!this.has(kind, spec)) return el("span", { class: "thumb none" }, "no map is stored; its page draws one");
+    if (!this.has(kind, spec)) return el("span", { class: "thumb none" }, "no map is stored");
     const scores = unpacked(maps[spec]);
     if (words) return wordStrip(words.map((text, i) => ({ text, score: scores[i] })));
     const about = { role: "img", "aria-label": `What made the model say ${label}, by ${title}` };

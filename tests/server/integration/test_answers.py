@@ -16,6 +16,7 @@ from safetensors.torch import save
 import explainers
 from tests.families import FAMILIES
 from tests.server.conftest import Site, png
+from tests.server.support import collecting
 from tests.server.support.checked_client import ROUTES, CheckedClient, adapter, check_event, model_of, route_of
 from tests.server.support.tiny_models import KINDS, TEXT, make_tiny, tiny_site
 from tests.support.made_up_run import texts, write_run
@@ -103,6 +104,15 @@ def collect(site: Site) -> None:
     for part in ("", "/progress", "/rows", "/selection", "/points"):
         site.get(f"{root}{part}")
     site.get("/api/collections")
+    labelled = collecting.packed({"ant/a.png": png(), "bee/b.png": png(1), "bee/c.png": png(2)})
+    name = collecting.begun(site, dataset=collecting.sent(site, "my.zip", labelled), labels=True, methods=["rollout"])
+    site.events(f"/api/collections/{name}/events")
+    search = f"/api/slices/{posted(site, f'/api/collections/{name}/slices')['id']}"
+    site.events(f"{search}/events")
+    site.client.post(f"{search}/again")
+    site.events(f"{search}/events")
+    site.get(search)
+    site.get("/api/slices")
 
 
 def streamed(site: Site, path: str, **body: Any) -> list[dict[str, str]]:
