@@ -228,8 +228,8 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / generation)
 """
 
 
-@pytest.mark.parametrize("spec", ["input_x_gradient:libra", "generic_attention:libra?row=mean"])
-def test_4000_tokens_take_hardly_more_memory_than_writing(spec: str) -> None:
+@pytest.mark.parametrize(("spec", "most"), [("input_x_gradient:libra", 1.5), ("generic_attention:libra?row=mean", 2)])
+def test_4000_tokens_take_hardly_more_memory_than_writing(spec: str, most: float) -> None:
     """The most memory of a process that writes an answer to 4,000 tokens and explains it, over that of writing alone."""
     done = subprocess.run([sys.executable, "-c", _PEAK, spec], capture_output=True, text=True, check=True, timeout=110)
-    assert float(done.stdout.split()[-1]) < 1.5
+    assert float(done.stdout.split()[-1]) < most
