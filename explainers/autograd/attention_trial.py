@@ -101,16 +101,23 @@ def attention_plan_of(model: Model, recording: Pass, record: Record[Pass]) -> At
     if key in plans:
         return plans[key]
     of_one_picture = not model.reads_text and len(recording.mask) == 1 and recording.pixels is not None and not _is_short(model)
-    if not of_one_picture:
+    if of_one_picture or trial_plan(model, record) is None:
+        plans[key] = recording.structure.found_plan()
+    return plans[key]
+
+
+def trial_plan(model: Model, record: Record[Pass]) -> AttentionPlan | None:
+    """Return the plan of how to read the attention of ``model``, which ``record`` finds by a trial pass if it is not known; None if the
+    model accepts no made-up input.
+    """
+    if not has_plan(model):
         try:
             trial(model, record)
         except Exception as error:  # whatever code of the model's own raises of an input that is made up
             if ran_out_of_memory(error):
                 raise
-            of_one_picture = True
-    if of_one_picture:
-        plans[key] = recording.structure.found_plan()
-    return plans[key]
+            return None
+    return _PLANS[model.module][key_of(model)]
 
 
 def has_plan(model: Model) -> bool:

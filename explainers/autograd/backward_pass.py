@@ -11,6 +11,7 @@ from torch import Tensor
 
 from explainers.autograd.nodes import Nodes
 from explainers.autograd.queued import Stopwatch
+from explainers.autograd.recorder import ReadMap
 from explainers.autograd.rules import Rule
 from explainers.autograd.signals import PER_BLOCK, Fields, Signals, is_among
 from explainers.autograd.structure.attention_maps import AttentionMap
@@ -25,13 +26,15 @@ ROUNDING_OF_ACCOUNT = 16.0
 class BackwardPass:
     """The state of one backward pass, which autograd functions read and write.
 
-    rule     the rule that they follow
-    biases   the bias terms so far; None: none are counted
-    unruled  names of functions without a rule that the signal passed by ordinary gradient
+    rule      the rule that they follow
+    biases    the bias terms so far; None: none are counted
+    read_map  reads attention maps that are computed some queries at a time; None: nobody reads them
+    unruled   names of functions without a rule that the signal passed by ordinary gradient
     """
 
     rule: Rule
     biases: BiasTerms | None = None
+    read_map: ReadMap | None = None
     unruled: set[str] = field(default_factory=set)
 
 

@@ -55,6 +55,15 @@ def argument_names(operator: type[Operator]) -> tuple[str, ...]:
     return tuple(signature(operator.forward).parameters)[1:-1]
 
 
+class ReadMap(Protocol):
+    """A function that reads attention maps on the way back, some queries at a time."""
+
+    def __call__(self, block: int, queries: slice, weights: Tensor, signal: Tensor) -> None:
+        """Read the attention ``weights`` of some ``queries`` of a ``block``, counted from 0, and the ``signal`` there: (B, H, queries, S)
+        each.
+        """
+
+
 class AttendByRows(Protocol):
     """A function that computes attention whose steps are recorded some queries at a time on the way back."""
 
@@ -66,9 +75,11 @@ class AttendByRows(Protocol):
         mask: Tensor | None,
         is_causal: bool,
         scale: float | None,
-        record: Callable[..., Tensor],
+        record: Callable[..., tuple[Tensor, Tensor]],
     ) -> Tensor:
-        """Return attention of ``query`` to ``key`` and ``value``, whose steps ``record`` records for (query, key, value, mask)."""
+        """Return attention of ``query`` to ``key`` and ``value``. ``record`` records its steps for (query, key, value, mask), and returns
+        its output and its weights.
+        """
 
 
 class Recorder(Protocol):
@@ -113,6 +124,10 @@ class Recorder(Protocol):
     @property
     def rule(self) -> Rule:
         """The rule of the current backward pass; outside of one, the ordinary gradient."""
+
+    @property
+    def read_map(self) -> ReadMap | None:
+        """The function that reads attention maps in the current backward pass; None if nobody reads them."""
 
     @property
     def starts(self) -> list[Tensor]:

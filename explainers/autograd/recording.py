@@ -34,7 +34,7 @@ from explainers.autograd.recomputation import (
     reason_against_recomputation,
     without_cache,
 )
-from explainers.autograd.recorder import AttendByRows, Operator, argument_names
+from explainers.autograd.recorder import AttendByRows, Operator, ReadMap, argument_names
 from explainers.autograd.rounding import ACCUMULATED_ROUNDING, error_of, exact, value_of
 from explainers.autograd.rowwise_attention import PRODUCTS, STEPS, RowwiseAttention
 from explainers.autograd.rules import Rule
@@ -374,7 +374,7 @@ class Recording:
         mask: Tensor | None,
         is_causal: bool,
         scale: float | None,
-        record: Callable[..., Tensor],
+        record: Callable[..., tuple[Tensor, Tensor]],
     ) -> Tensor:
         """Return attention of ``query`` to ``key`` and ``value``, which is recorded by ``record``, some queries at a time on the way back;
         its steps have the positions that they would have had here.
@@ -486,6 +486,20 @@ class Recording:
         """The attention weights (B, H, S, S) of all blocks, one each in most models; None for a block without attention over its tokens."""
         return self.structure.attentions
 
+    @cached_property
+    def has_maps_by_rows(self) -> bool:
+        """Whether the one attention map of each block, over the tokens in their order, is computed some queries at a time on the way back,
+        where :meth:`backward` lets it be read.
+        """
+        plan, tokens = self.structure.plan if self.recomputed else None, self.block_inputs[0].shape[1]
+        if plan is None or not plan.has_usual_maps:
+            return False
+        fused = [[node for node in self.nodes.nodes_in(block) if node.operator is RowwiseAttention] for block in self.nodes.blocks]
+        return all(
+            len(nodes) == 1 and all(each is not None and len(each.shape) == 4 and each.shape[-2] == tokens for each in nodes[0].inputs)
+            for nodes in fused
+        )
+
     @property
     def class_attentions(self) -> tuple[Tensor, ...]:
         """The weights of class attention, (B, H, 1, 1 + S) each: attention after the blocks, where a class token joins their S tokens."""
@@ -570,6 +584,11 @@ class Recording:
     def rule(self) -> Rule:
         """The rule of the current backward pass; outside of one, the ordinary gradient."""
         return self.backward_pass.rule
+
+    @property
+    def read_map(self) -> ReadMap | None:
+        """The function that reads attention maps in the current backward pass; None if nobody reads them."""
+        return self.backward_pass.read_map
 
     def note_mean(self, node: Node, operand: int) -> None:
         """Note that a ``node``, a sum, takes off the mean of a normalisation that is written out: its operand with this index."""
@@ -713,11 +732,19 @@ class Recording:
             return id(output_gradient)
         return output_gradient.detach().cpu().to(torch.float64).numpy().tobytes()
 
-    def backward(self, rule: Rule, output_gradient: Tensor, fields: Fields = ALL, logits: Tensor | None = None) -> Signals:
+    def backward(
+        self,
+        rule: Rule,
+        output_gradient: Tensor,
+        fields: Fields = ALL,
+        logits: Tensor | None = None,
+        read_map: ReadMap | None = None,
+    ) -> Signals:
         """Run one backward pass under ``rule`` from ``output_gradient`` (B, C), the signal at the logits, as far as ``fields`` need it, and
         return its signals. Under a rule that accounts for the answer they include the missing part, if
         :data:`~explainers.autograd.signals.ACCOUNT` is among the fields. ``logits``: a result of :meth:`logits_from`, to start there
-        instead of at the recording's own.
+        instead of at the recording's own. ``read_map`` is called with the attention of some queries at a time, from the last block back as
+        far as ``fields`` lie, where :attr:`has_maps_by_rows` is true.
         """
         stopwatch, logits = Stopwatch(self.logits.device), self.logits if logits is None else logits
         fields = self.known_fields(fields)
@@ -725,7 +752,7 @@ class Recording:
         if "bias" in fields:
             fields |= ACCOUNT
             biases = BiasTerms(self.block_inputs[0], self.layout, self.class_tokens, self.model.block_kind, self.structure.bias_places)
-        backward_pass, places = BackwardPass(rule, biases), places_of(self.nodes, self.structure, self.pixels, fields)
+        backward_pass, places = BackwardPass(rule, biases, read_map), places_of(self.nodes, self.structure, self.pixels, fields)
         ends = [place for several in places.values() for place in several if place is not None]
         start, estimated = output_gradient.to(logits.dtype), rule.is_relevance and logits.dtype != torch.float64
         start = exact(start) if estimated else start

@@ -84,6 +84,11 @@ class ClassAttentionTrace(Trace):
         self.note(NOTE)
 
     @property
+    def has_maps_by_rows(self) -> bool:
+        """Return False: maps with a classification token are read whole."""
+        return False
+
+    @property
     def signals(self) -> Signals:
         """The signals of the trace from which this trace was made, and which has no class attention."""
         return self._trace.signals

@@ -79,6 +79,8 @@ class Method(Record):
     refuses          function from a rule to a clause that says why it makes no sense for this method, or to None; None: it refuses no rule
     class_attention  how it reads the classification token's row in class attention after the blocks; None: it cannot
     two_rows         whether it has a rule for the attention of an encoder-decoder, whose two rows of tokens are read as one
+    by_rows          whether it can read attention maps some queries at a time (:meth:`Trace.read_maps`), so that a long text takes little
+                     memory
     reads            the fields of the signals that it reads, such as ``attentions[-1]``, of the last block: the backward pass goes no
                      further. At the pixels those of the pixels, and along a path all, are read instead
     reads_under      name of another rule -> the fields that it reads of a trace under that rule
@@ -108,6 +110,7 @@ class Method(Record):
     refuses: Annotated[Refusal | None, HIDDEN]
     class_attention: Annotated[ClassAttentionUse | None, describe(kind=str | None)] = None
     two_rows: Annotated[bool, HIDDEN] = False
+    by_rows: Annotated[bool, HIDDEN] = False
     reads: Annotated[Fields, HIDDEN] = ALL
     reads_under: Annotated[Mapping[str, Fields], HIDDEN] = field(default_factory=dict)
     about: Annotated[About | None, HIDDEN] = None

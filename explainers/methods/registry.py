@@ -86,6 +86,7 @@ def method(
     refuses: Refusal | None = None,
     class_attention: ClassAttentionUse | None = None,
     two_rows: bool = False,
+    by_rows: bool = False,
     reads: Iterable[str] = ALL,
     reads_under: Mapping[str, Iterable[str]] | None = None,
     about: About | None = None,
@@ -102,7 +103,7 @@ def method(
     passes          what one explanation costs, in words; ``slow`` leaves it out of the preset of quick methods
     promise         what its scores add up to; None: they are no shares of the explained number
     options         its options by name; ``about`` is the text of its page
-    classic, default, summed, pixels, named, refuses, class_attention, reads, reads_under, two_rows  fields of :class:`Method`
+    classic, default, summed, pixels, named, refuses, class_attention, reads, reads_under, two_rows, by_rows  fields of :class:`Method`
 
     Raises ExplainerError if a source is given in both ways, for a name that is taken, and for a rule, need or family that does not exist.
     """
@@ -158,6 +159,7 @@ def method(
             refuses=refuses,
             class_attention=class_attention,
             two_rows=two_rows,
+            by_rows=by_rows,
             reads=fields,
             reads_under={rule_name: fields_of(names) for rule_name, names in (reads_under or {}).items()},
             about=about,

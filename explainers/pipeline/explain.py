@@ -16,6 +16,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
+from explainers.autograd.attention_trial import trial_plan
+from explainers.autograd.memory import has_long_rows
 from explainers.autograd.recomputation import ReadsInsideError
 from explainers.autograd.recording import Recording
 from explainers.autograd.rules import RULES, gradient_rules
@@ -277,10 +279,23 @@ def _explain(
     options = {"prompts": prompts, "cancelled": cancelled, "precision": precision}
     work = _Work(model, prepared, target, requests, spellings, seed, observer, next_method, options)
     with with_gradients(), asking_for_tf32(precision == "tf32"), products_in_float32():
-        reads_inside = not requests or any(request.method.needs & _NEEDS_INSIDE or request.method.reads >= ALL for request in requests)
+        reads_inside = not requests or any(_reads_inside(model, prepared.tensors, request) for request in requests)
         explain_in_steps(model, prepared.tensors, len(prepared), work.explain_part, reads_inside)
     explanations = [work.explanations[i] for i in range(len(prepared))]
     return explanations if several else explanations[0]
+
+
+def _reads_inside(model: Model, tensors: Mapping[str, Tensor], request: Request) -> bool:
+    """Return whether a ``request`` reads what is inside the blocks of ``model`` where it must be kept: not attention maps of a long text
+    that the method reads some queries at a time.
+    """
+    method = request.method
+    if not (method.needs & _NEEDS_INSIDE or method.reads >= ALL):
+        return False
+    if not method.by_rows or request.options.get("integrated") or not has_long_rows(model, tensors):
+        return True
+    plan = trial_plan(model, Recording)
+    return plan is None or not plan.has_usual_maps
 
 
 @dataclass(eq=False)

@@ -15,6 +15,7 @@ from torch.nn import functional as F
 
 from explainers.autograd.balance import Loss, losses_of
 from explainers.autograd.integration import INNER_BATCH, Rerun, mean_signals
+from explainers.autograd.recorder import ReadMap
 from explainers.autograd.recording import Recording
 from explainers.autograd.rules import RULES, Rule
 from explainers.autograd.signals import ALL, AttentionParts, Fields, PerBlock, Signals, covers
@@ -27,6 +28,7 @@ from explainers.models.token_sources import TokenSources
 from explainers.records.targets import ResolvedTarget
 
 INPUTS_PER_PASS = 32  # changed inputs in one pass that records nothing, on a CPU
+MEAN_ROW = "This map is the mean over the rows of all tokens."
 NO_ATTENTION_INPUT = "one row of tokens of which its queries, keys and values are made"
 #: The operators that lost signal in a pass, cached for the notes of all its methods: finding them takes another recording.
 _LOSSES: WeakKeyDictionary[Signals, list[Loss]] = WeakKeyDictionary()
@@ -238,12 +240,40 @@ class Trace:
         else:
             signals = self.recording.cached_backward(self.rule, self.recording.start_of(self.chosen, self.rule), self._fields)
         self.passes.append((signals, time.perf_counter() - before))
+        return self._note_losses(signals, self.rule)
+
+    @property
+    def has_maps_by_rows(self) -> bool:
+        """Return whether attention maps are read by :meth:`read_maps`, since all of them together would take too much memory."""
+        return self.recording.has_maps_by_rows and not self.integrated
+
+    def read_maps(self, read: ReadMap, first: int = 0) -> None:
+        """Call ``read(block, queries, weights, signal)`` for some queries of a block at a time, from the last block to block ``first``:
+        their attention weights, and the signal of the rule's backward pass there, (B, H, queries, S); without a rule that of the gradient.
+        """
+        rule, before = self.rule or Rule(), time.perf_counter()
+        fields = frozenset(field for field in self._fields if not field.startswith("attention")) if self.rule else frozenset[str]()
+
+        def read_in_one_type(block: int, queries: slice, weights: Tensor, signal: Tensor) -> None:
+            dtype = torch.promote_types(weights.dtype, self.recording.block_inputs[0].dtype)
+            read(block, queries, weights.to(dtype), signal.to(dtype))
+
+        start = self.recording.start_of(self.chosen, rule)
+        signals = self.recording.backward(rule, start, fields | {f"block_inputs[{first}]"}, read_map=read_in_one_type)
+        self.passes.append((signals, time.perf_counter() - before))
+        if self.rule is not None:
+            self._note_losses(signals, self.rule)
+
+    def _note_losses(self, signals: Signals, rule: Rule) -> Signals:
+        """Add notes on what the ``signals`` of a backward pass under ``rule`` leave out; return them, moved by their errors if a draw says
+        so.
+        """
         if self.draw is not None and signals.errors is not None:
             signals = signals.moved(self.draw)
         if signals.unruled:
             names = ", ".join(sorted(signals.unruled))
             self.notes.append(
-                f"This model uses {names}. The rule {self.rule.name} has no choice for that, so it used the ordinary gradient there."
+                f"This model uses {names}. The rule {rule.name} has no choice for that, so it used the ordinary gradient there."
             )
         if detached := self.recording.detached:
             self.note(
@@ -438,12 +468,21 @@ class Trace:
         """Return all notes on the map of input number ``sample``."""
         return [*self.notes, *self.notes_of_samples.get(sample, ())]
 
+    @property
+    def row_weights(self) -> Tensor:
+        """The share of each token's row in :meth:`class_row`, (B, S): 1 for the token that the head reads; or all real tokens alike."""
+        dtype = self.recording.block_inputs[0].dtype
+        if self.row == "mean":
+            self.note(MEAN_ROW)
+            return self.mask.to(dtype) / self.mask.sum(1, keepdim=True)
+        return F.one_hot(self.class_tokens, self.mask.shape[1]).to(dtype)
+
     def class_row(self, matrix: Tensor) -> Tensor:
         """Return the row (B, ..., N) of the token that the head reads from a matrix (B, ..., S, N); with ``row`` mean, the mean of the rows
         of all real tokens.
         """
         if self.row == "mean":
-            self.note("This map is the mean over the rows of all tokens.")
+            self.note(MEAN_ROW)
             weight = self.mask.to(matrix.dtype).view(len(matrix), *[1] * (matrix.dim() - 3), -1, 1)
             return (matrix * weight).sum(-2) / weight.sum(-2)
         rows = torch.arange(len(matrix), device=matrix.device)

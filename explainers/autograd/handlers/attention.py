@@ -81,8 +81,8 @@ def _sdpa(
         key, value = (rec.nodes.move(t.repeat_interleave(repeats, -3), t) for t in (key, value))
     if rec.attend_by_rows is not None and not dropout_p and all(map(rec.active, (query, key, value))) and is_long(query, key):
 
-        def record(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
-            return attention(query, key, value, mask, scale, rec)[0]
+        def record(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+            return attention(query, key, value, mask, scale, rec)
 
         return rec.attend_by_rows(query, key, value, attn_mask, is_causal, scale, record)
     if is_causal:

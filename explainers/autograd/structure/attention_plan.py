@@ -97,6 +97,11 @@ class AttentionPlan:
         return any(block.maps > 1 for block in self.blocks)
 
     @property
+    def has_usual_maps(self) -> bool:
+        """Return whether each block has one attention map, made by one softmax, over all of its tokens in their order."""
+        return not self.cuts_tokens and all(block.is_usual and block.softmaxes == block.maps == 1 for block in self.blocks)
+
+    @property
     def has_parallel(self) -> bool:
         """Return whether the heads of a block's map come from several products."""
         return any(block.heads_apart for block in self.blocks)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -27,13 +27,35 @@ def product(identity: Tensor, matrices: Sequence[Tensor], start_layer: int = 0) 
     """Return the product (I + M^L) ... (I + M^(1 + start)) of the blocks' ``matrices`` M (B, S, S), later blocks on the left; ``identity``
     is I and ``start_layer`` the first block, negative from the end. Raises ExplainerError for a start beyond the last block.
     """
-    blocks = len(matrices)
-    if not -blocks <= start_layer < blocks:
-        raise ExplainerError(f"start_layer={start_layer}: this model has {blocks} blocks, so choose {-blocks} to {blocks - 1}.")
     joint = identity
-    for matrix in matrices[start_layer % blocks :]:
+    for matrix in matrices[_first_block(start_layer, len(matrices)) :]:
         joint = joint + matrix @ joint
     return joint
+
+
+def _first_block(start_layer: int, blocks: int) -> int:
+    """Return ``start_layer``, a block counted from 0 or from -1 back, counted from 0. Raises ExplainerError if it is beyond the number of
+    ``blocks``.
+    """
+    if not -blocks <= start_layer < blocks:
+        raise ExplainerError(f"start_layer={start_layer}: this model has {blocks} blocks, so choose {-blocks} to {blocks - 1}.")
+    return start_layer % blocks
+
+
+def row_of_product(trace: Trace, matrix_of: Callable[[Tensor, Tensor], Tensor], start_layer: int = 0) -> Tensor:
+    """Return the row (B, S) of :func:`product` at which the answer is read, from attention maps of which some queries are in memory at a
+    time: the row times one matrix after the other, from the last block back. ``matrix_of(weights, signal)`` is M (B, queries, S), from the
+    weights and signals (B, H, queries, S).
+    """
+    blocks = len(trace.recording.block_inputs)
+    first, rows = _first_block(start_layer, blocks), {blocks: trace.row_weights}
+
+    def read(block: int, queries: slice, weights: Tensor, signal: Tensor) -> None:
+        after = rows[block + 1]
+        rows[block] = rows.get(block, after) + (after[:, None, queries] @ matrix_of(weights, signal))[:, 0]
+
+    trace.read_maps(read, first)
+    return rows[first]
 
 
 def cut(trace: Trace, matrices: Sequence[Tensor]) -> list[Tensor]:
@@ -98,6 +120,7 @@ def raw_attention(trace: Trace) -> Tensor:
     signed=False,
     class_specific=False,
     needs=("attention", "class_token", "product"),
+    by_rows=True,
     class_attention="all",
     passes="1 forward",
     default=True,
@@ -123,6 +146,9 @@ def rollout(trace: Trace, start_layer: int = 0) -> Tensor:
     residual of section 4). Rows are not renormalised: where those of A do not sum to 1, as of mixed heads or next to a sink, neither do
     those of the product.
     """
+    if trace.has_maps_by_rows:
+        row = row_of_product(trace, lambda weights, signal: weights.mean(1), start_layer)
+        return row * 0.5 ** len(trace.recording.block_inputs[start_layer:])
     halves = cut(trace, [a.mean(1) for a in trace.attentions])
     first = trace.recording.structure.first_map(start_layer)
     joint = product(trace.identity(), halves, first)
@@ -195,6 +221,7 @@ def gradcam_attention(trace: Trace) -> Tensor:
     also=GRADIENT_ALSO,
     signed=False,
     needs=("attention", "class_token", "product"),
+    by_rows=True,
     class_attention="all",
     two_rows=True,
     default=True,
@@ -223,7 +250,9 @@ def generic_attention(trace: Trace, start_layer: int = 0) -> Tensor:
         if start_layer != 0:
             raise ExplainerError("start_layer= is for models with one row of tokens: leave it out for an encoder-decoder.")
         return rows_read(trace, *relevance_of_rows(of_rows, gradients_at(trace, of_rows)))
-    maps = [(a * g).clamp(min=0).mean(1) for a, g in zip(trace.attentions, trace.attention_grads, strict=True)]
+    if trace.has_maps_by_rows:
+        return row_of_product(trace, _positive_products, start_layer)
+    maps = [_positive_products(a, g) for a, g in zip(trace.attentions, trace.attention_grads, strict=True)]
     return trace.class_row(product(trace.identity(), cut(trace, maps), trace.recording.structure.first_map(start_layer)))
 
 
@@ -249,6 +278,7 @@ OUTPUT_EPSILON = "Here a normalisation alone takes what a block gives. " + EPSIL
     signed=True,
     summed=True,
     needs=("attention", "one_attention"),
+    by_rows=True,
     named={"libra": Name("AttCAT · Libra", RULES["libra"].source, names_rule=True)},
     options={
         "integrated": INTEGRATED,
@@ -286,6 +316,24 @@ def attcat(trace: Trace, published_code: bool = False) -> MethodOutput:
     assert trace.rule is not None
     if trace.rule.choice("norm").is_ordinary and not trace.integrated and are_outputs_normalised(trace.recording.nodes):
         trace.note(OUTPUT_EPSILON)
-    rows = trace.mask.to(values[0].dtype)[:, :, None]
-    received = [(a.mean(1) * rows).sum(1) / rows.sum(1) for a in trace.attentions]
-    return over_blocks([r * (h * g).sum(-1) for r, h, g in zip(received, values, grads, strict=False)])
+    return over_blocks([r * (h * g).sum(-1) for r, h, g in zip(_received(trace), values, grads, strict=False)])
+
+
+def _received(trace: Trace) -> list[Tensor]:
+    """Return the attention that each token receives in each block, (B, S): its mean over the heads and the queries of real tokens."""
+    if not trace.has_maps_by_rows:
+        rows = trace.mask.to(trace.block_inputs[0].dtype)[:, :, None]
+        return [(a.mean(1) * rows).sum(1) / rows.sum(1) for a in trace.attentions]
+    received = [torch.zeros_like(x[..., 0]) for x in trace.block_inputs]
+    shares = trace.mask.to(received[0].dtype) / trace.mask.sum(1, keepdim=True)
+
+    def read(block: int, queries: slice, weights: Tensor, signal: Tensor) -> None:
+        received[block] += (shares[:, None, queries] @ weights.mean(1))[:, 0]
+
+    trace.read_maps(read)
+    return received
+
+
+def _positive_products(weights: Tensor, signal: Tensor) -> Tensor:
+    """Return mean_h (A * grad A)^+ (B, queries, S) of attention weights A and their signal, (B, H, queries, S)."""
+    return (weights * signal).clamp(min=0).mean(1)
