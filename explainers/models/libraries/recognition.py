@@ -25,6 +25,7 @@ from explainers.models.inputs.transforms import AnyPreprocessing, TransformPrepr
 from explainers.models.inputs.types import ModelKind
 from explainers.models.libraries import openclip
 from explainers.models.libraries.vision_language import VIDEO_PIXELS, picture_token_of
+from explainers.models.libraries.words_and_patches import WordsAndPatches, reads_words_and_patches
 
 Library = Literal["timm", "transformers", "open_clip", "torch"]
 _GUESS = "the model does not say how to prepare its images, so the defaults of {} were used"
@@ -35,6 +36,8 @@ _AROUND = (nn.DataParallel, nn.parallel.DistributedDataParallel, torch.optim.swa
 def library_of(module: nn.Module) -> Library:
     """Return the library that the class of ``module`` comes from; "torch" for a user's own."""
     transformers = sys.modules.get("transformers")
+    if isinstance(module, WordsAndPatches):
+        return "transformers"
     if transformers is not None and isinstance(module, transformers.PreTrainedModel):
         return "transformers"
     if openclip.encodes(module):
@@ -57,7 +60,7 @@ def kind_of(module: nn.Module, library: Library) -> ModelKind:
         return "clip"
     if library == "timm" or is_asked_with_texts(module):
         return "image"
-    if picture_token_of(module, library) is not None:
+    if picture_token_of(module, library) is not None or reads_words_and_patches(module):
         return "text"
     if type(module).__name__.endswith(("ForUniversalSegmentation", "ForInstanceSegmentation")):
         raise ExplainerError(GIVES_MASKS.format(type(module).__name__))
@@ -108,7 +111,8 @@ def why_unread(module: nn.Module, library: Library) -> str | None:
     more = " and where its words stand on the page (bbox)" if "bbox" in takes else ""
     return (
         f"reads a picture and a text{more} together and answers once: what each of the two gave is not explained here.{alone} Models that "
-        "compare a picture with texts (CLIP, SigLIP) and language models that look at pictures (LLaVA's kind) can be"
+        "compare a picture with texts (CLIP, SigLIP), language models that look at pictures (LLaVA's kind), and ViLT for questions and for "
+        "retrieval can be"
     )
 
 

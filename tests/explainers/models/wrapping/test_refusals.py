@@ -38,7 +38,7 @@ def series() -> nn.Module:
 
 
 def fused() -> nn.Module:
-    return hf.ViltForQuestionAnswering(hf.ViltConfig(**SMALL, vocab_size=30, image_size=32, patch_size=8, num_labels=3))
+    return hf.ViltForMaskedLM(hf.ViltConfig(**SMALL, vocab_size=30, image_size=32, patch_size=8))
 
 
 def retrieval() -> Any:
