@@ -96,6 +96,11 @@ def why_unread(module: nn.Module, library: Library) -> str | None:
         return f"reads series of numbers ({series}), which are not explained here: pictures, texts, pairs of both and molecules are"
     if "input_ids" not in takes or "pixel_values" not in takes or is_asked_with_texts(module):
         return None
+    if hasattr(module, "embedding_proj_layer"):
+        return (
+            "gives a vector for each token, of a query or of a document (ColPali's kind), and the score is a sum over both: "
+            "explainers.late_interaction(model, query, picture) says which patch each token of the query matched"
+        )
     towers = [
         f"model.{name}"
         for name, part in module.named_modules()
