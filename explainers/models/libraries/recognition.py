@@ -113,10 +113,13 @@ def why_unread(module: nn.Module, library: Library) -> str | None:
     ]
     alone = f" Its tower of pictures alone can be opened: {towers[0]}." if towers else ""
     alone = f" What compares pictures with texts in it can be opened: {dual[0]}." if dual else alone
+    answer = "gives a mask of what the text names" if type(module).__name__.endswith("ImageSegmentation") else "answers once"
+    crosses = any(name.endswith("crossattention") for name, _ in module.named_modules())
+    missing = ", as its words read the patches by cross-attention and no row of tokens holds both" if crosses else ""
     more = " and where its words stand on the page (bbox)" if "bbox" in takes else ""
     return (
-        f"reads a picture and a text{more} together and answers once: what each of the two gave is not explained here.{alone} Models that "
-        "compare a picture with texts (CLIP, SigLIP), language models that look at pictures (LLaVA's kind), and ViLT for questions and for "
+        f"reads a picture and a text{more} together and {answer}: what each of the two gave is not explained here{missing}.{alone} "
+        "Models that compare a picture with texts (CLIP, SigLIP), language models that look at pictures (LLaVA's kind), and ViLT for questions and for "
         "retrieval can be"
     )
 
