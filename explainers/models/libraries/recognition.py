@@ -119,8 +119,8 @@ def why_unread(module: nn.Module, library: Library) -> str | None:
     more = " and where its words stand on the page (bbox)" if "bbox" in takes else ""
     return (
         f"reads a picture and a text{more} together and {answer}: what each of the two gave is not explained here{missing}.{alone} "
-        "Models that compare a picture with texts (CLIP, SigLIP), language models that look at pictures (LLaVA's kind), and ViLT for questions and for "
-        "retrieval can be"
+        "Models that compare a picture with texts (CLIP, SigLIP), language models that look at pictures (LLaVA's kind), "
+        "and ViLT for questions and for retrieval can be"
     )
 
 

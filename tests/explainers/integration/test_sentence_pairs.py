@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,6 @@ from torch.nn import functional as F
 import explainers
 from explainers import TextPair
 from explainers.models.inputs.types import TextInput
-from tests.explainers.models.libraries.test_sentence_embedding import saved
 from tests.support.vocabularies import wordpiece
 
 # isort: split
@@ -32,6 +32,20 @@ def cross_encoder() -> Any:
     for parameter in module.parameters():
         torch.nn.init.normal_(parameter, std=0.3)
     return module
+
+
+def bi_encoder(root: Path) -> Path:
+    """A folder as sentence-transformers writes it."""
+    torch.manual_seed(0)
+    size: Any = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 48}
+    hf.BertModel(hf.BertConfig(**size, vocab_size=len(wordpiece()), max_position_embeddings=24)).save_pretrained(root)
+    wordpiece(24).save_pretrained(root)
+    kinds = {"": "Transformer", "1_Pooling": "Pooling", "2_Normalize": "Normalize"}
+    modules = [{"path": place, "type": f"sentence_transformers.models.{kind}"} for place, kind in kinds.items()]
+    (root / "modules.json").write_text(json.dumps(modules))
+    (root / "1_Pooling").mkdir()
+    (root / "1_Pooling" / "config.json").write_text(json.dumps({"word_embedding_dimension": 32, "pooling_mode_mean_tokens": True}))
+    return root
 
 
 def tokenizer() -> Any:
@@ -76,7 +90,7 @@ def test_a_cross_encoder_marks_both_texts() -> None:
 
 @pytest.mark.parametrize(("text", "other"), [(FIRST, SECOND), (SECOND, FIRST)])
 def test_a_bi_encoder_marks_each_text_by_its_similarity_to_the_other(text: str, other: str, tmp_path: Path) -> None:
-    root = saved(tmp_path, {"pooling_mode_mean_tokens": True}, "Normalize")
+    root = bi_encoder(tmp_path)
     words = hf.AutoTokenizer.from_pretrained(root)
     model = explainers.wrap(explainers.open(root, check="none").module.double(), tokenizer=words)
     module = hf.AutoModel.from_pretrained(root, dtype=torch.float64).eval()
