@@ -26,6 +26,7 @@ from explainers.analysis.interactions import (
     interaction,
     measure_interactions,
 )
+from explainers.analysis.late_interaction import LateInteraction, TokenMatch, late_interaction
 from explainers.analysis.metric_driven import metric_driven_map
 from explainers.analysis.patch_similarity import PatchSimilarity, patch_similarity
 from explainers.analysis.picture_components import PictureComponents, picture_components
@@ -131,6 +132,7 @@ __all__ = [
     "HidingTest",
     "Interaction",
     "InteractionMeasures",
+    "LateInteraction",
     "LiveServer",
     "MapBatch",
     "MapPrecision",
@@ -161,6 +163,7 @@ __all__ = [
     "TextPair",
     "Threads",
     "TokenActivationMaps",
+    "TokenMatch",
     "Trace",
     "WindowedPicture",
     "WithoutHead",
@@ -191,6 +194,7 @@ __all__ = [
     "head_words",
     "input_interaction",
     "interaction",
+    "late_interaction",
     "load",
     "measure_interactions",
     "method",

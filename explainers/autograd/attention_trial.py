@@ -13,6 +13,7 @@ from explainers.autograd.structure.attention_plan import AttentionPlan
 from explainers.autograd.structure.model_structure import ModelStructure
 from explainers.errors import ran_out_of_memory
 from explainers.models.inputs.types import Prepared, TextInput, Token
+from explainers.models.libraries.words_and_patches import WordsAndPatches
 from explainers.models.model import Model
 from explainers.models.structure.two_rows import DECODER_TOKENS
 
@@ -46,10 +47,15 @@ Record = Callable[..., P]
 
 def made_up_text(model: Model, tokens: int) -> dict[str, Tensor]:
     """Return the tensors of a made-up text for ``model``: three repeated token ids, ``tokens`` of them if the model takes as many, more if
-    the place that it is asked about lies further on. If that is in an answer, the answer follows.
+    the place that it is asked about lies further on. If that is in an answer, the answer follows; a model that answers no text alone gets a
+    picture of random numbers after it.
     """
     most = model.details.get("max_tokens") or tokens
     completed = _completed(model, min(tokens, most))
+    if isinstance(model.module, WordsAndPatches):
+        size = (1, model.details["channels"], *model.details["input"])
+        pixels = torch.randn(size, generator=torch.Generator().manual_seed(0)).to(device=model.device, dtype=model.dtype)
+        return model.module.joined(completed["input_ids"], pixels)
     length = completed["input_ids"].shape[1]
     if model.reading is None or length > tokens:
         too_many = 0 if DECODER_TOKENS in completed else max(0, length - most)

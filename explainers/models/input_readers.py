@@ -19,6 +19,8 @@ from explainers.models.inputs.types import Input, ModelKind, PicturePromptInput,
 from explainers.models.libraries import recognition as lib
 from explainers.models.libraries.calls import names_in_forward
 from explainers.models.libraries.vision_language import picture_token_of, refuse_without_processor
+from explainers.models.libraries.words_and_patches import WordsAndPatches
+from explainers.models.picture_after_text import PictureAfterTextReader, picture_after_text_reader
 from explainers.models.picture_prompts import PicturePromptReader, picture_reader, prepare_picture_prompts
 from explainers.models.preparing import prepare_clips, prepare_images, prepare_of_molecules, prepare_texts, sample_molecule
 from explainers.models.processor_prompts import (
@@ -47,7 +49,7 @@ class InputReaders:
     notes: tuple[str, ...]
     words: TextReader | None
     graphs: MoleculeReader | None
-    pictures: PicturePromptReader | ProcessorReader | None
+    pictures: PicturePromptReader | PictureAfterTextReader | ProcessorReader | None
     sample: Mapping[str, Tensor]
     takes_pixels: bool
 
@@ -111,7 +113,8 @@ def input_readers(
     Raises ExplainerError if the size of its images is not known, or the tokens of a picture in a text fill no square.
     """
     picture_token = picture_token_of(module, library) if kind == "text" else None
-    if picture_token is not None:
+    reason = ""
+    if picture_token is not None and not isinstance(module, WordsAndPatches):
         processor, reason = processor_of(module, preprocess)
         if processor is not None:
             own_words = _text_reader(module, processor.tokenizer if tokenizer is None else tokenizer, picture_token)
@@ -131,6 +134,10 @@ def input_readers(
     words = _text_reader(module, tokenizer, picture_token) if takes_words else None
     graphs = reader_named(reader) if kind == "molecule" else None
     sample = sample_molecule(module, graphs) if graphs is not None else _sample(module, takes_pixels, _size(module, library, recipe), words)
+    if isinstance(module, WordsAndPatches):
+        assert words is not None
+        after_text, sample = picture_after_text_reader(module, words, recipe, notes, sample)
+        return InputReaders(module, recipe, notes, words, graphs, after_text, sample, takes_pixels)
     pictures, sample = picture_reader(module, words, recipe, notes, picture_token, sample)
     return InputReaders(module, recipe, notes, words, graphs, pictures, sample, takes_pixels)
 

@@ -6,7 +6,7 @@ import inspect
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from PIL import Image
@@ -227,7 +227,17 @@ def one_picture_prompt(module: nn.Module, inputs: Any) -> PicturePrompt:
     return several[0]
 
 
-def prepare_picture_prompts(module: nn.Module, reader: PicturePromptReader, inputs: Any, chat: bool = False) -> Prepared:
+class ReaderOfPrompts(Protocol):
+    """A reader of a picture with a text, or of the tensors of both."""
+
+    def read(self, prompt: PicturePrompt, device: torch.device, chat: bool = False) -> Prepared:
+        """Return the tensors and the record of ``prompt`` on ``device``."""
+
+    def read_tensors(self, tensors: Mapping[str, Tensor]) -> Prepared:
+        """Return ``tensors`` of one picture and one text with a record of them."""
+
+
+def prepare_picture_prompts(module: nn.Module, reader: ReaderOfPrompts, inputs: Any, chat: bool = False) -> Prepared:
     """Return one picture with its prompt (with ``chat`` put into the model's chat template), or their tensors (``inputs``), prepared by
     ``reader`` as the input of ``module``. Raises ExplainerError for several inputs or another kind.
     """

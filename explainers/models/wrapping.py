@@ -24,6 +24,7 @@ from explainers.models.layout import Layout
 from explainers.models.libraries import calls
 from explainers.models.libraries import recognition as lib
 from explainers.models.libraries.sound_models import as_model_of_pictures, reads_sounds
+from explainers.models.libraries.words_and_patches import WordsAndPatches, reads_words_and_patches
 from explainers.models.model import Model
 from explainers.models.outputs import (
     OUTPUTS,
@@ -106,7 +107,7 @@ def wrap(
 
     Raises ExplainerError, naming the argument to pass, for anything that cannot be found out.
     """
-    module, preprocess, name = _as_pictures(_trainable(module), preprocess, name)
+    module, preprocess, name = _adapted(_trainable(module), preprocess, name)
     arguments = {
         "name": name,
         "kind": kind,
@@ -270,8 +271,12 @@ def _trainable(module: nn.Module) -> nn.Module:
     return module
 
 
-def _as_pictures(module: nn.Module, preprocess: Any, name: str | None) -> tuple[nn.Module, Any, str | None]:
-    """Return the arguments of :func:`wrap` for a model of sounds as a model of pictures; for any other as they are."""
+def _adapted(module: nn.Module, preprocess: Any, name: str | None) -> tuple[nn.Module, Any, str | None]:
+    """Return the arguments of :func:`wrap` for a model of sounds as a model of pictures, and for one that reads a text and then a picture
+    as one whose ids hold both; for any other as they are.
+    """
+    if reads_words_and_patches(module):
+        return WordsAndPatches(module), preprocess, name or lib.title_of(module, "transformers")
     if lib.library_of(module) != "transformers" or not reads_sounds(module):
         return module, preprocess, name
     return (*as_model_of_pictures(module, preprocess), name or lib.title_of(module, "transformers"))

@@ -214,7 +214,7 @@ class Preprocessing(PicturePreparation):
                allowed, without ``resize`` or crop
     longest    maximum length of the longer side, when "cover" fills ``resize`` with the shorter one, as in transformers' detectors
     multiple   number of pixels of which both sides become whole multiples, by cutting after resizing
-    round      how half a pixel of margin is rounded: "nearest" (torchvision, timm) or "down" (transformers)
+    round      how half a pixel of margin, and with ``longest`` a side, is rounded: "nearest" (torchvision, timm) or "down" (transformers)
     """
 
     resize: tuple[int, int] | None
@@ -274,7 +274,7 @@ class Preprocessing(PicturePreparation):
         if self.patches is not None:
             return _whole_patches(width, height, *self.patches)
         if self.longest is not None and self.resize is not None:
-            across, down = _fit_within(width, height, self.resize[0], self.longest)
+            across, down = _fit_within(width, height, self.resize[0], self.longest, self.round == "nearest")
             return max(across - across % self.multiple, self.multiple), max(down - down % self.multiple, self.multiple)
         if self.resize is None:
             return width, height
@@ -312,12 +312,16 @@ class Preprocessing(PicturePreparation):
         return canvas
 
 
-def _fit_within(width: int, height: int, shortest: int, longest: int) -> tuple[int, int]:
+def _fit_within(width: int, height: int, shortest: int, longest: int, nearest: bool) -> tuple[int, int]:
     """Return (width, height) with the same proportions and the shorter side ``shortest`` pixels long, or shorter if the longer side would
-    exceed ``longest``; rounded to whole pixels as in transformers.
+    exceed ``longest``; rounded to whole pixels as in transformers: to the ``nearest`` as for ViLT, else as for detectors.
     """
     low, high = sorted((width, height))
     exact: float = shortest
+    if nearest:
+        scale = shortest / low
+        scale *= min(1.0, longest / (scale * high))
+        return int(scale * width + 0.5), int(scale * height + 0.5)
     if high / low * shortest > longest:
         exact, shortest = longest * low / high, round(longest * low / high)
     other = high if low == shortest else int(exact * high / low)
@@ -394,6 +398,7 @@ def in_greys(recipe: Preprocessing) -> Preprocessing:
     return replace(recipe, channels=1, mean=mean, std=std)
 
 
+_VILT_PROPORTIONS = 1333 / 800  # of the longer side to the shorter, at most, in ViLT's processor
 # Steps of some image processors that ours does not have; none of them belongs to a plain classifier.
 _UNSUPPORTED = ("do_pad", "do_flip_channel_order", "do_thumbnail", "do_align_long_axis", "do_crop_margin")
 
@@ -402,7 +407,9 @@ def processor_preprocessing(processor: Any) -> Preprocessing:
     """Return the preprocessing of ``processor``, an image processor of transformers, from the settings it carries."""
     kind = type(processor).__name__
     detects = hasattr(processor, "post_process_object_detection")  # such a one pads pictures to the largest of a batch
-    strange = [name for name in _UNSUPPORTED if getattr(processor, name, None) and not (name == "do_pad" and detects)]
+    divisor = getattr(processor, "size_divisor", None) if kind.startswith("Vilt") else None  # such a one pads likewise
+    pads = detects or divisor is not None
+    strange = [name for name in _UNSUPPORTED if getattr(processor, name, None) and not (name == "do_pad" and pads)]
     if strange:
         raise ExplainerError(
             f"{kind} asks for {', '.join(strange)}, which is not known here; pass preprocess=explainers.Preprocessing(...)"
@@ -413,7 +420,10 @@ def processor_preprocessing(processor: Any) -> Preprocessing:
     most = getattr(processor, "max_num_patches", None)
     if getattr(processor, "do_resize", False) and not most:
         size = _sides(processor.size)
-        if size.keys() == {"shortest_edge"}:
+        if size.keys() == {"shortest_edge"} and divisor is not None:
+            resize, fit, multiple = (size["shortest_edge"],) * 2, "cover", int(divisor)
+            longest = int(_VILT_PROPORTIONS * size["shortest_edge"])
+        elif size.keys() == {"shortest_edge"}:
             resize, fit = (size["shortest_edge"],) * 2, "cover"
         elif size.keys() == {"shortest_edge", "longest_edge"} and detects:
             resize, fit, longest = (size["shortest_edge"],) * 2, "cover", size["longest_edge"]
@@ -438,7 +448,7 @@ def processor_preprocessing(processor: Any) -> Preprocessing:
         mean=tuple(processor.image_mean) if normalise else (0.0, 0.0, 0.0),
         std=tuple(processor.image_std) if normalise else (1.0, 1.0, 1.0),
         scale=float(processor.rescale_factor) if getattr(processor, "do_rescale", False) else 1.0,
-        round="down",
+        round="down" if divisor is None else "nearest",
         patches=(int(processor.patch_size), int(most)) if most else None,
         longest=longest,
         multiple=multiple,

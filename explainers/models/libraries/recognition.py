@@ -25,6 +25,7 @@ from explainers.models.inputs.transforms import AnyPreprocessing, TransformPrepr
 from explainers.models.inputs.types import ModelKind
 from explainers.models.libraries import openclip
 from explainers.models.libraries.vision_language import VIDEO_PIXELS, picture_token_of
+from explainers.models.libraries.words_and_patches import WordsAndPatches, reads_words_and_patches
 
 Library = Literal["timm", "transformers", "open_clip", "torch"]
 _GUESS = "the model does not say how to prepare its images, so the defaults of {} were used"
@@ -35,6 +36,8 @@ _AROUND = (nn.DataParallel, nn.parallel.DistributedDataParallel, torch.optim.swa
 def library_of(module: nn.Module) -> Library:
     """Return the library that the class of ``module`` comes from; "torch" for a user's own."""
     transformers = sys.modules.get("transformers")
+    if isinstance(module, WordsAndPatches):
+        return "transformers"
     if transformers is not None and isinstance(module, transformers.PreTrainedModel):
         return "transformers"
     if openclip.encodes(module):
@@ -57,7 +60,7 @@ def kind_of(module: nn.Module, library: Library) -> ModelKind:
         return "clip"
     if library == "timm" or is_asked_with_texts(module):
         return "image"
-    if picture_token_of(module, library) is not None:
+    if picture_token_of(module, library) is not None or reads_words_and_patches(module):
         return "text"
     if type(module).__name__.endswith(("ForUniversalSegmentation", "ForInstanceSegmentation")):
         raise ExplainerError(GIVES_MASKS.format(type(module).__name__))
@@ -93,6 +96,11 @@ def why_unread(module: nn.Module, library: Library) -> str | None:
         return f"reads series of numbers ({series}), which are not explained here: pictures, texts, pairs of both and molecules are"
     if "input_ids" not in takes or "pixel_values" not in takes or is_asked_with_texts(module):
         return None
+    if hasattr(module, "embedding_proj_layer"):
+        return (
+            "gives a vector for each token, of a query or of a document (ColPali's kind), and the score is a sum over both: "
+            "explainers.late_interaction(model, query, picture) says which patch each token of the query matched"
+        )
     towers = [
         f"model.{name}"
         for name, part in module.named_modules()
@@ -105,10 +113,14 @@ def why_unread(module: nn.Module, library: Library) -> str | None:
     ]
     alone = f" Its tower of pictures alone can be opened: {towers[0]}." if towers else ""
     alone = f" What compares pictures with texts in it can be opened: {dual[0]}." if dual else alone
+    answer = "gives a mask of what the text names" if type(module).__name__.endswith("ImageSegmentation") else "answers once"
+    crosses = any(name.endswith("crossattention") for name, _ in module.named_modules())
+    missing = ", as its words read the patches by cross-attention and no row of tokens holds both" if crosses else ""
     more = " and where its words stand on the page (bbox)" if "bbox" in takes else ""
     return (
-        f"reads a picture and a text{more} together and answers once: what each of the two gave is not explained here.{alone} Models that "
-        "compare a picture with texts (CLIP, SigLIP) and language models that look at pictures (LLaVA's kind) can be"
+        f"reads a picture and a text{more} together and {answer}: what each of the two gave is not explained here{missing}.{alone} "
+        "Models that compare a picture with texts (CLIP, SigLIP), language models that look at pictures (LLaVA's kind), "
+        "and ViLT for questions and for retrieval can be"
     )
 
 

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from explainers.errors import ExplainerError
+from explainers.models.libraries.words_and_patches import WordsAndPatches
 
 #: The tensors that processors of transformers give with pictures besides ``pixel_values``; those that they give with videos; and all of
 #: these with the one that marks the tokens of pictures.
@@ -57,8 +58,10 @@ def video_tokens_of(module: nn.Module) -> tuple[int, ...]:
 
 def picture_token_of(module: nn.Module, library: str) -> int | None:
     """Return the id that stands for each token of a picture in the text of ``module``, if it is a language model of transformers that reads
-    pictures (LLaVA's kind); None for other modules.
+    pictures (LLaVA's kind), or reads a picture after the text (:class:`WordsAndPatches`); None for other modules.
     """
+    if isinstance(module, WordsAndPatches):
+        return module.picture_token
     if library != "transformers" or not hasattr(module, "get_image_features") or hasattr(module, "get_text_features"):
         return None
     config = getattr(module, "config", None)

@@ -38,12 +38,23 @@ def series() -> nn.Module:
 
 
 def fused() -> nn.Module:
-    return hf.ViltForQuestionAnswering(hf.ViltConfig(**SMALL, vocab_size=30, image_size=32, patch_size=8, num_labels=3))
+    return hf.ViltForMaskedLM(hf.ViltConfig(**SMALL, vocab_size=30, image_size=32, patch_size=8))
 
 
 def retrieval() -> Any:
     text, vision = {**SMALL, "vocab_size": 30, "encoder_hidden_size": 16}, {**SMALL, "image_size": 32, "patch_size": 8}
     return hf.BlipForImageTextRetrieval(hf.BlipConfig(text_config=text, vision_config=vision, projection_dim=8, image_text_hidden_size=8))
+
+
+def masks_of_words() -> Any:
+    text, vision = {**SMALL, "vocab_size": 30, "max_position_embeddings": 16}, {**SMALL, "image_size": 32, "patch_size": 8}
+    decoder: Any = {"extract_layers": [0], "reduce_dim": 8, "decoder_num_attention_heads": 2, "decoder_intermediate_size": 16}
+    return hf.CLIPSegForImageSegmentation(hf.CLIPSegConfig(text_config=text, vision_config=vision, projection_dim=8, **decoder))
+
+
+def page() -> Any:
+    boxes: Any = {"coordinate_size": 4, "shape_size": 2, "max_2d_position_embeddings": 64}
+    return hf.LayoutLMv3ForSequenceClassification(hf.LayoutLMv3Config(**SMALL, vocab_size=30, input_size=32, patch_size=8, **boxes))
 
 
 def detector_of_words() -> Any:
@@ -56,6 +67,9 @@ REFUSED: dict[str, tuple[Callable[[], nn.Module], str]] = {
     "squeezed": (squeezed, r"reads sounds \(input_values\), by another way than those that are known"),
     "series": (series, r"reads series of numbers \(past_values\)"),
     "fused": (fused, "reads a picture and a text together"),
+    "crossed": (retrieval, "answers once.*its words read the patches by cross-attention"),
+    "masks": (masks_of_words, r"gives a mask of what the text names.*can be opened: model\.clip"),
+    "page": (page, r"and where its words stand on the page \(bbox\) together and answers once"),
     "retrieval": (retrieval, r"pictures alone can be opened: model\.vision_model"),
     "detector": (detector_of_words, "finds what texts name: pass them as labels="),
 }
