@@ -23,7 +23,8 @@ const NONE = "no other model";
 const ANOTHER = "another explanation by this model";
 
 /**
- * Return whether two models of one page read inputs of one kind: pictures or none in a prompt, sounds or pictures, clips.
+ * Return whether two models of one page read inputs of one kind: pictures or none in a prompt, sounds or pictures,
+ * clips.
  * @param {Model} one
  * @param {Model | null | undefined} other
  */
