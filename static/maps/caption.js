@@ -91,32 +91,37 @@ const rowOf = (value) => /** @type {HTMLElement} */ (value.parentNode);
 const SAME = "This method gives the same map for every class.";
 
 /**
- * The warnings of the engine about these maps, in plain words, once each.
+ * What the engine notes about these maps, in plain words, once each, and whether the order of one of them cannot be
+ * trusted for this input: that is what "!" stands for.
  * @param {ScoreMap[]} maps
- * @returns {string[]}
+ * @returns {{texts: string[], isDoubtful: boolean}}
  */
-export function warnings(maps) {
+export function remarks(maps) {
   const equal = maps
     .filter((map) => map.range[0] === map.range[1])
     .map(() => "All scores are equal, so this map shows nothing.");
-  return [...new Set([...equal, ...maps.flatMap((map) => map.notes ?? [])])];
+  return {
+    texts: [...new Set([...equal, ...maps.flatMap((map) => map.notes ?? [])])],
+    isDoubtful: equal.length > 0 || maps.some((map) => map.doubtful),
+  };
 }
 
 /**
- * The notes under a map: what holds for every map of the method, and with a sign before it what is wrong with this one.
+ * The notes under a map: what holds for every map of the method, and before it what is to be known of this one, with a
+ * sign where its order cannot be trusted.
  */
 export class Notes {
   /** @param {string | null} standing */
   constructor(standing) {
     this.standing = standing;
     this.node = el("div", { class: "note" });
-    this.show([]);
+    this.show({ texts: [], isDoubtful: false });
   }
   /**
-   * Show what is wrong with the map, a paragraph each.
-   * @param {string[]} texts
+   * Show what is to be known of the map, a paragraph each.
+   * @param {{texts: string[], isDoubtful: boolean}} remarks
    */
-  show(texts) {
+  show({ texts, isDoubtful }) {
     /** @param {string} text */
     const warning = (text) =>
       el(
@@ -126,7 +131,13 @@ export class Notes {
         el("span", { class: "hidden" }, "Warning: "),
         el("span", {}, text),
       );
-    this.node.replaceChildren(...texts.map(warning), ...(this.standing ? [el("p", {}, this.standing)] : []));
+    /** @param {string} text */
+    const remark = (text) => el("p", { class: "remark" }, text);
+    this.node.classList.toggle("doubtful", isDoubtful);
+    this.node.replaceChildren(
+      ...texts.map(isDoubtful ? warning : remark),
+      ...(this.standing ? [el("p", {}, this.standing)] : []),
+    );
   }
 }
 
@@ -331,7 +342,7 @@ export class AboutButton {
   }
 
   /**
-   * Mark the button where something is wrong with the map.
+   * Mark the button where the order of the map cannot be trusted.
    * @param {boolean} isWarned
    */
   warn(isWarned) {
