@@ -304,10 +304,8 @@ export class Facts {
     const total = map?.adds_up_to === undefined ? this.variant.adds_up_to : map.adds_up_to;
     this.sum.textContent = error === undefined || error === null ? "–" : number(error, 2);
     this.sum.dataset.promise = total ?? "";
-    if (map)
-      rowOf(this.sum).title = total
-        ? `The scores should add up to ${total}; they are off by this`
-        : "Under this rule the scores need not add up. Their sum differs from the explained number by this";
+    rowOf(this.sum).hidden = this.sum.textContent === "–" || !total; // scores that need not add up are not off
+    rowOf(this.sum).title = `The scores should add up to ${total}; they are off by this`;
     const { precision, seed_correlation: seeds } = map ?? {};
     rowOf(this.seeds).hidden = seeds === undefined;
     this.seeds.textContent = seeds === undefined ? "–" : number(seeds, 2);
