@@ -376,12 +376,7 @@ export async function figure({ plates, view, columns, explanations }) {
   const across = alone ? 1 : columns || tilesPerRow(cells.length, ...(kind === "text" ? [2, 3] : [4, 5, 3, 6]));
   const whole = 2 * MARGIN + across * width + (across - 1) * GAP;
   const parts = [];
-  const above = heading(
-    explanations,
-    `evidence ${view.evidence}, scale ${view.scale}`,
-    whole,
-    removedLine(plates, explanations),
-  );
+  const above = heading(explanations, drawnAs(view), whole, removedLine(plates, explanations));
   parts.push(above.markup);
   let y = above.height + GAP;
   for (let i = 0; i < cells.length; i += across) {
@@ -393,6 +388,14 @@ export async function figure({ plates, view, columns, explanations }) {
   }
   return sheet(parts.join(""), whole, y + MARGIN - GAP);
 }
+/**
+ * How the maps are drawn, in words: which scores, and on which scale.
+ * @param {View} view
+ * @returns {string}
+ */
+export const drawnAs = ({ evidence, scale }) =>
+  `shows scores ${evidence === "both" ? "for and against" : `${evidence} alone`}, ${scale === "own" ? "each map on its own scale" : "all maps on one scale"}`;
+
 /**
  * One line on what the deletion test removed from the plates; empty where it is nothing.
  * @param {MapPlate[]} plates
