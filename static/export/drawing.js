@@ -7,7 +7,7 @@ import { el, number } from "../core/dom.js";
 import { ruleName } from "../core/rules.js";
 import { layoutOf, seenSize } from "../maps/patches.js";
 import { paint } from "../maps/heatmap.js";
-import { byLine, endTexts, meaningOf, oneSignNote } from "../maps/caption.js";
+import { drawnAs, byLine, endTexts, meaningOf, oneSignNote } from "../maps/caption.js";
 import { halvesOf, outlines, radiusOf } from "../maps/molecules.js";
 import { dataURL, loadFonts, MONO, SERIF } from "./typefaces.js";
 import { below, INK, line, PAPER, round, RULE, SOFT, tag, widthOf } from "./lettering.js";
@@ -388,14 +388,6 @@ export async function figure({ plates, view, columns, explanations }) {
   }
   return sheet(parts.join(""), whole, y + MARGIN - GAP);
 }
-/**
- * How the maps are drawn, in words: which scores, and on which scale.
- * @param {View} view
- * @returns {string}
- */
-export const drawnAs = ({ evidence, scale }) =>
-  `shows scores ${evidence === "both" ? "for and against" : `${evidence} alone`}, ${scale === "own" ? "each map on its own scale" : "all maps on one scale"}`;
-
 /**
  * One line on what the deletion test removed from the plates; empty where it is nothing.
  * @param {MapPlate[]} plates

@@ -247,6 +247,14 @@ export class Scale {
 }
 
 /**
+ * How the maps are drawn, in words: which scores, and on which scale.
+ * @param {Pick<View, "evidence" | "scale">} view
+ * @returns {string}
+ */
+export const drawnAs = ({ evidence, scale }) =>
+  `shows scores ${evidence === "both" ? "for and against" : `${evidence} alone`}, ${scale === "own" ? "each map on its own scale" : "all maps on one scale"}`;
+
+/**
  * The address of the paper: its page at arXiv, if the citation names one.
  * @param {string | undefined} citation
  * @returns {string | null}

@@ -106,7 +106,8 @@ def test_a_map_in_doubt_is_not_recommended_and_is_named_at_once() -> None:
     assert "Do not trust C on this input, whatever the rank: “!” says why." in over["says"]
     assert (why["title"], spec) == ("Why A comes first.", "attention1")
     over, why, spec = compute(DOUBTED, [first, ["attention1", "gradients2", "cams3"]])
-    assert over == {"title": "No map is recommended here.", "says": "Do not trust A, B and C on this input, whatever the rank: “!” says why."}
+    says = "Do not trust A, B and C on this input, whatever the rank: “!” says why."
+    assert over == {"title": "No map is recommended here.", "says": says}
     assert (why, spec) == (None, None)
 
 

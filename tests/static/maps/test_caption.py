@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.node import compute
 
-DRAWN = "async (view) => (await script('export/drawing.js')).drawnAs(view)"
+DRAWN = "async (view) => (await script('maps/caption.js')).drawnAs(view)"
 
 
 @pytest.mark.parametrize(
