@@ -19,9 +19,9 @@ export default {
     "This is the picture as the model saw it. The maps explain “{answer}”. Give another picture or choose another class, and all maps are computed again.",
   "plate.title": "A plate",
   "plate.signed":
-    "Each plate is the map of one method. {method} shows what speaks for “{answer}” in red; what speaks against it would be blue. Its rank, its time and its notes open under i; “!” stands where its order is in doubt.",
+    "Each plate is the map of one method; the answer is “{answer}”. {method} shows what speaks for “{answer}” in red; what speaks against it would be blue. Its rank, its time and its notes open under i; “!” stands where its order is in doubt.",
   "plate.unsigned":
-    "Each plate is the map of one method. {method} shows strength alone: the brighter a part, the more it counts, for “{answer}” or against it. Its rank, its time and its notes open under i; “!” stands where its order is in doubt.",
+    "Each plate is the map of one method; the answer is “{answer}”. {method} shows strength alone: the brighter a part, the more it counts, for “{answer}” or against it. Its rank, its time and its notes open under i; “!” stands where its order is in doubt.",
   "hold.title": "Point and hold",
   "hold.text":
     "Point at a patch, and every plate outlines the same patch and shows its score. A click holds it, so that you can compare. With the keyboard: the arrow keys walk, Home goes to the strongest patch, Escape lets go.",
