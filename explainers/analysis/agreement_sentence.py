@@ -106,13 +106,12 @@ def sentence_of(
     The tokens are the patches of a ``grid`` (rows, columns), ``words``, each with the indices of its pieces, or atoms, which have no names.
     Maps that give every token the same score are left out.
     """
-    varied_maps, order_sentence, agreeing_maps = _compare(maps)
+    varied_maps = _varied(maps)
     if len(varied_maps) < 2:
         return ""
-    if grid is not None:
-        parts = [order_sentence, _place(agreeing_maps, grid)]
-    else:
-        parts = ["" if are_atoms else _words(varied_maps, words), order_sentence]
+    shared_words = "" if are_atoms or grid is not None else _words(varied_maps, words)
+    order_sentence, agreeing_maps = _compare(varied_maps, bool(shared_words))
+    parts = [shared_words, order_sentence, "" if grid is None else _place(agreeing_maps, grid)]
     return " ".join(part for part in parts if part)
 
 
@@ -123,9 +122,10 @@ def outlined_sentence(maps: Sequence[TitledMap], grid: tuple[int, int]) -> tuple
     The sentences say how many maps mark that part and where it lies, and which map marks it least and what it marks in its place. If there
     is no such part they say how alike the maps are and, where no majority agrees, what two of them mark.
     """
-    varied_maps, order_sentence, agreeing_maps = _compare(maps)
+    varied_maps = _varied(maps)
     if len(varied_maps) < 2:
         return "", []
+    order_sentence, agreeing_maps = _compare(varied_maps)
     patches = _agreed(varied_maps, grid)
     if patches:
         return _marked_part(varied_maps, patches, grid), patches
@@ -210,16 +210,18 @@ def _place_of_patches(patches: Sequence[int], grid: tuple[int, int]) -> str:
     return ""
 
 
-def _compare(maps: Sequence[TitledMap]) -> tuple[list[TitledMap], str, list[TitledMap]]:
-    """Return three things: the ``maps`` whose scores differ, a sentence on how alike these maps are, and the maps that agree (empty unless
-    more than half do).
+def _varied(maps: Sequence[TitledMap]) -> list[TitledMap]:
+    """Return those of ``maps`` whose scores differ."""
+    return [titled_map for titled_map in maps if np.ptp(titled_map.scores) > 0]
+
+
+def _compare(maps: Sequence[TitledMap], share_words: bool = False) -> tuple[str, list[TitledMap]]:
+    """Return a sentence on how alike two or more ``maps`` are, and the maps that agree (empty unless more than half do). Where they
+    ``share_words`` that were just named, a sentence on maps that are unlike says that it is the order of the words in which they differ.
     """
-    varied_maps = [titled_map for titled_map in maps if np.ptp(titled_map.scores) > 0]
-    if len(varied_maps) < 2:
-        return varied_maps, "", []
-    rho = rank_correlations(np.stack([titled_map.scores for titled_map in varied_maps]))
-    sentence, agreeing = _agreement([titled_map.title for titled_map in varied_maps], rho, len(varied_maps[0].scores))
-    return varied_maps, sentence, [varied_maps[i] for i in agreeing]
+    rho = rank_correlations(np.stack([titled_map.scores for titled_map in maps]))
+    sentence, agreeing = _agreement([titled_map.title for titled_map in maps], rho, len(maps[0].scores), share_words)
+    return sentence, [maps[i] for i in agreeing]
 
 
 def _marked(titled_map: TitledMap) -> NDArray[np.int64]:
@@ -253,9 +255,10 @@ def _patches_by_chance(patches: int, share: float, maps: int, fewest: int) -> fl
     return float(patches * binom.sf(fewest - 1, maps, min(1.0, share)))
 
 
-def _agreement(titles: Sequence[str], rho: NDArray[np.float64], count: int) -> tuple[str, list[int]]:
+def _agreement(titles: Sequence[str], rho: NDArray[np.float64], count: int, share_words: bool) -> tuple[str, list[int]]:
     """Return a sentence on how alike maps are, and the indices of the maps that agree, if more than half do. ``titles`` are the names of
-    the M maps, ``rho`` (M, M) their rank correlations, ``count`` is their number of tokens. Maps of very few tokens give ("", []).
+    the M maps, ``rho`` (M, M) their rank correlations, ``count`` is their number of tokens, ``share_words`` as in :func:`_compare`. Maps of
+    very few tokens give ("", []).
     """
     if count < _MIN_TOKENS:
         return "", []
@@ -266,12 +269,15 @@ def _agreement(titles: Sequence[str], rho: NDArray[np.float64], count: int) -> t
         value = float(rho[0, 1])
         if value >= threshold:
             return f"Both maps say nearly the same (rank correlation {_format_correlation(value)}).", [0, 1]
-        relation = "say the opposite of each other" if value <= -threshold else "differ"
-        return f"The two maps {relation} (rank correlation {_format_correlation(value)}).", []
+        if share_words:
+            subject = f"Otherwise the two maps order the words {'in reverse' if value <= -threshold else 'differently'}"
+        else:
+            subject = f"The two maps {'say the opposite of each other' if value <= -threshold else 'differ'}"
+        return f"{subject} (rank correlation {_format_correlation(value)}).", []
     group = _largest_group(rho, threshold)
     if 2 * len(group) > len(titles):
         return _majority(titles, rho, group), group
-    return _disagreement(titles, rho, threshold), []
+    return _disagreement(titles, rho, threshold, share_words), []
 
 
 def _largest_group(rho: NDArray[np.float64], threshold: float) -> list[int]:
@@ -308,18 +314,24 @@ def _majority(titles: Sequence[str], rho: NDArray[np.float64], group: Sequence[i
     return sentence
 
 
-def _disagreement(titles: Sequence[str], rho: NDArray[np.float64], threshold: float) -> str:
+def _disagreement(titles: Sequence[str], rho: NDArray[np.float64], threshold: float, share_words: bool) -> str:
     pairs = [float(rho[a, b]) for a, b in itertools.combinations(range(len(titles)), 2)]
     best = max(pairs)
     if best < threshold:
-        return f"No two of the {len(titles)} maps say the same (highest rank correlation {_format_correlation(best)})."
+        says = (
+            f"Otherwise no two of the {len(titles)} maps order the words alike"
+            if share_words
+            else f"No two of the {len(titles)} maps say the same"
+        )
+        return f"{says} (highest rank correlation {_format_correlation(best)})."
     middle = float(np.median(pairs))
     if middle > MAX_UNRELATED_CORRELATION:
         typical = [float(np.median([rho[i, k] for k in range(len(titles)) if k != i])) for i in range(len(titles))]
         odd = int(np.argmin(typical))
         numbers = f"median rank correlation {_format_correlation(typical[odd])}, of any two maps {_format_correlation(middle)}"
         return f"{titles[odd]} differs most from the other maps ({numbers})."
-    sentence = f"The maps disagree (median rank correlation of any two {_format_correlation(middle)})."
+    says = "Otherwise the maps order the words differently" if share_words else "The maps disagree"
+    sentence = f"{says} (median rank correlation of any two {_format_correlation(middle)})."
     highest = [max(float(rho[i, k]) for k in range(len(titles)) if k != i) for i in range(len(titles))]
     loners = [i for i, value in enumerate(highest) if value < threshold]
     if len(loners) == 1 and highest[loners[0]] <= MAX_UNRELATED_CORRELATION:

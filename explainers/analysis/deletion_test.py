@@ -152,6 +152,7 @@ class DeletionTest(Record, name="DeletionCurves"):
     fractions  the requested shares of them that are gone; ``counts`` are the numbers of tokens at each
     curves     one for each method and order of removal
     random     the mean curve of ``draws`` random orders
+    chance_gap the largest difference between the areas of two of these orders: a method whose gap is no larger does no better than chance
     ranking    the methods and the controls, best first
     notes      what a person should know about how tokens were removed
     """
@@ -165,6 +166,9 @@ class DeletionTest(Record, name="DeletionCurves"):
     curves: tuple[DeletionCurve, ...]
     random: Annotated[DeletionCurve, HIDDEN]
     draws: Annotated[int, HIDDEN]
+    chance_gap: Annotated[
+        float, describe("The largest difference between the areas of two random orders: a gap that is no larger is no better than chance.")
+    ]
     ranking: Annotated[tuple[Rank, ...], describe("Best first, the random baseline among them.")]
     notes: Annotated[tuple[str, ...], HIDDEN] = field(default=())
 
@@ -340,6 +344,7 @@ def run_deletion(
         curve(spec, order, {name: value[i] for name, value in values_of_curves.items()}) for i, (spec, order) in enumerate(specs_and_orders)
     )
     baseline = curve(RANDOM, None, {name: value[len(removals) :].mean(0) for name, value in values_of_curves.items()})
+    random_areas = [area(removed_shares, values) for values in values_of_curves[output.explains][len(removals) :]]
     return DeletionTest(
         target=output.label,
         explains=output.explains,
@@ -350,6 +355,7 @@ def run_deletion(
         curves=deletion_curves,
         random=baseline,
         draws=draws,
+        chance_gap=max(random_areas) - min(random_areas),
         ranking=_rank(deletion_curves, baseline.area, orders),
         notes=tuple(notes_on(removal, counts)),
     )

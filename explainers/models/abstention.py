@@ -283,7 +283,7 @@ _SENTENCES = {
     "unreadable_language": "The model cannot read this language: few words of the text are English ({measured}).",
     "unreadable_words": "{subject} has {word}, which is like no word that the model knows ({measured}).",
     "untaught": "{subject} asks{of_kind}; this model cannot tell whether one is in a picture. {figures}",
-    "perhaps_in_picture": "{subject} may be in this picture; such prompts{of_kind} sometimes reach as much where it is not ({measured}).",
+    "perhaps_in_picture": "{subject} may be in this picture, or not: prompts{of_kind} may score this high where it is not ({measured}).",
     "not_in_picture": "The model did not find {subject} in this picture; it may still be there ({measured}).{misses}",
 }
 assert set(_SENTENCES) == set(ABSTENTION_KINDS)

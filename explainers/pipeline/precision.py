@@ -40,7 +40,7 @@ LIGHT_MODEL_PRODUCTS = 5e9
 #: The estimate is of first order and drawn at random: what it is multiplied by, so that it bounds what rounding does.
 ESTIMATE_FACTOR = 6.0
 ESTIMATE_DRAWS = 2
-#: Scores whose rounding may be this share of the largest of them say so, and their map is in doubt.
+#: Scores that rounding may change by this share of the largest of them say so, and the order of their map is not to be trusted.
 NOISY_SCORES_THRESHOLD = 0.1
 #: The rounding error of a sum, in epsilons of its dtype times the sum of the sizes of its terms; embedded models reached at most half.
 SUM_ROUNDING = 1.0
@@ -260,7 +260,10 @@ def _describe_model_precision(
         reason = f"{reason.removesuffix('.')}, and this device has no float64."
     remedy = "On the CPU it is computed in float64." if is_over else "precision=double computes it in float64."
     kind: NoteKind = "" if max(of_all, of_content) < NOISY_SCORES_THRESHOLD else "doubt"
-    return _add_note(replace(attribution, precision=MapPrecision(dtype, reason, of_all)), Note(f"{reason} {remedy}", kind))
+    return _add_note(
+        replace(attribution, precision=MapPrecision(dtype, reason, of_all)),
+        Note(f"{reason} {remedy} {_trust(max(of_all, of_content))}", kind),
+    )
 
 
 def _describe_float64(attribution: Attribution, model_scores: Tensor, shares: tuple[float, float], dtype: str) -> Attribution:
@@ -287,7 +290,7 @@ def _add_note_on_change(attribution: Attribution, model_scores: Tensor, dtype: s
     effect = f"changes {_kind(attribution)} by up to {change:.0%} of the largest score" if math.isfinite(change) else "loses it altogether"
     text = (
         f"Close to a division by zero: rounding to {dtype} alone {effect}. {subject} computed in float64; "
-        "small changes of the input may change it as much."
+        f"small changes of the input may change it as much. {_trust(change)}"
     )
     return _add_note(attribution, Note(text, "" if change < NOISY_SCORES_THRESHOLD else "doubt"))
 
@@ -386,6 +389,16 @@ def notes_on_scores(scores: Tensor, content: Tensor, sizes: Tensor | None, unit:
         f"({_name(sizes.dtype)}), so do not trust their order."
     )
     return [Note(text, "doubt")]
+
+
+def _trust(share: float) -> str:
+    """Return whether the order of a map that rounding may change by this ``share`` of its largest score can be trusted, in a sentence that
+    names the threshold.
+    """
+    threshold = _percent(NOISY_SCORES_THRESHOLD)
+    if share < NOISY_SCORES_THRESHOLD:  # not a number is not below it
+        return f"Below {threshold} its order can be trusted."
+    return f"From {threshold} on do not trust its order."
 
 
 def _kind(attribution: Attribution) -> str:

@@ -118,7 +118,7 @@ def _compare(ours: Tensor, theirs: Tensor, tolerance: float, of: str) -> Outcome
     relative = off / max(float(theirs.double().abs().max()), 1e-12)
     if off == 0:
         return "passed", "to the last digit"
-    return ("passed" if relative <= tolerance else "failed"), f"off by {off:.1g}, {relative:.1g} of the largest of {of}"
+    return ("passed" if relative <= tolerance else "failed"), f"largest difference {off:.1g}; that is {relative:.1g} of the largest of {of}"
 
 
 def _tolerance(model: Model) -> float:

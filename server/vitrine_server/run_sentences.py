@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from statistics import median
 from typing import Annotated
 
 from explainers.json_records import INLINE, Record, describe
@@ -79,21 +78,25 @@ def _how_sure(ranking: Ranking) -> str:
     if count < MIN_RANKED_INPUTS:
         noun = "1 " + ranking.inputs.split()[1].removesuffix("s") if count == 1 else ranking.inputs
         return f"This is a trial: {noun} {'is' if count == 1 else 'are'} too few to rank methods."
-    width = _typical_half_width(ranking.places)
-    if width is None:
+    widths = _half_widths(ranking.places)
+    if not widths:
         return f"How sure this is cannot be said: the run has no intervals ({ranking.inputs})."
-    amount, level = _amount(width, ranking.metric), f"{100 * ranking.level:g}\u2009%"
+    amount, level = _amount(widths, ranking.metric), f"{100 * ranking.level:g}\u2009%"
     return f"Values may be off by {amount} ({ranking.inputs}, {level} intervals)."
 
 
-def _typical_half_width(places: Iterable[PlacedMethod]) -> float | None:
-    """Return the median of half the lengths of the intervals; None if no method has one."""
-    widths = [(place.place.high - place.place.low) / 2 for place in places if place.place.low is not None and place.place.high is not None]
-    return median(widths) if widths else None
+def _half_widths(places: Iterable[PlacedMethod]) -> list[float]:
+    """Return half the lengths of the intervals, shortest first; empty if no method has one."""
+    return sorted(
+        (place.place.high - place.place.low) / 2 for place in places if place.place.low is not None and place.place.high is not None
+    )
 
 
-def _amount(width: float, metric: RankingMetric) -> str:
-    return f"about {100 * width:.2g} points" if metric.unit == "share" else f"about {width:.2g}"
+def _amount(widths: list[float], metric: RankingMetric) -> str:
+    """Return in words how far values may be off: from the least of ``widths`` to the largest, or about as much if they are alike."""
+    factor, unit = (100, " points") if metric.unit == "share" else (1, "")
+    least, most = (f"{factor * width:.2g}" for width in (widths[0], widths[-1]))
+    return f"about {most}{unit}" if least == most else f"{least} to {most}{unit}, by method"
 
 
 def _join(names: list[str], last: str) -> str:

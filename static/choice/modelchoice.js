@@ -305,7 +305,7 @@ export class ModelChoice {
     const what = ofPage ?? (photos ? "a photo" : isSample ? "the model of this sample" : "a picture");
     const purpose = kind === "image" && embedded && !photos ? `. ${description}` : ""; // what it is for, where that is not photos
     byId("model-why").textContent =
-      `${this.chosen ? "your choice" : what}: ${knows(labels, this.kind === "clip")}${purpose}`;
+      `${this.chosen ? "You chose this model" : what}: ${knows(labels, this.kind === "clip")}${purpose}`;
   }
 
   /**

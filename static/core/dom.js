@@ -125,7 +125,10 @@ const NO_CHANGE = 1e-5; // and of a number, as a share of it
  * @param {number} change
  * @returns {string}
  */
-export const points = (change) => `${Math.abs(100 * change) < NO_POINTS ? "0" : signedNumber(100 * change, 2)} points`;
+export const points = (change) => {
+  const size = Math.abs(100 * change);
+  return `${size < NO_POINTS ? "0" : signedNumber(100 * change, size < 9.95 ? 2 : size < 99.95 ? 3 : 4)} points`;
+};
 
 /**
  * Format the change of an answer: in points, or in the unit of a regression. A change by rounding alone is 0.

@@ -2,8 +2,10 @@
 // then.
 
 import { explanationPath } from "../core/api.js";
+import { number } from "../core/dom.js";
 import { sayMethods } from "../core/registry.js";
 import { ordinal } from "../maps/caption.js";
+import { chanceGap, isFailing } from "../maps/chance.js";
 import { rankedMethods } from "../maps/curvepanel.js";
 import { readFor } from "../plates/content.js";
 
@@ -11,6 +13,7 @@ const MOST_NAMED = 3; // methods that fail; of more, how many
 
 /**
  * @import { ProgressData } from "../core/schemas.js"
+ * @import { Judged } from "../maps/chance.js"
  * @import { DeletionAnswer, ScoreMap, Started } from "../core/types.js"
  * @import { Waiting } from "../progress/waiting.js"
  */
@@ -51,42 +54,34 @@ export function valueAt(counts, values, removed) {
   return { value: values[right - 1] + t * (values[right] - values[right - 1]), computed: false };
 }
 
-/** @typedef {{method: string, rank: number, gap?: number | null, control?: boolean | null}} Ranked */
-
 /**
- * Return whether a map fails the test: a random order of removal has as large a gap.
- * @param {Ranked[]} ranking
- * @param {Ranked} row
- * @returns {boolean}
- */
-export const isFailing = (ranking, { gap }) =>
-  Number(gap) <= Number(ranking.find(({ control }) => control)?.gap ?? -Infinity);
-
-/**
- * Say whether the test on this input supports the recommended method, and which maps fail it.
- * @param {Ranked[]} ranking
- * @param {{spec: string, title: string} | undefined} best the recommended method, where there is one
+ * Say how the test on this input stands to the recommendation, which rests on many inputs, and which maps fail it.
+ * @param {Judged} answer
+ * @param {{spec: string, title: string, standing?: {inputs: string} | null} | undefined} best the recommended method,
+ *   where there is one
  * @param {{spec: string, title: string}[]} methods those of the plates, without the control
  * @returns {string}
  */
-export function verdict(ranking, best, methods) {
-  const rows = rankedMethods(ranking);
+export function verdict(answer, best, methods) {
+  const rows = rankedMethods(answer.ranking);
   const row = rows.find(({ method }) => method === best?.spec);
+  const first = methods.find(({ spec }) => spec === rows[0]?.method)?.title ?? rows[0]?.method;
   const says =
     row && rows.length > 1
       ? row.rank === 1
-        ? `Here the deletion test agrees: ${best?.title} is the best of ${rows.length}.`
-        : `Here the deletion test puts ${best?.title} ${ordinal(row.rank)} of ${rows.length}.`
+        ? `The deletion test on this input agrees: ${best?.title} is the best of ${rows.length}.`
+        : `Recommended by ${best?.standing?.inputs ?? "many inputs"}; on this input ${first} does best and ${best?.title} is ${ordinal(row.rank)} of ${rows.length}.`
       : "";
   const judged = methods.filter(({ spec }) => rows.some(({ method }) => method === spec));
   const failing = judged
-    .filter(({ spec }) => rows.some((one) => one.method === spec && isFailing(ranking, one)))
+    .filter(({ spec }) => rows.some((one) => one.method === spec && isFailing(answer, one)))
     .map(({ title }) => title);
   const [shown, more] = [failing.slice(0, MOST_NAMED), failing.length - MOST_NAMED];
   const names = more > 0 ? `${shown.join(", ")} and ${more} more` : shown.join(", ").replace(/, ([^,]*)$/, " and $1");
+  const chance = number(chanceGap(answer), 2);
   const fails = failing.length
-    ? `${names} ${failing.length > 1 ? "fail" : "fails"} it: no better than a random order.`
-    : judged.length && "No method fails it: each does better than a random order.";
+    ? `${names} ${failing.length > 1 ? "fail" : "fails"}: no gap above chance (${chance}).`
+    : judged.length && `No map fails: each has a gap above chance (${chance}).`;
   return [says, fails].filter(Boolean).join(" ");
 }
 

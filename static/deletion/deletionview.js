@@ -4,6 +4,7 @@
 import { byId, number, percent } from "../core/dom.js";
 import { showProblem } from "../core/problems.js";
 import { isMethod } from "../core/registry.js";
+import { failureRule, isFailing } from "../maps/chance.js";
 import { rankedMethods } from "../maps/curvepanel.js";
 import { Curves } from "../maps/curves.js";
 import { DeletionFacts, NOT_ASKED, NOT_RANKED, ORDER_NAMES } from "../maps/deletionfacts.js";
@@ -11,7 +12,7 @@ import { coverPatches, paperColour, strikeWords } from "../maps/tokenremoval.js"
 import { ordinal } from "../maps/caption.js";
 import { Waiting } from "../progress/waiting.js";
 import { plateName } from "../plates/plate.js";
-import { countAt, DeletionTest, isFailing, valueAt, verdict } from "./deletiontest.js";
+import { countAt, DeletionTest, valueAt, verdict } from "./deletiontest.js";
 
 /**
  * @import { Store } from "../core/state.js"
@@ -182,7 +183,7 @@ export class DeletionView {
       const term = removed.size ? without : WHOLE;
       const then = `${computed ? "" : "≈ "}${shownValue(answer.read, value)}`;
       const rank = row.rank
-        ? `${ordinal(row.rank)} of ${rows.length}${isFailing(answer.ranking, row) ? ", fails" : ""}`
+        ? `${ordinal(row.rank)} of ${rows.length}${isFailing(answer, row) ? ", fails" : ""}`
         : NOT_RANKED;
       put(facts.then.term, term);
       put(facts.then.value, then);
@@ -259,7 +260,10 @@ export class DeletionView {
     const answer = isAsking || !done ? undefined : [...(this.#trials.get(id ?? "")?.answers.values() ?? [])][0];
     const methods = this.workbench.plateSet.variants.filter(isMethod);
     const best = this.workbench.plateSet.groups.recommended;
-    this.workbench.plateSet.groups.judge(answer ? verdict(answer.ranking, best, methods) : "");
+    this.workbench.plateSet.groups.judge(
+      answer ? verdict(answer, best, methods) : "",
+      answer ? failureRule(answer) : "",
+    );
   }
 
   /** Show how many inputs of how many the model has answered, at the curves and in the deletion bar. */

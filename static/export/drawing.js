@@ -7,7 +7,7 @@ import { el, number } from "../core/dom.js";
 import { ruleName } from "../core/rules.js";
 import { layoutOf, seenSize } from "../maps/patches.js";
 import { paint } from "../maps/heatmap.js";
-import { byLine, endTexts, meaningOf, oneSignNote } from "../maps/caption.js";
+import { drawnAs, byLine, endTexts, meaningOf, oneSignNote } from "../maps/caption.js";
 import { halvesOf, outlines, radiusOf } from "../maps/molecules.js";
 import { dataURL, loadFonts, MONO, SERIF } from "./typefaces.js";
 import { below, INK, line, PAPER, round, RULE, SOFT, tag, widthOf } from "./lettering.js";
@@ -376,12 +376,7 @@ export async function figure({ plates, view, columns, explanations }) {
   const across = alone ? 1 : columns || tilesPerRow(cells.length, ...(kind === "text" ? [2, 3] : [4, 5, 3, 6]));
   const whole = 2 * MARGIN + across * width + (across - 1) * GAP;
   const parts = [];
-  const above = heading(
-    explanations,
-    `evidence ${view.evidence}, scale ${view.scale}`,
-    whole,
-    removedLine(plates, explanations),
-  );
+  const above = heading(explanations, drawnAs(view), whole, removedLine(plates, explanations));
   parts.push(above.markup);
   let y = above.height + GAP;
   for (let i = 0; i < cells.length; i += across) {

@@ -93,7 +93,7 @@ const TOUCHES = [
 const TABLES = [
   [
     "On Collection",
-    "many inputs in one table: press a row to open its input, a count of the matrix or a box in the plane to see its rows",
+    "many inputs in one table: press a row to open its input. In the table of answers by labels press a number, in the map of inputs draw a box, to see the rows behind it",
   ],
   [
     "On the slices of a collection",

@@ -91,32 +91,37 @@ const rowOf = (value) => /** @type {HTMLElement} */ (value.parentNode);
 const SAME = "This method gives the same map for every class.";
 
 /**
- * The warnings of the engine about these maps, in plain words, once each.
+ * What the engine notes about these maps, in plain words, once each, and whether the order of one of them cannot be
+ * trusted for this input: that is what "!" stands for.
  * @param {ScoreMap[]} maps
- * @returns {string[]}
+ * @returns {{texts: string[], isDoubtful: boolean}}
  */
-export function warnings(maps) {
+export function remarks(maps) {
   const equal = maps
     .filter((map) => map.range[0] === map.range[1])
     .map(() => "All scores are equal, so this map shows nothing.");
-  return [...new Set([...equal, ...maps.flatMap((map) => map.notes ?? [])])];
+  return {
+    texts: [...new Set([...equal, ...maps.flatMap((map) => map.notes ?? [])])],
+    isDoubtful: equal.length > 0 || maps.some((map) => map.doubtful),
+  };
 }
 
 /**
- * The notes under a map: what holds for every map of the method, and with a sign before it what is wrong with this one.
+ * The notes under a map: what holds for every map of the method, and before it what is to be known of this one, with a
+ * sign where its order cannot be trusted.
  */
 export class Notes {
   /** @param {string | null} standing */
   constructor(standing) {
     this.standing = standing;
     this.node = el("div", { class: "note" });
-    this.show([]);
+    this.show({ texts: [], isDoubtful: false });
   }
   /**
-   * Show what is wrong with the map, a paragraph each.
-   * @param {string[]} texts
+   * Show what is to be known of the map, a paragraph each.
+   * @param {{texts: string[], isDoubtful: boolean}} remarks
    */
-  show(texts) {
+  show({ texts, isDoubtful }) {
     /** @param {string} text */
     const warning = (text) =>
       el(
@@ -126,7 +131,13 @@ export class Notes {
         el("span", { class: "hidden" }, "Warning: "),
         el("span", {}, text),
       );
-    this.node.replaceChildren(...texts.map(warning), ...(this.standing ? [el("p", {}, this.standing)] : []));
+    /** @param {string} text */
+    const remark = (text) => el("p", { class: "remark" }, text);
+    this.node.classList.toggle("doubtful", isDoubtful);
+    this.node.replaceChildren(
+      ...texts.map(isDoubtful ? warning : remark),
+      ...(this.standing ? [el("p", {}, this.standing)] : []),
+    );
   }
 }
 
@@ -236,6 +247,14 @@ export class Scale {
 }
 
 /**
+ * How the maps are drawn, in words: which scores, and on which scale.
+ * @param {Pick<View, "evidence" | "scale">} view
+ * @returns {string}
+ */
+export const drawnAs = ({ evidence, scale }) =>
+  `shows scores ${evidence === "both" ? "for and against" : `${evidence} alone`}, ${scale === "own" ? "each map on its own scale" : "all maps on one scale"}`;
+
+/**
  * The address of the paper: its page at arXiv, if the citation names one.
  * @param {string | undefined} citation
  * @returns {string | null}
@@ -293,10 +312,8 @@ export class Facts {
     const total = map?.adds_up_to === undefined ? this.variant.adds_up_to : map.adds_up_to;
     this.sum.textContent = error === undefined || error === null ? "–" : number(error, 2);
     this.sum.dataset.promise = total ?? "";
-    if (map)
-      rowOf(this.sum).title = total
-        ? `The scores should add up to ${total}; they are off by this`
-        : "Under this rule the scores need not add up. Their sum differs from the explained number by this";
+    rowOf(this.sum).hidden = this.sum.textContent === "–" || !total; // scores that need not add up are not off
+    rowOf(this.sum).title = `The scores should add up to ${total}; they are off by this`;
     const { precision, seed_correlation: seeds } = map ?? {};
     rowOf(this.seeds).hidden = seeds === undefined;
     this.seeds.textContent = seeds === undefined ? "–" : number(seeds, 2);
@@ -331,7 +348,7 @@ export class AboutButton {
   }
 
   /**
-   * Mark the button where something is wrong with the map.
+   * Mark the button where the order of the map cannot be trusted.
    * @param {boolean} isWarned
    */
   warn(isWarned) {

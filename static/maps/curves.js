@@ -2,6 +2,7 @@
 // against the random baseline.
 
 import { el, number, percent, whole } from "../core/dom.js";
+import { failureRule } from "./chance.js";
 import { BASELINE, endsOf, NAMED, Panel } from "./curvepanel.js";
 
 /**
@@ -186,6 +187,7 @@ export class Curves {
       "div",
       { class: "ranks", tabIndex: 0, role: "region", "aria-label": "Areas and ranks" },
       el("table", {}, caption, el("thead", {}, el("tr", {}, head)), el("tbody", {}, answer.ranking.map(row))),
+      el("p", { class: "quiet" }, failureRule(answer)),
     );
   }
 

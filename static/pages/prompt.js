@@ -114,7 +114,7 @@ const workbench = new Workbench("clip", {
     read.select.disabled = Boolean(info.prompts || targetOptions.against);
     prompts.show(info.targets);
     answerChange.setClasses(info.prompts ? [] : info.targets);
-    answerChange.show(ranked(info.targets), info.output, question.input);
+    answerChange.show(ranked(info.targets), info.output, question.input, question.modelInfo, info.targets);
     if (isNew) {
       workbench.plateSet.clear();
       regions.setBase(null);

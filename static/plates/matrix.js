@@ -4,7 +4,7 @@
 import { el } from "../core/dom.js";
 import { withTerms } from "../help/terms.js";
 import { ruleName } from "../core/rules.js";
-import { byLine, heading, Notes, optionsButton, plainLine, sameNote, standingLine, warnings } from "../maps/caption.js";
+import { byLine, heading, Notes, optionsButton, plainLine, remarks, sameNote, standingLine } from "../maps/caption.js";
 import { PlateSet } from "./plate.js";
 
 /**
@@ -26,7 +26,7 @@ export class Matrix extends PlateSet {
   targets = [];
   /** @type {boolean[]} */
   unfound = []; // of each target, whether its maps are about nothing
-  notes = new Map(); // spec -> what is wrong with the maps of its row
+  notes = new Map(); // spec -> what is to be known of the maps of its row
 
   /**
    * `same` is the note on methods whose map does not depend on the column.
@@ -111,7 +111,7 @@ export class Matrix extends PlateSet {
    */
   say(variant) {
     const maps = this.targets.flatMap((target) => this.at(variant.spec, target)?.map ?? []);
-    this.notes.get(variant.spec).show(warnings(maps));
+    this.notes.get(variant.spec).show(remarks(maps));
   }
 
   /** Render the rows and columns again; plates that were there stay. */

@@ -15,9 +15,9 @@ import {
   plainLine,
   sameNote,
   Scale,
+  remarks,
   standingLine,
   PlateActions,
-  warnings,
 } from "../maps/caption.js";
 import { LevelSwitch } from "../maps/pixels.js";
 import { MapSentence, pictureInWords, showSentences } from "../maps/summary.js";
@@ -173,9 +173,9 @@ export class Plate {
     this.facts.show(map);
     this.level.show(map);
     this.actions.id = (map && id) ?? null;
-    const warned = map ? warnings([map]) : [];
-    this.notes?.show(warned);
-    this.about?.warn(warned.length > 0);
+    const known = remarks(map ? [map] : []);
+    this.notes?.show(known);
+    this.about?.warn(known.isDoubtful);
     if (!map) this.scale.show(null);
     this.state = map ? "done" : "waiting";
   }

@@ -166,9 +166,11 @@ export class PlateGroups {
   /**
    * Say next to the recommendation what the deletion test on this input found; "" while it found nothing.
    * @param {string} verdict
+   * @param {string} rule what it means to fail the test
    */
-  judge(verdict) {
+  judge(verdict, rule) {
     this.tested.textContent = verdict;
+    this.tested.title = rule;
   }
 
   #fold() {

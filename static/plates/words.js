@@ -14,9 +14,9 @@ import {
   plainLine,
   sameNote,
   Scale,
+  remarks,
   standingLine,
   PlateActions,
-  warnings,
 } from "../maps/caption.js";
 import { MapSentence, textInWords } from "../maps/summary.js";
 import { unitScore } from "./content.js";
@@ -334,9 +334,9 @@ export class WordPlate {
     this.picture?.show(map);
     this.facts.show(map);
     this.actions.id = (map && id) ?? null;
-    const warned = map ? warnings([map]) : [];
-    this.notes?.show(warned);
-    this.about?.warn(warned.length > 0);
+    const known = remarks(map ? [map] : []);
+    this.notes?.show(known);
+    this.about?.warn(known.isDoubtful);
     if (!map) this.scale.show(null);
     this.#score();
     this.state = map ? "done" : "waiting";

@@ -105,11 +105,11 @@ export class CounterfactualPanel {
    * @param {Started} info
    */
   async #show(found, id, info) {
-    const { says, more } = sentencesOf(found, PARTS[this.workbench.kind]);
+    const { says, more, honest } = sentencesOf(found, PARTS[this.workbench.kind]);
     this.result.hidden = false;
     this.says.replaceChildren(...unbroken(says));
     this.more.replaceChildren(...unbroken(more));
-    this.honest.textContent = `Hiding is not showing: the model has less to go by, which is no evidence for “${found.to}”. Fewer may do it in a combination that was not tried (${count(found.asked, "answer")} of the model).`;
+    this.honest.textContent = honest;
     this.change.show(
       withClass(info.top ?? info.targets, found.to, found.before[found.to]),
       withClass(found.top, found.to, found.after[found.to]),

@@ -7,6 +7,7 @@ import { WhatChanges } from "../choice/whatchanges.js";
  * @import { ClassEntry, Target } from "../core/schemas.js"
  * @import { CounterfactualPanel } from "../tools/counterfactual.js"
  * @import { Input } from "../inputs/input.js"
+ * @import { ModelInfo } from "./types.js"
  * @import { Workbench } from "./workbench.js"
  */
 
@@ -16,6 +17,9 @@ export class AnswerChange {
   #panel;
   /** @type {Input | null} */
   #input = null; // whose answer it is about
+  /** @type {ModelInfo | null} */
+  #model = null; // of whose model
+  #explained = ""; // and what of it the maps explain
 
   /**
    * `place` holds the button.
@@ -42,15 +46,20 @@ export class AnswerChange {
   }
 
   /**
-   * Show the answers of the model to `input`, the first one first; what was found for another input is closed.
+   * Show the answers of a model to `input`, the first one first; what was found for another model, another input or
+   * while something else was `explained` is closed.
    * @param {Target[]} top
    * @param {string | undefined} output
    * @param {Input | null} input
+   * @param {ModelInfo | null} [model]
+   * @param {Target[]} [explained]
    */
-  show(top, output, input) {
+  show(top, output, input, model = null, explained = []) {
     this.choice.show(top, output);
-    if (this.#input !== input) void this.#panel?.then((panel) => panel.close());
-    this.#input = input;
+    const names = explained.map(({ label }) => label).join("\n");
+    const isSame = this.#input === input && this.#model === model && this.#explained === names;
+    if (!isSame) void this.#panel?.then((panel) => panel.close());
+    [this.#input, this.#model, this.#explained] = [input, model, names];
   }
 
   /**

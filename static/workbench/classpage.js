@@ -87,7 +87,7 @@ export class ClassPage {
       started: (info, question, isNew) => {
         const isWritten = WRITING_TASKS.includes(info.task ?? "");
         this.classes.show(info.top, info.targets, info.output, isWithheld(info.abstention), isWritten);
-        this.answerChange.show(info.top, info.output, question.input);
+        this.answerChange.show(info.top, info.output, question.input, question.modelInfo, info.targets);
         this.compare.follow(info);
         this.samples.mark(question.input.sample);
         void this.#showPlaces(info);

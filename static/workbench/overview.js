@@ -118,7 +118,7 @@ function againstLine({ top = [], targets: [target], output }) {
   if (!against || prompt || output !== "softmax" || against.startsWith("any:")) return "";
   const at = top.findIndex(({ label }) => label === against);
   const last = top.at(-1);
-  if (at < 0) return last ? `${quoted(against)} has less than ${percent(likelihood(last))}.` : "";
+  if (at < 0) return last ? `${quoted(against)} has less than ${percent(likelihood(last)).replace("<", "")}.` : ""; // <0.1 % is less already
   return at > 1 ? `${quoted(against)} has ${percent(likelihood(top[at]))}.` : "";
 }
 

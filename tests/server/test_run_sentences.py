@@ -63,7 +63,7 @@ def test_several_that_tie_are_counted_and_the_first_three_methods_named() -> Non
     assert said({**tied, **rest, **RANDOM}) == [
         "Trust LRP:X, LIME or ALTI: 4 of 7 methods tie for first.",
         "No better than chance: TIS and MDA.",
-        "Values may be off by about 5 points (60 pictures, 95\u2009% intervals).",
+        "Values may be off by 3 to 5 points, by method (60 pictures, 95\u2009% intervals).",
     ]
 
 

@@ -71,7 +71,7 @@ def _note_epsilon(trace: Trace, method: str) -> None:
         ),
         trust=f"Do not trust it with the ordinary gradient. {EXACT}",
         fails=BREAKS,
-        line="What each part itself adds to the answer.",
+        line="How much each part itself counts for or against the answer.",
     ),
 )
 def input_x_gradient(trace: Trace, at: str = "tokens") -> MethodOutput:

@@ -74,7 +74,7 @@ def _look_at_folder(folder: Path, name: str, guess: str | None) -> Look:
     labels = _names(folder / "labels.json") or _names(config.get("label_names")) or _names(config.get("id2label"))
     if labels == placeholder_labels(len(labels)) or config_labels(dict(enumerate(labels)), len(labels)) == placeholder_labels(len(labels)):
         labels = []  # LABEL_0, LABEL_1: no names
-    return Look("a folder of a model", name, [], False, len(labels) or None, labels, [], guess)
+    return Look("a folder that timm or transformers saved", name, [], False, len(labels) or None, labels, [], guess)
 
 
 def _names(labels: Any) -> list[str]:

@@ -19,9 +19,9 @@ export default {
     "This is the picture as the model saw it. The maps explain “{answer}”. Give another picture or choose another class, and all maps are computed again.",
   "plate.title": "A plate",
   "plate.signed":
-    "Each plate is one method's answer: which parts made the model say “{answer}”? {method} knows two directions: red speaks for “{answer}”, blue against it. Its rank, its time and its limits open under i or “!”.",
+    "Each plate is the map of one method; the answer is “{answer}”. {method} shows what speaks for “{answer}” in red; what speaks against it would be blue. Its rank, its time and its notes open under i; “!” stands where its order is in doubt.",
   "plate.unsigned":
-    "Each plate is one method's answer: which parts made the model say “{answer}”? {method} knows only strength: the brighter, the more it counted, for “{answer}” or against it. Its rank, its time and its limits open under i or “!”.",
+    "Each plate is the map of one method; the answer is “{answer}”. {method} shows strength alone: the brighter a part, the more it counts, for “{answer}” or against it. Its rank, its time and its notes open under i; “!” stands where its order is in doubt.",
   "hold.title": "Point and hold",
   "hold.text":
     "Point at a patch, and every plate outlines the same patch and shows its score. A click holds it, so that you can compare. With the keyboard: the arrow keys walk, Home goes to the strongest patch, Escape lets go.",
@@ -32,5 +32,5 @@ export default {
     "Here you choose other methods, as a ready set or by name. A method can have several rules, which say how the signal travels back through the model.",
   "test.title": "Your turn",
   "test.bar":
-    "Take away what a map marks: does the answer fall? Drag the slider, and every plate loses what its own map marks most. Under each plate stands what is left of “{answer}”. Do not believe a map that does no better than the random baseline.",
+    "Take away what a map marks: does the answer fall? Drag the slider, and every plate loses what its own map marks most. Under each plate stands what is left of “{answer}”. The table under the curves also tests random orders: do not believe a map that does no better.",
 };

@@ -6,6 +6,8 @@ import { truthInWords } from "./values.js";
 
 /** @import { ControlsInWorld, MetricOnTruth, MetricTruth, TruthInWorld, TruthOfKind, TruthWorld } from "../../core/schemas.js" */
 
+const RANKED =
+  "The leaderboard ranks by symmetric relevance gain, even where comprehensiveness is nearer to the truth. The gain tests both halves of a map: hiding what it marks must break the answer, and hiding the rest must not. Comprehensiveness tests the first half alone.";
 const ABOUT =
   "In these test worlds we know what an answer comes from, such as the pixels of a drawn thing. The true order puts the methods first whose maps show it best. A metric that can be believed ranks methods in the same order. Kendall's tau is 1 for the same order, 0 for chance, −1 for the reverse; the interval is over inputs.";
 const LIMITS =
@@ -79,7 +81,7 @@ function row(metric, kinds, worlds) {
       "th",
       { scope: "row" },
       metric.title,
-      metric.reads_marks ? el("span", { class: "quiet" }, " is told it") : null,
+      metric.reads_marks ? el("span", { class: "quiet" }, " (it is given the truth)") : null,
       doubts.map((doubt) => el("span", { class: "doubt" }, doubt)),
     ),
     kinds.map((kind) => cell(metric.kinds[kind])),
@@ -128,6 +130,7 @@ export function showTruth({ worlds, metrics, advice, sentences }) {
   place.querySelector("section").replaceChildren(
     el("p", {}, ABOUT),
     el("h3", {}, "Which metric to use"),
+    el("p", {}, RANKED),
     ...advice.map((sentence) => el("p", { class: "advice" }, sentence)),
     el("p", {}, LIMITS),
     el("h3", {}, "Each metric"),

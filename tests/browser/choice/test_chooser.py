@@ -12,6 +12,7 @@ import pytest
 from PIL import Image
 from playwright.sync_api import Browser, expect
 
+from explainers.records.notes import Note
 from tests.browser.support.accessibility import no_violation
 from tests.browser.support.number_format import shown_range, shown_score
 from tests.browser.support.serving import HTTP
@@ -153,7 +154,7 @@ def check_warning(stage: Stage, kind: str) -> None:
 @pytest.mark.parametrize("kind", SET)
 def test_what_is_wrong_with_a_map_stands_on_its_plate_and_options_are_set_on_every_page(stage: Stage, kind: str) -> None:
     name, spec = SET[kind]
-    stage.models.notes[STEPS[0]] = LOST
+    stage.models.notes[STEPS[0]] = Note(LOST, "doubt")  # a note alone has no sign
     first = stage.open(kind, methods=[*USUAL_METHODS, STEPS[0]])
     assert {tuple(attribution["notes"]) for attribution in first["maps"] if attribution["method"] == STEPS[0]} == {(LOST,)}
     check_warning(stage, kind)

@@ -301,8 +301,8 @@ def test_the_visit_quotes_the_answer_covers_nothing_it_speaks_of_and_ends_with_a
 
 def test_the_visit_explains_red_and_blue_at_a_plate_that_has_them(desk: Visit) -> None:
     for methods, said, unsaid in (
-        ("rollout&methods=fullgrad_plus:libra", "red speaks for “", "only strength"),
-        ("rollout&methods=random", "only strength", "red"),
+        ("rollout&methods=fullgrad_plus:libra", "in red; what speaks against", "strength alone"),
+        ("rollout&methods=random", "strength alone", "red"),
     ):
         page = desk.open(f"/image?model=scenes-vit&methods={methods}")
         page.keyboard.press("?")

@@ -12,7 +12,7 @@ from tests.browser.support.visit import Visit
 
 
 def _points(value: float) -> str:
-    size = shown(100 * value, 2)
+    size = shown(100 * value, 2 if abs(100 * value) < 9.95 else 3)
     return f"{'' if size.startswith(MINUS) else '+'}{size} points"
 
 

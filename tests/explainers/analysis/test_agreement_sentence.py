@@ -13,7 +13,7 @@ from PIL import Image
 from scipy.stats import spearmanr
 
 import explainers
-from explainers.analysis.agreement_sentence import TitledMap, _place_of_patches, outlined_sentence, sentence_of, title_map
+from explainers.analysis.agreement_sentence import TitledMap, _agreement, _place_of_patches, outlined_sentence, sentence_of, title_map
 from explainers.errors import ExplainerError
 
 GRID = (14, 14)
@@ -121,6 +121,28 @@ def test_words_are_named_once_and_only_where_most_methods_have_them() -> None:
     odd = {**alike, "Odd": -strong + 0.01 * noise(9, 12)}
     assert spoken(odd).startswith("“astonishing” and “brave” are among the 3 strongest words of at least 12 of 13 methods.")
     assert spoken({"A": strong, "B": -strong}).startswith("The two maps")  # two of two is chance
+
+
+def test_maps_that_share_a_word_are_said_to_differ_in_the_order_of_the_words() -> None:
+    """One word is the strongest of all maps, the others are noise: the maps do not disagree on it, so no sentence says that they do."""
+    words = [f"word{i}" for i in range(40)]
+    shared = {name: np.where(np.arange(40) == 7, 9.0, noise(seed, 40)) for seed, name in enumerate("ABCDEFGH")}
+    correlations = [rho(a, b) for a, b in itertools.combinations(shared.values(), 2)]
+    named = "“word7” is among the 4 strongest words of all 8 methods. "
+    unlike = f"Otherwise no two of the 8 maps order the words alike (highest rank correlation {max(correlations):.2f})."
+    assert spoken(shared, words) == named + unlike
+    pair = {**shared, "I": near(shared["A"], 11)}
+    middle = np.median([rho(a, b) for a, b in itertools.combinations(pair.values(), 2)])
+    differently = f"Otherwise the maps order the words differently (median rank correlation of any two {middle:.2f})."
+    assert differently.replace("-", "−") in spoken(pair, words)
+    two = [("A", shared["A"]), ("B", shared["B"])]
+    assert _agreement(["A", "B"], np.array([[1, 0.1], [0.1, 1]]), 40, True)[0] == (
+        "Otherwise the two maps order the words differently (rank correlation 0.10)."
+    )
+    assert _agreement(["A", "B"], np.array([[1, -0.9], [-0.9, 1]]), 40, True)[0] == (
+        "Otherwise the two maps order the words in reverse (rank correlation −0.90)."
+    )
+    assert "Otherwise" not in spoken(dict(two), words)  # two of two is chance, so no word is named
 
 
 def test_of_random_maps_words_are_hardly_ever_named() -> None:

@@ -47,6 +47,8 @@ def check(test: explainers.DeletionTest, result: explainers.Explanation, answer:
         assert curve.area == pytest.approx(areas[curve.method, str(curve.order)], abs=1e-5)
     drawn = [values(torch.randperm(tokens, generator=torch.Generator().manual_seed(seed)).tolist()) for seed in range(seeds)]
     np.testing.assert_allclose(test.random.values[test.explains], np.mean(drawn, 0), atol=1e-5)
+    drawn_areas = np.trapezoid(drawn, x)
+    assert test.chance_gap == pytest.approx(drawn_areas.max() - drawn_areas.min(), abs=1e-5)
     gaps = {method: areas[method, "least"] - areas[method, "most"] for method in {method for method, _ in areas} - {"random"}}
     ranked = [row.method for row in test.ranking if not row.is_control]
     assert [gaps[method] for method in ranked] == sorted(gaps.values(), reverse=True)

@@ -15,7 +15,10 @@ def test_what_is_only_rounding_is_no_change() -> None:
     changes = [
         ({"probability": 0.7}, {"probability": 0.7 - 6.9e-8}, "0 points"),
         ({"probability": 0.7}, {"probability": 0.7012}, "+0.12 points"),
-        ({"probability": 0.7}, {"probability": 0.2}, "\u221250 points"),
+        ({"probability": 0.7}, {"probability": 0.2}, "\u221250.0 points"),
+        ({"probability": 0.002}, {"probability": 0.997}, "+99.5 points"),  # as 99.7 % less 0.2 % says
+        ({"probability": 0.0501}, {"probability": 0.1501}, "+10.0 points"),
+        ({"probability": 0.0}, {"probability": 1.0}, "+100.0 points"),
         ({"logit": 12.0}, {"logit": 12.00001}, "0"),
         ({"logit": 12.0}, {"logit": 10.5}, "\u22121.50"),
     ]

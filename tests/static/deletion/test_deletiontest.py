@@ -8,46 +8,58 @@ import pytest
 
 from tests.support.node import compute
 
-VERDICT = "async ([ranking, best, methods]) => (await script('deletion/deletiontest.js')).verdict(ranking, best ?? undefined, methods)"
-BEST = {"spec": "a", "title": "A"}
+VERDICT = "async ([answer, best, methods]) => (await script('deletion/deletiontest.js')).verdict(answer, best ?? undefined, methods)"
+RULE = "async (answer) => (await script('maps/chance.js')).failureRule(answer)"
+BEST = {"spec": "a", "title": "A", "standing": {"inputs": "60 pictures"}}
 METHODS = [{"spec": name, "title": name.upper()} for name in "abcde"]
-RANDOM = {"method": "random baseline", "rank": 0, "gap": 0.1, "control": True}
+BASELINE = {"method": "random baseline", "rank": 0, "gap": 0.0, "control": True}
+CHANCE = 0.1  # between two random orders
+
+
+def answer(*ranking: dict[str, Any]) -> dict[str, Any]:
+    return {"ranking": ranking, "chance_gap": CHANCE, "random": {"seeds": 5}}
 
 
 def row(method: str, rank: int, gap: float) -> dict[str, Any]:
     return {"method": method, "rank": rank, "gap": gap}
 
 
-ALL_PASS = "No method fails it: each does better than a random order."
+ALL_PASS = "No map fails: each has a gap above chance (0.10)."
+SECOND = "Recommended by 60 pictures; on this input B does best and A is 2nd of 2."
 
 
 @pytest.mark.parametrize(
     ("ranking", "says"),
     [
-        ([row("a", 1, 0.6), row("b", 2, 0.5), RANDOM], f"Here the deletion test agrees: A is the best of 2. {ALL_PASS}"),
-        ([row("b", 1, 0.6), row("a", 2, 0.5), RANDOM], f"Here the deletion test puts A 2nd of 2. {ALL_PASS}"),
+        ([row("a", 1, 0.6), row("b", 2, 0.5)], f"The deletion test on this input agrees: A is the best of 2. {ALL_PASS}"),
+        ([row("b", 1, 0.6), row("a", 2, 0.5)], f"{SECOND} {ALL_PASS}"),
+        ([row("b", 1, 0.6), row("a", 2, 0.1)], f"{SECOND} A fails: no gap above chance (0.10)."),  # better than 0, as chance is
+        ([row("b", 1, 0.6)], ALL_PASS),
+        ([row("b", 1, 0.6), row("c", 2, 0.0), row("d", 3, -0.2)], "C and D fail: no gap above chance (0.10)."),
         (
-            [row("b", 1, 0.6), RANDOM, row("a", 2, 0.1)],
-            "Here the deletion test puts A 2nd of 2. A fails it: no better than a random order.",
+            [row("a", 1, 0.1), row("b", 2, 0.0), row("c", 3, 0.0), row("d", 4, -0.2), row("e", 5, -0.3)],
+            "The deletion test on this input agrees: A is the best of 5. A, B, C and 2 more fail: no gap above chance (0.10).",
         ),
-        ([row("b", 1, 0.6), RANDOM], ALL_PASS),
-        ([row("b", 1, 0.6), RANDOM, row("c", 2, 0.0), row("d", 3, -0.2)], "C and D fail it: no better than a random order."),
+        ([row("random", 0, 0.0)], ""),  # the control fails by design
+        # a map of random numbers is chance too: what stands under it in the table does no better
         (
-            [RANDOM, row("a", 1, 0.1), row("b", 2, 0.0), row("c", 3, 0.0), row("d", 4, -0.2), row("e", 5, -0.3)],
-            "Here the deletion test agrees: A is the best of 5. A, B, C and 2 more fail it: no better than a random order.",
+            [row("a", 1, 0.6), row("random", 0, 0.2), row("b", 2, 0.15)],
+            "The deletion test on this input agrees: A is the best of 2. B fails: no gap above chance (0.20).",
         ),
-        ([row("random", 0, 0.0), RANDOM], ""),  # the control fails by design
-        (
-            [row("a", 1, 0.6), row("random", 0, 0.2), row("b", 2, 0.15), RANDOM],
-            f"Here the deletion test agrees: A is the best of 2. {ALL_PASS}",
-        ),
-        ([row("random", 0, 0.9), row("b", 1, 0.6), row("a", 2, 0.5), RANDOM], f"Here the deletion test puts A 2nd of 2. {ALL_PASS}"),
-        ([row("a", 1, 0.6), RANDOM, row("random", 0, 0.0)], ALL_PASS),  # of one map there is no best
+        ([row("a", 1, 0.6), row("random", 0, 0.0)], ALL_PASS),  # of one map there is no best
     ],
 )
-def test_the_test_on_this_input_supports_the_recommendation_or_not_and_names_what_fails(ranking: list[dict[str, Any]], says: str) -> None:
-    assert compute(VERDICT, [ranking, BEST, METHODS]) == says
+def test_the_test_on_this_input_stands_next_to_the_recommendation_and_names_what_fails(ranking: list[dict[str, Any]], says: str) -> None:
+    assert compute(VERDICT, [answer(*ranking, BASELINE), BEST, METHODS]) == says
 
 
 def test_what_fails_is_said_where_no_method_is_recommended() -> None:
-    assert compute(VERDICT, [[row("b", 1, 0.6), row("c", 2, 0.1), RANDOM], None, METHODS]) == "C fails it: no better than a random order."
+    judged = answer(row("b", 1, 0.6), row("c", 2, 0.1), BASELINE)
+    assert compute(VERDICT, [judged, None, METHODS]) == "C fails: no gap above chance (0.10)."
+
+
+def test_what_it_means_to_fail_is_said_with_its_threshold() -> None:
+    rule = "A map fails if the gap between its two areas is {} or less: as large as chance gave on this input ({})."
+    assert compute(RULE, answer(row("b", 1, 0.6), BASELINE)) == rule.format("0.10", "5 random orders")
+    with_map = answer(row("b", 1, 0.6), row("random", 0, 0.2), BASELINE)
+    assert compute(RULE, with_map) == rule.format("0.20", "5 random orders and a random map")

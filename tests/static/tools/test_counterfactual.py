@@ -13,6 +13,7 @@ FOUND = {
     "reached": True,
     "leader": "dog",
     "parts": 196,
+    "asked": 217,
     "hidden": [[1], [5]],
     "before": {"cat": 0.5, "dog": 0.2},
     "after": {"cat": 0.25, "dog": 0.3},
@@ -27,17 +28,38 @@ def test_what_does_it_is_said_with_the_numbers_before_and_after() -> None:
     assert sentences() == {
         "says": "Hide these 2 of 196 patches, and “dog” comes first: 30.0\u2009%, before 20.0\u2009%.",
         "more": "“cat” goes from 50.0\u2009% to 25.0\u2009%. With any one of these patches back, “dog” does not come first.",
+        "honest": "A hidden patch is one that the model no longer sees: what is left need not speak for “dog”. "
+        "Fewer patches may be enough, in a combination that was not tried: the search asked the model 217 times.",
     }
     one = sentences(hidden=[[7]])
     assert one["says"].startswith("Hide this one of 196 patches, and “dog” comes first")
     assert "back" not in one["more"]
+    assert one["honest"].endswith("No smaller change is possible; hiding another patch may do the same.")  # none is fewer than one
 
 
 def test_where_nothing_does_it_the_nearest_is_said() -> None:
     nearest = sentences(reached=False, leader="fox", after={"cat": 0.2, "dog": 0.22, "fox": 0.3})
     assert nearest == {
-        "says": "No hiding that was tried makes the answer “dog”.",
-        "more": "Nearest came hiding these 2 of 196 patches: “dog” then has 22.0\u2009%, before 20.0\u2009%, "
+        "says": "Hiding patches did not make the answer “dog”.",
+        "more": "Nearest came hiding these 2 of 196 patches: “dog” has 22.0\u2009% then, before 20.0\u2009%, "
         "and “fox” comes first with 30.0\u2009%.",
+        "honest": "Not every combination of patches was tried: the search asked the model 217 times.",
     }
     assert sentences(reached=False, hidden=[])["more"] == "Hiding any patch takes it further away from “dog”, which has 20.0\u2009%."
+
+
+def test_what_leaves_hardly_anything_or_changes_nothing_is_not_called_near() -> None:
+    few = {"cat": 0.2, "dog": 0.22, "fox": 0.3}
+    half = [[part] for part in range(98)]
+    assert sentences(reached=False, leader="fox", after=few, hidden=half)["more"].startswith("Nearest came hiding these 98 of 196 patches")
+    most = sentences(reached=False, leader="fox", after=few, hidden=[*half, [98]])["more"]
+    assert most == (
+        "Nothing that was tried brings it near. The most was with these 99 of 196 patches hidden: “dog” has 22.0\u2009% then, "
+        "before 20.0\u2009%, and “fox” comes first with 30.0\u2009%."
+    )
+    tiny = {"before": {"cat": 0.5, "dog": 1e-5}, "after": {"cat": 0.2, "dog": 2e-5, "fox": 0.3}}
+    stays = sentences(reached=False, leader="fox", **tiny)["more"]
+    assert stays == (
+        "Nothing that was tried brings it near. The most was with these 2 of 196 patches hidden: “dog” stays at <0.1\u2009%, "
+        "and “fox” comes first with 30.0\u2009%."
+    )

@@ -121,8 +121,11 @@ def test_no_answer_takes_more_than_forty_words_nor_a_sentence_of_it_more_than_tw
 def test_the_class_that_the_answer_is_set_against_is_said_with_its_share() -> None:
     top = [{"label": label, "probability": share} for label, share in (("cat", 0.5), ("dog", 0.2), ("cow", 0.1))]
 
-    def said(against: str) -> str:
+    def said(against: str, top: list[dict[str, Any]] = top) -> str:
         return say({"top": top, "output": "softmax", "targets": [{"label": "x", "of": "cat", "against": against, "logit": 1}]})
+
+    tiny = [*top, {"label": "ant", "probability": 0.0001}]
+    assert said("gorilla", tiny).endswith("“gorilla” has less than 0.1\u2009%.")  # not less than <0.1 %
 
     assert said("gorilla").endswith("“gorilla” has less than 10.0\u2009%.")
     assert said("cow").endswith("“cow” has 10.0\u2009%.")

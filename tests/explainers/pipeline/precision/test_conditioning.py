@@ -79,8 +79,8 @@ def test_a_heavy_model_keeps_float32_and_says_what_its_patches_may_be_off_by(mon
         monkeypatch.setattr(explainers.pipeline.precision, "LIGHT_MODEL_PRODUCTS", math.inf if light else 0)
         found = [explainers.explain(*random_case(seed, SHAPES[2]), ["transformer_attribution"]) for seed in range(4)]
         maps = [explanation["transformer_attribution"] for explanation in found]
-        ending = "of the largest of theirs. precision=double computes it in float64."
-        noted[light] = {i for i, each in enumerate(maps) if any("its patches by" in n and n.endswith(ending) for n in each.notes)}
+        ending = "of the largest of theirs. precision=double computes it in float64. "
+        noted[light] = {i for i, each in enumerate(maps) if any("its patches by" in n and ending in n for n in each.notes)}
         for each in maps:
             assert each.precision is not None
             assert each.precision.rounding is not None
@@ -269,6 +269,8 @@ def test_the_warning_says_what_was_measured() -> None:
             told = re.search(r"up to (\d+)% of the largest", notes[0])
             assert told is not None
             assert int(told[1]) == pytest.approx(100 * change, abs=0.6)
+            trust = "From 10 % on do not trust its order." if change >= 0.1 else "Below 10 % its order can be trusted."
+            assert notes[0].endswith(trust)
         seen[bool(notes)] += 1
         assert found["rollout"].notes == ()
     assert all(seen.values())

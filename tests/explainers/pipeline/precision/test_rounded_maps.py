@@ -7,7 +7,7 @@ import torch
 
 import explainers
 from explainers.models.inputs.types import MoleculeInput, TextInput
-from explainers.pipeline.precision import notes_on_scores, unit_of
+from explainers.pipeline.precision import _trust, notes_on_scores, unit_of
 from explainers.records.notes import kind_of
 from tests.explainers.support.explained import picture
 from tests.explainers.support.wrapped import inputs, wrapped
@@ -79,3 +79,16 @@ def test_maps_that_float64_changes_carry_the_note(name: str, target: int, noted:
         assert not any(CANCELS in note for note in fine[spec].notes)
     assert {spec for spec in specs if any(CANCELS in note for note in rough[spec].notes)} == noted
     assert {spec for spec, order in orders.items() if order < 0.99} == noted & {"hirescam"}, orders
+
+
+@pytest.mark.parametrize(
+    ("share", "says"),
+    [
+        (0.09, "Below 10 % its order can be trusted."),
+        (0.1, "From 10 % on do not trust its order."),
+        (0.49, "From 10 % on do not trust its order."),
+        (float("nan"), "From 10 % on do not trust its order."),
+    ],
+)
+def test_one_threshold_says_whether_the_order_of_a_map_can_be_trusted(share: float, says: str) -> None:
+    assert _trust(share) == says
