@@ -355,5 +355,5 @@ def test_modules_of_one_s_own_may_be_called_as_folders_of_ours(environment: Path
 
 
 def test_a_wheel_is_small_and_has_types(wheel: Path) -> None:
-    assert wheel.stat().st_size < 81e6  # nine tenths are models, and trained weights hardly shrink; 70 is the aim
+    assert wheel.stat().st_size < 88e6  # nine tenths are six models, and trained weights hardly shrink; with five of them 70 was the aim
     assert {"explainers/py.typed", "vitrine_server/py.typed"} <= set(zipfile.ZipFile(wheel).namelist())
