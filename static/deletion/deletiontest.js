@@ -69,8 +69,8 @@ export function verdict(answer, best, methods) {
   const says =
     row && rows.length > 1
       ? row.rank === 1
-        ? `The deletion test on this input agrees: ${best?.title} is the best of ${rows.length}.`
-        : `Recommended by ${best?.standing?.inputs ?? "many inputs"}; on this input ${first} does best and ${best?.title} is ${ordinal(row.rank)} of ${rows.length}.`
+        ? `Here the test agrees: ${best?.title} is best of ${rows.length}.`
+        : `Here ${first} does best; ${best?.title}, best on ${best?.standing?.inputs ?? "many inputs"}, is ${ordinal(row.rank)} of ${rows.length}.`
       : "";
   const judged = methods.filter(({ spec }) => rows.some(({ method }) => method === spec));
   const failing = judged

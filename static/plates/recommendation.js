@@ -59,7 +59,7 @@ const distrust = (methods) =>
     ? `Do not trust ${methods
         .map(({ title }) => title)
         .join(", ")
-        .replace(/, ([^,]*)$/, " and $1")} on this input, whatever the rank: “!” says why.`
+        .replace(/, ([^,]*)$/, " and $1")} here: “!” says why.`
     : "";
 
 /**
