@@ -114,8 +114,8 @@ def test_the_visit_quotes_the_answer_on_the_page_covers_nothing_of_it_and_ends_w
             expect(text).to_contain_text(f"The maps explain “{answer['label']}”, to which it gives {percent(answer['probability'])}.")
         if step == 2:
             plate = page.locator(".plate.visited")
-            knows = "two directions" if signed[plate.get_attribute("data-spec") or ""] else "only strength"
-            expect(text).to_contain_text(f"{plate.locator('h2').inner_text()} knows {knows}")
+            shows = f"what speaks for “{answer['label']}” in red" if signed[plate.get_attribute("data-spec") or ""] else "strength alone"
+            expect(text).to_contain_text(f"{plate.locator('h2').inner_text()} shows {shows}")
         if step < 5:
             card.get_by_role("button", name="Next").click()
     expect(text).to_contain_text("Take away what a map marks: does the answer fall?")
@@ -292,7 +292,7 @@ def test_the_visit_quotes_the_answer_covers_nothing_it_speaks_of_and_ends_with_a
         assert "{" not in card.inner_text()
         if step == 2:
             expect(card).to_contain_text(page.locator(".plate.visited h2").inner_text())
-            expect(card).to_contain_text(f"made the model say “{target['label']}”?")
+            expect(card).to_contain_text(f"the answer is “{target['label']}”.")
         if step < 5:
             card.get_by_role("button", name="Next").click()
     expect(card).to_contain_text("Take away what a map marks: does the answer fall?")
