@@ -219,7 +219,8 @@ def _library(session: Session, sample: Sample) -> Outcome:
     model = session.model
     library = model.details["library"]
     if sample.source is None:
-        return "not asked", "how its pictures are prepared is not known"
+        of_sounds = model.details.get("sound_rate") is not None
+        return "not asked", "its library is not asked about sounds" if of_sounds else "how its pictures are prepared is not known"
     if model.task is not None:
         return _task(session, sample)
     if library == "timm" and isinstance(sample.source, Image.Image):
