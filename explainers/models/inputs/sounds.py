@@ -111,18 +111,21 @@ class SoundShape:
     name    the argument that takes the tensor
     patch   (rows, columns) of what one token is made of
     pitch   (rows, columns) from one token to the next
-    second  how many columns are a second
     """
 
     form: Literal["patches", "columns", "wave"]
     name: str
     patch: tuple[int, int]
     pitch: tuple[int, int]
-    second: float
 
     def grid(self, height: int, width: int) -> tuple[int, int]:
         """Return the rows and columns of tokens of a tensor of ``height`` by ``width``; zeros if it is too small for one."""
         rows, columns = (max((side - of) // step + 1, 0) for side, of, step in zip((height, width), self.patch, self.pitch, strict=True))
+        return rows, columns
+
+    def read(self, height: int, width: int) -> tuple[int, int]:
+        """Return how many rows and columns of a tensor of ``height`` by ``width`` the tokens read, from the first on."""
+        rows, columns = ((count - 1) * step + of for count, step, of in zip(self.grid(height, width), self.pitch, self.patch, strict=True))
         return rows, columns
 
     def drawn(self, height: int, width: int) -> tuple[slice, slice]:
@@ -143,12 +146,14 @@ class SoundPreparation(PicturePreparation):
 
     extractor  makes the tensor that the model reads from samples at its own rate
     shape      how the model reads it
+    second     how many columns of the tensor are a second
     size       (height, width) of the tensor of one second, and of every sound if the extractor pads and cuts
     guess      a clause that says why the extractor is a guess; None if it is not
     """
 
     extractor: Any
     shape: SoundShape
+    second: float
     size: tuple[int, int]
     guess: str | None = None
     channels: Literal[1] = 1
@@ -156,10 +161,12 @@ class SoundPreparation(PicturePreparation):
     crop: None = None
 
     @classmethod
-    def by(cls, extractor: Any, shape: SoundShape, guess: str | None = None) -> SoundPreparation:
-        """Return the preparation by ``extractor`` for a model that reads sounds in a ``shape``; ``guess`` says why it is a guess."""
+    def by(cls, extractor: Any, shape: SoundShape, second: float, guess: str | None = None) -> SoundPreparation:
+        """Return the preparation by ``extractor``, whose tensors have ``second`` columns a second, for a model that reads sounds in a
+        ``shape``; ``guess`` says why it is a guess.
+        """
         silence = _tensor_by(extractor, shape, np.zeros(int(extractor.sampling_rate), np.float32))
-        return cls(extractor, shape, (silence.shape[-2], silence.shape[-1]), guess)
+        return cls(extractor, shape, second, (silence.shape[-2], silence.shape[-1]), guess)
 
     @property
     def rate(self) -> int:
@@ -191,7 +198,7 @@ class SoundPreparation(PicturePreparation):
         rows, columns = self.shape.drawn(height, width)
         part = pixels[0, rows, columns]
         picture = _wave(part[0]) if self.shape.form == "wave" else _spectrogram(part)
-        start, end = (round(column / self.shape.second, 4) for column in (columns.start, columns.stop))
+        start, end = (round(column / self.second, 4) for column in (columns.start, columns.stop))
         stretch = SoundStretch(start, end, length)
         return pixels, ImageInput(*picture.size, (0, 0, *picture.size), picture.size, picture, sound=stretch)
 
@@ -209,13 +216,8 @@ def _tensor_by(extractor: Any, shape: SoundShape, samples: NDArray[np.float32]) 
         wave: Tensor = made[None, None]
         return wave
     spectrogram: Tensor = made.mT if shape.form == "patches" else made
-    return spectrogram[: read_length(spectrogram.shape[0], shape, 0), : read_length(spectrogram.shape[1], shape, 1)].flip(0)[None]
-
-
-def read_length(side: int, shape: SoundShape, axis: int) -> int:
-    """Return how many rows (``axis`` 0) or columns (1) of a tensor whose side is ``side`` the tokens read."""
-    count = (side - shape.patch[axis]) // shape.pitch[axis]
-    return count * shape.pitch[axis] + shape.patch[axis]
+    rows, columns = shape.read(spectrogram.shape[0], spectrogram.shape[1])
+    return spectrogram[:rows, :columns].flip(0)[None]
 
 
 def _spectrogram(values: Tensor) -> Image.Image:

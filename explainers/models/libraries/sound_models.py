@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import math
 import warnings
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -15,6 +14,7 @@ from torch import Tensor, nn
 from explainers.errors import ExplainerError
 from explainers.models.inputs.sounds import SoundPreparation, SoundShape
 from explainers.models.libraries.calls import argument_names
+from explainers.models.libraries.recognition import saved_with
 
 #: The classes that answer once for a sound.
 _CLASSIFIERS = ("ForAudioClassification", "ForSequenceClassification")
@@ -100,14 +100,14 @@ def as_model_of_pictures(module: nn.Module, extractor: Any) -> tuple[SoundPictur
     shape, config = _shape_of(module), cast("Any", module.config)
     assert shape is not None
     guess = None
-    extractor = _saved_extractor(module) if extractor is None else getattr(extractor, "feature_extractor", extractor)
+    extractor = saved_with(module, "AutoFeatureExtractor") if extractor is None else getattr(extractor, "feature_extractor", extractor)
     if extractor is None:
         extractor = _default_extractor(config, shape)
         guess = f"the model does not say how to prepare its sounds, so the defaults of {type(extractor).__name__} were used"
     if not hasattr(extractor, "sampling_rate"):
         raise ExplainerError(f"preprocess= takes no {type(extractor).__name__} for a model of sounds: pass its feature extractor")
     try:
-        preparation = SoundPreparation.by(extractor, replace(shape, second=_columns_in_second(extractor, shape)), guess)
+        preparation = SoundPreparation.by(extractor, shape, _columns_in_second(extractor, shape), guess)
     except (KeyError, IndexError, TypeError, ValueError) as problem:
         raise ExplainerError(
             f"preprocess= is a {type(extractor).__name__} that makes no {shape.name} ({problem}): pass the feature extractor of this model"
@@ -130,33 +130,21 @@ def _shape_of(module: nn.Module) -> SoundShape | None:
         return None
     patch, bins = getattr(config, "patch_size", None), getattr(config, "num_mel_bins", None)
     if patch and bins and getattr(config, "frequency_stride", None):
-        return SoundShape("patches", name, (patch, patch), (config.frequency_stride, config.time_stride), 0)
+        return SoundShape("patches", name, (patch, patch), (config.frequency_stride, config.time_stride))
     if bins and getattr(config, "max_source_positions", None):
-        return SoundShape("columns", name, (bins, _OF_WHISPER), (bins, _OF_WHISPER), 0)
+        return SoundShape("columns", name, (bins, _OF_WHISPER), (bins, _OF_WHISPER))
     kernels, strides = (getattr(config, name, None) for name in ("conv_kernel", "conv_stride"))
     if bins or not kernels or not strides or getattr(config, "squeeze_factor", 1) != 1:
         return None
     field, step = 1, 1
     for kernel, stride in zip(kernels, strides, strict=True):
         field, step = field + (kernel - 1) * step, step * stride
-    return SoundShape("wave", name, (1, field), (1, step), 0)
+    return SoundShape("wave", name, (1, field), (1, step))
 
 
 def _columns_in_second(extractor: Any, shape: SoundShape) -> float:
     rate = extractor.sampling_rate
     return float(rate if shape.form == "wave" else rate / getattr(extractor, "hop_length", rate * _AST_STEP))
-
-
-def _saved_extractor(module: nn.Module) -> Any:
-    import transformers
-
-    place = getattr(module.config, "_name_or_path", "")
-    if not place:
-        return None
-    try:
-        return transformers.AutoFeatureExtractor.from_pretrained(place, local_files_only=True, trust_remote_code=False)
-    except (OSError, ValueError, KeyError, ImportError):
-        return None
 
 
 def _default_extractor(config: Any, shape: SoundShape) -> Any:
