@@ -5,7 +5,8 @@ from __future__ import annotations
 import io
 import warnings
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from PIL import Image, ImageOps, ImageSequence, UnidentifiedImageError
 
@@ -14,9 +15,9 @@ from explainers.models.inputs.depth import is_deep, is_dicom, read_dicom
 from explainers.models.inputs.heif import BRANDS_BYTES, can_read_heif, heif_not_installed, is_heif_or_avif, needs_heif
 from explainers.models.inputs.images import FORMATS, join_with_or, to_rgb
 from explainers.models.inputs.sounds import draw_wave, is_sound_file, read_sound
-from explainers.models.inputs.types import Sound
+from explainers.models.inputs.types import Clip, Sound
 from vitrine_server.http.archives import ZipBounds, unpack_zip
-from vitrine_server.http.limits import limits
+from vitrine_server.http.limits import Limit, limits
 from vitrine_server.http.problems import Problem
 from vitrine_server.settings import Settings
 
@@ -82,12 +83,28 @@ def open_pictures(data: bytes, settings: Settings) -> list[Image.Image]:
     files, known = unpack_files(data, settings), limits(settings)
     if len(files) > known["pictures"].most:
         raise known["pictures"].problem(len(files))
+    return _open_all(files, settings, known["pixels_of_pictures"])
+
+
+def _open_all(files: Sequence[bytes], settings: Settings, most: Limit) -> list[Image.Image]:
+    """Decode ``files``, each as :func:`open_picture` does. Raises Problem 413 as soon as they exceed a limit of pixels, ``most``, together,
+    and the Problems of :func:`open_picture`.
+    """
     pictures: list[Image.Image] = []
     for file in files:
         pictures.append(open_picture(file, settings))
-        if sum(picture.width * picture.height for picture in pictures) > known["pixels_of_pictures"].most:
-            raise known["pixels_of_pictures"].problem()
+        if sum(picture.width * picture.height for picture in pictures) > most.most:
+            raise most.problem()
     return pictures
+
+
+def open_alone(data: bytes, settings: Settings, details: Mapping[str, Any]) -> Image.Image | Clip | Sound:
+    """Decode the file ``data``, which is sent without a text, as what the model with these ``details`` reads: a picture, a clip or a sound.
+    Raises the Problems of :func:`open_picture`, :func:`open_clip` and :func:`open_sound`.
+    """
+    if details.get("frames") is not None:
+        return Clip(open_clip(data, settings))
+    return open_picture(data, settings) if details.get("sound_rate") is None else open_sound(data, settings)
 
 
 def open_video(data: bytes, settings: Settings) -> list[Image.Image]:
@@ -115,11 +132,7 @@ def open_clip(data: bytes, settings: Settings) -> list[Image.Image]:
 
 
 def _of_files(data: bytes, settings: Settings) -> list[Image.Image]:
-    frames: list[Image.Image] = []
-    for file in _unpack(data, settings):
-        frames.append(to_rgb(open_picture(file, settings)))
-        _check_pixels_of_clip(sum(frame.width * frame.height for frame in frames), settings)
-    return frames
+    return [to_rgb(picture) for picture in _open_all(_unpack(data, settings), settings, limits(settings)["pixels_of_clip"])]
 
 
 def _of_animation(data: bytes, settings: Settings) -> list[Image.Image]:

@@ -12,10 +12,9 @@ from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field
 import explainers
 from explainers import Depth
 from explainers.analysis.depth import MAX_INPUTS, MIN_INPUTS
-from explainers.models.inputs.types import Clip
 from vitrine_server.http.limits import limits
 from vitrine_server.http.problems import Problem
-from vitrine_server.http.uploads import open_clip, open_picture, open_sound
+from vitrine_server.http.uploads import open_alone
 from vitrine_server.jobs.host.work import TellAnswers
 from vitrine_server.jobs.queue.study import MANY_PASSES
 from vitrine_server.schemas.base import Schema
@@ -102,15 +101,9 @@ def depth(question: DepthQuestion, model: Any, cancelled: Callable[[], bool], te
     if reads_texts != bool(question.texts):
         detail = f"{model.name} {'reads texts, and pictures were sent' if reads_texts else 'looks at pictures, and texts were sent'}."
         raise _bad("wrong-input", detail, f"Send {'texts' if reads_texts else 'pictures'}.")
-    inputs: list[Any] = [*question.texts, *(_picture(data, question.settings, model) for data in question.images)]
+    inputs: list[Any] = [*question.texts, *(open_alone(data, question.settings, model.details) for data in question.images)]
     measured = explainers.depth(model, inputs, prompts=question.prompts or None, limit=question.limit, progress=tell, cancelled=cancelled)
     return measured.to_json()
-
-
-def _picture(data: bytes, settings: Settings, model: Any) -> Any:
-    if model.details.get("sound_rate") is not None:
-        return open_sound(data, settings)
-    return open_picture(data, settings) if model.details.get("frames") is None else Clip(open_clip(data, settings))
 
 
 def _bad(slug: str, detail: str, send: str) -> Problem:

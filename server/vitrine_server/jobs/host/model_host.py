@@ -26,7 +26,7 @@ from explainers.models.threads import Threads
 from explainers.pipeline.memory_steps import run_in_steps
 from explainers.pipeline.places import ask_at, runnable_specs, with_chat_template
 from explainers.records.session import Cancelled
-from vitrine_server.http.uploads import encode_image, is_packed, open_clip, open_picture, open_pictures, open_sound, open_video
+from vitrine_server.http.uploads import encode_image, is_packed, open_alone, open_picture, open_pictures, open_video
 from vitrine_server.jobs.catalogue.model_facts import ModelFacts, facts_of
 from vitrine_server.jobs.catalogue.model_source import BytesOf, bytes_not_known, dtype_of
 from vitrine_server.jobs.failures import load_problem, problem_of
@@ -357,17 +357,15 @@ def source_of(question: Question, settings: Settings, model: Any) -> Any:
     """Convert the input of ``question`` to the argument of ``explain`` for ``model`` and return it: a picture, a clip, a crop, a text, a
     pair of texts, or pictures or a video with a text.
     """
-    if question.image is not None and model.details.get("frames") is not None:
-        return Clip(open_clip(question.image, settings))
-    if question.image is not None and model.details.get("sound_rate") is not None:
-        return open_sound(question.image, settings)
     if question.image is not None and question.text is not None and question.video:
         return PicturePrompt(Clip(open_video(question.image, settings)), question.text)
     if question.image is not None and question.text is not None and is_packed(question.image):
         return PicturePrompt(open_pictures(question.image, settings), question.text)
     if question.image is not None:
-        picture = open_picture(question.image, settings)
-        whole = picture if question.window is None else WindowedPicture(picture, *question.window)
+        given = open_alone(question.image, settings, model.details)
+        if not isinstance(given, Image.Image):
+            return given
+        whole = given if question.window is None else WindowedPicture(given, *question.window)
         shown = whole if question.crop is None else Crop(whole, question.crop)
         return shown if question.text is None else PicturePrompt(shown, question.text)
     text = question.text or ""
