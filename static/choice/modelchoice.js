@@ -162,7 +162,7 @@ export class ModelChoice {
    * @returns {boolean}
    */
   takesClips(name) {
-    return Boolean(this.all.find((model) => model.name === name)?.details.frames);
+    return this.#has(name, "frames");
   }
 
   /**
@@ -171,7 +171,16 @@ export class ModelChoice {
    * @returns {boolean}
    */
   takesSounds(name) {
-    return Boolean(this.all.find((model) => model.name === name)?.details.sound_rate);
+    return this.#has(name, "sound_rate");
+  }
+
+  /**
+   * Return whether a fact is known of the model of this name.
+   * @param {string | null | undefined} name
+   * @param {"frames" | "sound_rate"} fact
+   */
+  #has(name, fact) {
+    return Boolean(this.all.find((model) => model.name === name)?.details[fact]);
   }
 
   /**
