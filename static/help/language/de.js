@@ -18,9 +18,9 @@ export default {
     "So hat das Modell das Bild gesehen. Die Karten erklären „{answer}“. Laden Sie ein anderes Bild oder wählen Sie eine andere Klasse, dann werden alle Karten neu berechnet.",
   "plate.title": "Eine Tafel",
   "plate.signed":
-    "Jede Tafel ist die Antwort einer Methode: Welche Teile haben das Modell zu „{answer}“ gebracht? {method} kennt zwei Richtungen: Rot spricht für „{answer}“, Blau dagegen. Rang, Zeit und Grenzen öffnen sich unter i oder „!“.",
+    "Jede Tafel ist die Karte einer Methode; die Antwort ist „{answer}“. {method} zeigt in Rot, was für „{answer}“ spricht; was dagegen spricht, wäre blau. Rang, Zeit und Hinweise öffnen sich unter i; „!“ steht, wo die Reihenfolge zweifelhaft ist.",
   "plate.unsigned":
-    "Jede Tafel ist die Antwort einer Methode: Welche Teile haben das Modell zu „{answer}“ gebracht? {method} kennt nur die Stärke: Je heller, desto mehr zählte die Stelle, ob für „{answer}“ oder dagegen. Rang, Zeit und Grenzen öffnen sich unter i oder „!“.",
+    "Jede Tafel ist die Karte einer Methode; die Antwort ist „{answer}“. {method} zeigt nur die Stärke: Je heller eine Stelle, desto mehr zählt sie, ob für „{answer}“ oder dagegen. Rang, Zeit und Hinweise öffnen sich unter i; „!“ steht, wo die Reihenfolge zweifelhaft ist.",
   "hold.title": "Zeigen und festhalten",
   "hold.text":
     "Zeigen Sie auf ein Feld: Alle Tafeln umranden dasselbe Feld und nennen seinen Wert. Ein Klick hält es fest, damit Sie in Ruhe vergleichen können. Mit der Tastatur: Die Pfeiltasten führen von Feld zu Feld, Pos1 springt zum stärksten, Esc lässt los.",
@@ -31,5 +31,5 @@ export default {
     "Hier wählen Sie andere Methoden aus: eine fertige Zusammenstellung oder einzelne nach ihrem Namen. Dieselbe Methode lässt sich mit verschiedenen Regeln anwenden; eine Regel legt fest, wie das Signal durch das Modell zurückläuft.",
   "test.title": "Jetzt Sie",
   "test.bar":
-    "Nehmen Sie weg, was eine Karte markiert: Fällt die Antwort? Ziehen Sie am Regler, und jede Tafel verliert, was ihre eigene Karte am stärksten markiert. Unter jeder Tafel steht, was von „{answer}“ übrig bleibt. Glauben Sie keiner Karte, die nicht besser ist als der Zufall.",
+    "Nehmen Sie weg, was eine Karte markiert: Fällt die Antwort? Ziehen Sie am Regler, und jede Tafel verliert, was ihre eigene Karte am stärksten markiert. Unter jeder Tafel steht, was von „{answer}“ übrig bleibt. Die Tabelle unter den Kurven prüft auch zufällige Reihenfolgen: Glauben Sie keiner Karte, die nicht besser ist.",
 };
