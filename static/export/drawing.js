@@ -384,7 +384,7 @@ export async function figure({ plates, view, columns, explanations }) {
     row.forEach(({ markup }, k) =>
       parts.push(tag("g", { transform: `translate(${MARGIN + k * (width + GAP)} ${round(y)})` }, markup)),
     );
-    y += Math.max(...row.map(({ height }) => height)) + PICTURE_GAP;
+    y += Math.max(...row.map(({ height }) => height)) + GAP;
   }
   return sheet(parts.join(""), whole, y + MARGIN - GAP);
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import runpy
@@ -60,6 +61,14 @@ def test_one_map_as_svg_is_its_scores_and_so_are_the_numbers_and_the_bundle(desk
         assert json.loads(archive.read("explanation.json")) == document
 
 
+def lowest_text(node: ET.Element, above: float = 0.0) -> float:
+    """Where the lowest line of text of a figure stands, in pixels from its upper edge."""
+    moved = re.match(r"translate\(\S+ (\S+)\)", node.get("transform", ""))
+    top = above + (float(moved[1]) if moved else 0.0)
+    own = top + float(node.get("y", 0)) if node.tag == f"{SVG}text" else 0.0
+    return max([own, *(lowest_text(child, top) for child in node)])
+
+
 @pytest.mark.parametrize("desk", TYPEFACES, indirect=True)
 def test_the_whole_figure_as_svg(desk: Visit, tmp_path: Path) -> None:
     desk.open("/image?model=scenes-vit")
@@ -70,6 +79,12 @@ def test_the_whole_figure_as_svg(desk: Visit, tmp_path: Path) -> None:
     words = said(root)
     assert all(attribution["title"].split(" · ")[0] in words for attribution in document["maps"])
     assert "As the model saw it" in words
+    rows: dict[float, float] = {}  # where each row of cells begins, and its lowest text
+    for cell in (node for node in root if node.get("transform", "").startswith("translate")):
+        top = float(cell.get("transform", "").split()[1].rstrip(")"))
+        rows[top] = max(rows.get(top, 0.0), lowest_text(cell))
+    assert len(rows) > 1
+    assert all(below - rows[above] > 30 for above, below in itertools.pairwise(sorted(rows)))  # rows stand apart
     assert len(list(root.iter(f"{SVG}image"))) == len(document["maps"]) + 1
 
 
