@@ -10,6 +10,7 @@ import torch
 from PIL import Image
 from torch import nn
 
+import explainers
 from tests.support.vocabularies import byte_level
 
 # isort: split
@@ -250,3 +251,12 @@ def build(make: Callable[[], Made]) -> Made:
                 parameter.normal_(std=0.3)
     module.eval().generation_config.max_new_tokens = 4  # type: ignore[union-attr]
     return module, processor
+
+
+def silent_qwen() -> explainers.Model:
+    """A tiny Qwen2.5-VL that writes no token of a picture or a video."""
+    made: Any = build(qwen2_5_vl)
+    module, processor = made
+    with torch.no_grad():
+        module.lm_head.weight[[module.config.image_token_id, module.config.video_token_id]] = 0
+    return explainers.wrap(module, preprocess=processor)

@@ -5,32 +5,20 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-import torch
 from playwright.sync_api import Browser, expect
 
-import explainers
 from tests.browser.support.accessibility import no_violation
 from tests.browser.support.drawers import opened
 from tests.browser.support.serving import played
 from tests.browser.support.task_model import TaskModel
 from tests.browser.support.visit import Visit, visit
 from tests.server.conftest import png
-from tests.support.picture_models import build, qwen2_5_vl
+from tests.support.picture_models import silent_qwen
 from tests.support.task_models import picture_writer
 
 METHODS = "methods=input_x_gradient:libra&methods=random"
-
-
-def tiny_qwen() -> explainers.Model:
-    """A tiny Qwen2.5-VL that writes no token of a picture."""
-    made: Any = build(qwen2_5_vl)
-    module, processor = made
-    with torch.no_grad():
-        module.lm_head.weight[[module.config.image_token_id, module.config.video_token_id]] = 0
-    return explainers.wrap(module, preprocess=processor)
 
 
 @pytest.fixture
@@ -130,7 +118,7 @@ def test_several_pictures_are_asked_about_together(desk: Visit, tmp_path: Path) 
     expect(page.locator(".plate").first.locator(".map-canvas")).to_have_count(2)
 
 
-@pytest.mark.parametrize("desk", [tiny_qwen], indirect=True)
+@pytest.mark.parametrize("desk", [silent_qwen], indirect=True)
 def test_frames_of_a_video_are_a_strip(desk: Visit, tmp_path: Path) -> None:
     page = desk.open(f"/text?model=reviews-bert&{METHODS}", maps=False)
     files = [tmp_path / f"{seed}.png" for seed in range(8)]

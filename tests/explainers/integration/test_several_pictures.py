@@ -21,6 +21,7 @@ from explainers.records.input_json import input_from_json
 from explainers.rendering.overlays import render_overlay
 from tests.support.picture_models import FAMILIES, build, llava_onevision, qwen2_5_vl
 from tests.support.task_models import picture_writer
+from tests.support.written_answers import check_logits_and_terms, in_double
 from vitrine_server.cli import main
 
 LAST_OF_ATTENTION = ("self_attn.out_proj", "attn.proj", "attention.projection_layer")
@@ -47,8 +48,7 @@ class Family:
     def own(self, pixels: Any) -> dict[str, Tensor]:
         """What the processor itself gives the model."""
         given = self.processor(text=[self.prompt], images=[list(map(Image.fromarray, pixels))], return_tensors="pt")
-        tensors = {name: t for name, t in given.items() if isinstance(t, Tensor) and name != "labels"}
-        return {name: t.double() if t.is_floating_point() else t for name, t in tensors.items()}
+        return in_double(given)
 
 
 @pytest.fixture(scope="module", params=list(FAMILIES))
@@ -58,18 +58,7 @@ def family(request: pytest.FixtureRequest) -> Family:
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning", "ignore::FutureWarning")
 def test_logits_are_the_plain_models_and_terms_add_up(family: Family) -> None:
-    own, found = family.own(PIXELS), family.result.tensors
-    length = own["input_ids"].shape[1]
-    for name, tensor in own.items():
-        if name in found:
-            assert torch.equal(found[name][:, :length] if tensor.shape == own["input_ids"].shape else found[name], tensor), name
-    with torch.no_grad():
-        written = family.module.generate(**own, max_new_tokens=4, do_sample=False)[0]
-        logits = family.module(**found).logits[0]
-    ids, (first, last) = found["input_ids"][0], family.result.place.tokens
-    assert ids.tolist() == written[: len(ids)].tolist()
-    assert family.result.target.logit == pytest.approx(sum(float(logits[i - 1, ids[i]]) for i in range(first, last + 1)), rel=1e-6)
-    assert family.result.completeness("libra") < 1e-5
+    check_logits_and_terms(family.module, family.result, family.own(PIXELS))
 
 
 def test_each_picture_has_a_grid_of_its_own_tokens(family: Family) -> None:

@@ -22,6 +22,7 @@ from explainers.records.input_json import input_from_json
 from explainers.rendering.overlays import render_overlay
 from tests.support.picture_models import VIDEO_FAMILIES, build, gemma3, qwen2_5_vl
 from tests.support.task_models import picture_writer
+from tests.support.written_answers import check_logits_and_terms, in_double, input_x_gradient_of_torch
 from vitrine_server.cli import main
 
 LAST_OF_ATTENTION = ("self_attn.out_proj", "attn.proj", "attention.projection_layer")
@@ -57,8 +58,7 @@ class Family:
     def own(self, pixels: Any = FRAMES) -> dict[str, Tensor]:
         """What the processor itself gives the model."""
         given = self.processor(text=[self.prompt], videos=[pictures(pixels)], return_tensors="pt", do_sample_frames=False)
-        tensors = {name: t for name, t in given.items() if isinstance(t, Tensor) and name != "labels"}
-        return {name: t.double() if t.is_floating_point() else t for name, t in tensors.items()}
+        return in_double(given)
 
 
 @pytest.fixture(scope="module", params=VIDEO_FAMILIES)
@@ -67,33 +67,11 @@ def family(request: pytest.FixtureRequest) -> Family:
 
 
 def test_logits_are_the_plain_models_and_terms_add_up(family: Family) -> None:
-    own, found = family.own(), family.result.tensors
-    length = own["input_ids"].shape[1]
-    for name, tensor in own.items():
-        if name in found:
-            assert torch.equal(found[name][:, :length] if tensor.shape == own["input_ids"].shape else found[name], tensor), name
-    with torch.no_grad():
-        written = family.module.generate(**own, max_new_tokens=4, do_sample=False)[0]
-        logits = family.module(**found).logits[0]
-    ids, (first, last) = found["input_ids"][0], family.result.place.tokens
-    assert ids.tolist() == written[: len(ids)].tolist()
-    assert family.result.target.logit == pytest.approx(sum(float(logits[i - 1, ids[i]]) for i in range(first, last + 1)), rel=1e-6)
-    assert family.result.completeness("libra") < 1e-5
+    check_logits_and_terms(family.module, family.result, family.own())
 
 
 def test_input_x_gradient_is_that_of_torch(family: Family) -> None:
-    embedded: list[Tensor] = []
-
-    def take(_: Any, __: Any, kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-        embedded.append(kwargs["inputs_embeds"].detach().requires_grad_())
-        return (), {**kwargs, "inputs_embeds": embedded[0]}
-
-    twin = copy.deepcopy(family.module)
-    twin.model.language_model.register_forward_pre_hook(take, with_kwargs=True)
-    logits = twin(**family.result.tensors).logits[0]
-    ids, (first, last) = family.result.tensors["input_ids"][0], family.result.place.tokens
-    (gradient,) = torch.autograd.grad(sum(logits[i - 1, ids[i]] for i in range(first, last + 1)), embedded[0])
-    expected = (embedded[0] * gradient).sum(-1)[0].detach()
+    expected = input_x_gradient_of_torch(family.module, family.result)
     found = family.result["input_x_gradient"]
     torch.testing.assert_close(found.scores[found.content].double(), expected[found.content], rtol=1e-5, atol=1e-6)
 

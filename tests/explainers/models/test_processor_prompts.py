@@ -23,6 +23,7 @@ from explainers.models.processor_prompts import ProcessorReader
 from explainers.records.input_json import input_from_json
 from explainers.rendering.overlays import render_overlay
 from tests.support.picture_models import FAMILIES, blip2, build, internvl, process, qwen2_5_vl
+from tests.support.written_answers import input_x_gradient_of_torch
 from vitrine_server.cli import main
 
 METHODS = ("input_x_gradient", "input_x_gradient:libra", "fullgrad:libra")
@@ -74,19 +75,7 @@ def test_answer_and_logits_are_the_plain_models(family: Family) -> None:
 
 
 def test_input_x_gradient_is_that_of_torch(family: Family) -> None:
-    embedded: list[Tensor] = []
-
-    def take(_: Any, __: Any, kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-        embedded.append(kwargs["inputs_embeds"].detach().requires_grad_())
-        return (), {**kwargs, "inputs_embeds": embedded[0]}
-
-    twin = copy.deepcopy(family.module)
-    inner = getattr(twin.model, "language_model", None) or twin.model.text_model
-    inner.register_forward_pre_hook(take, with_kwargs=True)
-    logits = twin(**family.result.tensors).logits[0]
-    ids, (first, last) = family.result.tensors["input_ids"][0], family.result.place.tokens
-    (gradient,) = torch.autograd.grad(sum(logits[i - 1, ids[i]] for i in range(first, last + 1)), embedded[0])
-    expected = (embedded[0] * gradient).sum(-1)[0].detach()
+    expected = input_x_gradient_of_torch(family.module, family.result)
     found = family.result["input_x_gradient"]
     torch.testing.assert_close(found.scores[found.content].double(), expected[found.content], rtol=1e-5, atol=1e-6)
     patches = family.record.patches

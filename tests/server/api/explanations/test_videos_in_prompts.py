@@ -9,13 +9,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from PIL import Image
 
 import explainers
 from tests.server.conftest import Check, Site, Sites, png
 from tests.server.support.gated_models import MAKES, GatedModels
-from tests.support.picture_models import build, qwen2_5_vl
+from tests.support.picture_models import silent_qwen
 from tests.support.task_models import picture_writer
 
 FRAMES = [Image.open(io.BytesIO(png(seed, (96, 64)))).convert("RGB") for seed in range(4)]
@@ -23,17 +22,9 @@ FILES = [png(seed, (96, 64)) for seed in range(4)]
 PROMPT = "a good film, not a bad movie"
 
 
-def reader() -> explainers.Model:
-    made: Any = build(qwen2_5_vl)
-    module, processor = made
-    with torch.no_grad():
-        module.lm_head.weight[[module.config.image_token_id, module.config.video_token_id]] = 0
-    return explainers.wrap(module, preprocess=processor)
-
-
 @pytest.fixture
 def site(sites: Sites) -> Iterator[Site]:
-    with sites(GatedModels(makes={**MAKES, "timm/listed": reader, "timm/other": picture_writer})) as one:
+    with sites(GatedModels(makes={**MAKES, "timm/listed": silent_qwen, "timm/other": picture_writer})) as one:
         yield one
 
 
@@ -46,7 +37,7 @@ def ask(site: Site, files: list[bytes], **fields: Any) -> Any:
 def test_each_time_has_a_map_and_a_file(site: Site) -> None:
     document = ask(site, FILES).json()
     prompt = explainers.PicturePrompt(explainers.Clip(FRAMES), PROMPT)
-    expected: Any = explainers.explain(reader(), prompt, methods="input_x_gradient:libra")
+    expected: Any = explainers.explain(silent_qwen(), prompt, methods="input_x_gradient:libra")
     assert document["maps"][0]["scores"] == pytest.approx(expected.maps[0].scores.tolist(), rel=1e-3, abs=1e-6)
     parts = [document["input"]["picture"], *document["input"]["further_pictures"]]
     assert [part["frame_numbers"] for part in parts] == [[1, 2], [3, 4]]
