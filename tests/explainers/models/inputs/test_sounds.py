@@ -20,7 +20,7 @@ from explainers.models.inputs.types import ImageInput
 from tests.support.sound_models import SOUND_FAMILIES, ast
 
 RATE = 16000
-METHODS = ["input_x_gradient", "input_x_gradient:libra", "fullgrad_plus:libra"]
+METHODS = ["saliency", "input_x_gradient", "input_x_gradient:libra", "fullgrad_plus:libra"]
 
 
 def chirp(seconds: float = 1.0, rate: int = RATE) -> Any:
@@ -34,9 +34,9 @@ def made(name: str) -> tuple[Any, tuple[int, int]]:
     return make().eval(), grid
 
 
-def plain_pass(module: Any, tensor: Tensor, entry: str) -> tuple[Tensor, Tensor, float]:
-    """The logits in float64 by the module itself, input x gradient at what its part ``entry`` takes, token by token, and the largest sum of
-    the sizes of a token's terms: behind a norm they all but cancel.
+def plain_pass(module: Any, tensor: Tensor, entry: str) -> tuple[Tensor, Tensor, Tensor, float]:
+    """The logits in float64 by the module itself, input x gradient and the size of the gradient at what its part ``entry`` takes, token by
+    token, and the largest sum of the sizes of a token's terms: behind a norm they all but cancel.
     """
     exact = copy.deepcopy(module).double()
     taken: list[Tensor] = []
@@ -51,7 +51,7 @@ def plain_pass(module: Any, tensor: Tensor, entry: str) -> tuple[Tensor, Tensor,
     logits[0, 1].backward()
     assert taken[0].grad is not None
     terms = (taken[0] * taken[0].grad)[0].detach()
-    return logits[0].detach(), terms.sum(-1), float(terms.abs().sum(-1).max())
+    return logits[0].detach(), terms.sum(-1), taken[0].grad[0].abs().sum(-1), float(terms.abs().sum(-1).max())
 
 
 def extracted(module: Any, samples: Any, preparation: Any) -> Tensor:
@@ -71,15 +71,17 @@ def test_a_sound_is_explained_as_the_plain_model_computes(name: str) -> None:
     found = explainers.explain(model, Sound(chirp(), RATE), 1, METHODS, precision="double")
     assert isinstance(found, explainers.Explanation)
     entry = next(name for name, part in model.module.inner.named_modules() if part is model.entry)  # type: ignore[union-attr]
-    logits, terms, size = plain_pass(module, extracted(module, chirp(), model.made_with["preprocess"]), entry)
+    logits, terms, gradients, size = plain_pass(module, extracted(module, chirp(), model.made_with["preprocess"]), entry)
     torch.testing.assert_close(found.logits.double(), logits, rtol=1e-5, atol=1e-6)
     attribution = found["input_x_gradient"]
     assert attribution.patches == grid
     rows, columns = grid
-    patches = (
-        terms[-rows * columns :].unflatten(0, grid).flip(0).flatten()
-    )  # transformers' low frequencies come first, those of a picture last
-    torch.testing.assert_close(attribution.shown_scores.double(), patches, rtol=0, atol=1e-5 * size)
+
+    def drawn(values: Tensor) -> Tensor:  # transformers' low frequencies come first, those of a picture last
+        return values[-rows * columns :].unflatten(0, grid).flip(0).flatten()
+
+    torch.testing.assert_close(attribution.shown_scores.double(), drawn(terms), rtol=0, atol=1e-5 * size)
+    torch.testing.assert_close(found["saliency"].shown_scores.double(), drawn(gradients), rtol=1e-4, atol=0)  # which does not cancel
     assert found.completeness("libra") < 1e-4
 
 
