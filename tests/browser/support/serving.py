@@ -15,6 +15,7 @@ from typing import Any, Protocol
 import httpx
 import uvicorn
 from playwright.sync_api import Browser, Page, Playwright
+from playwright.sync_api import TimeoutError as PageTimeout
 
 from tests.browser.support.typefaces import DEJAVU, only
 from vitrine_server.app import create_app
@@ -111,13 +112,23 @@ def wait_until_loaded(address: str, name: str) -> None:
             raise RuntimeError(f"{name} could not be loaded: {HTTP.get(f'{address}/api/models').text}")
 
 
+DRAWN = """() => {
+  const plates = [...document.querySelectorAll(".plate")];
+  const drawn = (plate) => plate.dataset.state === "done" && plate.querySelector("[data-drawn=true], .reading");
+  return plates.length > 0 && plates.every(drawn) && / in /.test(document.getElementById("status").textContent);
+}"""
+UNDRAWN = """() => ({
+  status: document.getElementById("status").textContent,
+  problem: document.getElementById("results-problem")?.textContent,
+  plates: [...document.querySelectorAll(".plate")].map(({ dataset }) => `${dataset.spec} ${dataset.state}`),
+  answers: performance.getEntriesByType("resource").filter(({ name }) => name.includes("/api/"))
+    .map(({ name, startTime, duration, responseStatus }) => [name, startTime, duration, responseStatus].join(" ")),
+})"""
+
+
 def wait_for_maps(page: Page) -> None:
-    """Until every plate of a page is drawn."""
-    page.wait_for_function(
-        """() => {
-          const plates = [...document.querySelectorAll(".plate")];
-          const drawn = (plate) => plate.dataset.state === "done" && plate.querySelector("[data-drawn=true], .reading");
-          return plates.length > 0 && plates.every(drawn) && / in /.test(document.getElementById("status").textContent);
-        }""",
-        timeout=120_000,
-    )
+    """Until every plate of a page is drawn; raises AssertionError that says what the page shows where they do not come."""
+    try:
+        page.wait_for_function(DRAWN, timeout=120_000)
+    except PageTimeout as timeout:
+        raise AssertionError(f"the maps of {page.url} do not come: {page.evaluate(UNDRAWN)}") from timeout
