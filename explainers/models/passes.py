@@ -31,8 +31,8 @@ _UNITS = {"bytes": 1} | {letter + ending: base**i for ending, base in (("b", 100
 
 
 class Shortages:
-    """The number of times that memory was too short for what :func:`attempt` ran in this process: ``count``. One shortage counts once, in
-    however many calls of it, one inside the other, it arrives.
+    """The number of times that memory was too short in this process, for what :func:`attempt` ran or in an error given to
+    :func:`count_shortage`: ``count``. One shortage counts once, in however many calls of them, one inside the other, it arrives.
     """
 
     count = 0
@@ -60,12 +60,17 @@ def attempt(run: Callable[[], T]) -> Ran[T] | Exception:
         if not is_memory_shortage(error):
             raise
         failed = error
-    if not any(getattr(each, _IS_COUNTED, False) for each in chain_of(failed)):
-        Shortages.count += 1
-    as_counted(failed)
+    count_shortage(failed)
     forget_frames(failed)
     release_memory()
     return failed
+
+
+def count_shortage(error: Exception) -> None:
+    """Count ``error``, which says that memory was short, in :class:`Shortages`, unless it, or one that led to it, was counted before."""
+    if not any(getattr(each, _IS_COUNTED, False) for each in chain_of(error)):
+        Shortages.count += 1
+    as_counted(error)
 
 
 def as_counted(error: E) -> E:

@@ -41,9 +41,8 @@ class Metrics:
         self._reused = Counter("vitrine_answers_reused", "Questions that a finished explanation answered.", registry=self._registry)
         self._ended = Counter("vitrine_worker_restarts", "Processes of models that ended.", ("reason",), registry=self._registry)
         self._moves = Counter("vitrine_model_moves", "Models that moved to a place.", ("to", "device"), registry=self._registry)
-        self._shortages = Counter(
-            "vitrine_memory_shortages", "Passes for which a device had too little memory.", ("device",), registry=self._registry
-        )
+        shortages = "How often memory was too short for a pass, for loading a model, or for moving one."
+        self._shortages = Counter("vitrine_memory_shortages", shortages, ("device",), registry=self._registry)
         watched = ((self._refusals, _WATCHED_REFUSALS), (self._ended, _WATCHED_ENDS))
         for counter, reasons in watched:
             for reason in reasons:

@@ -20,7 +20,7 @@ from explainers.models.inputs.depth import WindowedPicture
 from explainers.models.inputs.types import Clip, Crop, PicturePrompt, TextPair
 from explainers.models.loading import device_named
 from explainers.models.memory import indexed, limit_memory, on_device, release_memory
-from explainers.models.passes import Shortages, is_memory_shortage
+from explainers.models.passes import Shortages, count_shortage, is_memory_shortage
 from explainers.models.registers.moving import view_of
 from explainers.models.threads import Threads
 from explainers.pipeline.memory_steps import run_in_steps
@@ -161,7 +161,9 @@ class ModelHost:
                         run_with_memory_retry(partial(self.warm_up, model), name, str(model.device), CHOOSE_SMALLER, make_room)
                     break
                 except Exception as error:
-                    problem, is_full = load_problem(name, error, place), is_memory_shortage(error)
+                    problem = load_problem(name, error, place)
+                    if is_full := is_memory_shortage(error):
+                        count_shortage(error)
                     del error
                 model = None  # of one that could not be warmed up nothing stays on the device
                 release_memory()
@@ -180,6 +182,7 @@ class ModelHost:
         try:
             self._models.make_room_for(request.name, wanted, self._device)
         except MemoryShortageError as error:
+            count_shortage(error)
             raise load_problem(request.name, error, request.place) from None
         finally:
             self._tell_residents(tell)
@@ -202,6 +205,10 @@ class ModelHost:
             with self._models.using(name) as model:
                 self._tell_residents(tell)
                 yield model
+        except Exception as error:
+            if is_memory_shortage(error):
+                count_shortage(error)
+            raise
         finally:
             self._tell_residents(tell)
 

@@ -13,6 +13,7 @@ import torch
 
 from explainers.errors import MemoryShortageError, ran_out_of_memory
 from explainers.models.memory import DeviceMemory, bytes_of_weights, indexed, measure_memory, release_memory, restart_peak
+from explainers.models.passes import count_shortage
 from explainers.pipeline.memory_steps import gigabytes
 from vitrine_server.jobs.catalogue.model_facts import DeviceBudget, Place, ResidentModel
 from vitrine_server.jobs.host.headroom import Headroom
@@ -175,6 +176,8 @@ class Residency:
                 return
             except Exception as error:
                 failed = error
+            if ran_out_of_memory(failed):
+                count_shortage(failed)
             if not _move_to_host(name, held):
                 del self._held[name]
                 raise failed
@@ -296,7 +299,9 @@ def _move_to_host(name: str, held: _Held) -> bool:
     try:
         held.model.module.to(_CPU)
     except Exception as error:  # others ask for the room: what one model refuses, such as quantised weights, is no failure of theirs
-        if not ran_out_of_memory(error):
+        if ran_out_of_memory(error):
+            count_shortage(error)
+        else:
             log.warning("%s cannot be moved to host memory, so it is dropped: %s", name, error)
         return False
     held.place = "host"

@@ -13,6 +13,7 @@ import torch
 import explainers
 from explainers.errors import MemoryShortageError
 from explainers.models.memory import DeviceMemory, bytes_of_weights, total_memory
+from explainers.models.passes import Shortages
 from tests.server.support.gated_models import image_model
 from vitrine_server.http.problems import Problem
 from vitrine_server.jobs.host.interface import DropRequest, HostRequest, LoadRequest, Message, Residents, follow
@@ -96,9 +97,11 @@ def test_a_budget_is_told_again_where_it_has_changed_by_more_than_it_does_all_th
 
 def test_a_model_larger_than_the_machine_is_never_read() -> None:
     host = ModelHost(lambda *_, **__: pytest.fail("it is read"), load_settings({}, {}), bytes_of=lambda *_: 10**18)
+    before = Shortages.count
     with pytest.raises(Problem, match="large-one takes 1e\\+09 GB, and cpu has") as problem:
         ask(host, LoadRequest("large-one"))
     assert (problem.value.status, problem.value.slug) == (503, "out-of-memory")
+    assert Shortages.count == before + 1
 
 
 @pytest.mark.parametrize(
@@ -212,8 +215,10 @@ def test_others_make_room_where_an_estimate_forbids_the_checks_of_a_model() -> N
     host = ModelHost(load_once_room, load_settings({}, {}))
     for name in "ab":
         ask(host, LoadRequest(name))
+    before = Shortages.count
     assert ask(host, LoadRequest("c"))[-1] == {"b", "c"}
     assert loads == ["a", "b", "c", "c"]
+    assert Shortages.count == before + 1
     errors[:] = [MemoryShortageError("This needs about 9 GB, and 2 GB are free.")] * 9
     host = ModelHost(load_once_room, load_settings({}, {}))
     ask(host, LoadRequest("a"))

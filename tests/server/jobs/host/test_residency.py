@@ -12,6 +12,7 @@ from torch import nn
 
 from explainers.errors import MemoryShortageError
 from explainers.models.memory import DeviceMemory, bytes_of_weights, total_memory
+from explainers.models.passes import Shortages
 from vitrine_server.jobs.host.headroom import ENOUGH_USES, RECENT_USES
 from vitrine_server.jobs.host.residency import Residency
 
@@ -125,9 +126,11 @@ def test_where_the_estimate_is_wrong_others_leave_until_a_model_fits() -> None:
         residency.add(name, MadeUp(GPU))
     with residency.using("a"), residency.using("b"):
         assert residency.make_room(GPU)
-    moved.fails[:] = [torch.OutOfMemoryError("CUDA out of memory")] * 2
+    moved.fails[:] = [torch.OutOfMemoryError("CUDA out of memory") for _ in range(2)]
+    before = Shortages.count
     with residency.using("moved"):
         assert places(residency) == {"a": "host", "b": "host", "moved": "device"}
+    assert Shortages.count == before + 2
     assert moved.module.moves == ["cpu", "cpu", "cpu", "cuda"]  # after each failure no part of it is left on the GPU
 
 
@@ -279,8 +282,10 @@ def test_a_model_that_fits_neither_place_whole_is_gone_and_the_others_stay() -> 
         return to(device)
 
     moved.module.to = full  # type: ignore[method-assign]
+    before = Shortages.count
     with pytest.raises(torch.OutOfMemoryError), residency.using("moved"):
         pass
+    assert Shortages.count == before + 2  # of the GPU, and of the machine
     assert places(residency) == {"other": "device"}
     budget = residency.budget(GPU)
     assert budget is not None
@@ -294,8 +299,10 @@ def test_a_move_that_fails_for_another_reason_leaves_the_model_in_host_memory_an
     assert residency.make_room(GPU)
     residency.add("other", MadeUp(GPU))
     moved.fails[:] = [RuntimeError("a bug")]
+    before = Shortages.count
     with pytest.raises(RuntimeError, match="a bug"), residency.using("moved"):
         pass
+    assert Shortages.count == before
     assert places(residency) == {"other": "device", "moved": "host"}
 
 
