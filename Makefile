@@ -15,6 +15,7 @@
 #   make pins                           constraints.txt completed and deploy/requirements made again: versions and hashes
 #   make sbom                           build/sbom.cdx.json: all packages of .venv and the licences they state (CycloneDX); ENVIRONMENT=DIR of another
 #   make audit                          known vulnerabilities among the pinned versions
+#   make docs                           build/site: the documentation, with a reference of the library; fails on a broken link
 #   make lint | wheel | clean
 #
 # PYTHON names the interpreter that makes .venv (3.11 or newer), VENV another place for it.
@@ -29,7 +30,7 @@ WORKERS ?= 2
 BIN = $(VENV)/bin
 PIP = $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: help serve install test system-test cluster-test gpu-test all-tests check quick lint chromium fonts screenshots results truth results-data pins sbom audit wheel clean
+.PHONY: help serve install docs test system-test cluster-test gpu-test all-tests check quick lint chromium fonts screenshots results truth results-data pins sbom audit wheel clean
 .DEFAULT_GOAL := help
 
 help:
@@ -146,6 +147,10 @@ fonts:
 	@if [ ! -d /usr/share/fonts/truetype/liberation ] && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends fonts-liberation >/dev/null; \
 	fi
+
+# The variable keeps a notice about the successors of MkDocs off the screen.
+docs: $(VENV)/installed-test
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet
 
 # The pictures of docs/workbench.md and of the README.
 SHOTS := compare deletion-image help history image layers look method mixer prompt prompt-words regions text versus words

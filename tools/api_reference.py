@@ -1,4 +1,4 @@
-"""The reference of the library, ``docs/api.md``, made from docstrings: ``python -m tools.docs`` writes it, a test keeps it fresh."""
+"""The reference of the library, made from the docstrings of its public modules: pages of the site that ``make docs`` builds."""
 
 from __future__ import annotations
 
@@ -29,22 +29,20 @@ PUBLIC = (
 SIGNATURE_WIDTH = 100  # characters of a signature on one line
 _ROLE = re.compile(r":\w+:`~?\.?([\w.]+)`")
 _PARAMETER = re.compile(r"^(\*{0,2}\w+(?:, \*{0,2}\w+)*)  +(\S.*)$")
-_HEAD = """# The library
-
-Made from the docstrings of the public modules by `python -m tools.docs`. [extending.md](extending.md) shows how a package of your own adds
-methods, rules, metrics and data sets; [methods.md](methods.md) and [rules.md](rules.md) list what there is.
-"""
 
 
-def page() -> str:
-    """Return ``docs/api.md``: a section for each public module, a part for each of its public names."""
+def module_page(name: str) -> str:
+    """Return the page of the public module ``name`` as Markdown: its docstring, and a part for each of its public names. A name that an
+    earlier module of ``PUBLIC`` has is a reference to it there.
+    """
     described: dict[int, str] = {}
-    parts = [_HEAD]
-    for name in PUBLIC:
-        module = importlib.import_module(name)
-        parts.append(f"## `{name}`\n\n{markdown(inspect.getdoc(module) or '')}\n")
-        names = sorted(module.__all__, key=str.lower)
-        parts += [f"### `{public}`\n\n{entry(module, public, described)}\n" for public in names]
+    for earlier in PUBLIC[: PUBLIC.index(name)]:
+        module = importlib.import_module(earlier)
+        described |= {id(getattr(module, public)): f"{earlier}.{public}" for public in module.__all__}
+    module = importlib.import_module(name)
+    names = sorted(module.__all__, key=str.lower)
+    parts = [f"# `{name}`\n\n{markdown(inspect.getdoc(module) or '')}\n"]
+    parts += [f"## `{public}`\n\n{entry(module, public, described)}\n" for public in names]
     return "\n".join(parts)
 
 
@@ -54,7 +52,7 @@ def entry(module: ModuleType, name: str, described: dict[int, str]) -> str:
     """
     thing = getattr(module, name)
     if id(thing) in described:
-        return f"See `{described[id(thing)]}` above."
+        return f"See `{described[id(thing)]}`."
     described[id(thing)] = f"{module.__name__}.{name}"
     if inspect.isclass(thing):
         return _class(thing)

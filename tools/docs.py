@@ -1,4 +1,4 @@
-"""The tables of ``docs`` and ``docs/api.md``, made from the registries: ``python -m tools.docs`` writes them, a test keeps them fresh.
+"""The tables of ``docs``, made from the registries: ``python -m tools.docs`` writes them, a test keeps them fresh.
 
 A table stands between ``<!-- table: NAME -->`` and ``<!-- end -->``.
 """
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parent.parent
 _BLOCK = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
-#: The modules from which packages of others, and scripts, import next to those that ``docs/api.md`` describes.
+#: The modules from which packages of others, and scripts, import next to those that the reference of the library describes.
 EXTENSION_MODULES = (
     "explainers.autograd.rules.choices",
     "explainers.autograd.rules.operands",
@@ -358,8 +358,7 @@ def render(text: str) -> str:
 
 
 def main() -> None:
-    """Write ``docs/api.md`` and all generated tables."""
-    (ROOT / "docs" / "api.md").write_text(api_reference.page(), "utf-8")
+    """Write all generated tables."""
     for name in GENERATED_PAGES:
         page = ROOT / name
         page.write_text(render(page.read_text("utf-8")), "utf-8")
