@@ -30,7 +30,7 @@ WORKERS ?= 2
 BIN = $(VENV)/bin
 PIP = $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: help serve install docs test system-test cluster-test gpu-test all-tests check quick lint chromium fonts screenshots results truth results-data pins sbom audit wheel clean
+.PHONY: help serve install docs test system-test cluster-test gpu-test all-tests test-part check quick lint chromium fonts screenshots results truth results-data pins sbom audit wheel clean
 .DEFAULT_GOAL := help
 
 help:
@@ -99,6 +99,10 @@ test: chromium
 
 all-tests: $(VENV)/installed-test node_modules/.package-lock.json
 	$(PYTEST)
+
+# Some of them: make test-part TESTS="tests/browser tests/system"
+test-part: chromium node_modules/.package-lock.json
+	$(PYTEST) $(TESTS)
 
 # How long many clients ask, how many they are, how often a process is killed, and how many broken pictures are sent.
 SECONDS ?= 180

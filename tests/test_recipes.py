@@ -1,4 +1,4 @@
-"""The recipes of CONTRIBUTING for a method, a rule and a metric, walked as they stand there; tests/browser/tools walks the others."""
+"""The recipes of docs/recipes.md for a method, a rule and a metric, walked as they stand there; tests/browser/tools walks the others."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import pytest
 from tests.conftest import PYTHONPATH, ROOT
 
 FOLDERS = "explainers|server|recipes|static|tests|docs|tools|experiments"
-TEXT = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+TEXT = (ROOT / "docs" / "recipes.md").read_text("utf-8")
 
-# Runs in a fresh interpreter, which forgets what the recipes added; the blocks are its arguments, in the order of CONTRIBUTING.
+# Runs in a fresh interpreter, which forgets what the recipes added; the blocks are its arguments, in the order of the page.
 SCRIPT = """
 import sys
 
