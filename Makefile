@@ -154,7 +154,7 @@ fonts:
 
 # The variable keeps a notice about the successors of MkDocs off the screen.
 docs: $(VENV)/installed-test
-	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build
 
 # The pictures of docs/workbench.md and of the README.
 SHOTS := compare deletion-image help history image layers look method mixer prompt prompt-words regions text versus words

@@ -44,10 +44,11 @@ def test_what_is_no_page_is_a_link_where_the_repository_has_an_address() -> None
 @pytest.mark.slow
 def test_the_site_is_built_without_a_warning_and_has_every_public_name(tmp_path: Path) -> None:
     """It is built strictly: a link to a page or a heading that is not there is an error."""
-    command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--site-dir", str(tmp_path)]
+    # under --quiet MkDocs counts no warning
+    command = [sys.executable, "-m", "mkdocs", "build", "--site-dir", str(tmp_path)]
     built = subprocess.run(command, check=False, cwd=ROOT, capture_output=True, text=True, env={**os.environ, "NO_MKDOCS_2_WARNING": "1"})
     assert built.returncode == 0, built.stdout + built.stderr
-    assert not built.stdout + built.stderr
+    assert "WARNING" not in built.stdout + built.stderr
     for name in api_reference.PUBLIC:
         page = (tmp_path / "library" / f"{name}.html").read_text("utf-8")
         headings = re.findall(r"<h2 id=\"([^\"]+)\"", page)
