@@ -58,15 +58,20 @@ def on_post_build(config: MkDocsConfig) -> None:
     for part in config.nav:
         for title, pages in part.items():
             lines += ["", f"## {title}", ""]
-            lines += [f"- [{name}]({place.removesuffix('.md')}.html)" for name, place in _titles(pages)]
+            lines += [f"- [{name}]({_address(place)})" for name, place in _titles(pages)]
     (Path(config.site_dir) / "llms.txt").write_text("\n".join(lines) + "\n", "utf-8")
+
+
+def _address(place: str) -> str:
+    """Return the address on the site of the page at ``place``: a README is the index of its folder."""
+    return place.replace("README.md", "index.md").removesuffix(".md") + ".html"
 
 
 def _titles(pages: list[Any]) -> Iterator[tuple[str, str]]:
     """Yield the title and the place of each page of a part of the navigation."""
     for page in pages:
         if isinstance(page, str):
-            yield "Overview", page
+            yield Path(page).parent.name.capitalize(), page
             continue
         for title, inside in page.items():
             yield from _titles(inside) if isinstance(inside, list) else [(title, inside)]
