@@ -194,7 +194,7 @@ class ForwardDecomposition(Recording):
             if len(chosen) == 2 and given and chosen[1] is not out[1]:  # sorted, or the largest: numbers and their places
                 chosen[0] = self._at(given[0], out[0], out[1], chosen[1])
             return type(out)(chosen) if any(new is not old for new, old in zip(chosen, out, strict=True)) else out
-        if not isinstance(out, Tensor) or out.is_floating_point() or not out.dim():
+        if not isinstance(out, Tensor) or out.is_floating_point() or out.is_complex() or not out.dim():
             return out
         made_of = [each for each in given if each.dim() and len(each) == len(out) and each.is_floating_point()]
         return self.as_constant(out) if made_of else out
