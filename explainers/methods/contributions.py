@@ -23,7 +23,7 @@ MAX_MISSED_SHARE, MAX_MISSED_EPSILONS = 1e-3, 32
 #: Why contributions are not measured, with ``{block}``, counted from 1, and ``{share}``, in percent.
 DOES_NOT_ADD_UP = (
     "What the tokens and the constants of block {block} of this model each give to the stream after its attention does not add up to that "
-    "stream: {share:.2g} % of it are missing or too much at some token, since something in the block is not linear in its tokens where "
+    "stream: {share} % of it are missing or too much at some token, since something in the block is not linear in its tokens where "
     "attention, scales and gates are held. What multiplies attention runs, such as rollout, and what goes back from the answer, such as "
     "input_x_gradient."
 )
@@ -173,7 +173,7 @@ def _shares(trace: Trace, block: int, parts: list[_Part]) -> Shares:
         missed = (vectors.sum(1) - whole).norm(dim=-1)
         share = float((missed / whole.norm(dim=-1).clamp(min=torch.finfo(whole.dtype).tiny)).max())
         if not share <= max(MAX_MISSED_SHARE, MAX_MISSED_EPSILONS * trace.recording.nodes.epsilon):
-            raise ExplainerError(DOES_NOT_ADD_UP.format(block=block + 1, share=100 * share))
+            raise ExplainerError(DOES_NOT_ADD_UP.format(block=block + 1, share=f"{100 * share:.{0 if share > 0.1 else 1}f}"))
     return Shares(vectors[:, :-1].transpose(1, 2), whole)
 
 
