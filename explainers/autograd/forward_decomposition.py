@@ -209,8 +209,8 @@ class ForwardDecomposition(Recording):
         there is no such dimension.
         """
         for dim in range(x.dim()) if x.dim() == before.dim() else ():
-            others = [size for axis, size in enumerate(x.shape) if axis != dim]
-            if others == [size for axis, size in enumerate(before.shape) if axis != dim] and torch.equal(x.gather(dim, before), values):
+            others, of_places = ([size for axis, size in enumerate(each.shape) if axis != dim] for each in (x, before))
+            if others == of_places and bool((before < x.shape[dim]).all()) and torch.equal(x.gather(dim, before), values):
                 return self.nodes.move(x.gather(dim, places), x, role(self, values))
         return values
 

@@ -88,7 +88,7 @@ def _row_tokens(trace: Trace) -> dict[int, Tensor]:
     row_tokens: dict[int, Tensor] = {}
     for position, rows in twice.structure.bias_rows.items():
         whose = rows.tokens.flatten()
-        if bool(((whose // tokens).diff() < 0).any()):
+        if bool(((whose[whose >= 0] // tokens).diff() < 0).any()):  # a row of no token says nothing
             raise ExplainerError(SAMPLES_ARE_NOT_FIRST.format(shape=tuple(rows.tokens.shape)))
         if rows.tokens.dim() == 1 and not bool((whose < 0).any()) and len(whose) % samples == 0:
             row_tokens[position] = whose[: len(whose) // samples] % tokens
