@@ -269,6 +269,14 @@ def make_scale(rec: Recorder, out: Tensor, name: str, *given: Any) -> Tensor:
     return out
 
 
+def role_among_constants(rec: Recorder, given: tuple[Any, ...]) -> Role | None:
+    """Return the role of what a call puts among constants: of the tensors in ``given``, its arguments, that depend on the input, if all are
+    gates or all attention weights; else None.
+    """
+    roles = {role(rec, tensor) for tensor in tensors_in(given) if active(tensor)}
+    return next(iter(roles)) if roles in ({Role.GATE}, {Role.WEIGHTS}) else None
+
+
 def writes_into_first(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     """Return whether calling ``func`` with ``args`` and ``kwargs`` changes its first argument."""
     name = getattr(func, "__name__", "")
@@ -304,6 +312,8 @@ def call_through(rec: Recorder, func: Callable[..., Any], args: tuple[Any, ...],
     if name not in _ROLE_KEEPING and not name.endswith("__"):
         name = name.rstrip("_")  # in place or not
     inherited, moves = role(rec, args[0]) if args and name in _ROLE_KEEPING else None, name in TRANSPARENT
+    if moves and args and not active(args[0]):  # put among constants, or chosen by a condition
+        inherited = role_among_constants(rec, (*args, *kwargs.values()))
     if inherited == Role.TRANSPOSED or (inherited in (Role.SCORES, Role.CURVED, Role.WEIGHTS, Role.CONTEXT) and not moves):
         inherited = None  # a transpose turns it back; what bounds scores is a rule that is missing
     if name in _COPYING and active(out) and active(args[0]) and _has_as_many_bytes(args[0], out):

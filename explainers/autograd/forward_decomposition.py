@@ -68,11 +68,12 @@ class ForwardDecomposition(Recording):
         attention_kind: AttentionKind = OVER_TOKENS,
         shares_biases: bool = False,
         row_tokens: Mapping[int, Tensor] = MappingProxyType({}),
+        carries_constants: bool = False,
     ) -> None:
         if (refused := model.block_kind.no_forward_decomposition) is not None:
             raise ExplainerError(f"{refused.format(name=model.name)}: choose a method that goes backward, such as fullgrad_plus:libra.")
-        self.copies = 1 + len(sources)
-        self._sources = sources
+        self.copies = 1 + len(sources) + carries_constants
+        self._sources, self._carries_constants = sources, carries_constants
         self._attention_kind = attention_kind
         self._shares_biases, self._row_tokens = shares_biases, row_tokens
         self._propagated = rule
@@ -113,12 +114,12 @@ class ForwardDecomposition(Recording):
         return alone.flatten(0, 1)
 
     def _kept_tokens(self, x: Tensor) -> Tensor:
-        """Return (copies, S): 1 at the tokens of ``x`` (copies, S, D) that each copy keeps, which are all tokens for the real copy, and 0
-        elsewhere.
+        """Return (copies, S): 1 at the tokens of ``x`` (copies, S, D) that each copy keeps, which are all tokens for the real copy and none
+        for that of constants, and 0 elsewhere.
         """
         kept = torch.zeros(self.copies, x.shape[1], dtype=x.dtype, device=x.device)
         kept[0] = 1
-        kept[torch.arange(1, self.copies), self._sources] = 1
+        kept[torch.arange(1, 1 + len(self._sources)), self._sources] = 1
         return kept
 
     def _before_block(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -194,7 +195,7 @@ class ForwardDecomposition(Recording):
             if len(chosen) == 2 and given and chosen[1] is not out[1]:  # sorted, or the largest: numbers and their places
                 chosen[0] = self._at(given[0], out[0], out[1], chosen[1])
             return type(out)(chosen) if any(new is not old for new, old in zip(chosen, out, strict=True)) else out
-        if not isinstance(out, Tensor) or out.is_floating_point() or not out.dim():
+        if not isinstance(out, Tensor) or out.is_floating_point() or out.is_complex() or not out.dim():
             return out
         made_of = [each for each in given if each.dim() and len(each) == len(out) and each.is_floating_point()]
         return self.as_constant(out) if made_of else out
@@ -208,16 +209,26 @@ class ForwardDecomposition(Recording):
         there is no such dimension.
         """
         for dim in range(x.dim()) if x.dim() == before.dim() else ():
-            others = [size for axis, size in enumerate(x.shape) if axis != dim]
-            if others == [size for axis, size in enumerate(before.shape) if axis != dim] and torch.equal(x.gather(dim, before), values):
+            others, of_places = ([size for axis, size in enumerate(each.shape) if axis != dim] for each in (x, before))
+            if others == of_places and bool((before < x.shape[dim]).all()) and torch.equal(x.gather(dim, before), values):
                 return self.nodes.move(x.gather(dim, places), x, role(self, values))
         return values
 
     def where_real(self, y: Tensor) -> Tensor:
         """Return a bool tensor that broadcasts with ``y``, True at the rows that belong to real copies."""
-        first = torch.zeros(self.copies, dtype=torch.bool, device=y.device)
-        first[0] = True
-        rows = first.repeat_interleave(self._rows(y)).repeat(self._samples // self.copies)
+        return self._where(y, 0)
+
+    def where_constants(self, y: Tensor) -> Tensor:
+        """Return a bool tensor that broadcasts with ``y``, True at the rows to which constants are added: those of real copies, and of the
+        copies that carry constants.
+        """
+        return self._where(y, *((0, -1) if self._carries_constants else (0,)))
+
+    def _where(self, y: Tensor, *copies: int) -> Tensor:
+        chosen = torch.zeros(self.copies, dtype=torch.bool, device=y.device)
+        for copy in copies:
+            chosen[copy] = True
+        rows = chosen.repeat_interleave(self._rows(y)).repeat(self._samples // self.copies)
         return rows.view(-1, *[1] * (y.dim() - 1))
 
     def _rows(self, x: Tensor) -> int:
@@ -227,8 +238,8 @@ class ForwardDecomposition(Recording):
         return len(x) // self._samples
 
     def on_real(self, y: Tensor, constant: Tensor) -> Tensor:
-        """Return ``y``, a batch of samples and their copies, with ``constant`` added to the real samples."""
-        return y + constant * self.where_real(y).to(y.dtype)
+        """Return ``y``, a batch of samples and their copies, with ``constant`` added to the real samples and to copies of constants."""
+        return y + constant * self.where_constants(y).to(y.dtype)
 
     def with_bias(self, y: Tensor, bias: Tensor, of: BiasOf) -> Tensor:
         """Add ``bias`` to ``y`` and return the sum. The bias goes to the real copies and, in the block of the sources before its attention,

@@ -17,6 +17,7 @@ from explainers.autograd.dispatch import (
     handler_for,
     note,
     role,
+    role_among_constants,
     tensors_in,
     writes_into_first,
 )
@@ -110,12 +111,17 @@ class RecordingMode(TorchFunctionMode):
 
     def _note_write(self, name: str, written: Tensor | None, given: tuple[Any, ...]) -> None:
         """Append a node for ``written``, a constant or a view of one into which the function ``name`` wrote the values among ``given``: the
-        tensor depends on the input from now on. Attention scores that are assembled in this way stay scores.
+        tensor depends on the input from now on. Attention scores, weights and gates that are assembled in this way stay such.
         """
         if written is None or not active(written):
             return
-        of_values = [role(self.recording, value) for value in tensors_in(given) if value is not written and active(value)]
-        kept = role(self.recording, written) or (Role.SCORES if of_values == [Role.SCORES] else None)
+        values = tuple(value for value in tensors_in(given) if value is not written and active(value))
+        kept, of_values = role(self.recording, written), [role(self.recording, value) for value in values]
+        if self.recording.nodes.of(written) is None:
+            kept = role_among_constants(self.recording, values)
+        elif kept in (Role.WEIGHTS, Role.GATE) and any(each != kept for each in of_values):
+            kept = None
+        kept = kept or (Role.SCORES if of_values == [Role.SCORES] else None)
         note(self.recording, written, Move, (written, *given), kept, name)
 
     def _in_type(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from explainers.autograd.nodes import Move, Node, Role
-from explainers.autograd.operators import MatMul, Scale
+from explainers.autograd.operators import Activation, Add, Div, MatMul, Mul, Scale
 from explainers.autograd.operators.arithmetic import constant_of
 
 
@@ -56,3 +56,26 @@ def product_of(node: Node | None) -> tuple[Tensor, Tensor] | None:
     if node is None or node.operator is not MatMul or node.role != Role.SCORES:
         return None
     return node.operands[0], node.operands[1]
+
+
+def are_mixed_weights(node: Node | None) -> bool:
+    """Return whether a node gave attention weights of several softmaxes, or changed ones: moved, scaled, gated, added to each other or put
+    through a curve, such as (1 - g) A + g B with a gate g. Every term of a sum must be one of them.
+    """
+    waiting, seen = [node], set[int]()
+    while waiting:
+        node = waiting.pop()
+        if node is None:
+            return False
+        if node.role == Role.WEIGHTS or id(node) in seen:
+            continue
+        seen.add(id(node))
+        if node.operator is Mul:  # the other factor is a gate of theirs, whatever made it
+            waiting.append(next((path for path in node.paths if are_mixed_weights(path)), None))
+        elif node.operator is Div:
+            waiting.append(node.inputs[0])
+        elif node.operator in (Move, Scale, Activation, Add):
+            waiting += node.paths or [None]
+        else:
+            return False
+    return True

@@ -217,8 +217,11 @@ class Propagator(Protocol):
     def where_real(self, y: Tensor) -> Tensor:
         """Return a bool tensor that broadcasts with ``y``, True at the rows that belong to real copies."""
 
+    def where_constants(self, y: Tensor) -> Tensor:
+        """Return a bool tensor that broadcasts with ``y``, True at the rows that take constants: real copies, and copies of constants."""
+
     def on_real(self, y: Tensor, constant: Tensor) -> Tensor:
-        """Add ``constant`` to the rows of ``y`` that belong to real samples, and return the sum."""
+        """Add ``constant`` to the rows of ``y`` that take constants, and return the sum."""
 
     def with_constant(self, y: Tensor, constant: Tensor) -> Tensor:
         """Add a ``constant`` that is no argument of another operator, such as a bias that is added apart, to ``y`` at the copies that it

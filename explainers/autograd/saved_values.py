@@ -136,7 +136,9 @@ class SavedValues:
             several.difference_update([kept for kept in log if isinstance(kept, _Kept)])
 
     def _record(self, value: Tensor) -> KeptRecord:
-        for whole in (value,) if value._base is None else (value, value._base):
+        base = value._base
+        has_base = base is not None and base.dtype == value.dtype and base.is_conj() == value.is_conj()  # else no strided view of it
+        for whole in (value, base) if base is not None and has_base else (value,):
             known = self._recomputed.get(whole)
             if known is not None and known[0] == value._version:
                 return _Recomputed(known[1], whole, None if whole is value else value)

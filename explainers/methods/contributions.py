@@ -18,6 +18,15 @@ from explainers.records.trace import Trace
 
 #: How far one tensor may be from another times a number, relative to its length, to be that: rounding of 16 bits is less.
 CLOSE = 1e-3
+#: By how much contributions may miss what they are parts of, relative to its length at a token: this, or as many epsilons as follow.
+MAX_MISSED_SHARE, MAX_MISSED_EPSILONS = 1e-3, 32
+#: Why contributions are not measured, with ``{block}``, counted from 1, and ``{share}``, in percent.
+DOES_NOT_ADD_UP = (
+    "What the tokens and the constants of block {block} of this model each give to the stream after its attention does not add up to that "
+    "stream: {share} % of it are missing or too much at some token, since something in the block is not linear in its tokens where "
+    "attention, scales and gates are held. What multiplies attention runs, such as rollout, and what goes back from the answer, such as "
+    "input_x_gradient."
+)
 
 T = TypeVar("T")
 INNER_BATCH = 33  # copies in one forward pass: bounds memory
@@ -29,13 +38,14 @@ def propagate(
     read: Callable[[ForwardDecomposition, int], T],
     class_attention_stage: bool = False,
     shares_biases: bool = False,
+    with_constants: bool = False,
 ) -> list[T]:
     """Propagate the share of every source token of ``trace`` forward, some tokens in each pass, and return the results of ``read``, one for
     each pass; it is called with the pass and its number of sources.
 
     ``block`` is the last block to run; None goes on to the logits. Only one pass is in memory at a time. With ``class_attention_stage``
     sources are the tokens of the blocks where a classification token joins. With ``shares_biases``, biases are shared among the sources, so
-    that all go through one pass.
+    that all go through one pass. ``with_constants``: what constants add that no token has is the last source, after the tokens.
     """
     rule, x = trace.rule or RULES["libra"], trace.recording.block_inputs[0]
     tokens = x.shape[1] + class_attention_stage
@@ -46,7 +56,7 @@ def propagate(
     inner = trace.repeats_at_once(max(INNER_BATCH, least * len(x)), least, propagated=True, apart=apart) - 1
 
     def part_of(first: int, number: int) -> T:
-        sources = torch.arange(first, first + number)
+        sources = torch.arange(first, min(first + number, tokens))
         how = {
             "sources": sources,
             "rule": rule,
@@ -55,14 +65,15 @@ def propagate(
             "attention_kind": trace.recording.structure.attention_kind,
             "shares_biases": shares_biases,
             "row_tokens": row_tokens,
+            "carries_constants": len(sources) < number,
         }
-        propagation = trace.rerun(1 + len(sources), kind=ForwardDecomposition, **how)
+        propagation = trace.rerun(1 + number, kind=ForwardDecomposition, **how)
         assert isinstance(propagation, ForwardDecomposition)
         for name in sorted(propagation.unruled):
             trace.note(f"This model uses {name}, which is not linear: what tokens contribute there does not add up.")
-        return read(propagation, len(sources))
+        return read(propagation, number)
 
-    return [part_of(0, tokens)] if shares_biases else list(Passes(inner).run(tokens, part_of))
+    return [part_of(0, tokens)] if shares_biases else list(Passes(inner).run(tokens + with_constants, part_of))
 
 
 def _row_tokens(trace: Trace) -> dict[int, Tensor]:
@@ -77,7 +88,7 @@ def _row_tokens(trace: Trace) -> dict[int, Tensor]:
     row_tokens: dict[int, Tensor] = {}
     for position, rows in twice.structure.bias_rows.items():
         whose = rows.tokens.flatten()
-        if bool(((whose // tokens).diff() < 0).any()):
+        if bool(((whose[whose >= 0] // tokens).diff() < 0).any()):  # a row of no token says nothing
             raise ExplainerError(SAMPLES_ARE_NOT_FIRST.format(shape=tuple(rows.tokens.shape)))
         if rows.tokens.dim() == 1 and not bool((whose < 0).any()) and len(whose) % samples == 0:
             row_tokens[position] = whose[: len(whose) // samples] % tokens
@@ -102,7 +113,7 @@ def after_attention(trace: Trace, block: int, norms: int) -> Shares:
     """
     place = _last_mixing_sum(trace, block)
 
-    def read(propagation: ForwardDecomposition, count: int) -> tuple[Tensor, Tensor]:
+    def read(propagation: ForwardDecomposition, count: int) -> _Part:
         middle = propagation.structure.stream_after(block, place)
         vectors = middle
         output = propagation.block_outputs[-1]
@@ -119,10 +130,9 @@ def after_attention(trace: Trace, block: int, norms: int) -> Shares:
             if norms == 2:
                 factor, centred = last[0]
                 vectors = (vectors - vectors.mean(-1, keepdim=True) if centred else vectors) * factor
-        groups = vectors.detach().unflatten(0, (-1, 1 + count))
-        return groups[:, 1:], groups[:, 0].clone()  # a view would keep all copies
+        return _part(vectors, count, propagation)
 
-    return _shares(propagate(trace, block, read))
+    return _shares(trace, block, propagate(trace, block, read, with_constants=True))
 
 
 def _is_multiple(x: Tensor, of: Tensor) -> bool:
@@ -136,11 +146,35 @@ def _is_multiple(x: Tensor, of: Tensor) -> bool:
     return bool((x - ratio * of).norm() <= CLOSE * x.norm())
 
 
-def _shares(parts: list[tuple[Tensor, Tensor]]) -> Shares:
-    """Join ``parts``, the results of several passes, to one :class:`Shares`. Each part is the contributions of some source tokens (B,
-    sources, S to, D) and the whole output (B, S, D).
+@dataclass(frozen=True)
+class _Part:
+    """The contributions of some source tokens (B, sources, S to, D), the whole output (B, S, D), and whether all that they passed has a
+    linear form; what has none is noted.
     """
-    return Shares(torch.cat([vectors for vectors, _ in parts], 1).transpose(1, 2), parts[0][1])
+
+    vectors: Tensor
+    whole: Tensor
+    is_linear: bool
+
+
+def _part(vectors: Tensor, count: int, propagation: ForwardDecomposition) -> _Part:
+    """Return the part that ``propagation`` gives, from ``vectors``, one of its tensors with ``count`` copies after each real sample."""
+    groups = vectors.detach().unflatten(0, (-1, 1 + count))
+    return _Part(groups[:, 1:], groups[:, 0].clone(), not propagation.unruled)  # a view would keep all copies
+
+
+def _shares(trace: Trace, block: int, parts: list[_Part]) -> Shares:
+    """Join ``parts``, those of several passes, to one :class:`Shares`; the last of their sources is that of constants. Raises
+    ExplainerError if they do not add up to the whole output of ``block``, which is checked unless something in it is known to have no linear
+    form.
+    """
+    vectors, whole = torch.cat([part.vectors for part in parts], 1), parts[0].whole
+    if all(part.is_linear for part in parts):
+        missed = (vectors.sum(1) - whole).norm(dim=-1)
+        share = float((missed / whole.norm(dim=-1).clamp(min=torch.finfo(whole.dtype).tiny)).max())
+        if not share <= max(MAX_MISSED_SHARE, MAX_MISSED_EPSILONS * trace.recording.nodes.epsilon):
+            raise ExplainerError(DOES_NOT_ADD_UP.format(block=block + 1, share=f"{100 * share:.{0 if share > 0.1 else 1}f}"))
+    return Shares(vectors[:, :-1].transpose(1, 2), whole)
 
 
 def _last_mixing_sum(trace: Trace, block: int) -> int:
@@ -168,13 +202,13 @@ def after_class_attention(trace: Trace, block: int) -> Shares:
     ``trace``, where S includes the classification token; they are (B, 1, S from, D) if the block outputs that token alone.
     """
 
-    def read(propagation: ForwardDecomposition, count: int) -> tuple[Tensor, Tensor]:
+    def read(propagation: ForwardDecomposition, count: int) -> _Part:
         middle = propagation.structure.class_attention.blocks[block].mid_residual
         assert middle is not None
-        groups = middle.detach().unflatten(0, (-1, 1 + count))
-        return groups[:, 1:], groups[:, 0].clone()
+        return _part(middle, count, propagation)
 
-    return _shares(propagate(trace, block, read, class_attention_stage=True))
+    number = len(trace.recording.block_inputs) + block
+    return _shares(trace, number, propagate(trace, block, read, class_attention_stage=True, with_constants=True))
 
 
 def measure_blocks(trace: Trace, norms: int, measure: Callable[[Shares], Tensor]) -> list[Tensor]:

@@ -13,7 +13,7 @@ from explainers.autograd import operators as op
 from explainers.autograd.dispatch import TorchFunction, call_through, handles, linear_function, role
 from explainers.autograd.handlers.elementwise import add, may_write, mul
 from explainers.autograd.nodes import Role
-from explainers.autograd.products import factor, product_of
+from explainers.autograd.products import are_mixed_weights, factor, product_of
 from explainers.autograd.recorder import Recorder
 from explainers.autograd.rules.operands import BilinearMap, LinearMapRole
 from explainers.models import matrix_products
@@ -62,10 +62,17 @@ def linear(rec: Recorder, func: TorchFunction, input: Tensor, weight: Tensor, bi
     return out if bias is None else add(rec, torch.add, out, bias)
 
 
+def _as_weights(rec: Recorder, x: Tensor) -> Tensor:
+    """Return ``x``, a factor of a matrix product, marked as attention weights if it is made of such; else unchanged."""
+    is_unmarked = rec.active(x) and role(rec, x) is None and are_mixed_weights(rec.nodes.of(x))
+    return rec.run(op.Weights, x, role=Role.WEIGHTS) if is_unmarked else x
+
+
 def _dynamic(rec: Recorder, x: Tensor, weight: Tensor, operator: type[op.DynamicLinear] = op.DynamicLinear) -> Tensor:
     """Compute x @ W for a ``weight`` W that depends on the input, record it as ``operator`` and return it; attention weights among the two
     make it the product of attention.
     """
+    x, weight = (_as_weights(rec, each) for each in (x, weight))
     if rec.active(x) and not {Role.WEIGHTS, Role.CURVED, Role.SCORES} & {role(rec, x), role(rec, weight)}:
         return rec.run(operator, x, weight)
     return matmul(rec, torch.matmul, x, weight)
@@ -135,6 +142,7 @@ def matmul(rec: Recorder, func: TorchFunction, input: Tensor, other: Tensor | No
         out = out.squeeze(-1) if other.dim() == 1 else out
         return out.squeeze(-2 if other.dim() > 1 else -1) if input.dim() == 1 else out
     if rec.active(input) and rec.active(other):
+        input, other = (_as_weights(rec, each) for each in (input, other))
         if role(rec, input) == Role.CURVED or (role(rec, input) == Role.SCORES and input.shape[-2] == input.shape[-1]):  # no softmax
             return matmul(rec, func, rec.run(op.Weights, input, role=Role.WEIGHTS), other)
         inner = product_of(rec.nodes.of(other))

@@ -147,10 +147,8 @@ class Mul(Operator):
         constant = tuple(role in KIND_HOLDING_ROLE and (role != Role.CURVE or holds) for role in roles)
         if all(constant) and Role.CURVE in roles:
             constant = (False, False)
-        if constant[1]:
-            return a * rec.real(b)
-        if constant[0]:
-            return rec.real(a) * b
+        if any(constant):
+            return (rec.real(a) if constant[0] else a) * (rec.real(b) if constant[1] else b)
         both = rec.rule.choice("product").forward(a, b, rec.real(a), rec.real(b))
         return torch.where(rec.where_real(both), a * b, both)
 

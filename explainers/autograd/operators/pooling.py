@@ -185,4 +185,4 @@ class Constant(Operator):
 
     @staticmethod
     def propagate(rec: Propagator, constant: Tensor, path: Tensor, role: Role | None, axis: int | None) -> Tensor:
-        return (constant * rec.where_real(constant).to(constant.dtype)).requires_grad_()
+        return (constant * rec.where_constants(constant).to(constant.dtype)).requires_grad_()
