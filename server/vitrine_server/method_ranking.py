@@ -6,13 +6,14 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import explainers
-from explainers.evaluation.marks import best_methods
+from explainers.evaluation.marks import best_methods, cannot_tell
 from explainers.evaluation.statistics import rank_methods
 from explainers.json_records import Record, describe
 from explainers.methods.presets import MOST_IN_A_PRESET, PRESETS
+from explainers.methods.prompt_cosines import depends_on_other_prompts
 from explainers.methods.registry import METHODS, is_control
 from explainers.methods.specs import Spec
 from explainers.methods.variants import Variant
@@ -32,6 +33,10 @@ SAYS = {
 NOR_BY = {"ap": "own_object"}
 #: For each kind of input, the embedded model whose ranks are used for a model that was not measured.
 REFERENCE_MODELS = {"image": "photos-vit", "clip": "clip", "text": "reviews-bert", "molecule": "molecules"}
+#: Two methods differ where the p-value of their paired test is below this.
+SIGNIFICANCE = 0.05
+#: What a page with room for one map shows where no shipped run says which method is best.
+UNMEASURED_METHOD = "fullgrad_plus:libra"
 #: For each kind of data set, the plural noun for its inputs.
 INPUTS_IN_WORDS = {"image": "pictures", "text": "texts", "molecule": "molecules"}
 
@@ -57,6 +62,7 @@ class Place(Record):
 
     low, high     ends of the interval; None if it has none
     second_value  None if there is no second metric, or no value by it
+    recommended   whether it is one of `MethodRanking.recommended`
     """
 
     rank: int
@@ -66,6 +72,7 @@ class Place(Record):
     high: float | None
     tied: Annotated[bool, describe("Whether it cannot be told from the best.")]
     second_value: float | None
+    recommended: Annotated[bool, describe("Whether pages may recommend it.")]
 
 
 @dataclass(frozen=True)
@@ -146,6 +153,31 @@ class MethodRanking:
         p = report["apart"][self.metric["name"]][specs.index(first)][specs.index(second)]
         return p is not None and p < level
 
+    def compare_with_chance(self, spec: str) -> Literal["better", "same", "worse"] | None:
+        """Return how the method ``spec`` compares with a map of random numbers, by the paired test; None if the run has no such map."""
+        if not self.has_chance:
+            return None
+        if not self.can_tell_apart(spec, CONTROL, SIGNIFICANCE):
+            return "same"
+        order = rank_methods(self.run.report, self.metric)
+        return "better" if order.index(spec) < order.index(CONTROL) else "worse"
+
+    @cached_property
+    def recommended(self) -> tuple[str, ...]:
+        """The specs that pages may recommend, best first: those that tie with the best and are better than a random map.
+
+        Maps that depend on the other prompts of a question are left out. Empty where the metric cannot tell methods apart.
+        """
+        if cannot_tell(self.run.report, self.metric) is not None:
+            return ()
+        return tuple(
+            spec
+            for spec in self.ranks
+            if self.is_best(spec)
+            and self.compare_with_chance(spec) in ("better", None)
+            and not depends_on_other_prompts(Spec.parse(spec).options)
+        )
+
     def _describe_metric(self, metric: dict[str, Any]) -> RankingMetric:
         return RankingMetric(
             metric["name"], metric["title"], metric["unit"], metric["direction"], SAYS.get(metric["name"], ""), metric_line(metric)
@@ -174,7 +206,8 @@ class MethodRanking:
 
     def _place(self, spec: str, figures: dict[str, Any]) -> Place:
         value, low, high, is_tied = (figures[name] for name in ("value", "low", "high", "tied"))
-        return Place(self.ranks[spec], len(self._figures), value, low, high, is_tied, self._second_value(spec))
+        is_recommended = spec in self.recommended
+        return Place(self.ranks[spec], len(self._figures), value, low, high, is_tied, self._second_value(spec), is_recommended)
 
 
 @cache
@@ -256,3 +289,12 @@ def ranking_for(kind: str, model: str | None = None) -> MethodRanking | None:
     """Return the ranking for a model of a ``kind``: from its own run, else from the embedded model of the kind; None if neither exists."""
     measured = method_rankings()
     return measured.get(model or "") or measured.get(REFERENCE_MODELS[kind])
+
+
+def recommended_spec(kind: str, model: str | None = None, *, signed: bool = False) -> str:
+    """Return the spec of the method to look at first for a model of a ``kind``, as the pages and the leaderboard recommend it;
+    with ``signed`` the first one whose scores have a sign. `UNMEASURED_METHOD` where no shipped run recommends any.
+    """
+    ranking = ranking_for(kind, model)
+    able = () if ranking is None else ranking.recommended
+    return next((spec for spec in able if not signed or METHODS[Spec.parse(spec).method].signed), UNMEASURED_METHOD)

@@ -7,15 +7,11 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from explainers.evaluation.marks import cannot_tell
-from explainers.evaluation.statistics import rank_methods
 from explainers.json_records import INLINE, Record, describe
-from explainers.methods.prompt_cosines import depends_on_other_prompts
 from explainers.methods.specs import Spec
 from vitrine_server.method_ranking import MethodRanking, Place, RankingMetric
-from vitrine_server.run_reports import CONTROL, RunReport
+from vitrine_server.run_reports import RunReport
 
-#: Two methods differ where the p-value of their paired test is below this.
-SIGNIFICANCE = 0.05
 #: A map counts as insensitive to weights from this rank correlation with itself under random weights on.
 MIN_STUCK_CORRELATION = 0.5
 #: The fewest inputs of a run that is read for randomisation.
@@ -128,17 +124,15 @@ class Ranking(Record):
 def verdict_in_words(ranking: MethodRanking) -> Ranking:
     """Return the verdict of a run, from its ``ranking`` of methods, as data for a sentence.
 
-    ``trust`` has the first different methods among those that tie with the best and beat a random map, without maps that depend on the
-    other prompts of a question (``less=prompts``), which no page recommends. ``tied`` says how many tie with the best, ``by_chance`` those
-    no better than a random map, and ``worse`` those worse than one.
+    ``trust`` has the first different methods among those that the ranking recommends, as every page does. ``tied`` says how many tie
+    with the best, ``by_chance`` those no better than a random map, and ``worse`` those worse than one.
     """
     levels = {spec: _level(ranking, spec) for spec in ranking.ranks}
     methods = {method["spec"]: method for method in ranking.run.report["methods"]}
     trust: dict[str, str] = {}
-    for spec, level in levels.items():  # best first
-        parsed = Spec.parse(spec)
-        if level == _BEST and len(trust) < MOST_TRUSTED_NAMED and not depends_on_other_prompts(parsed.options):
-            trust.setdefault(parsed.method, spec)
+    for spec in ranking.recommended:  # best first
+        if len(trust) < MOST_TRUSTED_NAMED:
+            trust.setdefault(Spec.parse(spec).method, spec)
 
     def ranked(spec: str) -> RankedMethod:
         return RankedMethod(spec, Spec.parse(spec).method, methods[spec]["title"], methods[spec]["signed"], ranking.ranks[spec])
@@ -187,12 +181,9 @@ def _level(ranking: MethodRanking, spec: str) -> int:
     """Return how good the method of ``spec`` is in the run of ``ranking``, as an index in ``_LEVELS``: from its rank, its ties with the
     best, and the comparison with random scores.
     """
-    if ranking.has_chance:
-        order = rank_methods(ranking.run.report, ranking.metric)
-        if not ranking.can_tell_apart(spec, CONTROL, SIGNIFICANCE):
-            return _CHANCE
-        if order.index(spec) > order.index(CONTROL):
-            return _WORSE
+    compared = ranking.compare_with_chance(spec)
+    if compared in ("same", "worse"):
+        return _CHANCE if compared == "same" else _WORSE
     if ranking.is_best(spec):
         return _BEST
     return _THIRDS + 3 * (ranking.ranks[spec] - 1) // len(ranking.ranks)

@@ -9,9 +9,6 @@ import { learnRules } from "./rules.js";
  * @import { Listed, Standing, Variant } from "./types.js"
  */
 
-/** The method that is shown where there is room for one map. */
-export const FEATURED_METHOD = "fullgrad_plus:libra";
-
 /**
  * Return whether a method compares patches with prompts: forward passes give its maps of all prompts at once, before
  * any other's.

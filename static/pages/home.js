@@ -7,9 +7,9 @@ import { limits, ramp } from "../core/colour.js";
 import { patiently } from "../core/patience.js";
 import { addressOf, byId, el, percent, say } from "../core/dom.js";
 import { reportProblem, showProblem } from "../core/problems.js";
-import { FEATURED_METHOD } from "../core/registry.js";
 import { remember } from "../core/historylist.js";
 import { acceptPictures } from "../inputs/pictures.js";
+import { meaningOf } from "../maps/caption.js";
 import { greyBase, paint } from "../maps/heatmap.js";
 
 /**
@@ -18,7 +18,7 @@ import { greyBase, paint } from "../maps/heatmap.js";
  * @import { Drawable } from "../maps/types.js"
  */
 
-const BASELINE = "raw_attention"; // what FEATURED_METHOD is compared with
+const BASELINE = "raw_attention"; // what the recommended method is compared with
 const [PHOTOS, REVIEWS] = [9, 3]; // samples on the strip
 const SIDE = 672; // pixels of the live plate
 const VIEW = { evidence: "both", grid: "smooth", opacity: 85 };
@@ -45,6 +45,9 @@ const modelFor = (models, kind) => {
  * @param {Sample[]} samples
  */
 const shownSample = (samples) => samples.find(({ id }) => id === byId("stage").dataset.sample);
+
+/** The method that is recommended for the sample on show, as its template has it from the leaderboard's ranking. */
+const recommendedMethod = () => String(byId("stage").dataset.method);
 
 /**
  * Ask, and go to the page with the question already asked.
@@ -107,7 +110,7 @@ async function showMap(sample, models) {
   const fields = {
     model: model.name,
     image: await getBlob(String(sample.image)),
-    methods: [BASELINE, FEATURED_METHOD],
+    methods: [BASELINE, recommendedMethod()],
   };
   const { id } = await createExplanation(fields);
   await new Promise((resolve) =>
@@ -117,7 +120,7 @@ async function showMap(sample, models) {
   const explanation = await getJSON(explanationPath(id));
   const picture = await loadImage(`${explanationPath(id)}/input.png`);
   const base = greyBase(picture, SIDE, SIDE);
-  const sheets = [FEATURED_METHOD, BASELINE].map((spec) => {
+  const sheets = [recommendedMethod(), BASELINE].map((spec) => {
     const map = /** @type {ScoreMap & Drawable} */ (explanation.maps.find(({ method }) => method === spec));
     const canvas = el("canvas", {
       width: SIDE,
@@ -136,8 +139,10 @@ async function showMap(sample, models) {
     { side: "right", map: under.map },
   ]) {
     byId(`${side}-name`).textContent = map.title;
+    const [colours, low, high] = byId(`${side}-legend`).children;
+    [low.textContent, high.textContent] = meaningOf(map);
     const stops = ramp(map.signed).map((colour) => `rgb(${colour.join(" ")})`);
-    byId(`${side}-legend`).querySelector("i").style.background = `linear-gradient(to right, ${stops.join(", ")})`;
+    colours.style.background = `linear-gradient(to right, ${stops.join(", ")})`;
   }
   const sweep = byId("sweep");
   const show = () => {
@@ -180,7 +185,7 @@ async function nameClasses(sample, explanation) {
   const other = await otherClass(explanation);
   byId("finding-classes").textContent = `“${label}” and for “${other.label}”`;
   const question = [["sample", sample.id], ...[label, other.label].map((target) => ["target", target])];
-  const methods = [BASELINE, FEATURED_METHOD].map((spec) => ["methods", spec]);
+  const methods = [BASELINE, recommendedMethod()].map((spec) => ["methods", spec]);
   byId("findings").querySelector("a").href = addressOf(`/image?${new URLSearchParams([...question, ...methods])}`);
 }
 

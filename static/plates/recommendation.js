@@ -32,11 +32,12 @@ function cannotSay({ class_specific: isOfClass, signed, adds_up_to: total }) {
 }
 
 /**
- * Return whether the method is the one to look at first: on this very model nothing was measured to be better.
+ * Return whether the method may be the one to look at first, as the server says and the leaderboard shows: on this very
+ * model nothing was measured to be better.
  * @param {Variant | undefined} variant
  * @returns {boolean}
  */
-export const isRecommended = (variant) => Boolean(variant?.standing?.here && variant.standing.tied);
+export const isRecommended = (variant) => Boolean(variant?.standing?.here && variant.standing.recommended);
 
 /**
  * The recommended method: the first of those that nothing was measured to be better than, but none of which the map of

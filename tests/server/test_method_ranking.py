@@ -12,9 +12,21 @@ import explainers
 from explainers.methods.presets import MOST_IN_A_PRESET
 from explainers.methods.registry import is_control
 from explainers.methods.specs import Spec
-from vitrine_server.method_ranking import RANKED_BY, SAYS, MethodRanking, asides, default_specs, method_rankings, ranking_for
+from vitrine_server.method_ranking import (
+    RANKED_BY,
+    REFERENCE_MODELS,
+    SAYS,
+    UNMEASURED_METHOD,
+    MethodRanking,
+    asides,
+    default_specs,
+    method_rankings,
+    ranking_for,
+    recommended_spec,
+)
 from vitrine_server.metric_lines import LINES
 from vitrine_server.run_reports import CONTROL, RunReport, figures_of, read_run_reports
+from vitrine_server.verdicts import verdict_in_words
 
 VALUES = {"a": 0.1, "b": 0.3, CONTROL: 0.2, "c": 0.1, "nowhere": None}
 
@@ -27,6 +39,8 @@ def made(direction: str) -> MethodRanking:
         "kind": "image",
         "inputs": 2,
         "dataset": {"title": "Made up"},
+        "methods": [{"spec": spec} for spec in VALUES],
+        "apart": {"srg": [[0.0] * len(VALUES) for _ in VALUES]},
         "results": {
             "srg": {spec: {"value": value, "low": value, "high": value, "tied": spec == "b", "error": 0} for spec, value in VALUES.items()}
         },
@@ -55,8 +69,57 @@ def test_what_the_pages_get() -> None:
         "random_second": None,
         "here": True,
     }
-    assert ranks["b"] == {"rank": 1, "of": 3, "value": 0.3, "low": 0.3, "high": 0.3, "tied": True, "second_value": None}
+    best = {"rank": 1, "of": 3, "value": 0.3, "low": 0.3, "high": 0.3, "tied": True, "second_value": None, "recommended": True}
+    assert ranks["b"] == best
+    assert not ranks["a"]["recommended"]
     assert list(ranks) == ["b", "a", "c"]
+
+
+def ranked(values: dict[str, float], tied: set[str], like_chance: set[str]) -> MethodRanking:
+    """A run with these values, and a random map at 0.2; the paired test does not tell ``like_chance`` from it."""
+    specs = [*values, CONTROL]
+    apart = [[0.5 if spec in like_chance else 0.0 for _ in specs] for spec in specs]
+    figures = {
+        spec: {"value": value, "low": value, "high": value, "tied": spec in tied} for spec, value in {**values, CONTROL: 0.2}.items()
+    }
+    report = {
+        "plan": {"model": "m"},
+        "kind": "image",
+        "inputs": 9,
+        "dataset": {"title": "Made up"},
+        "methods": [{"spec": spec} for spec in specs],
+        "apart": {"ap": apart},
+        "results": {"ap": figures},
+    }
+    metric = {"name": "ap", "title": "AP", "unit": "share", "direction": "higher", "family": "plausibility"}
+    return MethodRanking(RunReport("run", Path(), report, shipped=True), metric)
+
+
+def test_only_a_method_that_ties_with_the_best_and_beats_chance_without_the_other_prompts_is_recommended() -> None:
+    values = {"maskclip?less=prompts": 0.9, "rollout": 0.8, "lrp": 0.7, "attcat": 0.6, "fullgrad": 0.1}
+    tied = {"maskclip?less=prompts", "rollout", "lrp", "fullgrad"}
+    ranking = ranked(values, tied, like_chance={"lrp"})
+    assert ranking.recommended == ("rollout",)  # lrp may be chance, attcat is behind, fullgrad is worse than chance
+    standing = ranking.standing("m").ranks
+    assert [spec for spec, place in standing.items() if place.recommended] == ["rollout"]
+    assert ranked(values, {*tied, CONTROL}, like_chance=set()).recommended == ()  # random numbers tie with the best
+
+
+def test_what_is_recommended_is_first_on_the_leaderboard() -> None:
+    for kind, model in REFERENCE_MODELS.items():
+        ranking = ranking_for(kind, model)
+        assert ranking is not None
+        trusted = verdict_in_words(ranking).trust
+        assert trusted[0].method.spec == recommended_spec(kind, model) == ranking.recommended[0]
+        assert all(method.place.recommended for method in trusted)
+    assert recommended_spec("image", "photos-vit") == "input_x_gradient:attnlrp"
+    assert recommended_spec("text", signed=True) == "input_x_gradient:attnlrp"
+
+
+def test_where_nothing_is_recommended_one_method_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("vitrine_server.method_ranking.method_rankings", dict)
+    assert recommended_spec("image", "photos-vit") == UNMEASURED_METHOD
+    assert UNMEASURED_METHOD in {variant.spec for variant in explainers.variants()}
 
 
 def test_the_best_of_each_family_is_among_what_is_shown_first() -> None:

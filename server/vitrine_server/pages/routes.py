@@ -15,6 +15,7 @@ from starlette.datastructures import URL
 
 from explainers.installation import DISTRIBUTION, package_version
 from vitrine_server.http.problems import Problem
+from vitrine_server.method_ranking import recommended_spec
 from vitrine_server.pages.embed import add_embedding
 from vitrine_server.pages.first_answers import first_answers
 from vitrine_server.pages.login import LOGIN_PROBLEMS, add_login, next_page
@@ -64,6 +65,14 @@ def _first_picture(samples: Mapping[str, SampleInput], settings: Settings) -> di
     return next((sample.to_json(settings) for sample in samples.values() if sample.entry["kind"] == "image"), None)
 
 
+def _recommended(sample: Mapping[str, Any] | None) -> dict[str, str]:
+    """Return the methods that the first page shows, as specs: ``picture`` for its ``sample`` (None: there is none), ``text`` for reviews,
+    where the map must show what speaks against.
+    """
+    model = None if sample is None else sample.get("model")
+    return {"picture": recommended_spec("image", model), "text": recommended_spec("text", signed=True)}
+
+
 def _script_tag(static: str, page: str) -> Markup:
     """Return the HTML tag of a page's script, joined with all that it imports; the browser fetches it before fonts and answers."""
     return Markup('<script type="module" src="{}/pages/{}.js?page={}" fetchpriority="high"></script>').format(static, page, page)
@@ -94,7 +103,10 @@ def add_pages(app: FastAPI, settings: Settings) -> None:
             services = request.app.state.services
             sample = _first_picture(services.samples, settings)
             addresses = first_answers(path, request.query_params, services)
-            return HTMLResponse(templates.get_template(template).render(shared(), path=entry, title=title, sample=sample, first=addresses))
+            text = templates.get_template(template).render(
+                shared(), path=entry, title=title, sample=sample, first=addresses, recommended=_recommended(sample)
+            )
+            return HTMLResponse(text)
 
         app.add_api_route(path, page, methods=["GET"], include_in_schema=False, response_class=HTMLResponse)
 

@@ -57,13 +57,35 @@ def test_the_picture_and_the_findings_are_there_before_any_map_and_the_slider_un
         assert over.evaluate("(node) => node.style.clipPath") in (f"inset(0px {100 - share}% 0px 0px)", f"inset(0 {100 - share}% 0 0)")
     expect(page.locator("#left-name")).to_have_text("Raw attention")
     expect(page.locator(".sheet strong")).to_have_text(["Where it looked", "What made the answer"])
-    expect(page.locator(".legend")).to_have_text(["littlemuch", "againstfor"])
+    expect(page.locator(".legend")).to_have_text(["weakstrong", "againstfor"])  # as on every plate
     grounds = page.locator(".legend i").evaluate_all("(all) => all.map((node) => getComputedStyle(node).backgroundImage)")
     assert all(ground.startswith("linear-gradient") for ground in grounds)
     assert grounds[0] != grounds[1]
     findings = page.locator("#findings li").evaluate_all("(all) => all.map((node) => node.getBoundingClientRect().bottom)")
     assert max(findings) <= 900  # above the fold of a window of that height
     no_violation(page)
+
+
+@pytest.mark.trained
+def test_the_first_page_the_plates_and_the_leaderboard_recommend_the_same_method(desk: Visit) -> None:
+    ready(desk)
+    page = desk.page
+    shown = page.locator("#right-name").inner_text()
+    sample = page.locator("#stage").get_attribute("data-sample")
+    spec = page.locator("#stage").get_attribute("data-method")
+    rankings = desk.get("/api/leaderboard/rankings")["rankings"]
+    first = rankings["image"]["trust"][0]
+    assert (first["spec"], first["title"]) == (spec, shown)
+    desk.open(f"/image?sample={sample}", folded=True)
+    expect(page.locator(".plate.recommended")).to_have_attribute("data-spec", str(spec))
+    expect(page.locator(".advice.lead")).to_contain_text(f"Look at {shown} first.")
+    desk.open("/leaderboard", maps=False)
+    expect(page.locator(".told .sentences li").first).to_contain_text(f"Trust {shown}")
+    for kind, path, mark in (("text", "/text", ".plate.recommended"), ("clip", "/prompt", ".matrix .line:has(.mark)")):
+        desk.open(path, folded=True)
+        node = page.locator(mark).first
+        name = "data-spec" if kind == "text" else "data-row"
+        expect(node).to_have_attribute(name, rankings[kind]["trust"][0]["spec"])
 
 
 def test_a_picture_leads_to_its_maps(desk: Visit) -> None:
@@ -138,8 +160,8 @@ def test_a_finding_opens_the_page_in_its_state(desk: Visit, number: int) -> None
     desk.next_maps(None)
     document = desk.document()
     assert path.startswith("/text" if number == 2 else "/image")
-    methods = {"raw_attention", "fullgrad_plus:libra"} if number != 1 else {"fullgrad_plus:libra", "random"}
-    assert set(document["methods"]) == methods
+    first = desk.get("/api/leaderboard/rankings")["rankings"]["text" if number == 2 else "image"]["trust"][0]["spec"]
+    assert set(document["methods"]) == {first, "random" if number == 1 else "raw_attention"}
     if number == 0:
         first, second = (attribution["scores"] for attribution in document["maps"] if attribution["method"] == "raw_attention")
         assert first == second

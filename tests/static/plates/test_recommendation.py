@@ -20,7 +20,10 @@ ADVICE = "async (first) => (await script('plates/recommendation.js')).recommenda
 
 
 def variant(rank: int | None, family: str = "gradients", **more: Any) -> dict[str, Any]:
-    standing = None if rank is None else {**STANDING, "rank": rank, "tied": rank == 1, "ties": 1, **more.pop("standing", {})}
+    is_best = rank == 1
+    standing = (
+        None if rank is None else {**STANDING, "rank": rank, "tied": is_best, "ties": 1, "recommended": is_best, **more.pop("standing", {})}
+    )
     spec = f"{family}{rank}"
     return {
         "spec": spec,
@@ -47,7 +50,7 @@ def test_the_recommendation_says_on_what_by_how_much_and_what_the_map_cannot_say
     tied = compute(ADVICE, [variant(1, standing={"ties": 5, **second})])["says"]
     assert "“Segmentation AP” 41.8\u2009% (22.7\u2009% for a random map)." in tied
     assert tied.startswith("5 of 30 methods tie for first; this one has the highest “Symmetric relevance gain”.")
-    later = compute(ADVICE, [variant(4, standing={"ties": 5, "tied": True})])["says"]
+    later = compute(ADVICE, [variant(4, standing={"ties": 5, "tied": True, "recommended": True})])["says"]
     assert later.startswith("5 of 30 methods tie for first; this one is among them.")
 
 
@@ -87,7 +90,7 @@ DOUBTED = """async ([first, doubtful]) => {
 
 
 def test_a_map_in_doubt_is_not_recommended_and_is_named_at_once() -> None:
-    ties = {"inputs": "60 pictures", "ties": 5, "tied": True}
+    ties = {"inputs": "60 pictures", "ties": 5, "tied": True, "recommended": True}
     first = [
         variant(1, "attention", title="A", standing=ties),
         variant(2, "gradients", title="B", standing={**ties, "value": 0.55}),
@@ -109,6 +112,17 @@ def test_a_map_in_doubt_is_not_recommended_and_is_named_at_once() -> None:
     says = "Do not trust A, B and C here: “!” says why."
     assert over == {"title": "No map is recommended here.", "says": says}
     assert (why, spec) == (None, None)
+
+
+def test_a_method_that_ties_for_first_and_is_not_recommended_by_the_leaderboard_is_recommended_nowhere() -> None:
+    """As one that random numbers may equal, or whose map depends on the other prompts."""
+    ties = {"inputs": "60 pictures", "ties": 2, "tied": True}
+    first = [
+        variant(1, "cams", title="A", standing={**ties, "recommended": False}),
+        variant(2, title="B", standing={**ties, "recommended": True}),
+    ]
+    assert compute(DOUBTED, [first[:1], []]) == [None, None, None]
+    assert compute(DOUBTED, [first[1:], []])[2] == "gradients2"
 
 
 def test_a_line_says_what_a_method_was_measured_to_be() -> None:
