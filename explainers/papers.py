@@ -9,6 +9,13 @@ LIBRAGRAD = Citation(
     venue="CVPR",
     arxiv="2411.16760",
 )
+TRANSFORMER_PAPER = Citation(authors="Vaswani et al.", year=2017, title="Attention Is All You Need", venue="NIPS", arxiv="1706.03762")
+LRP_PAPER = Citation(
+    authors="Bach et al.",
+    year=2015,
+    title="On Pixel-Wise Explanations for Non-Linear Classifier Decisions by Layer-Wise Relevance Propagation",
+    venue="PLoS ONE",
+)
 CHEFER = Citation(
     authors="Chefer et al.",
     year=2021,

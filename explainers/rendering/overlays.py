@@ -17,7 +17,7 @@ from explainers.rendering.drawable import DrawableExplanation, DrawableMap
 from explainers.rendering.molecules import is_drawn, over_molecule
 
 At = Literal["patches", "pixels"]
-PAPER, INK = (255, 254, 251), (28, 26, 21)
+PAPER, INK = (255, 255, 255), (28, 26, 21)
 FOR, AGAINST, STRENGTH = (194, 64, 42), (42, 98, 168), (134, 48, 138)  # under words, as on the page in daylight
 MAP_OPACITY = 0.8
 FRAMES_IN_A_ROW = 4

@@ -3,7 +3,7 @@
 import { percent } from "./dom.js";
 import { named } from "./search.js";
 
-/** @import { Abstention, Target } from "./schemas.js" */
+/** @import { Abstention, OutputPlace, PromptInput, Target } from "./schemas.js" */
 
 /**
  * The class, group (`any:dog`) or prompt that a target is about, whatever is asked of it: what to send to ask for it
@@ -69,6 +69,53 @@ export function sureness(target, abstention) {
  * @returns {boolean}
  */
 export const isFound = ({ abstention }) => !abstention || abstention.kind === "perhaps_in_picture";
+
+/**
+ * Return whether an abstention is a doubt next to the answer, and does not replace it.
+ * @param {Abstention} abstention
+ * @returns {boolean}
+ */
+export const isDoubt = ({ kind }) => kind === "something_else";
+
+/**
+ * The words before the answer in quotation marks: only what the model says is called an answer. For prompts that are
+ * not in the picture, nothing was found.
+ * @param {{abstention?: Abstention, place?: OutputPlace, output?: string, prompts?: PromptInput[], targets: Target[],
+ *   top?: Target[]}} options
+ * @param {boolean} isClip
+ * @param {string} [who] the model, or several: "it" or "them"
+ * @returns {string}
+ */
+export function askingLine({ abstention, place, output, prompts, targets, top = [] }, isClip, who = "it") {
+  if (!isClip) {
+    if (place && output === "regression") return "What speaks for";
+    const isFirst = targets.length === 1 && !targets[0].against && aloneOf(targets[0]) === top[0]?.label;
+    if (!isFirst) return "What speaks for";
+    return abstention && !isDoubt(abstention) ? "What speaks for its nearest guess," : `What made ${who} say`;
+  }
+  if (prompts) return "Which words counted in";
+  const they = who === "it" ? who : "they";
+  return `Where ${they} ${targets.some((target) => target.abstention) ? "looked for" : "found"}`;
+}
+
+/**
+ * The name of a model where people read it: of one that lies in a folder of the server, the folder's own name.
+ * @param {string} model
+ * @returns {string}
+ */
+export const ownName = (model) => model.replace(/^\/.*\//, "");
+
+/**
+ * An explanation as if the target called `label` were its only one; as it is where none is called so.
+ * @template {{targets: {label: string}[]}} Told
+ * @param {Told} explanation
+ * @param {string | null | undefined} label
+ * @returns {Told}
+ */
+export function aboutOne(explanation, label) {
+  const targets = explanation.targets.filter((target) => target.label === label);
+  return targets.length ? { ...explanation, targets } : explanation;
+}
 
 /**
  * Several targets in words, for between quotation marks; no longer than a heading may be.

@@ -1,7 +1,7 @@
 // Tables of numbers as CSV: the words of a text, the curves of the deletion test, a run of the leaderboard.
 
 import { el } from "../core/dom.js";
-import { save, stem } from "./saving.js";
+import { save } from "./saving.js";
 
 /**
  * @import { DeletionCurve, RunReport } from "../core/schemas.js"
@@ -26,22 +26,26 @@ export const toCsv = (rows) =>
     .join("");
 
 /**
- * Make a button that saves `rows()`, under a name of these parts.
+ * Make a button that saves `rows()` under the name that `name()` gives, without its ending.
  * @param {() => (string | number | null | undefined)[][]} rows
- * @param {() => string[]} name
+ * @param {() => string | Promise<string>} name
  * @returns {HTMLButtonElement}
  */
 export const csvButton = (rows, name) =>
-  el("button", { type: "button", class: "act plain csv", on: { click: () => saveCsv(rows(), ...name()) } }, "CSV");
+  el(
+    "button",
+    { type: "button", class: "act plain csv", on: { click: async () => saveCsv(rows(), await name()) } },
+    "CSV",
+  );
 
 /**
- * Save rows as a file.
+ * Save rows as a file of this name, without its ending.
  * @param {(string | number | null | undefined)[][]} rows
- * @param {...string} name
+ * @param {string} name
  */
-export function saveCsv(rows, ...name) {
+export function saveCsv(rows, name) {
   // the mark tells spreadsheets that it is UTF-8
-  save(new Blob(["\ufeff", toCsv(rows)], { type: "text/csv;charset=utf-8" }), `${stem(...name)}.csv`);
+  save(new Blob(["\ufeff", toCsv(rows)], { type: "text/csv;charset=utf-8" }), `${name}.csv`);
 }
 
 /**

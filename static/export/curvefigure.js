@@ -138,10 +138,9 @@ function legend(answer, names, styles) {
 export async function curveFigure({ answer, names, explanation }) {
   await loadFonts();
   const width = 2 * MARGIN + 2 * PANEL.width + GAP;
-  const targets = explanation.targets.filter(({ label }) => label === answer.target);
   const how = answer.how === "painted" ? "painted grey" : "taken from the model's input";
   const above = heading(
-    [{ ...explanation, targets }],
+    [explanation],
     `${axisOf(answer)} at ${answer.counts.length} points`,
     width,
     `Tokens are ${how} in the order of each map. Area: the mean over the whole range.`,

@@ -7,7 +7,7 @@ import { el, number } from "../core/dom.js";
 import { ruleName } from "../core/rules.js";
 import { layoutOf, seenSize } from "../maps/patches.js";
 import { paint } from "../maps/heatmap.js";
-import { drawnAs, byLine, endTexts, meaningOf, oneSignNote } from "../maps/caption.js";
+import { drawnAs, byLine, endTexts, meaningOf, oneSignNote, remarks } from "../maps/caption.js";
 import { halvesOf, outlines, radiusOf } from "../maps/molecules.js";
 import { dataURL, loadFonts, MONO, SERIF } from "./typefaces.js";
 import { below, INK, line, PAPER, round, RULE, SOFT, tag, widthOf } from "./lettering.js";
@@ -263,7 +263,7 @@ function bar(plate, view) {
   const signed = twoSided(plate.ends, plate.variant.signed);
   const stops = ramp(signed, coloursOf(view, signed));
   if (plate.mapCanvas) return stops;
-  const ground = [255, 254, 251]; // the paper, on which words are coloured
+  const ground = [255, 255, 255]; // the paper, on which words are coloured
   return signed ? [stops[1], ground, stops[5]] : [ground, stops[6]];
 }
 
@@ -315,6 +315,8 @@ function cell(plate, width, view, i) {
   const facts = [[15, `${rule}range ${number(least, 2)} … ${number(most, 2)}`, small]];
   const note = oneSignNote(ends, variant.signed);
   if (note) facts.push([15, note, small]);
+  const { texts, isDoubtful } = remarks(map ? [map] : []);
+  if (isDoubtful) for (const text of texts) facts.push([17, `! ${text}`, { size: 12 }]);
   if (plate.removal?.resultLine) facts.push([15, plate.removal.resultLine, { ...small, fill: INK }]);
   const under = below(0, y, width, facts);
   return { markup: body.markup + label.join("") + under.markup, height: under.y };

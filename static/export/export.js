@@ -4,7 +4,9 @@
 import { explanationPath, getJSON, mapPath } from "../core/api.js";
 import { addressOf, count, el } from "../core/dom.js";
 import { menu } from "../core/menu.js";
-import { save, stem } from "./saving.js";
+import { aboutOne } from "../core/targets.js";
+import { save } from "./saving.js";
+import { methodsInName, nameOf } from "./titles.js";
 
 /**
  * @import { Store } from "../core/state.js"
@@ -19,13 +21,15 @@ import { save, stem } from "./saving.js";
  * @param {View} view
  * @param {string | null} id
  * @param {number} columns
- * @param {string} name
  */
-async function savePicture(plates, format, view, id, columns, name) {
+async function savePicture(plates, format, view, id, columns) {
   const { figure } = await import("./drawing.js");
   // two models make two explanations
   const ids = new Set([id, ...plates.map((plate) => plate.actions.id)].flatMap((one) => one ?? []));
-  const explanations = await Promise.all([...ids].map((explanationId) => getJSON(explanationPath(explanationId))));
+  const stored = await Promise.all([...ids].map((explanationId) => getJSON(explanationPath(explanationId))));
+  const label = plates.length === 1 ? plates[0].map?.target : null;
+  const explanations = stored.map((explanation) => aboutOne(explanation, label));
+  const name = nameOf(explanations, methodsInName(plates.map(({ variant }) => variant.title)));
   return saveDrawn(await figure({ plates, view, columns, explanations }), format, name);
 }
 
@@ -36,11 +40,8 @@ async function savePicture(plates, format, view, id, columns, name) {
  */
 async function saveCurves({ id, ...curves }, format) {
   const { curveFigure } = await import("./curvefigure.js");
-  return saveDrawn(
-    await curveFigure({ ...curves, explanation: await getJSON(explanationPath(id)) }),
-    format,
-    stem(id, "curves", curves.answer.target),
-  );
+  const explanation = aboutOne(await getJSON(explanationPath(id)), curves.answer.target);
+  return saveDrawn(await curveFigure({ ...curves, explanation }), format, nameOf([explanation], "curves"));
 }
 
 /**
@@ -64,10 +65,9 @@ export async function saveDrawn(drawn, format, name) {
  */
 export function regionLinks(id, spec, none) {
   const query = `method=${encodeURIComponent(spec)}&threshold=${none / 100}`;
-  const name = stem(id, "regions", spec);
   return [
-    { text: "Regions: boxes (JSON)", href: `${explanationPath(id)}/regions?${query}`, download: `${name}.json` },
-    { text: "Regions: mask (PNG)", href: `${explanationPath(id)}/regions.png?${query}`, download: `${name}.png` },
+    { text: "Regions: boxes (JSON)", href: `${explanationPath(id)}/regions?${query}`, download: "" },
+    { text: "Regions: mask (PNG)", href: `${explanationPath(id)}/regions.png?${query}`, download: "" },
   ];
 }
 
@@ -79,8 +79,7 @@ export function regionLinks(id, spec, none) {
 export function mapMenu(plate) {
   const { variant } = plate;
   /** @param {string} format */
-  const draw = (format) => () =>
-    savePicture([plate], format, plate.look, plate.actions.id, 1, stem(variant.spec, plate.map?.target ?? ""));
+  const draw = (format) => () => savePicture([plate], format, plate.look, plate.actions.id, 1);
   return menu("export", `${variant.title}: export`, () => {
     const { id } = plate.actions;
     if (!plate.map || !id) return [];
@@ -88,7 +87,7 @@ export function mapMenu(plate) {
       { text: "PNG, as drawn", run: draw("png") },
       { text: "SVG, as drawn", run: draw("svg") },
       { text: ".npy, the numbers", href: mapPath(id, plate.map.method, plate.map.target, "npy") },
-      { text: "JSON, everything", href: explanationPath(id), download: `${stem(id)}.json` },
+      { text: "JSON, everything", href: explanationPath(id) },
     ];
   });
 }
@@ -183,10 +182,7 @@ export function figureMenu(workbench) {
     workbench.plateSet.root.querySelector(".matrix .line:not(.head)")?.querySelectorAll(".plate").length ?? 0;
   /** @param {string} format */
   const draw = (format) =>
-    tell(
-      () => savePicture(plates(), format, workbench.view.value, workbench.id, columns(), stem(String(workbench.id))),
-      "saved",
-    );
+    tell(() => savePicture(plates(), format, workbench.view.value, workbench.id, columns()), "saved");
   const curves = () => workbench.deletionBar.view?.curves;
   /** @param {string} format */
   const curvesAs = (format) => ({
@@ -198,7 +194,8 @@ export function figureMenu(workbench) {
     run: tell(async () => {
       const { curveRows, saveCsv } = await import("./csv.js");
       const { id, answer } = curves();
-      saveCsv(curveRows(answer), id, "curves", answer.target);
+      const explanation = aboutOne(await getJSON(explanationPath(id)), answer.target);
+      saveCsv(curveRows(answer), nameOf([explanation], "curves"));
     }, "saved"),
   });
   /**
@@ -223,7 +220,7 @@ export function figureMenu(workbench) {
           ...(curves() ? [...["png", "svg"].map(curvesAs), curvesAsCsv()] : []),
           ...(workbench.page.exports?.() ?? []),
           { text: "Bundle (zip): input, numbers, pictures", href: `${explanationPath(workbench.id)}/bundle.zip` },
-          { text: "JSON, everything", href: explanationPath(workbench.id), download: `${stem(workbench.id)}.json` },
+          { text: "JSON, everything", href: explanationPath(workbench.id) },
           { text: "Copy as Python", run: code("python", "Python lines") },
           { text: "Copy as curl", run: code("curl", "curl lines") },
           ...(embeds

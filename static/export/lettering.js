@@ -4,7 +4,7 @@ import { context2d, el } from "../core/dom.js";
 import { SANS } from "./typefaces.js";
 
 /** @type {string[]} */
-export const [PAPER, INK, SOFT, RULE] = ["#fffefb", "#1c1a15", "#665f52", "#ddd6c8"];
+export const [PAPER, INK, SOFT, RULE] = ["#ffffff", "#1c1a15", "#665f52", "#ddd6c8"];
 
 /** @param {string} text */
 const escaped = (text) => String(text).replace(/[&<>"']/g, (sign) => `&#${sign.charCodeAt(0)};`);

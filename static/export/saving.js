@@ -1,22 +1,6 @@
-// Files that the browser saves, and their names.
+// Files that the browser saves.
 
 import { el } from "../core/dom.js";
-
-/**
- * The name of a file, without its ending: "vitrine-…", of these parts.
- * @param {...string} parts
- * @returns {string}
- */
-export const stem = (...parts) =>
-  ["vitrine", ...parts]
-    .map((part) =>
-      part
-        .toLowerCase()
-        .replace(/[^\p{L}\p{N}=.]+/gu, "-")
-        .replace(/^-|-$/g, ""),
-    )
-    .filter(Boolean)
-    .join("-");
 
 /**
  * Give a file to the browser.

@@ -1,7 +1,8 @@
 // The paper of a figure: the lines over it, the sheet with its fonts, and the sheet as a PNG file.
 
 import { context2d, el, number, percent } from "../core/dom.js";
-import { targetInWords } from "../core/targets.js";
+import { ownName, targetInWords } from "../core/targets.js";
+import { titleOf } from "./titles.js";
 import { embedFonts, MONO, SERIF } from "./typefaces.js";
 import { below, PAPER, SOFT, tag } from "./lettering.js";
 
@@ -34,15 +35,14 @@ export function heading(explanations, choices, width, more = "") {
   const digests = explanations.map((explanation) => explanation.weights_digest.slice(0, 12)).join(", ");
   const provenance = `${created.slice(0, 16).replace("T", " ")} UTC · weights ${digests}`;
   const how = `Vitrine ${versions.vitrine} · ${choices}`;
-  const names = [...new Set(explanations.flatMap(({ targets }) => targets.map(targetInWords)))];
   const fine = { size: 11, family: MONO, fill: SOFT };
   const titles = [...new Set(explanations.map(({ title }) => title).filter(Boolean))];
   const paragraphs = [
     ...(titles.length ? [[20, titles.join(" · "), { size: 15, family: SERIF }]] : []),
-    [26, `“${names.join("”, “")}”`, { size: 24, family: SERIF, "font-style": "italic" }],
+    [24, titleOf(explanations), { size: 21, family: SERIF }],
     ...explanations.map(({ model, targets }, i) => [
       i ? 18 : 24,
-      `${model} · ${targets.map(about).join(" · ")}`,
+      `${explanations.length > 1 ? `${ownName(model)} · ` : ""}${targets.map(about).join(" · ")}`,
       { size: 13 },
     ]),
     ...(width < NARROW

@@ -7,12 +7,11 @@ import { reportProblem } from "../core/problems.js";
 import { Registry } from "../core/registry.js";
 import { learnRules } from "../core/rules.js";
 import { readAddress, Store } from "../core/state.js";
-import { targetInWords, spokenAll, sureness } from "../core/targets.js";
+import { askingLine, targetInWords, spokenAll, sureness } from "../core/targets.js";
 import { greyBase } from "../maps/heatmap.js";
 import { seenPicture, sheetOf } from "../maps/patches.js";
 import { colourAll, Plate } from "../plates/plate.js";
 import { unitsOf, wholeText, WordPlate } from "../plates/words.js";
-import { askingLine } from "../workbench/overview.js";
 
 /**
  * @import { Models, Rules, TextInput } from "../core/schemas.js"

@@ -48,6 +48,7 @@ let namesFile = "names.txt";
 let namesRead = ""; // the names of classes that the files hold, one a line
 /** A counter of starts: a result that an earlier start still waits for is dropped. */
 let turn = 0;
+let architecture = ""; // of the model, as its files say, its weights fit best or the person named it
 
 /**
  * Show the progress: this many stages are done, and the next one goes on, waits for the person, or has failed.
@@ -58,7 +59,8 @@ function showStages(done, next = "now") {
   const stages = STAGES.map(([doing, said], i) => {
     const state = i < done ? "done" : i === done ? next : "waits";
     const mark = { done: "✓", now: "…", failed: "✗", waits: "·" }[state];
-    const text = state === "now" ? doing : said;
+    const isFound = i + 1 === FOUND && state === "done" && architecture;
+    const text = isFound ? `Architecture: ${architecture}` : state === "now" ? doing : said;
     return el("li", { class: state }, el("span", { class: "mark", "aria-hidden": "true" }, mark), text);
   });
   byId("stages").replaceChildren(...stages);
@@ -176,6 +178,7 @@ async function look(where, mine) {
   const seen = await sendJSON("/api/opening/look", where);
   if (mine !== turn) return;
   place = where;
+  architecture = seen.architecture ?? "";
   showStages(seen.needs_architecture ? READ : FOUND, "waits");
   const classes = seen.classes ? `, ${count(seen.classes, "class", "classes")}` : "";
   const left = seen.left_out.length ? ` Ignored, as they hold no weights: ${seen.left_out.join(", ")}.` : "";
@@ -214,6 +217,7 @@ async function openIt() {
   const mine = turn;
   byId("result").hidden = true;
   byId("report").replaceChildren();
+  if (!byId("architecture-field").hidden) architecture = byId("architecture").value.trim();
   showStages(FOUND);
   byId("stages").scrollIntoView({ block: "nearest" });
   let done = FOUND;

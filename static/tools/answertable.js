@@ -5,7 +5,7 @@ import { el, number, signedNumber } from "../core/dom.js";
 import { isMethod } from "../core/registry.js";
 import { saveCsv } from "../export/csv.js";
 import { saveDrawn } from "../export/export.js";
-import { stem } from "../export/saving.js";
+import { nameFor } from "../export/titles.js";
 import { cellsOf } from "../maps/scoretable.js";
 import { plateName } from "../plates/plate.js";
 import { tint } from "../plates/words.js";
@@ -83,7 +83,7 @@ class AnswerWords {
         { class: "take" },
         el("label", { for: this.select.id }, "by"),
         this.select,
-        button("CSV", (answer) => saveCsv(rowsOf(answer), ...this.#name())),
+        button("CSV", async (answer) => saveCsv(rowsOf(answer), await this.#name())),
         button("PNG", (answer) => this.#save(answer, "png")),
         button("SVG", (answer) => this.#save(answer, "svg")),
       ),
@@ -117,7 +117,7 @@ class AnswerWords {
   }
 
   #name() {
-    return [this.subject.id, "answer-table", this.answer?.method ?? ""];
+    return nameFor(this.subject.id, "answer-table", this.answer?.title ?? "");
   }
 
   /**
@@ -128,7 +128,7 @@ class AnswerWords {
   async #save(table, format) {
     const { tableFigure } = await import("../export/tablefigure.js");
     const explanation = await getJSON(explanationPath(this.subject.id));
-    await saveDrawn(await tableFigure({ table, explanation }), format, stem(...this.#name()));
+    await saveDrawn(await tableFigure({ table, explanation }), format, await this.#name());
   }
 
   async #ask() {

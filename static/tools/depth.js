@@ -3,7 +3,9 @@
 import { getJSON, modelPath, Problem } from "../core/api.js";
 import { count, el, percent, signedNumber, addStyleSheet, whole, svg } from "../core/dom.js";
 import { reportProblem, showProblem } from "../core/problems.js";
-import { save, stem } from "../export/saving.js";
+import { ownName } from "../core/targets.js";
+import { save } from "../export/saving.js";
+import { stem } from "../export/titles.js";
 import { Waiting } from "../progress/waiting.js";
 
 /** @import { Depth, DepthOfPart, Estimate } from "../core/schemas.js" */
@@ -219,7 +221,7 @@ class DepthTool {
   /** @param {Depth} found */
   async #show(found) {
     const json = new Blob([JSON.stringify(found, null, 1)], { type: "application/json" });
-    const press = () => save(json, `${stem(found.model, "depth")}.json`);
+    const press = () => save(json, `${stem(ownName(found.model), "depth")}.json`);
     this.result.replaceChildren(
       ...drawn(found),
       el("button", { type: "button", class: "act plain", on: { click: press } }, "Save the numbers"),

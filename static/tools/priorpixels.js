@@ -3,6 +3,7 @@
 import { explanationPath } from "../core/api.js";
 import { el, number } from "../core/dom.js";
 import { csvButton } from "../export/csv.js";
+import { nameFor } from "../export/titles.js";
 import { cellsOf } from "../maps/scoretable.js";
 import { tint } from "../plates/words.js";
 import { Newest } from "../progress/newest.js";
@@ -55,7 +56,7 @@ class LogitParts {
         { class: "take" },
         csvButton(
           () => (this.answer ? rowsOf(this.answer) : []),
-          () => [this.subject.id, "prior-or-pixels"],
+          () => nameFor(this.subject.id, "prior-or-pixels"),
         ),
       ),
       this.statusLine,

@@ -4,6 +4,7 @@ import { explanationPath } from "../core/api.js";
 import { el, number, addStyleSheet } from "../core/dom.js";
 import { Store } from "../core/state.js";
 import { csvButton } from "../export/csv.js";
+import { nameFor } from "../export/titles.js";
 import { seenBase } from "../inputs/pictureview.js";
 import { MapCanvas } from "../maps/mapcanvas.js";
 import { Newest } from "../progress/newest.js";
@@ -59,7 +60,7 @@ class TokenPictures {
         { class: "take" },
         csvButton(
           () => this.#rows(),
-          () => [this.subject.id, "token-maps"],
+          () => nameFor(this.subject.id, "token-maps"),
         ),
       ),
       this.maps,

@@ -5,6 +5,7 @@ import { explanationPath } from "../core/api.js";
 import { limits, place, twoSided } from "../core/colour.js";
 import { el, number, signedNumber } from "../core/dom.js";
 import { csvButton } from "../export/csv.js";
+import { nameFor } from "../export/titles.js";
 import { unitScore } from "../plates/content.js";
 import { tint } from "../plates/words.js";
 import { removalLine } from "./answerchange.js";
@@ -107,7 +108,7 @@ class WordTable {
         this.removal,
         csvButton(
           () => this.#csv(),
-          () => [String(workbench.id), "words"],
+          () => nameFor(String(workbench.id), "words"),
         ),
       ),
       el("div", { class: "listing", tabIndex: 0, role: "region", "aria-label": "Table of words" }, this.table),

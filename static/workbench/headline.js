@@ -4,10 +4,10 @@
 import { explanationPath, getJSON } from "../core/api.js";
 import { byId, el, unbroken } from "../core/dom.js";
 import { isMethod } from "../core/registry.js";
-import { isFound, targetInWords, spokenAll } from "../core/targets.js";
+import { askingLine, isFound, targetInWords, spokenAll } from "../core/targets.js";
 import { withTerms } from "../help/terms.js";
 import { namingField } from "./naming.js";
-import { answerLine, askingLine, mainTarget, withoutNumbers } from "./overview.js";
+import { answerLine, mainTarget, withoutNumbers } from "./overview.js";
 
 /**
  * @import { Model } from "../core/schemas.js"

@@ -1,10 +1,10 @@
 // One sentence over the plates: what the model says and how sure it is.
 
 import { number, percent } from "../core/dom.js";
-import { aloneOf, targetInWords } from "../core/targets.js";
+import { isDoubt, targetInWords } from "../core/targets.js";
 
 /**
- * @import { Abstention, OutputPlace, PromptInput, Target } from "../core/schemas.js"
+ * @import { Abstention, Target } from "../core/schemas.js"
  * @import { Known } from "./types.js"
  */
 
@@ -44,12 +44,6 @@ const alternatives = (names, most) =>
       : names.join("");
 
 /**
- * Return whether an abstention is a doubt next to the answer, and does not replace it.
- * @param {Abstention} abstention
- */
-const isDoubt = ({ kind }) => kind === "something_else";
-
-/**
  * Return whether the model gives no answer to an input: its classes are then guesses.
  * @param {Abstention | undefined} abstention
  * @returns {boolean}
@@ -76,25 +70,6 @@ export const withoutNumbers = (text) => text.replace(/ \([^()]*\)(?=\.( |$))/g, 
  * @param {Abstention} abstention
  */
 const inWords = ({ detail }) => withoutNumbers(detail).replace(/(\d)%/g, "$1\u2009%");
-
-/**
- * The words before the answer in quotation marks: only what the model says is called an answer. For prompts that are
- * not in the picture, nothing was found.
- * @param {{abstention?: Abstention, place?: OutputPlace, output?: string, prompts?: PromptInput[], targets: Target[],
- *   top?: Target[]}} options
- * @param {boolean} isClip
- * @returns {string}
- */
-export function askingLine({ abstention, place, output, prompts, targets, top = [] }, isClip) {
-  if (!isClip) {
-    if (place && output === "regression") return "What speaks for";
-    const isFirst = targets.length === 1 && !targets[0].against && aloneOf(targets[0]) === top[0]?.label;
-    if (!isFirst) return "What speaks for";
-    return abstention && !isDoubt(abstention) ? "What speaks for its nearest guess," : "What made it say";
-  }
-  if (prompts) return "Which words counted in";
-  return targets.some((target) => target.abstention) ? "Where it looked for" : "Where it found";
-}
 
 /**
  * Say what the model answers, how sure it is, and what it says of the class that it is set against. The first argument

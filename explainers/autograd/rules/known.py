@@ -12,7 +12,7 @@ from explainers.autograd.rules.rule import Rule
 from explainers.autograd.rules.strength import Strength
 from explainers.citation import Citation
 from explainers.errors import ExplainerError
-from explainers.papers import ALI, ATTNLRP, CHEFER, LIBRAGRAD
+from explainers.papers import ALI, ATTNLRP, CHEFER, LIBRAGRAD, LRP_PAPER
 
 #: A dict of every backward rule by its name, such as ``libra``.
 RULES: dict[str, Rule] = {
@@ -57,7 +57,7 @@ RULES: dict[str, Rule] = {
         Rule(
             name="lrp",
             title="LRP",
-            source=CHEFER.with_note("its LRP baseline, as its code computes it"),
+            source=LRP_PAPER.with_note("as the code of Chefer et al., 2021, arXiv 2012.09838, computes its baseline"),
             attention="relevance",
             norm="identity",
             activation="identity",
@@ -67,7 +67,9 @@ RULES: dict[str, Rule] = {
         Rule(
             name="lrp-eq4",
             title="LRP of eq. 4",
-            source=CHEFER.with_note("its LRP baseline, as its eq. 4 writes it; the code computes another one"),
+            source=LRP_PAPER.with_note(
+                "as eq. 4 of Chefer et al., 2021, arXiv 2012.09838, writes its baseline; the code computes another one"
+            ),
             attention="relevance",
             norm="identity",
             activation="identity",
@@ -93,7 +95,10 @@ RULES: dict[str, Rule] = {
         Rule(
             name="cp-lrp",
             title="CP-LRP",
-            source=ATTNLRP.with_note("the baseline of its code (LXT), which holds attention and the gates of gated layers constant"),
+            source=ALI.with_note(
+                "as the code of AttnLRP (Achtibat et al., 2024, arXiv 2402.05602) has it as a baseline: the gates of gated layers are "
+                "constant, too"
+            ),
             attention="constant",
             norm="constant",
             activation="gate",
@@ -103,7 +108,8 @@ RULES: dict[str, Rule] = {
             name="cp-lrp-gamma",
             title="CP-LRP with γ",
             source=ATTNLRP.with_note(
-                "as its code (LXT) does it with ViTs: attention constant, LRP-γ of 0.25 in convolutions and 0.05 in linear layers"
+                "as its code (LXT) does it with ViTs: CP-LRP of Ali et al., 2022, arXiv 2202.07304, with LRP-γ of 0.25 in convolutions "
+                "and 0.05 in linear layers"
             ),
             attention="constant",
             norm="constant",

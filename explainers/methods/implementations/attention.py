@@ -16,7 +16,7 @@ from explainers.methods.declaration import Name
 from explainers.methods.registry import GRADIENT_ALSO, INTEGRATED, method
 from explainers.methods.specs import Option
 from explainers.methods.two_rows import attention_of_rows, gradients_at, mean_over_heads, relevance_of_rows, rows_read
-from explainers.papers import ATTCAT, ATTENTION_FLOW, CHEFER
+from explainers.papers import ATTCAT, ATTENTION_FLOW, TRANSFORMER_PAPER
 from explainers.records.trace import MethodOutput, Trace, over_blocks
 
 FIRST_BLOCK = "first block of the product, counted from 0 at the input, or from -1 back from the output"
@@ -81,7 +81,7 @@ def drop_class_token(trace: Trace, scores: Tensor) -> Tensor:
     title="Raw attention",
     family="attention",
     classic=True,
-    source=CHEFER.with_note("its raw-attention baseline"),
+    source=TRANSFORMER_PAPER.with_note("whose weights are read; the last block as the baseline of Chefer et al., 2021, arXiv 2012.09838"),
     rule=None,
     signed=False,
     class_specific=False,

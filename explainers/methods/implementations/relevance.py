@@ -10,7 +10,7 @@ from explainers.methods.about import CANCELS, About
 from explainers.methods.implementations.attention import FIRST_BLOCK, START_LAYER, cut, drop_class_token, product
 from explainers.methods.registry import method
 from explainers.methods.specs import Option
-from explainers.papers import CHEFER
+from explainers.papers import CHEFER, LRP_PAPER
 from explainers.records.trace import MethodOutput, Trace, from_pixels
 
 
@@ -221,13 +221,7 @@ def partial_lrp(trace: Trace) -> Tensor:
     title="LRP",
     family="relevance",
     classic=True,
-    source=Citation(
-        authors="Bach et al.",
-        year=2015,
-        title="On Pixel-Wise Explanations for Non-Linear Classifier Decisions by Layer-Wise Relevance Propagation",
-        venue="PLoS ONE",
-        note="as the baseline of Chefer et al., 2021, arXiv 2012.09838",
-    ),
+    source=LRP_PAPER.with_note("as the baseline of Chefer et al., 2021, arXiv 2012.09838"),
     rule="lrp",
     also=("deep_taylor",),
     signed=True,

@@ -26,8 +26,9 @@ class Look(Record, name="ModelLook"):
     architectures that its weights may belong to.
     """
 
-    what: Annotated[str, describe("In words: a folder of transformers, a file of weights, ...")]
+    what: Annotated[str, describe("In words: a folder that transformers saved, a file of 150 tensors, ...")]
     name: Annotated[str, describe("A name for the model.")]
+    architecture: Annotated[str | None, describe("What the files say, or their weights fit best; null where one must be named.")]
     architectures: Annotated[
         list[str], describe("The architectures that the weights may be of, the likeliest first; empty where none is needed or known.")
     ]
@@ -43,7 +44,8 @@ def look_at(place: Path) -> Look:
     content, name = (None, place.name.split(".")[0]) if place.is_file() else (content_of(place), place.resolve().name)
     if content is not None and content.adapter is not None:
         base = read_json_object(content.adapter / "adapter_config.json").get("base_model_name_or_path")
-        return Look(f"an adapter for {base or 'a base model that it does not name'}", name, [], False, None, [], [], content.guess)
+        its_base = f"that of {base}" if base else None
+        return Look(f"an adapter for {base or 'a base model that it does not name'}", name, its_base, [], False, None, [], [], content.guess)
     if content is not None and content.folder is not None:
         return _look_at_folder(content.folder, name, content.guess)
     file = place if content is None or content.file is None else content.file
@@ -59,6 +61,7 @@ def look_at(place: Path) -> Look:
     return Look(
         what=f"a file of {len(weights.tensors)} tensors{where}",
         name=name,
+        architecture=known[0] if known else None,
         architectures=known,
         needs_architecture=not known,
         classes=classes,
@@ -74,7 +77,19 @@ def _look_at_folder(folder: Path, name: str, guess: str | None) -> Look:
     labels = _names(folder / "labels.json") or _names(config.get("label_names")) or _names(config.get("id2label"))
     if labels == placeholder_labels(len(labels)) or config_labels(dict(enumerate(labels)), len(labels)) == placeholder_labels(len(labels)):
         labels = []  # LABEL_0, LABEL_1: no names
-    return Look("a folder that timm or transformers saved", name, [], False, len(labels) or None, labels, [], guess)
+    library, architecture = _saved_by(folder, config)
+    return Look(f"a folder that {library} saved", name, architecture, [], False, len(labels) or None, labels, [], guess)
+
+
+def _saved_by(folder: Path, config: dict[str, Any]) -> tuple[str, str | None]:
+    """Return which library wrote a folder with the content ``config`` of its ``config.json``, and the architecture that it names."""
+    if (folder / "open_clip_config.json").is_file():
+        return "OpenCLIP", "that of open_clip_config.json"
+    if "architecture" in config:
+        return "timm", f"{config['architecture']} of timm"
+    classes = config.get("architectures")
+    named = classes[0] if isinstance(classes, list) and classes else config.get("model_type")
+    return "transformers", None if named is None else f"{named} of transformers"
 
 
 def _names(labels: Any) -> list[str]:

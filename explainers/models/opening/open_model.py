@@ -42,7 +42,7 @@ class OpeningResult:
     """An opened model, and what is known of how it was opened.
 
     model    the model, wrapped
-    opened   what it was opened from, as a phrase such as "a folder of timm"
+    opened   what it was opened from, as a phrase such as "a folder that timm saved"
     guesses  values that nobody stated, each with the argument that overrides it
     notes    sentences for a person
     twin     the original module, whose answers the model must reproduce; None if there is none
@@ -251,7 +251,7 @@ def _of_folder(folder: Path, options: OpenOptions) -> OpeningResult:
     stored = config.get("dtype") or config.get("torch_dtype")
     notes = (_note_on_type(stored, options),) if stored in ("float16", "bfloat16") else ()
     library = "timm" if "architecture" in config else "transformers"
-    return OpeningResult(_load_named(folder, options), f"a folder of {library}", notes=notes)
+    return OpeningResult(_load_named(folder, options), f"a folder that {library} saved", notes=notes)
 
 
 def _of_openclip_folder(folder: Path, options: OpenOptions) -> OpeningResult:
@@ -263,7 +263,7 @@ def _of_openclip_folder(folder: Path, options: OpenOptions) -> OpeningResult:
     except Exception as problem:  # each format of weights has errors of its own
         raise ExplainerError(f"open_clip cannot load {folder.name}: {problem}") from problem
     return OpeningResult(
-        wrap(options.convert(module.eval()), **options.wrap_arguments(tokenizer=tokenizer, name=folder.name)), "a folder of OpenCLIP"
+        wrap(options.convert(module.eval()), **options.wrap_arguments(tokenizer=tokenizer, name=folder.name)), "a folder that OpenCLIP saved"
     )
 
 

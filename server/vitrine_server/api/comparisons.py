@@ -15,6 +15,7 @@ from explainers.analysis.agreement_sentence import outlined_sentence, sentence_o
 from explainers.analysis.regions import THRESHOLD, Regions, refuse_without_winner, regions_of
 from explainers.errors import ExplainerError
 from explainers.methods.registry import is_control
+from vitrine_server.export.file_names import as_download, download_name
 from vitrine_server.http.answers import DocumentResponse
 from vitrine_server.http.bodies import BodyRoute
 from vitrine_server.http.openapi import file_of
@@ -76,7 +77,9 @@ def regions(explanation_id: ExplanationId, services: Use, method: _Method = None
     ``labels[].index`` is the value of a label in ``regions.png``; 0 means that no label wins. ``crop`` is the part of the picture that the
     mask covers.
     """
-    return DocumentResponse({"id": explanation_id, **_regions(explanation_id, services, method, threshold).to_json()})
+    won = _regions(explanation_id, services, method, threshold)
+    name = download_name(find_document(explanation_id, services), "regions", won.method)
+    return DocumentResponse({"id": explanation_id, **won.to_json()}, headers=as_download(f"{name}.json", is_shown=True))
 
 
 @router.get("/{id}/regions.png", response_class=Response, responses=file_of("image/png"))
@@ -85,8 +88,10 @@ def mask(explanation_id: ExplanationId, services: Use, method: _Method = None, t
     in the resolution of the upright original: 0 for none, 1 for the first label, and so on.
     """
     buffer = io.BytesIO()
-    _regions(explanation_id, services, method, threshold).mask().save(buffer, "PNG", transparency=0)
-    return Response(buffer.getvalue(), media_type="image/png")
+    won = _regions(explanation_id, services, method, threshold)
+    won.mask().save(buffer, "PNG", transparency=0)
+    name = download_name(find_document(explanation_id, services), "regions", won.method)
+    return Response(buffer.getvalue(), media_type="image/png", headers=as_download(f"{name}.png", is_shown=True))
 
 
 def _regions(explanation_id: str, services: Services, method: str | None, threshold: float) -> Regions:

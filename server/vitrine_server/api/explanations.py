@@ -18,6 +18,7 @@ from explainers.models.inputs.depth import WindowedPicture
 from explainers.models.inputs.images import read_image, to_rgb
 from explainers.models.inputs.types import Crop
 from explainers.records.session import Precision
+from vitrine_server.export.file_names import as_download, download_name
 from vitrine_server.http import problems
 from vitrine_server.http.answers import DocumentResponse
 from vitrine_server.http.bodies import BodyRoute
@@ -175,7 +176,8 @@ def read(explanation_id: ExplanationId, services: Use, visitor: Who) -> Document
     """Return the explanation with this id as JSON; until it is finished, with the maps so far."""
     services.worker.asked_about(explanation_id)
     document = find_document(explanation_id, services)
-    return DocumentResponse(document if is_theirs(explanation_id, visitor, services) else {**document, "shared": True})
+    shown = document if is_theirs(explanation_id, visitor, services) else {**document, "shared": True}
+    return DocumentResponse(shown, headers=as_download(f"{download_name(document)}.json", is_shown=True))
 
 
 @router.patch("/{id}", response_model=ExplanationTitle)

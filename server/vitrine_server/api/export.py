@@ -20,6 +20,7 @@ from explainers.models.inputs.depth import GreyWindow
 from explainers.models.inputs.images import to_rgb
 from explainers.records.result import Attribution
 from vitrine_server.export import bundle
+from vitrine_server.export.file_names import as_download, download_name
 from vitrine_server.export.map_formats import MAP_FORMATS, MapFormat, scores_of
 from vitrine_server.export.reproduce import CLIP, WHOLE, curl_lines, is_video, pictures_in, python_lines
 from vitrine_server.http.answers import DocumentResponse
@@ -192,9 +193,11 @@ def _numbers(kind: MapFormat) -> Callable[..., Response]:
         """Return the scores of the map of the method ``spec`` of one explanation, by its id, as a file, float32: (rows, columns) of
         patches, or one a token; with ``at=pixels`` (height, width). ``target`` is a label, by default the first.
         """
-        _, entry = find_map(explanation_id, spec, target, services)
+        document, entry = find_map(explanation_id, spec, target, services)
         values = np.load(io.BytesIO(_pixels(explanation_id, entry, services))) if at == "pixels" else scores_of(entry)
-        return Response(kind.write(values), media_type=kind.media_type)
+        about = {**document, "targets": [each for each in document["targets"] if each["label"] == entry["target"]]}
+        headers = as_download(f"{download_name(about, entry['title'])}.{kind.ending}")
+        return Response(kind.write(values), media_type=kind.media_type, headers=headers)
 
     return map_numbers
 
@@ -259,7 +262,7 @@ def zip_file(explanation_id: ExplanationId, request: Request, services: Use) -> 
             stored[name_of_picture(WHOLE, number)] = encode_image(shown, "PNG")
     entries = bundle.files(document, stored, str(request.base_url).rstrip("/"), services.settings.max_upload_bytes)
     stream = bundle.zip_entries(entries, datetime.fromisoformat(document["created"]))
-    headers = {"Content-Disposition": f'attachment; filename="vitrine-{explanation_id}.zip"'}
+    headers = as_download(f"{download_name(document)}.zip")
     return StreamingResponse(stream, media_type="application/zip", headers=headers)
 
 

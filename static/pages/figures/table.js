@@ -2,6 +2,7 @@
 
 import { byId, el, svg } from "../../core/dom.js";
 import { csvButton, runRows } from "../../export/csv.js";
+import { stem } from "../../export/titles.js";
 import { remember, remembered } from "./address.js";
 import { showExamples } from "./examples.js";
 import { ARROWS, shown, truthInWords, unitOf } from "./values.js";
@@ -223,7 +224,7 @@ export function drawTable(run) {
   document.querySelector(".csv")?.remove();
   const take = csvButton(
     () => runRows(run),
-    () => [run.id],
+    () => stem(run.id),
   );
   byId("status").after(take);
 }

@@ -3,6 +3,7 @@
 import { follow, send } from "../../core/api.js";
 import { count, el } from "../../core/dom.js";
 import { showProblem } from "../../core/problems.js";
+import { ownName } from "../../core/targets.js";
 import { duration } from "../figures/values.js";
 
 /**
@@ -18,7 +19,7 @@ const left = (seconds) => (seconds === null ? "" : `, ${duration(seconds)} left`
  * @param {string} did
  */
 function inWords({ model, title, state, done, total, seconds_left: seconds }, did) {
-  const of = `${model.replace(/^\/.*\//, "")} on ${title}`; // of a folder of the server its name alone
+  const of = `${ownName(model)} on ${title}`;
   const far = total ? `${done} of ${total} inputs` : "";
   if (state === "waiting") return `${of}: waiting for its turn${far && `, ${far}`}${left(seconds)}`;
   if (state === "running") return `${of}: ${far}${left(seconds)}`;

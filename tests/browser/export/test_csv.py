@@ -25,7 +25,7 @@ def test_the_words_of_a_text_with_their_scores(desk: Visit) -> None:
     page = desk.open(f"/text?{FEW}&open=wordtable")
     name, rows = saved(page, page.locator("#drawer-wordtable").get_by_role("button", name="CSV"))
     document = desk.document()
-    assert name == f"vitrine-{desk.id}-words.csv"
+    assert name == "vitrine-reviews-bert-positive-words.csv"
     assert [row["word"] for row in rows] == [word["text"] for word in document["input"]["words"]]
     assert [row["place"] for row in rows] == [str(i + 1) for i in range(len(rows))]
     for attribution in document["maps"]:
@@ -42,7 +42,7 @@ def test_the_curves_of_the_deletion_test(desk: Visit) -> None:
     name, rows = saved(page, page.get_by_text("CSV of the deletion curves"))
     target = desk.document()["targets"][0]["label"]
     asked = HTTP.post(f"{desk.address}/api/explanations/{desk.id}/deletion-test", json={"target": target}).json()
-    assert name.startswith(f"vitrine-{desk.id}-curves-")
+    assert name == f"vitrine-{desk.document()['model']}-{target.lower().replace(' ', '-')}-curves.csv"
     read = asked["read"]
     for curve in asked["curves"]:
         found = [row for row in rows if (row["method"], row["first"]) == (curve["method"], curve["order"])]

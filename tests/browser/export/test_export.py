@@ -88,6 +88,33 @@ def test_the_whole_figure_as_svg(desk: Visit, tmp_path: Path) -> None:
     assert len(list(root.iter(f"{SVG}image"))) == len(document["maps"]) + 1
 
 
+def test_a_figure_and_its_file_say_model_question_class_and_method_on_white(desk: Visit, tmp_path: Path) -> None:
+    desk.open("/prompt?prompt=" + quote("a cat!") + "&prompt=" + quote("a cup") + "&methods=rollout")
+    single = desk.page.locator(".plate").filter(has_text="a cat!").locator(".menu").first
+    file = take(desk, single, "SVG", tmp_path)
+    assert file.name == "vitrine-clip-a-cat!-attention-rollout.svg"
+    root = ET.parse(file).getroot()
+    assert re.search("clip: where it (found|looked for) “a cat!”$", said(root).splitlines()[0])
+    ground = next(root.iter(f"{SVG}rect"))
+    assert (ground.get("fill"), ground.get("width"), ground.get("height")) == ("#ffffff", root.get("width"), root.get("height"))
+    whole = take(desk, desk.page.locator("#export .menu"), "PNG of the whole figure", tmp_path)
+    assert whole.name == "vitrine-clip-a-cat!-a-cup-attention-rollout.png"
+    with Image.open(whole) as picture:
+        assert picture.convert("RGB").getpixel((0, 0)) == (255, 255, 255)
+    bundle = take(desk, desk.page.locator("#export .menu"), "Bundle", tmp_path)
+    assert bundle.name == "vitrine-clip-a-cat!-a-cup.zip"
+
+
+def test_a_figure_has_the_warning_of_a_map_that_cannot_be_trusted(desk: Visit, tmp_path: Path) -> None:
+    desk.open("/image?model=scenes-vit&methods=rollout&methods=rise%3Fsamples%3D8")
+    document = desk.document()
+    doubtful = [attribution for attribution in document["maps"] if attribution.get("doubtful")]
+    assert [attribution["readout"] for attribution in doubtful] == ["rise"]
+    words = said(ET.parse(take(desk, desk.page.locator("#export .menu"), "SVG of the whole figure", tmp_path)).getroot())
+    assert words.count("! ") == 1
+    assert "! " + doubtful[0]["notes"][0].split(" ")[0] in words
+
+
 def test_the_figure_is_named_for_the_methods_in_it(desk: Visit, tmp_path: Path) -> None:
     """Folded methods are not on show: the name says how many are in the file."""
     page = desk.open("/image?model=scenes-vit", folded=True)
@@ -182,8 +209,9 @@ def test_the_figure_after_deletion_and_its_curves(desk: Visit, tmp_path: Path) -
     tokens = rows * columns
     count = f"{round(0.3 * tokens)} of {tokens}"
     expect(page.locator(".deletion-bar output")).to_contain_text(count)
-    root = ET.parse(take(desk, menu, "SVG of the whole figure", tmp_path)).getroot()
-    check_texts(desk, tmp_path / f"vitrine-{desk.id}.svg")
+    file = take(desk, menu, "SVG of the whole figure", tmp_path)
+    check_texts(desk, file)
+    root = ET.parse(file).getroot()
     words = said(root)
     assert f"Removed: the 30\u2009% most relevant tokens of each map, {count}." in words
     removed = []

@@ -18,6 +18,9 @@ from tests.support.own_models.case import CLASSES, save_text, text_model, vit
 from tests.support.picture_models import build, qwen2_5_vl
 
 
+FOUND = "✓Architecture: timm/test_vit"  # by the names and shapes of its weights
+
+
 def weights() -> bytes:
     return save(dict(vit().state_dict()))
 
@@ -79,14 +82,14 @@ def test_the_page_says_how_far_it_is(desk: Visit) -> None:
     expect(stages).to_have_text(["✓Received", "…Reading", "·Architecture found", "·Opened", "·Checked"])
     expect(page.locator("#progress progress")).to_have_count(0)  # nothing is sent any more
     looks.pop().continue_()
-    expect(stages).to_have_text(["✓Received", "✓Read", "✓Architecture found", "·Opened", "·Checked"])
+    expect(stages).to_have_text(["✓Received", "✓Read", FOUND, "·Opened", "·Checked"])
     openings: list[Route] = []
     page.route("**/api/opening/open", lambda route: openings.append(route))
     page.get_by_role("button", name="Open it").click()
-    expect(stages).to_have_text(["✓Received", "✓Read", "✓Architecture found", "…Opening", "·Checked"])
+    expect(stages).to_have_text(["✓Received", "✓Read", FOUND, "…Opening", "·Checked"])
     no_violation(page)
     openings.pop().continue_()
-    expect(stages).to_have_text(["✓Received", "✓Read", "✓Architecture found", "✓Opened", "✓Checked"], timeout=60_000)
+    expect(stages).to_have_text(["✓Received", "✓Read", FOUND, "✓Opened", "✓Checked"], timeout=60_000)
 
 
 def test_the_stage_that_failed_is_marked(desk: Visit) -> None:
@@ -94,7 +97,7 @@ def test_the_stage_that_failed_is_marked(desk: Visit) -> None:
     look(page, "fish.safetensors", weights())
     page.get_by_label("Architecture").fill("timm/test_vit2")
     open_it(page)
-    expect(page.locator("#stages li")).to_have_text(["✓Received", "✓Read", "✓Architecture found", "✗Opened", "·Checked"])
+    expect(page.locator("#stages li")).to_have_text(["✓Received", "✓Read", "✓Architecture: timm/test_vit2", "✗Opened", "·Checked"])
 
 
 def test_a_folder_of_a_text_model_is_brought_whole(desk: Visit, tmp_path: Path) -> None:
@@ -102,8 +105,9 @@ def test_a_folder_of_a_text_model_is_brought_whole(desk: Visit, tmp_path: Path) 
     save_text(tmp_path / "my-bert", module)
     page = desk.open("/your-model", maps=False)
     page.locator("#folder").set_input_files(tmp_path / "my-bert")
-    expect(page.locator("#seen")).to_contain_text("a folder that timm or transformers saved", timeout=60_000)
+    expect(page.locator("#seen")).to_contain_text("a folder that transformers saved", timeout=60_000)
     expect(page.locator("#architecture-field")).to_be_hidden()
+    expect(page.locator("#stages li").nth(2)).to_have_text("✓Architecture: BertForSequenceClassification of transformers")
     open_it(page)
     expect(page.get_by_role("link", name="Explain a text with it")).to_have_attribute("href", re.compile("/text.model=own%2Fmy-bert"))
 
@@ -118,7 +122,7 @@ def test_a_folder_of_a_model_of_pictures_and_texts_is_asked(desk: Visit, tmp_pat
         part.save_pretrained(tmp_path / "my-qwen")  # type: ignore[operator]
     page = desk.open("/your-model", maps=False)
     page.locator("#folder").set_input_files(tmp_path / "my-qwen")
-    expect(page.locator("#seen")).to_contain_text("a folder that timm or transformers saved", timeout=60_000)
+    expect(page.locator("#seen")).to_contain_text("a folder that transformers saved", timeout=60_000)
     open_it(page)
     expect(page.locator("#report")).to_contain_text("pictures with a text")
     expect(page.locator("#report .checks .failed")).to_have_count(0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from dataclasses import replace
 
 import pytest
@@ -156,3 +157,21 @@ def test_a_method_with_two_sources_is_refused() -> None:
         with pytest.raises(ExplainerError, match=r"new has both source= and by=, year= or paper=: write .* into source alone"):
             explainers.method("new", title="", source=cited, rule=None, signed=False, **twice)
     assert "new" not in METHODS
+
+
+def test_no_publication_is_credited_with_what_it_only_compares_with() -> None:
+    """A source whose note speaks of a baseline is the publication that had the idea: the note names the one that compares with it."""
+    sources = {
+        **{f"rule {rule.name}": rule.source for rule in RULES.values()},
+        **{method.name: method.source for method in METHODS.values()},
+        **{f"{method.name}:{rule}": name.source for method in METHODS.values() for rule, name in method.named.items()},
+    }
+    compared = {name: source for name, source in sources.items() if "baseline" in source.note}
+    assert {"raw_attention", "lrp", "partial_lrp", "gradcam_attention", "input_x_gradient:cp-lrp", "rule lrp"} <= set(compared)
+    for name, source in compared.items():
+        others = re.findall(r"(\w+ et al\.)", source.note)
+        assert others, name
+        assert source.authors not in others, name
+    assert METHODS["raw_attention"].source.short == "Vaswani et al., 2017"
+    assert METHODS["lrp"].source.short == RULES["lrp"].source.short == RULES["lrp-eq4"].source.short == "Bach et al., 2015"
+    assert RULES["cp-lrp"].source.short == RULES["conservative"].source.short == "Ali et al., 2022"

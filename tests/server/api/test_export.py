@@ -65,7 +65,10 @@ def test_a_bundle_of_a_picture(site: Site) -> None:
     document = site.ask(png(), target=["zebra", "dog"], wait=True).json()
     root = f"/api/explanations/{document['id']}"
     answer = site.client.get(f"{root}/bundle.zip")
-    assert answer.headers["content-disposition"] == f'attachment; filename="vitrine-{document["id"]}.zip"'
+    assert answer.headers["content-disposition"].startswith('attachment; filename="vitrine-scenes-vit-zebra-dog.zip"')
+    assert site.client.get(root).headers["content-disposition"].startswith('inline; filename="vitrine-scenes-vit-zebra-dog.json"')
+    numbers = site.client.get(f"{root}/maps/rollout.npy", params={"target": "dog"})
+    assert numbers.headers["content-disposition"].startswith('attachment; filename="vitrine-scenes-vit-dog-attention-rollout.npy"')
     archive = zipfile.ZipFile(io.BytesIO(answer.content))
     assert archive.testzip() is None
     assert json.loads(archive.read("explanation.json")) == document

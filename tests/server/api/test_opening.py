@@ -94,7 +94,8 @@ def test_a_zip_of_a_folder_is_unpacked_and_what_is_code_is_left_out(sites: Sites
     with home(sites) as site:
         upload = bring(site, {"my-model.zip": zipped(tmp_path / "my-model")})
         look = site.client.post("/api/opening/look", json={"upload": upload}).json()
-        assert (look["what"], look["name"], look["left_out"]) == ("a folder that timm or transformers saved", "my-model", ["modeling.py"])
+        assert look["architecture"].endswith(" of timm")
+        assert (look["what"], look["name"], look["left_out"]) == ("a folder that timm saved", "my-model", ["modeling.py"])
         assert opened(site, upload=upload, name="zipped")[1]["state"] == "loaded"
 
 

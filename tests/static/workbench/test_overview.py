@@ -8,7 +8,7 @@ from explainers.models.companion_files.calibration import ABSTENTION_KINDS
 from tests.support.node import compute, compute_all
 
 SAY = "async (info) => (await script('workbench/overview.js')).answerLine(info)"
-ASKING = "async ([info, isPrompt]) => (await script('workbench/overview.js')).askingLine(info, isPrompt)"
+ASKING = "async ([info, isPrompt]) => (await script('core/targets.js')).askingLine(info, isPrompt)"
 WITHHELD = "async (abstention) => (await script('workbench/overview.js')).isWithheld(abstention)"
 UNKNOWN = {"kind": "no_opinion", "says": "no opinion", "detail": "It is neither.", "score": 0.1, "line": 0.2}
 

@@ -126,8 +126,8 @@ def _nested(folder: Path) -> Given:
 
 
 FOLDERS: list[Case] = [
-    Case("timm folder", "a folder of timm", "its path", _timm, labels=("ant", "bee", "cat", "dog", "eel")),
-    Case("ViT folder", "a ViT folder of transformers", "its path", _hf("hf-vit")),
+    Case("timm folder", "a folder that timm saved", "its path", _timm, labels=("ant", "bee", "cat", "dog", "eel")),
+    Case("ViT folder", "a ViT that transformers saved", "its path", _hf("hf-vit")),
     Case("BERT folder", "a BERT folder with `id2label`", "its path", _hf("bert"), kind="text", labels=NAMES),
     Case("half folder", "a folder in float16", "its path; explained in float32", _hf("bert", half=True), kind="text", labels=NAMES),
     Case(

@@ -49,6 +49,30 @@ def test_names_of_classes_in_a_folder_are_read(tmp_path: Path, config: dict[str,
     assert seen.suggestions == []  # the folder says its architecture
 
 
+@pytest.mark.parametrize(
+    ("config", "what", "architecture"),
+    [
+        ({"architecture": "vit_tiny_patch16_224"}, "a folder that timm saved", "vit_tiny_patch16_224 of timm"),
+        ({"architectures": ["ViTModel"], "model_type": "vit"}, "a folder that transformers saved", "ViTModel of transformers"),
+        ({"model_type": "bert"}, "a folder that transformers saved", "bert of transformers"),
+        ({}, "a folder that transformers saved", None),
+    ],
+)
+def test_the_library_and_the_architecture_of_a_folder_are_said(
+    tmp_path: Path, config: dict[str, Any], what: str, architecture: str | None
+) -> None:
+    seen = look_at(folder_with(tmp_path, config))
+    assert (seen.what, seen.architecture) == (what, architecture)
+
+
+def test_the_architecture_of_a_file_is_the_likeliest(tmp_path: Path) -> None:
+    torch.save(vit().state_dict(), tmp_path / "known.pth")
+    seen = look_at(tmp_path / "known.pth")
+    assert seen.architecture == seen.architectures[0]
+    torch.save({"a.weight": torch.zeros(3, 4)}, tmp_path / "odd.pth")
+    assert look_at(tmp_path / "odd.pth").architecture is None
+
+
 def test_architectures_are_suggested_for_weights_that_nobody_knows(tmp_path: Path) -> None:
     torch.save({"a.weight": torch.zeros(3, 4), "b.bias": torch.zeros(5)}, tmp_path / "odd.pth")
     seen = look_at(tmp_path / "odd.pth")
