@@ -20,6 +20,7 @@ from explainers.models.companion_files.head_words import HeadWords
 from explainers.models.companion_files.prompt_words import PromptWords
 from explainers.models.companion_files.register_neurons import RegisterNeurons
 from explainers.models.eval_mode import evaluating
+from explainers.models.inputs.parts import PartName, parts_read
 from explainers.models.inputs.types import Input, ModelKind, PicturePromptInput, Prepared, Side, Windows
 from explainers.models.labels import ClassEntry, places_of
 from explainers.models.layout import Layout
@@ -170,6 +171,13 @@ class Model:
     def reads_text(self) -> bool:
         """Return whether the scored tokens lie in a row, as for texts and molecules, and not on a grid."""
         return self.kind in ("text", "molecule") or self.side == "text"
+
+    @property
+    def reads(self) -> tuple[PartName, ...]:
+        """The parts of an input that the model reads, such as ("picture", "text"); where it reads videos too, one may take the picture's
+        place.
+        """
+        return parts_read(self.kind, self.details)
 
     @property
     def reads_pictures(self) -> bool:

@@ -19,6 +19,7 @@ from explainers.models.eval_mode import evaluating, with_gradients, without_comp
 from explainers.models.first_pass import FirstPass
 from explainers.models.input_readers import InputReaders, input_readers
 from explainers.models.inputs.molecules import MoleculeReader
+from explainers.models.inputs.parts import KindArgument, check_reads
 from explainers.models.inputs.types import Input, ModelKind, Prepared, Side
 from explainers.models.layout import Layout
 from explainers.models.libraries import calls
@@ -60,7 +61,7 @@ def wrap(
     module: nn.Module,
     *,
     name: str | None = None,
-    kind: ModelKind | None = None,
+    kind: KindArgument | None = None,
     blocks: str | Sequence[nn.Module] | None = None,
     entry: str | nn.Module | None = None,
     labels: Sequence[str] | Mapping[str, Sequence[str]] | None = None,
@@ -82,7 +83,8 @@ def wrap(
     softmax or a sigmoid last (and is perhaps reshaped or cast afterwards), the numbers before that are its logits. If outputs look like
     probabilities and no such function can be removed, every explanation has a note.
 
-    kind        "image", "text", "clip" (an image and a text tower) or "molecule"
+    kind        what the model reads, a list of "picture", "video", "sound", "text" and "molecule"; also "image", "text", "clip" (a picture
+                and texts that it compares) or "molecule". None: found out
     blocks      the Transformer blocks, or the dotted name of the list that holds them
     entry       the module, or its dotted name, whose first argument is x^1, the embedded tokens
     labels      names of the classes, in the order of the logits; for a model with several outputs, a dict from output to names
@@ -107,7 +109,9 @@ def wrap(
 
     Raises ExplainerError, naming the argument to pass, for anything that cannot be found out.
     """
-    module, preprocess, name = _adapted(_trainable(module), preprocess, name)
+    module, kind_by_caller = _trainable(module), kind
+    kind = None if kind is None else lib.kind_asked(module, kind)
+    module, preprocess, name = _adapted(module, preprocess, name)
     arguments = {
         "name": name,
         "kind": kind,
@@ -195,12 +199,22 @@ def wrap(
         made_by=(wrap, arguments),
         text_side=cache(text_side) if kind == "clip" and side == "image" else None,
     )
+    model = _with_details(model, readers, library, structure, takes_positions, answers if run is own_forward else None)
+    check_reads(kind_by_caller, model.reads, title)
+    return model
+
+
+def _with_details(
+    model: Model, readers: InputReaders, library: lib.Library, structure: rows.Structure, takes_positions: bool, answers: Tensor | None
+) -> Model:
+    """Return ``model``, of ``library`` and with this ``structure``, with facts about it. ``readers`` prepare its inputs; for a model of
+    texts ``takes_positions`` says whether positions are sent, and ``answers`` are the logits of the first sample (None: not known yet).
+    """
     details = details_of(model, readers, library, structure.width) | (
         {BLOCKS_LEFT_OUT: structure.left_out} if any(structure.left_out) else {}
     )
-    if kind == "text" and its_task is None and readers.pictures is None:
-        known = answers if run is own_forward else None
-        details[CHANGED_BY_PADDING] = _is_changed_by_padding(model, readers, library, takes_positions, known)
+    if model.kind == "text" and model.task is None and readers.pictures is None:
+        details[CHANGED_BY_PADDING] = _is_changed_by_padding(model, readers, library, takes_positions, answers)
     return replace(model, details=details)
 
 

@@ -13,7 +13,7 @@ from torch import nn
 
 from explainers.errors import ExplainerError
 from explainers.models.eval_mode import with_gradients
-from explainers.models.inputs.types import ModelKind
+from explainers.models.inputs.parts import KindArgument
 from explainers.models.libraries.hub import DownloadProgress
 from explainers.models.model import Model
 from explainers.models.opening.open_model import open_model
@@ -38,7 +38,7 @@ def open(  # noqa: A001  (the word for it; in this package files are opened by p
     base: str | Path | nn.Module | None = None,
     weights: str | None = None,
     name: str | None = None,
-    kind: ModelKind | None = None,
+    kind: KindArgument | None = None,
     blocks: str | Sequence[nn.Module] | None = None,
     entry: str | nn.Module | None = None,
     prefix: int | None = None,

@@ -19,12 +19,13 @@ import explainers.models.libraries.torchvision_ops  # noqa: F401  (before timm a
 from explainers.errors import ExplainerError
 from explainers.models.inputs.clips import ClipShape
 from explainers.models.inputs.images import Preprocessing, in_greys, processor_preprocessing, timm_preprocessing
+from explainers.models.inputs.parts import PARTS, KindArgument, in_words, kind_named, parts_taken
 from explainers.models.inputs.slow_tokenizers import with_offsets
 from explainers.models.inputs.sounds import SoundPreparation
 from explainers.models.inputs.transforms import AnyPreprocessing, TransformPreprocessing
 from explainers.models.inputs.types import ModelKind
 from explainers.models.libraries import openclip
-from explainers.models.libraries.vision_language import VIDEO_PIXELS, picture_token_of
+from explainers.models.libraries.vision_language import picture_token_of
 from explainers.models.libraries.words_and_patches import WordsAndPatches, reads_words_and_patches
 
 Library = Literal["timm", "transformers", "open_clip", "torch"]
@@ -52,11 +53,37 @@ def is_asked_with_texts(module: nn.Module) -> bool:
     return {"input_ids", "pixel_values"} <= set(inspect.signature(module.forward).parameters)
 
 
+def compares(module: nn.Module, library: Library) -> bool:
+    """Return whether ``module``, a model of ``library``, has an image and a text tower, whose features it compares."""
+    return library == "open_clip" or (hasattr(module, "get_image_features") and hasattr(module, "get_text_features"))
+
+
+def kind_asked(module: nn.Module, kind: KindArgument) -> ModelKind:
+    """Return the kind of ``module`` if a caller named it, or the parts that it reads, as ``kind``. Raises ExplainerError for a part that
+    its forward does not take, or that is not read here.
+    """
+    is_dual, takes = compares(module, library_of(module)), inspect.signature(module.forward).parameters
+    chosen, taken = kind_named(kind, is_dual), parts_taken(takes)
+    named = [] if kind == chosen else [kind] if isinstance(kind, str) else list(kind)
+    lacking = [name for name in named if name not in taken and name != "video" and PARTS[name].arguments]
+    if taken and lacking:
+        raise ExplainerError(
+            f"kind={kind!r}: the forward of {type(module).__name__} takes {in_words(taken, takes)}, and no {in_words(lacking)}: leave "
+            "kind= out, or name what it takes"
+        )
+    if named and is_dual and chosen != "clip":
+        raise ExplainerError(
+            f"kind={kind!r}: {type(module).__name__} compares pictures with texts. Pass kind=['picture', 'text'], or wrap the one of its "
+            "towers that you mean"
+        )
+    return chosen
+
+
 def kind_of(module: nn.Module, library: Library) -> ModelKind:
     """Return the kind of ``module``, a model of ``library``: "clip" if it has an image and a text tower, else by the arguments of its
     forward; molecules are not recognised.
     """
-    if library == "open_clip" or (hasattr(module, "get_image_features") and hasattr(module, "get_text_features")):
+    if compares(module, library):
         return "clip"
     if library == "timm" or is_asked_with_texts(module):
         return "image"
@@ -65,12 +92,13 @@ def kind_of(module: nn.Module, library: Library) -> ModelKind:
     if type(module).__name__.endswith(("ForUniversalSegmentation", "ForInstanceSegmentation")):
         raise ExplainerError(GIVES_MASKS.format(type(module).__name__))
     takes = inspect.signature(module.forward).parameters
-    named: list[tuple[ModelKind, str]] = [("image", "pixel_values"), ("image", VIDEO_PIXELS), ("text", "input_ids")]
-    kinds = list({kind for kind, name in named if name in takes})
-    if len(kinds) != 1 and (reason := why_unread(module, library)) is not None:
+    taken = parts_taken(takes)
+    kinds = list({kind for name in taken if (kind := PARTS[name].kind) is not None})
+    if (len(kinds) != 1 or "sound" in taken) and (reason := why_unread(module, library)) is not None:
         raise ExplainerError(f"{type(module).__name__} {reason}")
     if len(kinds) != 1:
-        raise ExplainerError(f'{type(module).__name__} takes {", ".join(takes)}: pass kind="image", "text", "clip" or "molecule"')
+        every = ", ".join(repr(name) for name, part in PARTS.items() if part.kind is not None)
+        raise ExplainerError(f"{type(module).__name__} takes {', '.join(takes)}: pass kind= as a list of what it reads, of {every}")
     return kinds[0]
 
 
@@ -79,65 +107,72 @@ GIVES_MASKS = (
     "{} gives masks, each with a class of its own, of which a picture is made after the model: no number of one class for a part of the "
     "picture is among what it gives. SegFormer, BEiT, DPT and UperNet for semantic segmentation can be explained"
 )
-#: Argument names of models of sounds and of number series; the first is the spectrogram of some models.
-_SOUNDS, _SERIES = ("input_values", "input_features"), ("past_values", "past_time_features")
 
 
 def why_unread(module: nn.Module, library: Library) -> str | None:
-    """Return why ``module``, if it is a transformers model (by ``library``), cannot be explained because of what it reads (sounds, series
-    of numbers, or a picture and a text together), and what can be opened instead; None if it reads none of these.
+    """Return which part of what ``module``, a transformers model (by ``library``), reads is not read here, why, and what can be opened
+    instead; None if all of it is read, or is not known.
     """
     if library != "transformers":
         return None
     takes = inspect.signature(module.forward).parameters
-    if sound := next((name for name in _SOUNDS if name in takes), None):
-        return f"reads sounds ({sound}), {_about_sounds(module)}"
-    if series := next((name for name in _SERIES if name in takes), None):
-        return f"reads series of numbers ({series}), which are not explained here: pictures, texts, pairs of both and molecules are"
-    if "input_ids" not in takes or "pixel_values" not in takes or is_asked_with_texts(module):
+    taken = parts_taken(takes)
+    if taken == ("sound",):
+        return f"reads {in_words(taken, takes)}, {_about_sounds(module)}"
+    if "sound" in taken:
+        return (
+            f"reads {in_words(taken, takes)} together: its sounds are not read here, as no row of tokens of both is known."
+            f"{_alone(module)} {_SOUNDS_READ}"
+        )
+    if "series" in taken:
+        return f"reads {in_words(taken, takes)}, which are not read here: pictures, videos, sounds, texts, molecules and pairs of them are"
+    if not {"text", "picture"} <= set(taken) or is_asked_with_texts(module):
         return None
     if hasattr(module, "embedding_proj_layer"):
         return (
             "gives a vector for each token, of a query or of a document (ColPali's kind), and the score is a sum over both: "
             "explainers.late_interaction(model, query, picture) says which patch each token of the query matched"
         )
-    towers = [
-        f"model.{name}"
-        for name, part in module.named_modules()
-        if name and name.count(".") < 2 and library_of(part) == "transformers" and _reads_pictures_alone(part)
-    ]
     dual = [
         f"model.{name}"
         for name, part in module.named_children()
         if hasattr(part, "get_image_features") and hasattr(part, "get_text_features")
     ]
-    alone = f" Its tower of pictures alone can be opened: {towers[0]}." if towers else ""
-    alone = f" What compares pictures with texts in it can be opened: {dual[0]}." if dual else alone
+    alone = f" What compares pictures with texts in it can be opened: {dual[0]}." if dual else _alone(module)
     answer = "gives a mask of what the text names" if type(module).__name__.endswith("ImageSegmentation") else "answers once"
     crosses = any(name.endswith("crossattention") for name, _ in module.named_modules())
     missing = ", as its words read the patches by cross-attention and no row of tokens holds both" if crosses else ""
-    more = " and where its words stand on the page (bbox)" if "bbox" in takes else ""
+    on_page = f"{PARTS['page'].words} are not read here, and which part of the answer came from these is not known"
+    unread = on_page if "page" in taken else f"what the pictures gave and what the texts gave is not told apart here{missing}"
     return (
-        f"reads a picture and a text{more} together and {answer}: what each of the two gave is not explained here{missing}.{alone} "
+        f"reads {in_words(taken, takes)} together and {answer}: "
+        f"{unread}.{alone} "
         "Models that compare a picture with texts (CLIP, SigLIP), language models that look at pictures (LLaVA's kind), "
         "and ViLT for questions and for retrieval can be"
     )
 
 
+def _alone(module: nn.Module) -> str:
+    """Return a sentence, after a space, on the tower of ``module`` that can be opened alone, as it reads one part; empty if it has none."""
+    for name, part in module.named_modules():
+        if name and name.count(".") < 2 and library_of(part) == "transformers":
+            taken = parts_taken(inspect.signature(part.forward).parameters)
+            if taken in (("picture",), ("text",)):
+                return f" Its tower of {PARTS[taken[0]].words} alone can be opened: model.{name}."
+    return ""
+
+
+_SOUNDS_READ = (
+    "Classifiers of sounds can be explained whose tokens are patches of a spectrogram (AST), stretches of one (Whisper's encoder), or "
+    "stretches of the wave after convolutions (Wav2Vec2, HuBERT, WavLM)"
+)
+
+
 def _about_sounds(module: nn.Module) -> str:
     """Return why ``module``, a model of sounds, is refused, and what can be opened instead."""
-    can = (
-        "Classifiers of sounds can be explained whose tokens are patches of a spectrogram (AST), stretches of one (Whisper's encoder), or "
-        "stretches of the wave after convolutions (Wav2Vec2, HuBERT, WavLM)"
-    )
     if type(module).__name__.endswith(("ForAudioClassification", "ForSequenceClassification")):
-        return f"by another way than those that are known. {can}"
-    return f"and is no classifier that answers once. {can}"
-
-
-def _reads_pictures_alone(module: nn.Module) -> bool:
-    takes = inspect.signature(module.forward).parameters
-    return "pixel_values" in takes and "input_ids" not in takes
+        return f"by another way than those that are known. {_SOUNDS_READ}"
+    return f"and is no classifier that answers once. {_SOUNDS_READ}"
 
 
 def unwrap(module: nn.Module) -> nn.Module:

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from explainers.errors import ExplainerError
+from explainers.models.inputs.parts import PARTS, parts_taken
 from explainers.models.inputs.sounds import SoundPreparation, SoundShape
 from explainers.models.libraries.calls import argument_names
 from explainers.models.libraries.recognition import saved_with
@@ -125,8 +126,8 @@ def _shape_of(module: nn.Module) -> SoundShape | None:
     """Return how ``module``, a classifier of sounds of transformers, reads them; None for any other module."""
     config: Any = getattr(module, "config", None)
     takes = argument_names(module)
-    name = next((name for name in ("input_values", "input_features") if name in takes), None)
-    if config is None or name is None or "input_ids" in takes or not type(module).__name__.endswith(_CLASSIFIERS):
+    name = next((name for name in PARTS["sound"].arguments if name in takes), None)
+    if config is None or name is None or parts_taken(takes) != ("sound",) or not type(module).__name__.endswith(_CLASSIFIERS):
         return None
     patch, bins = getattr(config, "patch_size", None), getattr(config, "num_mel_bins", None)
     if patch and bins and getattr(config, "frequency_stride", None):

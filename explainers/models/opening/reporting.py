@@ -8,8 +8,10 @@ from collections.abc import Collection, Sequence
 from torch import nn
 
 from explainers.models.inputs.molecules import MOST_ATOMS
+from explainers.models.inputs.parts import in_words, parts_taken
 from explainers.models.inputs.sounds import SoundPreparation
 from explainers.models.libraries import recognition as lib
+from explainers.models.libraries.calls import argument_names
 from explainers.models.libraries.sound_models import SoundPictures
 from explainers.models.model import Model
 from explainers.models.padding import CHANGED_BY_PADDING
@@ -39,7 +41,7 @@ def _facts(model: Model) -> dict[str, str]:
         "family": f"{_class_of(model)}, {details['parameters']:,} parameters",
         "blocks": _blocks(model),
         "tokens": _tokens(model),
-        "inputs": _inputs(model),
+        "inputs": _inputs(model) + _unread(model),
         "outputs": _outputs(model),
         "labels": _labels(model.labels),
     }
@@ -88,6 +90,14 @@ def _inputs(model: Model) -> str:
         return f"sounds {rate}, as waves" if height == 1 else f"sounds {rate}, as spectrograms of {height} bands x {width} frames"
     pictures = f"pictures of {height} x {width} pixels, {_count_kinds(model.details['channels'], 'channel')}"
     return f"{pictures}, and prompts" if model.kind == "clip" else pictures
+
+
+def _unread(model: Model) -> str:
+    """Return a phrase, after a semicolon, on the parts of an input that the forward of ``model`` takes and that are not read; else ""."""
+    takes = argument_names(model.module)
+    read = {*model.reads, *(("picture",) if "video" in model.reads else ()), *(("text",) if lib.is_asked_with_texts(model.module) else ())}
+    unread = [name for name in parts_taken(takes) if name not in read]
+    return f"; not read: {in_words(unread, takes)}" if unread else ""
 
 
 def _outputs(model: Model) -> str:

@@ -85,7 +85,7 @@ class Sum(nn.Module):
 
 def _own(folder: Path) -> Given:
     module = shaken(Sum(), "sum")
-    return Given(module, {"kind": "image", "preprocess": Preprocessing(resize=(160, 160), fit="squash")}, module)
+    return Given(module, {"kind": ["picture"], "preprocess": Preprocessing(resize=(160, 160), fit="squash")}, module)
 
 
 def _tensors(folder: Path) -> Given:
@@ -110,6 +110,6 @@ OBJECTS: list[Case] = [
     Case("int8 of torch", "int8 by `quantize_dynamic`", "the module: a copy with the numbers its weights stand for", _dynamic),
     Case("int8 of torchao", "int8 by torchao", "the module: a copy with the numbers its weights stand for", _torchao, needs="torchao"),
     Case("bfloat16 module", "a module in bfloat16", "the module, which stays in bfloat16", _bfloat16),
-    Case("own module", "a module of one's own", '`kind="image"` and `preprocess=`, where its forward does not say', _own),
+    Case("own module", "a module of one's own", '`kind=["picture"]` and `preprocess=`, where its forward does not say', _own),
     Case("tensors", "a dict of tensors", HOW, _tensors),
 ]

@@ -57,6 +57,12 @@ def page() -> Any:
     return hf.LayoutLMv3ForSequenceClassification(hf.LayoutLMv3Config(**SMALL, vocab_size=30, input_size=32, patch_size=8, **boxes))
 
 
+def sounds_and_texts() -> Any:
+    sounds: Any = {"hidden_size": 32, "patch_embeds_hidden_size": 4, "depths": [1, 1], "num_attention_heads": [1, 2], "spec_size": 32}
+    text = {**SMALL, "vocab_size": 30, "max_position_embeddings": 32, "pad_token_id": 1}
+    return hf.ClapModel(hf.ClapConfig(text_config=text, audio_config={**sounds, "num_mel_bins": 16, "window_size": 4})).eval()
+
+
 def detector_of_words() -> Any:
     text, vision = {**SMALL, "vocab_size": 30, "max_position_embeddings": 16}, {**SMALL, "image_size": 32, "patch_size": 8}
     return hf.OwlViTForObjectDetection(hf.OwlViTConfig(text_config=text, vision_config=vision, projection_dim=8))
@@ -66,10 +72,11 @@ REFUSED: dict[str, tuple[Callable[[], nn.Module], str]] = {
     "letters": (letters, r"reads sounds \(input_values\), and is no classifier that answers once.*AST"),
     "squeezed": (squeezed, r"reads sounds \(input_values\), by another way than those that are known"),
     "series": (series, r"reads series of numbers \(past_values\)"),
-    "fused": (fused, "reads a picture and a text together"),
+    "fused": (fused, r"pictures \(pixel_values\) and texts \(input_ids\) together and answers once: what the pictures gave"),
     "crossed": (retrieval, "answers once.*its words read the patches by cross-attention"),
     "masks": (masks_of_words, r"gives a mask of what the text names.*can be opened: model\.clip"),
-    "page": (page, r"and where its words stand on the page \(bbox\) together and answers once"),
+    "page": (page, r"places of words on a page \(bbox\) together and answers once: places of words on a page are not read here"),
+    "sounds and texts": (sounds_and_texts, r"sounds \(input_features\) and texts.*its sounds are not read here.*opened: model\.text_model"),
     "retrieval": (retrieval, r"pictures alone can be opened: model\.vision_model"),
     "detector": (detector_of_words, "finds what texts name: pass them as labels="),
 }
@@ -92,6 +99,7 @@ def test_a_folder_is_refused_with_the_true_reason_and_not_for_a_tokenizer(name: 
 
 def test_what_the_refusals_say_works() -> None:
     assert explainers.open(retrieval().vision_model, check="none").task is not None
+    assert explainers.open(sounds_and_texts().text_model, check="none").reads == ("text",)
     assert explainers.open(detector_of_words().owlvit, preprocess=Preprocessing((32, 32)), check="none").kind == "clip"
 
 
