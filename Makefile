@@ -187,7 +187,7 @@ truth: $(VENV)/installed-test
 	$(foreach name,$(TRUTH),$(call measure,$(name),))
 	$(BIN)/vitrine metrics-on-truth $(addprefix build/results/,$(TRUTH)) --out docs/results/metrics-on-truth
 
-# DATA is a folder with coco, sst2, imdb, eraser and ames in it, each as docs/evaluation.md says that its publisher lays it out.
+# DATA is a folder with coco, sst2, imdb, eraser and ames in it, each as docs/datasets.md says that its publisher lays it out.
 results-data: $(VENV)/installed-test
 	@test -d "$(DATA)" || { echo "say where the data is: make results-data DATA=DIR, with coco, sst2, imdb, eraser and ames in it" >&2; exit 2; }
 	$(foreach run,$(RESULTS_DATA),$(call measure,$(word 1,$(subst :, ,$(run))),--data $(DATA)/$(word 2,$(subst :, ,$(run)))))

@@ -104,7 +104,7 @@ def datasets_markdown() -> str:
         layout = f"\n\n```\n{dataset.layout}\n```" if dataset.layout else "\n\nNeeds no files."
         facts = [f"Gives: {', '.join(dataset.gives)}.", *([f"Source: {dataset.source}."] if dataset.source else []), dataset.where]
         parts.append(
-            f"### {dataset.title}: `{dataset.name}`\n\n{dataset.description}{layout}\n\n{' '.join(fact for fact in facts if fact)}"
+            f"## {dataset.title}: `{dataset.name}`\n\n{dataset.description}{layout}\n\n{' '.join(fact for fact in facts if fact)}"
         )
     return "\n\n".join(parts)
 
@@ -345,7 +345,8 @@ GENERATED_PAGES = {
     "docs/models.md": ("models",),
     "docs/settings.md": ("settings",),
     "docs/public.md": ("names", "modules", "commands", "routes", "pages", "entry_points"),
-    "docs/evaluation.md": ("metrics", "datasets"),
+    "docs/metrics.md": ("metrics",),
+    "docs/datasets.md": ("datasets",),
     "docs/reproduce.md": ("protocols",),
     "docs/collection.md": ("collection_row", "collection_map"),
     "docs/metrics_on_truth.md": ("truth_sentences", "truth_controls", "truth_metrics", "truth_methods", "truth_advice"),
