@@ -165,8 +165,8 @@ def _part(vectors: Tensor, count: int, propagation: ForwardDecomposition) -> _Pa
 
 def _shares(trace: Trace, block: int, parts: list[_Part]) -> Shares:
     """Join ``parts``, those of several passes, to one :class:`Shares`; the last of their sources is that of constants. Raises
-    ExplainerError if they do not add up to the whole output of ``block``, which is checked unless something in it is known to have no linear
-    form.
+    ExplainerError if they do not add up to the whole output of ``block``. That is checked unless something in the block is known to have no
+    linear form.
     """
     vectors, whole = torch.cat([part.vectors for part in parts], 1), parts[0].whole
     if all(part.is_linear for part in parts):

@@ -24,7 +24,7 @@ from explainers.autograd.dispatch import (
 from explainers.autograd.handlers.written_norm import note_mean
 from explainers.autograd.handlers.written_sigmoid import is_curve_of, is_exponential_of, sigmoid_exponent
 from explainers.autograd.handlers.written_softmax import keep_unshifted, written_softmax, written_softmax_by_inverse
-from explainers.autograd.nodes import Role, Unruled
+from explainers.autograd.nodes import Role, Unruled, ancestors
 from explainers.autograd.operators.arithmetic import OF_ATTENTION, has_no_bias
 from explainers.autograd.queued import is_queued
 from explainers.autograd.recorder import Recorder
@@ -158,6 +158,8 @@ def add(rec: Recorder, func: TorchFunction, input: Any, other: Any, *, alpha: fl
         a, b = (t if rec.active(t) else _without_copies(t, tensor.shape) for t in (a, b))
     alike = role(rec, a) if both and role(rec, a) == role(rec, b) else None
     kept = (alike if alike in (Role.SCORES, Role.WEIGHTS) else None) if both else role(rec, tensor)
+    if both and kept is None and any(_is_threshold_of_scores(rec, *pair) for pair in ((a, b), (b, a))):
+        kept = Role.SCORES
     if kept == Role.UNNORMALISED and (b if rec.active(a) else a).dim():
         kept = None  # no stabiliser of a normaliser, but a bias
     if not both and kept is None:
@@ -174,6 +176,16 @@ def add(rec: Recorder, func: TorchFunction, input: Any, other: Any, *, alpha: fl
     for whole, shift in ((a, b), (b, a)) if both else ():
         keep_unshifted(rec, out, whole, shift)
     return out
+
+
+def _is_threshold_of_scores(rec: Recorder, scores: Tensor, shift: Tensor) -> bool:
+    """Return whether ``shift`` is one number for each row of attention ``scores``, made of attention scores, such as the threshold of a
+    sparsemax: scores less a threshold are scores.
+    """
+    if role(rec, scores) != Role.SCORES or shift.shape != (*scores.shape[:-1], 1) or scores.shape[-1] == 1:
+        return False
+    reached = ancestors([rec.nodes.of(shift)], until=lambda node: node.role == Role.SCORES or node.operator in (op.LinearMap, op.MatMul))
+    return any(node.role == Role.SCORES for node in reached)
 
 
 def _without_copies(constant: Tensor, shape: Size) -> Tensor:

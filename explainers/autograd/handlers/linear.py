@@ -62,10 +62,14 @@ def linear(rec: Recorder, func: TorchFunction, input: Tensor, weight: Tensor, bi
     return out if bias is None else add(rec, torch.add, out, bias)
 
 
+def _is_unmarked(rec: Recorder, x: Tensor) -> bool:
+    """Return whether ``x``, a factor of a matrix product, is made of attention weights without being marked as such."""
+    return rec.active(x) and role(rec, x) is None and are_mixed_weights(rec.nodes.of(x))
+
+
 def _as_weights(rec: Recorder, x: Tensor) -> Tensor:
     """Return ``x``, a factor of a matrix product, marked as attention weights if it is made of such; else unchanged."""
-    is_unmarked = rec.active(x) and role(rec, x) is None and are_mixed_weights(rec.nodes.of(x))
-    return rec.run(op.Weights, x, role=Role.WEIGHTS) if is_unmarked else x
+    return rec.run(op.Weights, x, role=Role.WEIGHTS) if _is_unmarked(rec, x) else x
 
 
 def _dynamic(rec: Recorder, x: Tensor, weight: Tensor, operator: type[op.DynamicLinear] = op.DynamicLinear) -> Tensor:
@@ -142,7 +146,8 @@ def matmul(rec: Recorder, func: TorchFunction, input: Tensor, other: Tensor | No
         out = out.squeeze(-1) if other.dim() == 1 else out
         return out.squeeze(-2 if other.dim() > 1 else -1) if input.dim() == 1 else out
     if rec.active(input) and rec.active(other):
-        input, other = (_as_weights(rec, each) for each in (input, other))
+        if any(_is_unmarked(rec, each) for each in (input, other)):
+            return matmul(rec, func, *(_as_weights(rec, each) for each in (input, other)))
         if role(rec, input) == Role.CURVED or (role(rec, input) == Role.SCORES and input.shape[-2] == input.shape[-1]):  # no softmax
             return matmul(rec, func, rec.run(op.Weights, input, role=Role.WEIGHTS), other)
         inner = product_of(rec.nodes.of(other))
