@@ -2,7 +2,7 @@
 // cannot run.
 
 import { count } from "./dom.js";
-import { learnRules } from "./rules.js";
+import { learnRules, ruleName } from "./rules.js";
 
 /**
  * @import { Methods, SpecParts } from "./schemas.js"
@@ -44,6 +44,29 @@ export function countMethods(variants, more = "") {
  */
 export const sayMethods = (methods, controls, more = "") =>
   [methods && count(methods, `${more}method`), controls && "random"].filter(Boolean).join(" + ");
+
+/**
+ * The name of a plate, by which a screen reader distinguishes maps.
+ * @param {{title: string, rule: string | null, names_rule?: boolean}} options
+ * @returns {string}
+ */
+export const plateName = ({ title, rule, names_rule: isRuleNamed }) =>
+  rule && !isRuleNamed ? `${title}, rule ${ruleName(rule)}` : title;
+
+/**
+ * The names of methods where they stand next to each other: as on their plates, with the rule only where two would be
+ * called the same.
+ * @param {{spec: string, title: string, rule: string | null, names_rule?: boolean}[]} variants
+ * @returns {Map<string, string>}
+ */
+export function methodNames(variants) {
+  const specs = new Map(variants.map((variant) => [variant.spec, variant]));
+  /** @param {string} title */
+  const isShared = (title) => [...specs.values()].filter((variant) => variant.title === title).length > 1;
+  return new Map(
+    [...specs].map(([spec, variant]) => [spec, isShared(variant.title) ? plateName(variant) : variant.title]),
+  );
+}
 
 /** @type {Map<string, Pick<SpecParts, "pair" | "options">>} the server takes specs apart, and options spell them */
 const parts = new Map();

@@ -31,7 +31,9 @@ export class DeletionBar {
       id: "removed",
       on: { input: () => removal.set({ removed: Number(this.slider.value) }), focus: use, pointerdown: use },
     });
-    this.output = el("output", { class: "num", for: "removed" });
+    this.share = el("span");
+    this.counted = el("span"); // how many of how many parts, which take a second line where one has no room
+    this.output = el("output", { class: "num", for: "removed" }, this.share, this.counted);
     this.statusLine = el("p", { class: "num said", role: "status" });
     this.problem = el("div");
     this.over = el("div", { class: "over" }); // what is said in a corner of the window, so that nothing moves
@@ -142,7 +144,19 @@ export class DeletionBar {
   }
 
   #show() {
-    this.slider.valueAsNumber = this.workbench.removal.value.removed;
-    this.output.textContent = `${this.workbench.removal.value.removed}\u2009%`;
+    const { removed } = this.workbench.removal.value;
+    this.slider.valueAsNumber = removed;
+    this.showCount(`${removed}\u2009%`, removed ? (this.counted.textContent ?? "") : "");
+  }
+
+  /**
+   * Show the share that is removed, and the parts that this is, "39 of 196 patches", where that is known.
+   * @param {string} share
+   * @param {string} counted
+   */
+  showCount(share, counted) {
+    const text = counted ? `${share} · ` : share;
+    if (this.share.textContent !== text) this.share.textContent = text;
+    if (this.counted.textContent !== counted) this.counted.textContent = counted;
   }
 }

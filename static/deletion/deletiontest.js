@@ -178,17 +178,25 @@ export class DeletionTest {
   }
 
   /**
-   * One line on what was asked; empty while the answers are not all there.
+   * The number of steps at which the model was asked; 0 while the answers are not all there.
+   * @returns {number}
+   */
+  get steps() {
+    const [first] = this.answers.values();
+    return this.isAsking || !first ? 0 : first.counts.length;
+  }
+
+  /**
+   * A sentence or two on what was asked; empty while the answers are not all there.
    * @returns {string}
    */
   get summaryLine() {
-    if (this.isAsking || !this.answers.size) return "";
-    const [{ curves, counts, how, ranking }] = this.answers.values();
+    if (!this.steps) return "";
+    const [{ curves, how, ranking }] = this.answers.values();
     const methods = rankedMethods(ranking).length;
-    const painted = how === "painted" ? "; patches were painted grey, as this model needs them all" : "";
-    const words = this.info.prompts
-      ? "; each prompt loses its own words, which changes its likeness to the picture"
-      : "";
-    return `${sayMethods(methods, curves.length / 2 - methods)}, asked at ${counts.length} steps; values marked ≈ are in between${painted}${words}`;
+    const asked = `${sayMethods(methods, curves.length / 2 - methods)}, asked at ${this.steps} steps; values marked ≈ are in between.`;
+    const painted = how === "painted" && "Patches were painted grey, as this model needs them all.";
+    const words = this.info.prompts && "Each prompt loses its own words, which changes its likeness to the picture.";
+    return [asked, painted, words].filter(Boolean).join(" ");
   }
 }

@@ -1,9 +1,9 @@
 // The deletion test on the page: every plate loses its own tokens in the order of its map, and says what the model says
 // without them.
 
-import { byId, number, percent } from "../core/dom.js";
+import { byId, el, number, percent } from "../core/dom.js";
 import { showProblem } from "../core/problems.js";
-import { isMethod } from "../core/registry.js";
+import { isMethod, methodNames } from "../core/registry.js";
 import { failureRule, isFailing } from "../maps/chance.js";
 import { rankedMethods } from "../maps/curvepanel.js";
 import { Curves } from "../maps/curves.js";
@@ -11,7 +11,7 @@ import { DeletionFacts, NOT_ASKED, NOT_RANKED, ORDER_NAMES } from "../maps/delet
 import { coverPatches, paperColour, strikeWords } from "../maps/tokenremoval.js";
 import { ordinal } from "../maps/caption.js";
 import { Waiting } from "../progress/waiting.js";
-import { plateName } from "../plates/plate.js";
+import { partsNoun } from "../plates/content.js";
 import { countAt, DeletionTest, valueAt, verdict } from "./deletiontest.js";
 
 /**
@@ -69,10 +69,11 @@ export class DeletionView {
   #facts = new WeakMap(); // plate -> DeletionFacts
   #waiting = 0;
   asking = new Waiting(); // the curves
+  begun = el("span", {}, "asking the model…"); // until it is known how much is asked
 
   /**
    * @param {{workbench: WorkbenchView, tool: Store<any>, problem: Element, statusLine: HTMLElement,
-   *   output: Element, isOpen: boolean}} bar
+   *   showCount: (share: string, counted: string) => void, isOpen: boolean}} bar
    */
   constructor(bar) {
     const { workbench } = bar;
@@ -135,16 +136,13 @@ export class DeletionView {
         .map((plate) => this.#plate(plate, removed / 100, order))
         .filter((tokens) => tokens !== null),
     );
+    const { info } = this.workbench.subject.value;
     this.observer.takeRecords(); // what was written here is no reason to draw again
     const [tokens] = sizes;
     // prompts may be of different lengths, and models may cut in different ways
     const many = sizes.size > 1 ? " of each" : "";
-    put(
-      this.bar.output,
-      sizes.size === 1
-        ? `${removed}\u2009% · ${countAt(removed / 100, tokens)} of ${tokens}`
-        : `${removed}\u2009%${many}`,
-    );
+    const counted = sizes.size === 1 && info ? `${countAt(removed / 100, tokens)} of ${tokens} ${partsNoun(info)}` : "";
+    this.bar.showCount(`${removed}\u2009%${counted ? "" : many}`, counted);
     this.figure.mark(order, removed / 100);
   }
 
@@ -173,7 +171,8 @@ export class DeletionView {
     else strikeWords(/** @type {any} */ (plate), removed);
     plate.picture?.cover(removed, this.paper ?? "");
     const which = `${Math.round(100 * share)}\u2009% ${ORDER_NAMES[order]}`;
-    plate.removal = { removed, of: tokens.length, which, resultLine: null }; // for who draws the plate elsewhere
+    const parts = partsNoun(trial.info);
+    plate.removal = { removed, of: tokens.length, parts, which, resultLine: null }; // for who draws the plate elsewhere
     const curve = answer?.curves.find((candidate) => candidate.method === map.method && candidate.order === order);
     const row = answer?.ranking.find((candidate) => candidate.method === map.method && !candidate.control);
     if (answer && curve && row) {
@@ -238,7 +237,7 @@ export class DeletionView {
   /** Render the figure of curves, and say what was asked. */
   #renderCurves() {
     const trials = [...this.#trials.values()];
-    const names = new Map(this.workbench.plateSet.tested.map(({ variant }) => [variant.spec, plateName(variant)]));
+    const names = methodNames(this.workbench.plateSet.tested.map(({ variant }) => variant));
     const entries = trials.flatMap((trial) =>
       [...trial.answers.values()].map((answer) => ({
         id: trial.id,
@@ -248,13 +247,16 @@ export class DeletionView {
       })),
     );
     const isAsking = trials.some((trial) => trial.isAsking);
-    this.figure.show(entries, isAsking ? ASKING : this.#subjects.some(({ value }) => value.done) ? "" : WAITING);
     const summaries = trials.map(
       (trial) => trial.summaryLine && [this.#modelName(trial), trial.summaryLine].filter(Boolean).join(": "),
     );
-    if (isAsking) this.bar.statusLine.replaceChildren("asking the model… ", this.figure.bar);
-    else put(this.bar.statusLine, summaries.filter(Boolean).join(" · "));
-    this.bar.statusLine.title = isAsking ? "" : (this.bar.statusLine.textContent ?? "");
+    this.figure.asked.textContent = summaries.filter(Boolean).join(" ");
+    this.figure.show(entries, isAsking ? ASKING : this.#subjects.some(({ value }) => value.done) ? "" : WAITING);
+    if (isAsking) this.bar.statusLine.replaceChildren(this.begun, this.figure.bar);
+    else {
+      const steps = [...new Set(trials.map((trial) => trial.steps).filter(Boolean))].join(" and ");
+      put(this.bar.statusLine, steps && `asked at ${steps} steps`);
+    }
     this.#showProgress();
     const { id, done } = this.workbench.subject.value;
     const answer = isAsking || !done ? undefined : [...(this.#trials.get(id ?? "")?.answers.values() ?? [])][0];
@@ -270,6 +272,7 @@ export class DeletionView {
   #showProgress() {
     const now = [...this.#trials.values()].find((trial) => trial.isAsking && trial.progress);
     this.figure.progress(now?.progress ?? null, now?.inputNoun ?? "");
+    this.begun.hidden = Boolean(now); // the progress says it
   }
 
   /**

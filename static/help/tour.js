@@ -94,7 +94,7 @@ function step(i) {
     block: "start",
     behavior: matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth",
   });
-  const last = i === STEPS.length - 1;
+  const last = i === STEPS.length - 1; // its task is done on the plates and the curves
   const quotes = quoted(shown);
   const key = text === "input.text" && !quotes.share.endsWith("%") ? "input.plain" : text; // a logit is no share
   const parts = [
@@ -107,6 +107,7 @@ function step(i) {
     i > 0 && button(say("back"), () => step(i - 1)),
     !last && button(say("leave"), leave),
   ]);
+  card?.classList.toggle("aside", last);
 }
 
 /** Begin with the first step. */

@@ -63,7 +63,7 @@ export function standingLine({ standing, family }) {
   const place = placeOf(standing);
   const by = `“${metric.title}”${second && standing.tied ? ` and “${second.title}”` : ""}`;
   const where = `Not measured on your input: ${place} of ${of} methods by ${by} on ${measured}, with ${model}`;
-  const figures = `${shown(value)}${unit} (${shown(low)} to ${shown(high)}), and ${shown(random)}${unit} with the random baseline`;
+  const figures = `${shown(value)}${unit} (${shown(low)} to ${shown(high)}), and ${shown(random)}${unit} for a random map`;
   const better = metric.direction === "lower" ? "Less is better." : "More is better.";
   const title = `${where}: ${figures}. ${better}`;
   return el(

@@ -7,11 +7,15 @@ import { number } from "../core/dom.js";
  * @import { DeletionAnswer } from "../core/types.js"
  */
 
-const BOX = { width: 600, height: 270, left: 52, right: 158, top: 30, bottom: 40 };
+const BOX = { width: 600, height: 270, top: 30, bottom: 40 };
+const DIGIT = 7.3; // width of a character of a tick
+const LETTER = 6.6; // and of a name, at most
+const AXIS = 22; // room for the title of the axis
+const GAP = 6; // between a tick and its line
 /** The number of methods that are named. */
 export const NAMED = 3; // the best methods, which have a colour and a name
 const LINE = 14; // between two names
-const LONGEST = 24; // characters of a name next to a line
+const LONGEST = 24; // characters of a line of a name next to a curve
 /** @type {{[order: string]: string}} */
 export const TITLES = { most: "Most relevant first", least: "Least relevant first" };
 /** @type {{[order: string]: string}} */
@@ -58,27 +62,42 @@ export function endsOf(answer) {
   return high > low ? [low, high] : [low - 1, high + 1];
 }
 
-/** @param {string} name */
-const clipped = (name) => (name.length > LONGEST ? `${name.slice(0, LONGEST - 1)}…` : name);
+/**
+ * Break a name at its spaces into lines that fit next to a curve; a longer word is a line of its own, whole.
+ * @param {string} name
+ * @returns {string[]}
+ */
+export function linesOf(name) {
+  /** @type {string[]} */
+  const lines = [];
+  for (const word of name.split(" ")) {
+    const longer = lines.length ? `${lines[lines.length - 1]} ${word}` : word;
+    if (lines.length && longer.length <= LONGEST) lines[lines.length - 1] = longer;
+    else lines.push(word);
+  }
+  return lines;
+}
 
 /**
- * Move overlapping labels apart; `ends` are their heights. Gives the heights of the labels, in the same order.
+ * Move overlapping labels apart; `ends` are their heights, `sizes` how many lines each has. Gives the heights of the
+ * first lines of the labels, in the same order.
  * @param {number[]} ends
  * @param {number} top
  * @param {number} bottom
+ * @param {number[]} sizes
  * @returns {number[]}
  */
-export function spread(ends, top, bottom) {
+export function spread(ends, top, bottom, sizes) {
   const order = [...ends.keys()].sort((a, b) => ends[a] - ends[b]);
   const placed = [];
   let free = top;
   for (const i of order) {
     placed[i] = Math.max(ends[i], free);
-    free = placed[i] + LINE;
+    free = placed[i] + LINE * sizes[i];
   }
   let most = bottom;
   for (const i of order.reverse()) {
-    placed[i] = Math.min(placed[i], most);
+    placed[i] = Math.min(placed[i], most - LINE * (sizes[i] - 1));
     most = placed[i] - LINE;
   }
   return placed;
@@ -97,17 +116,21 @@ export class Panel {
    * @param {(spec: string | null) => void} onPoint
    */
   constructor(order, answer, names, ends, onPoint) {
-    const { width, height, left, right, top, bottom } = BOX;
-    /** @param {number} share */
-    const x = (share) => left + share * (width - left - right);
-    /** @param {number} value */
-    const y = (value) => top + ((ends[1] - value) / (ends[1] - ends[0])) * (height - top - bottom);
-    const removed = answer.counts.map((at) => at / answer.tokens);
+    const { width, height, top, bottom } = BOX;
     /** @type {(value: number) => string} */
     const tickText =
       answer.read === "probability"
         ? (value) => `${Number((100 * value).toFixed(1))}\u2009%`
         : (value) => number(value, 2);
+    const tickValues = [0, 0.5, 1].map((t) => ends[0] + t * (ends[1] - ends[0]));
+    const left = AXIS + DIGIT * Math.max(...tickValues.map((value) => tickText(value).length)) + GAP;
+    const lines = [BASELINE, ...names.values()].flatMap(linesOf);
+    const right = 10 + LETTER * Math.max(...lines.map(({ length }) => length));
+    /** @param {number} share */
+    const x = (share) => left + share * (width - left - right);
+    /** @param {number} value */
+    const y = (value) => top + ((ends[1] - value) / (ends[1] - ends[0])) * (height - top - bottom);
+    const removed = answer.counts.map((at) => at / answer.tokens);
     /**
      * @param {number[] | undefined} values
      * @param {{[name: string]: string}} attributes
@@ -132,13 +155,10 @@ export class Panel {
      */
     const text = (at, down, label, anchor, className = "") =>
       svg("text", { x: at, y: down, "text-anchor": anchor, class: className }, label);
-    const grid = [0, 0.5, 1].flatMap((t) => {
-      const value = ends[0] + t * (ends[1] - ends[0]);
-      return [
-        svg("path", { class: "grid", d: `M${left} ${y(value)}H${width - right}` }),
-        text(left - 6, y(value) + 4, tickText(value), "end"),
-      ];
-    });
+    const grid = tickValues.flatMap((value) => [
+      svg("path", { class: "grid", d: `M${left} ${y(value)}H${width - right}` }),
+      text(left - GAP, y(value) + 4, tickText(value), "end", "tick"),
+    ]);
     const ticks = [0, 0.25, 0.5, 0.75, 1].map((share) =>
       text(x(share), height - bottom + 17, `${100 * share}`, "middle"),
     );
@@ -155,28 +175,33 @@ export class Panel {
     named.forEach(({ method }, i) => lineOf(method).classList.add("named", `hue-${i + 1}`));
     const endOf = (values = [0]) => y(values[values.length - 1]);
     const endHeights = new Map(curves.map((curve) => [curve.method, endOf(curve[answer.read])]));
+    /** @param {string} method */
+    const nameOf = (method) => names.get(method) ?? method;
     const heights = spread(
       [...named.map(({ method }) => endHeights.get(method) ?? 0), endOf(answer.random[answer.read])],
       top + 4,
       height - bottom - LINE,
+      [...named.map(({ method }) => linesOf(nameOf(method)).length), 1],
     ); // clear of the numbers of the axis
     /**
      * @param {Element} node
      * @param {string} name
      * @param {number} at
      */
-    const label = (node, name, at) => node.append(text(width - right + 8, at + 4, clipped(name), "start", "end"));
-    named.forEach(({ method }, i) => label(lineOf(method), names.get(method) ?? method, heights[i]));
+    const label = (node, name, at) =>
+      node.append(...linesOf(name).map((part, k) => text(width - right + 8, at + 4 + k * LINE, part, "start", "end")));
+    named.forEach(({ method }, i) => label(lineOf(method), nameOf(method), heights[i]));
     label(baseline, BASELINE, heights[heights.length - 1]);
     for (const [method, node] of this.lines) {
-      if (!node.querySelector(".end")) label(node, names.get(method) ?? method, endHeights.get(method) ?? 0);
+      if (!node.querySelector(".end")) label(node, nameOf(method), endHeights.get(method) ?? 0);
       node.addEventListener("pointerenter", () => onPoint(method));
       node.addEventListener("pointerleave", () => onPoint(null));
     }
     const axis = svg(
       "text",
-      { transform: `translate(10 ${(top + height - bottom) / 2}) rotate(-90)`, "text-anchor": "middle", class: "axis" },
-      clipped(axisOf(answer)),
+      { transform: `translate(14 ${(top + height - bottom) / 2}) rotate(-90)`, "text-anchor": "middle", class: "axis" },
+      axisOf(answer).length > LONGEST ? `${axisOf(answer).slice(0, LONGEST - 1)}…` : axisOf(answer),
+      svg("title", {}, axisOf(answer)),
     );
     this.cursor = svg("path", { class: "cursor", d: `M${left} ${top}V${height - bottom}`, visibility: "hidden" });
     this.x = x;

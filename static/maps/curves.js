@@ -54,10 +54,12 @@ export class Curves {
       el("i"),
     );
     this.bar.hidden = true;
+    this.asked = el("p", { class: "quiet asked-of" }); // filled by who asks
     this.root.append(
       el("div", { class: "over" }, el("h2", {}, "What the model says as more is removed"), this.select),
       this.body,
       el("p", { class: "quiet" }, HOW),
+      this.asked,
     );
     tool.follow((now, before) => {
       if (now.target !== before.target) this.#draw();

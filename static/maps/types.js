@@ -38,7 +38,7 @@
 
 /**
  * The tokens that the deletion test removed from a plate, and the number of its tokens.
- * @typedef {{removed: Set<number>, of: number, which: string, resultLine: string | null}} Removal
+ * @typedef {{removed: Set<number>, of: number, parts: string, which: string, resultLine: string | null}} Removal
  */
 
 /**

@@ -3,10 +3,10 @@
 import "./frame.js";
 import { wordControls } from "../core/controls.js";
 import { byId, count, el, svg } from "../core/dom.js";
+import { plateName } from "../core/registry.js";
 import { Input } from "../inputs/input.js";
 import { outlines } from "../maps/molecules.js";
 import { MoleculePlate } from "../plates/molecule.js";
-import { plateName } from "../plates/plate.js";
 import { ClassPage } from "../workbench/classpage.js";
 import { Unsubmitted } from "../workbench/unsubmitted.js";
 

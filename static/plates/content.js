@@ -16,6 +16,22 @@ export function readFor({ info }, target) {
   return read.kind === "text" ? read : null;
 }
 
+/** @param {Pick<TextInput, "tokens" | "words">} read */
+const isCutInto = ({ tokens, words }) =>
+  tokens.filter(({ special }) => !special).length === words.length ? "words" : "word pieces";
+
+/**
+ * The noun for the parts of an input that have scores and are removed; every count of them on a page has it. Of a text
+ * these are words where the model cuts none.
+ * @param {Pick<Answer, "input" | "prompts">} info
+ * @returns {string}
+ */
+export function partsNoun({ input, prompts }) {
+  if (prompts) return prompts.every((prompt) => isCutInto(prompt) === "words") ? "words" : "word pieces";
+  if (input.kind !== "text") return "patches";
+  return input.molecule ? "atoms" : isCutInto(input);
+}
+
 /**
  * The scores of patches, or of those pieces of a text that are words.
  * @param {number[]} scores

@@ -2,7 +2,7 @@
 
 import { limits } from "../core/colour.js";
 import { el, svg } from "../core/dom.js";
-import { ruleName } from "../core/rules.js";
+import { plateName } from "../core/registry.js";
 import { mapMenu } from "../export/export.js";
 import { DeletionFacts } from "../maps/deletionfacts.js";
 import { MapCanvas } from "../maps/mapcanvas.js";
@@ -29,14 +29,6 @@ import { PlateGroups } from "./plategroups.js";
  * @import { Drawable, MapPlate } from "../maps/types.js"
  * @import { Base, PlateMaker, PlateSetOptions, PlateStores } from "./types.js"
  */
-
-/**
- * The name of a plate, by which a screen reader distinguishes maps.
- * @param {{title: string, rule: string | null, names_rule?: boolean}} options
- * @returns {string}
- */
-export const plateName = ({ title, rule, names_rule: isRuleNamed }) =>
-  rule && !isRuleNamed ? `${title}, rule ${ruleName(rule)}` : title;
 
 const ARROWS = "M8.5 2H12v3.5M12 2 8 6M5.5 12H2V8.5M2 12l4-4"; // from the middle to two corners
 const plates = new WeakMap(); // node -> plate

@@ -159,7 +159,12 @@ export class PlateGroups {
     this.advice.hidden = !why;
     this.advice.firstElementChild?.replaceChildren(why?.title ?? "");
     this.why.textContent = why?.says ?? "";
-    const rules = [...new Set(this.#all.map(({ ruleLine }) => ruleLine).filter(Boolean))];
+  }
+
+  /** Say what holds for all plates of a rule, of the rules of plates that are not folded away. */
+  #sayRules() {
+    const shown = this.#isOpen ? this.#all : this.#all.filter((variant) => !this.#rest.includes(variant));
+    const rules = [...new Set(shown.map(({ ruleLine }) => ruleLine).filter(Boolean))];
     this.rules.replaceChildren(...withTerms(rules.join(" ")));
   }
 
@@ -175,6 +180,7 @@ export class PlateGroups {
 
   #fold() {
     for (const node of this.#folding) node.hidden = !this.#isOpen;
+    this.#sayRules();
     this.bar.hidden = !this.isFoldable;
     this.button.setAttribute("aria-expanded", String(this.#isOpen));
     this.button.textContent = this.#isOpen ? "Fewer methods" : countMethods(this.#rest, "more ");

@@ -2,6 +2,7 @@
 
 import { chosen, hasSink, place, strengths, twoSided } from "../core/colour.js";
 import { count, el, number, signedNumber } from "../core/dom.js";
+import { plateName } from "../core/registry.js";
 import { mapMenu } from "../export/export.js";
 import { DeletionFacts } from "../maps/deletionfacts.js";
 import { ValueTag, ranksByStrength, rankName } from "../maps/valuetag.js";
@@ -20,7 +21,7 @@ import {
 } from "../maps/caption.js";
 import { MapSentence, textInWords } from "../maps/summary.js";
 import { unitScore } from "./content.js";
-import { enlarge, plateName } from "./plate.js";
+import { enlarge } from "./plate.js";
 
 /**
  * @import { Ends } from "../core/colour.js"

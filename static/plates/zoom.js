@@ -144,12 +144,12 @@ class Zoom {
   /** Remove what the deletion test removed from the plate, and show the model's answer then. */
   #applyRemoval() {
     const { plate, large } = this;
-    const { removed, of, which, resultLine } = plate.removal ?? { removed: new Set() };
+    const { removed, of, parts, which, resultLine } = plate.removal ?? { removed: new Set() };
     if (!large.mapCanvas) strikeWords(large, removed);
     else if (removed.size || large.mapCanvas.node.querySelector(".cover"))
       coverPatches(large.mapCanvas, plate.map.grid, removed, paperColour(this.dialog));
     this.lost.textContent = removed.size
-      ? [`${which} removed: ${removed.size} of ${of}`, resultLine].filter(Boolean).join(" · ")
+      ? [`${which} removed: ${removed.size} of ${of} ${parts}`, resultLine].filter(Boolean).join(" · ")
       : "";
   }
 

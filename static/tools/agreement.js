@@ -2,7 +2,8 @@
 
 import { explanationPath, getJSON } from "../core/api.js";
 import { el } from "../core/dom.js";
-import { plateName } from "../plates/plate.js";
+import { methodNames } from "../core/registry.js";
+import { partsNoun } from "../plates/content.js";
 import { openPair } from "../plates/mappairs.js";
 
 /**
@@ -103,13 +104,10 @@ class Agreement {
 
   /** @param {ServerAgreement} answer */
   #draw({ methods, correlations, tokens }) {
-    const names = methods.map((spec) => plateName(this.workbench.registry.plate(spec) ?? { title: spec, rule: null }));
-    const what =
-      this.workbench.kind === "molecule"
-        ? "atoms"
-        : this.subject.info.input.kind === "text" || this.workbench.side === "text"
-          ? "word pieces"
-          : "patches";
+    const named = methodNames(
+      methods.map((spec) => this.workbench.registry.plate(spec) ?? { spec, title: spec, rule: null }),
+    );
+    const names = methods.map((spec) => String(named.get(spec)));
     this.methods = methods;
     this.names = names;
     /**
@@ -156,7 +154,7 @@ class Agreement {
     );
     const first = this.table.querySelector("button");
     if (first) first.tabIndex = 0;
-    this.#describe(correlations, tokens, what);
+    this.#describe(correlations, tokens, partsNoun(this.subject.info));
   }
 
   /**

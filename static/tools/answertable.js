@@ -2,12 +2,11 @@
 
 import { explanationPath, getJSON } from "../core/api.js";
 import { el, number, signedNumber } from "../core/dom.js";
-import { isMethod } from "../core/registry.js";
+import { isMethod, plateName } from "../core/registry.js";
 import { saveCsv } from "../export/csv.js";
 import { saveDrawn } from "../export/export.js";
 import { nameFor } from "../export/titles.js";
 import { cellsOf } from "../maps/scoretable.js";
-import { plateName } from "../plates/plate.js";
 import { tint } from "../plates/words.js";
 import { Newest } from "../progress/newest.js";
 

@@ -31,5 +31,5 @@ export default {
     "Hier wählen Sie andere Methoden aus: eine fertige Zusammenstellung oder einzelne nach ihrem Namen. Dieselbe Methode lässt sich mit verschiedenen Regeln anwenden; eine Regel legt fest, wie das Signal durch das Modell zurückläuft.",
   "test.title": "Jetzt Sie",
   "test.bar":
-    "Nehmen Sie weg, was eine Karte markiert: Fällt die Antwort? Ziehen Sie am Regler, und jede Tafel verliert, was ihre eigene Karte am stärksten markiert. Unter jeder Tafel steht, was von „{answer}“ übrig bleibt. Die Tabelle unter den Kurven prüft auch zufällige Reihenfolgen: Glauben Sie keiner Karte, die nicht besser ist.",
+    "Nehmen Sie weg, was eine Karte markiert: Fällt die Antwort? Ziehen Sie am Regler, und jede Tafel verliert, was ihre eigene Karte am stärksten markiert. Unter jeder Tafel steht, was von „{answer}“ übrig bleibt. Drücken Sie danach auf „Curves“: Die gestrichelte Linie, „random baseline“, nimmt Teile in zufälliger Reihenfolge weg. Glauben Sie keiner Karte, die nicht besser ist.",
 };

@@ -32,5 +32,5 @@ export default {
     "Here you choose other methods, as a ready set or by name. A method can have several rules, which say how the signal travels back through the model.",
   "test.title": "Your turn",
   "test.bar":
-    "Take away what a map marks: does the answer fall? Drag the slider, and every plate loses what its own map marks most. Under each plate stands what is left of “{answer}”. The table under the curves also tests random orders: do not believe a map that does no better.",
+    "Take away what a map marks: does the answer fall? Drag the slider, and every plate loses what its own map marks most. Under each plate stands what is left of “{answer}”. Then press Curves: the dashed line, “random baseline”, takes parts away in random order. Do not believe a map that does no better.",
 };

@@ -167,7 +167,7 @@ def test_each_prompt_loses_its_own_words(desk: Visit) -> None:
     page = desk.open(f"/prompt?id={explained(desk, 'prompt', side='text', methods=['random', 'fullgrad_plus:libra'])}")
     document = desk.document()
     page.locator("#removed").fill("50")
-    expect(page.locator(".said")).to_contain_text("likeness to the picture", timeout=240_000)
+    expect(page.locator(".asked-of")).to_contain_text("likeness to the picture", timeout=240_000)
     expect(page.locator(".panels svg")).to_have_count(2)
     for prompt in document["prompts"]:
         deletion = ask(desk, target=prompt["prompt"])
@@ -192,10 +192,10 @@ def test_two_models_each_lose_what_their_own_maps_name(desk: Visit) -> None:
     desk.maps()
     second = desk.get(f"/api/explanations/{desk.query['compare'][0]}")
     titles = {model["name"]: model["title"] for model in desk.get("/api/models")["models"]}
-    expect(page.locator(".said")).to_contain_text(f"{titles[other]}: 2 methods, asked at", timeout=240_000)
+    expect(page.locator(".asked-of")).to_contain_text(f"{titles[other]}: 2 methods, asked at", timeout=240_000)
     sizes = {len(document["maps"][0]["scores"]) for document in (first, second)}
     page.locator("#removed").fill("30")
-    number = f" · {int(0.3 * min(sizes) + 0.5)} of {min(sizes)}" if len(sizes) == 1 else " of each"
+    number = f" · {int(0.3 * min(sizes) + 0.5)} of {min(sizes)} patches" if len(sizes) == 1 else " of each"
     expect(page.locator(".deletion-bar output")).to_have_text(f"30\u2009%{number}")
     page.evaluate("() => new Promise(requestAnimationFrame)")
     names = []
@@ -211,7 +211,7 @@ def test_two_models_each_lose_what_their_own_maps_name(desk: Visit) -> None:
     area = next(row for row in deletion["ranking"] if row["method"] == "rollout")["most"]  # of the second
     expect(page.locator('.ranks tr[data-spec="rollout"] td').nth(1)).to_have_text(percent(area))
     page.get_by_label("Compare with").select_option("")
-    expect(page.locator(".said")).not_to_contain_text(titles[other])
+    expect(page.locator(".asked-of")).not_to_contain_text(titles[other])
     expect(choice).to_be_hidden()
 
 
@@ -288,3 +288,75 @@ def test_what_the_test_finds_is_said_over_the_maps_and_no_map_moves(desk: Visit,
     assert lead.inner_text().count("the best comes first.") == 0
     assert first.bounding_box() == before
     page.get_by_role("button", name="End the test").click()
+
+
+#: Texts and controls of the deletion bar that lie over each other or are cut.
+SPOILT = """() => {
+  const names = "h2, .removal label, .removal input, .removal output, .seg, .said, button";
+  const parts = [...document.querySelectorAll("#deletion-bar :is(" + names + ")")].filter((node) => {
+    const { visibility, clipPath } = getComputedStyle(node);
+    return node.checkVisibility() && visibility !== "hidden" && clipPath === "none";
+  });
+  const isCut = (node) => node.clientWidth > 0 && (node.scrollWidth > node.clientWidth + 1 || node.scrollHeight > node.clientHeight + 5);
+  const meet = (a, b) => {
+    const [one, other] = [a, b].map((node) => node.getBoundingClientRect());
+    const across = Math.min(one.right, other.right) - Math.max(one.left, other.left);
+    return across > 1 && Math.min(one.bottom, other.bottom) - Math.max(one.top, other.top) > 1;
+  };
+  const isOther = (a, b) => a !== b && !a.contains(b) && !b.contains(a);
+  return [
+    ...parts.filter((node) => node.tagName !== "INPUT" && isCut(node)),
+    ...parts.filter((node) => parts.some((other) => isOther(node, other) && meet(node, other))),
+  ].map((node) => node.textContent || node.tagName);
+}"""
+
+
+@pytest.mark.trained
+@pytest.mark.parametrize("path", ["/image?methods=rollout&methods=random", "/text?methods=rollout&methods=random"])
+def test_nothing_in_the_deletion_bar_is_cut_or_covered_and_every_count_has_its_unit(desk: Visit, path: str) -> None:
+    page = desk.page
+    for width, height in ((1440, 900), (1024, 800), (390, 844)):
+        page.set_viewport_size({"width": width, "height": height})
+        desk.open(path, folded=True)
+        use(page, 20)
+        assert page.evaluate(SPOILT) == [], width
+    shown_input = desk.document()["input"]
+    if path.startswith("/image"):
+        noun = "patches"
+    else:
+        pieces = [token for token in shown_input["tokens"] if not token["special"]]
+        assert len(pieces) > len(shown_input["words"])  # this model cuts words of this text
+        noun = "word pieces"
+    expect(page.locator(".removal output")).to_have_text(re.compile(rf"20\u2009% · \d+ of \d+ {noun}$"))
+    expect(page.locator(".asked-of")).to_contain_text("values marked ≈ are in between.")
+
+
+def test_in_the_curves_no_name_is_cut_and_methods_are_called_as_on_their_plates(desk: Visit) -> None:
+    """The title of the axis lies over no value, also where that has a decimal, and a long name takes two lines."""
+    page = desk.open("/image?model=scenes-vit&methods=pytorch_grad_cam&methods=transformer_attribution&methods=fullgrad_plus:libra")
+    use(page, 20)
+    names = page.locator(".plate h2").all_inner_texts()
+    assert sorted(page.locator(".ranks tr[data-spec] th").all_inner_texts()) == sorted(names)
+    named = (
+        page.locator(".panels svg")
+        .first.locator(".named")
+        .evaluate_all("(lines) => lines.map((line) => [...line.querySelectorAll('.end')].map((part) => part.textContent).join(' '))")
+    )
+    assert sorted(named) == sorted(names)
+    cut = page.locator(".panels svg").evaluate_all(
+        """(all) => all.flatMap((svg) => {
+          const box = svg.getBoundingClientRect();
+          return [...svg.querySelectorAll("text")].filter((text) => {
+            const { left, right, width } = text.getBoundingClientRect();
+            return width > 0 && (left < box.left || right > box.right || text.textContent.includes("…"));
+          }).map((text) => text.textContent);
+        })"""
+    )
+    assert cut == []
+    over = page.locator(".panels svg").evaluate_all(
+        """(all) => all.filter((svg) => {
+          const axis = svg.querySelector(".axis").getBoundingClientRect();
+          return [...svg.querySelectorAll(".tick")].some((tick) => tick.getBoundingClientRect().left < axis.right);
+        }).length"""
+    )
+    assert over == 0

@@ -134,6 +134,42 @@ def test_the_visit_quotes_the_answer_on_the_page_covers_nothing_of_it_and_ends_w
     assert not covered
 
 
+COVERED = """(names) => {
+  const card = document.querySelector(".visit").getBoundingClientRect();
+  return names.filter((name) => [...document.querySelectorAll(name)].some((node) => {
+    const box = node.getBoundingClientRect();
+    const across = Math.min(card.right, box.right) - Math.max(card.left, box.left);
+    return across > 0 && Math.min(card.bottom, box.bottom) - Math.max(card.top, box.top) > 0;
+  }));
+}"""
+
+
+@pytest.mark.parametrize(("width", "height"), [(1440, 900), (1024, 768), (1800, 1000), (390, 844)])
+def test_the_card_of_the_last_step_covers_nothing_of_the_curves_that_it_names(desk: Visit, width: int, height: int) -> None:
+    page = desk.page
+    page.set_viewport_size({"width": width, "height": height})
+    page.emulate_media(reduced_motion="reduce")
+    desk.open("/image?model=scenes-vit&methods=rollout&methods=fullgrad_plus:libra", folded=True)
+    page.keyboard.press("Shift+?")
+    page.get_by_role("button", name="Guided visit").click()
+    card = page.locator(".visit")
+    for _ in range(4):
+        card.get_by_role("button", name="Next").click()
+    expect(card).to_contain_text("press Curves: the dashed line, “random baseline”")
+    page.locator("#removed").fill("20")
+    expect(page.locator(".said")).to_contain_text("asked at", timeout=60_000)
+    assert page.evaluate(COVERED, ["#removed", ".deletion-bar .act", ".deletion-bar .seg"]) == []
+    page.get_by_role("button", name="Curves").click()  # which Playwright does only where nothing covers it
+    expect(page.locator(".panels .baseline .end").first).to_have_text("random baseline")
+    expect(page.locator(".panels .baseline .end").first).to_be_in_viewport()
+    if width > 760:
+        assert page.evaluate(COVERED, [".panels", ".ranks", ".plate"]) == []
+    else:
+        assert page.evaluate(COVERED, [".panels svg:first-child"]) == []
+        page.locator(".ranks .baseline").evaluate("(row) => row.scrollIntoView({ block: 'center' })")
+        assert page.evaluate(COVERED, [".ranks .baseline"]) == []
+
+
 def test_the_visit_quotes_no_share_where_the_model_gives_none(desk: Visit) -> None:
     page = desk.open("/image?model=scenes-vit&methods=random", folded=True)
     page.locator("#classes [aria-pressed=true] .num").evaluate("(node) => (node.textContent = 'value 0.31')")

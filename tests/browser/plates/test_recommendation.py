@@ -111,3 +111,40 @@ def test_under_the_first_plates_stand_the_pairs_of_the_page_and_a_press_lays_the
     chosen = {page.locator(f"#swipe-{name}").input_value() for name in ("first", "second")}
     least = min(value for value, _, _ in pairs)
     assert chosen in [specs for value, _, specs in pairs if np.isclose(value, least)]
+
+
+def test_what_is_said_of_rules_is_of_plates_in_sight(desk: Visit) -> None:
+    """A line on a rule whose plates are folded away comes with them."""
+    page = desk.open("/image", folded=True)
+    listed = desk.get(f"/api/methods?model={desk.document()['model']}")
+    own, lines = {}, {}
+    for method in listed["methods"]:
+        shortest = min((pair["line"] for pair in method["pairs"]), key=len)
+        for pair in method["pairs"]:
+            own[pair["spec"]], lines[pair["spec"]] = shortest, pair["line"]
+
+    def rules(specs: list[str]) -> set[str]:
+        return {lines[spec].removeprefix(own[spec]).strip() for spec in specs} - {""}
+
+    visible = "(nodes) => nodes.filter((node) => node.checkVisibility()).map((node) => node.dataset.spec)"
+    first = page.locator(".plate").evaluate_all(visible)
+    everything = page.locator(".plate").evaluate_all("(nodes) => nodes.map((node) => node.dataset.spec)")
+    assert rules(first) < rules(everything)  # else this shows nothing
+    said = page.locator(".rules")
+    for line in rules(everything):
+        assert (line in said.inner_text()) == (line in rules(first))
+    page.get_by_role("button", name="more methods").click()
+    for line in rules(everything):
+        expect(said).to_contain_text(line)
+
+
+def test_a_plate_that_is_opened_leaves_the_others_as_high_as_they_are(desk: Visit) -> None:
+    page = desk.open("/image", folded=True)
+    plates = page.locator(".plate:visible")
+    heights = "(nodes) => nodes.map((node) => Math.round(node.getBoundingClientRect().height))"
+    before = plates.evaluate_all(heights)
+    assert len(before) == 4
+    plates.nth(1).get_by_role("button", name="rank, time and notes").click()
+    after = plates.evaluate_all(heights)
+    assert after[1] > before[1] + 40
+    assert all(now <= then for i, (now, then) in enumerate(zip(after, before, strict=True)) if i != 1)
