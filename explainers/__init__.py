@@ -11,6 +11,7 @@ from explainers.models.libraries import torchvision_ops  # noqa: F401  first: ti
 from explainers.analysis.agreement import Agreement, agreement
 from explainers.analysis.agreement_sentence import agreement_sentence
 from explainers.analysis.answer_table import AnswerTable, answer_table
+from explainers.analysis.claims.claim import Claim, FillingFall, TriedSize, claim
 from explainers.analysis.counterfactual import Counterfactual, counterfactual
 from explainers.analysis.deletion_test import DeletionTest, deletion_test
 from explainers.analysis.depth import Depth, depth
@@ -110,6 +111,7 @@ __all__ = [
     "Cancelled",
     "Check",
     "Citation",
+    "Claim",
     "Clip",
     "CollectedMap",
     "CollectedRow",
@@ -125,6 +127,7 @@ __all__ = [
     "ExplainerError",
     "Explanation",
     "FaithfulInteraction",
+    "FillingFall",
     "Finer",
     "FinerWeighted",
     "Guess",
@@ -165,6 +168,7 @@ __all__ = [
     "TokenActivationMaps",
     "TokenMatch",
     "Trace",
+    "TriedSize",
     "WindowedPicture",
     "WithoutHead",
     "WordProbe",
@@ -179,6 +183,7 @@ __all__ = [
     "all_variants",
     "answer_table",
     "backward_rule",
+    "claim",
     "collect",
     "contributions",
     "counterfactual",

@@ -128,7 +128,7 @@ def find_counterfactual(
         raise ExplainerError("This model predicts a number, so it has no answer that could become another class.")
     if wanted not in labels:
         raise ExplainerError(f"{wanted!r} is no class of this model.")
-    index, parts, answers = list(labels).index(wanted), parts_of(removal, shown), 0
+    index, parts, answers = list(labels).index(wanted), parts_of(removal.tokens, shown), 0
 
     def probabilities(hidden: Tensor) -> Tensor:
         nonlocal answers
@@ -172,13 +172,13 @@ def content_indices(shown: ImageInput | TextInput, tokens: int) -> list[int]:
     return list(range(tokens)) if isinstance(shown, ImageInput) else [i for i, token in enumerate(shown.tokens) if not token.special]
 
 
-def parts_of(removal: TokenRemoval, shown: ImageInput | TextInput) -> list[tuple[int, ...]]:
-    """Return the parts that are hidden as a whole, each with its places among the removable tokens: patches one by one, the pieces of a
-    word or of an atom together. A token that belongs to no word is a part of its own.
+def parts_of(tokens: int, shown: ImageInput | TextInput) -> list[tuple[int, ...]]:
+    """Return the parts that are hidden as a whole, each with its places among the removable ``tokens``: patches one by one, the pieces of
+    a word or of an atom together. A token that belongs to no word is a part of its own.
     """
     if isinstance(shown, ImageInput):
-        return [(token,) for token in range(removal.tokens)]
-    place = {token: i for i, token in enumerate(content_indices(shown, removal.tokens))}
+        return [(token,) for token in range(tokens)]
+    place = {token: i for i, token in enumerate(content_indices(shown, tokens))}
     words = [tuple(place[token] for token in word.tokens if token in place) for word in shown.words]
     alone = set(place.values()) - {token for word in words for token in word}
     return sorted([*(word for word in words if word), *((token,) for token in alone)])

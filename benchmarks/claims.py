@@ -1,0 +1,197 @@
+"""How often maps earn a claim where the truth is known, and how often its bounds hold: ``python -m benchmarks.claims --out FILE``.
+
+In each world every input is explained, and claims are searched for the maps of methods and for controls: the truth, its inverse, edges (or
+the length of words), the distance from the middle, and random numbers. All maps of an input share their random sets. Of the truth's claim
+the fall under each drawn filling is then estimated from fresh draws, and whether the 95 % interval from the draws of the claim holds it.
+A row of JSON is written for each input; ``--tables FILE ...`` prints the tables of such rows.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from scipy.stats import beta
+
+import explainers
+from explainers.analysis.claims.claim import Claim, draws_of, fall_bounds, find_claim, map_order
+from explainers.analysis.claims.draws import Draws
+from explainers.analysis.target_output import target_output
+from explainers.datasets import open_dataset
+from explainers.evaluation.controls import CONTROLS, control_map, known_input
+from explainers.evaluation.marked_parts import explained_mask
+from explainers.models.inputs.types import ImageInput
+from explainers.records.result import Attribution
+
+WORLDS = Path(__file__).parents[1] / "explainers" / "embedded" / "worlds"
+METHODS = (
+    "random",
+    "raw_attention",
+    "rollout",
+    "generic_attention",
+    "generic_attention:libra",
+    "transformer_attribution",
+    "saliency",
+    "input_x_gradient:attnlrp",
+    "gradcam_plus",
+    "fullgrad_plus:libra",
+)
+#: Controls that must earn no claim.
+BLIND = ("truth_inverted", "edges", "word_length", "centre")
+#: Which methods and controls are asked, by what the command line calls them.
+MAPS = {"all": (METHODS, ("truth", *BLIND)), "truth": (("random",), ("truth", *BLIND)), "blind": (("random",), BLIND)}
+FRESH_DRAWS = 500  # from which the true mean fall is estimated
+_FRESH_SEED = 1  # the claims' draws have seed 0
+
+
+@dataclass(frozen=True)
+class World:
+    """A data set and the model that answers from its marked parts alone."""
+
+    dataset: str
+    model: str
+
+
+WORLD_LIST = (
+    World("votes", "votes-vit"),
+    World("marked-scenes", "marks-vit"),
+    World("subject-verb", "subject-verb-bert"),
+)
+
+
+def measure(world: World, indices: Iterable[int], file: Path, methods: Sequence[str], controls: Sequence[str]) -> None:
+    """Search the claims of the maps of ``methods`` and ``controls`` of the inputs number ``indices`` of a world, and append a row for each
+    input to ``file``.
+    """
+    model = explainers.load(str(WORLDS / world.model))
+    data = open_dataset(world.dataset)
+    for index in indices:
+        start = time.perf_counter()
+        sample = data[index]
+        target = sample.labels[0] if sample.against is None else explainers.Contrast(sample.labels[0], sample.against)
+        asked: Any = sample.model_input
+        result: explainers.Explanation = explainers.explain(model, asked, target, methods, at=sample.at)
+        first, shown = result.maps[0], result.input
+        masks = explained_mask(sample, [sample.objects[0]], shown) if isinstance(shown, ImageInput) else None
+        known = known_input(sample, first, None if masks is None else masks[0], index)
+        assert known is not None
+        made = [control_map(name, known, first) for name in controls if data.kind in CONTROLS[name].kinds]
+        maps = [*result.maps, *(each for each in made if each is not None)]
+        draws = draws_of(model, result, first, target_output(model, list(result.labels), result.targets[0].to_json()))
+        claims = [find_claim(draws, of, shown, looked_at=len(METHODS) - 1) for of in maps]
+        row = {
+            "world": world.dataset,
+            "index": index,
+            "parts": len(draws.parts),
+            "answer": draws.whole,
+            "maps": {of.method: about(each, of, draws, known.truth.numpy()) for of, each in zip(maps, claims, strict=True)},
+            "bounds": coverage(draws, list(zip(maps, claims, strict=True))),
+            "seconds": time.perf_counter() - start,
+        }
+        with file.open("a", encoding="utf-8") as rows:
+            rows.write(json.dumps(row) + "\n")
+
+
+def about(found: Claim, of: Attribution, draws: Draws, truth: np.ndarray[Any, np.dtype[np.bool_]]) -> dict[str, Any]:
+    """Return what the tables say of one claim."""
+    size = len(found.hidden)
+    order = map_order(of, draws.parts)[:size]
+    share = float(np.mean([truth[list(draws.parts[part])].any() for part in order])) if size else None
+    return {
+        "holds": found.holds,
+        "size": size,
+        "fall": found.fall,
+        "true": share,
+        "asked": found.asked,
+        "why": found.sentence if not found.holds else "",
+    }
+
+
+def coverage(draws: Draws, claims: Sequence[tuple[Attribution, Claim]]) -> list[dict[str, Any]]:
+    """Return of a set that a claim is about, that of the truth or else of the first map with one, for each filling that is drawn: the
+    interval from the draws of its claim, each end with an error of 2.5 %, the bound that the claim states, and the mean of fresh draws with
+    its standard error.
+    """
+    held = [(of, found) for of, found in claims if found.holds]
+    if not held:
+        return []
+    of, found = next((each for each in held if each[0].method == "truth"), held[0])
+    fresh = Draws(draws.inputs, draws.parts, draws.answer, _FRESH_SEED)
+    chosen = map_order(of, draws.parts)[: len(found.hidden)]
+    tried = next(each for each in found.tried if each.holds and each.size == len(chosen))
+    before, after = draws.set_falls(chosen, tried.draws), fresh.set_falls(chosen, FRESH_DRAWS)
+    rows = []
+    for i, (filling, stated) in enumerate(zip(draws.fillings, tried.falls, strict=True)):
+        if filling.is_drawn:
+            low, high = fall_bounds(before[:, i], draws.whole, 0.025)
+            mean, error = float(after[:, i].mean()), float(after[:, i].std() / FRESH_DRAWS**0.5)
+            numbers = {"low": low, "high": high, "stated": stated.low, "mean": mean, "error": error}
+            rows.append({"method": of.method, "filling": filling.name, **numbers})
+    return rows
+
+
+def tables(rows: Sequence[dict[str, Any]]) -> str:
+    """Return the tables in Markdown: for each world how often each map earns a claim, with its median size, and how often bounds hold."""
+    lines: list[str] = []
+    for world in dict.fromkeys(row["world"] for row in rows):
+        mine = [row for row in rows if row["world"] == world]
+        lines += [
+            f"### {world}: {len(mine)} inputs",
+            "",
+            "| map | earns a claim | median size | least fall, median | of its parts true |",
+            "| --- | --- | --- | --- | --- |",
+        ]
+        by_map: dict[str, list[dict[str, Any]]] = defaultdict(list)
+        for row in mine:
+            for name, of in row["maps"].items():
+                by_map[name].append(of)
+        for name, found in by_map.items():
+            held = [each for each in found if each["holds"]]
+            low, high = clopper_pearson(len(held), len(found))
+            cells = [f"{len(held) / len(found):.1%} ({low:.1%} to {high:.1%})"]
+            cells += [f"{np.median([each[key] for each in held]):.2g}" if held else "–" for key in ("size", "fall")]
+            cells += [f"{np.mean([each['true'] for each in held]):.0%}" if held else "–"]
+            lines.append(f"| {name} | {' | '.join(cells)} |")
+        bounds = [bound for row in mine for bound in row["bounds"]]
+        inside = sum(bound["low"] <= bound["mean"] <= bound["high"] for bound in bounds)
+        stated = sum(bound["stated"] <= bound["mean"] for bound in bounds)
+        lines += ["", f"intervals that hold the mean of fresh draws: {inside} of {len(bounds)}; stated bounds below it: {stated}", ""]
+    return "\n".join(lines)
+
+
+def clopper_pearson(count: int, total: int, error: float = 0.05) -> tuple[float, float]:
+    """Return the exact interval of a share of which ``count`` of ``total`` were seen."""
+    low = 0.0 if count == 0 else float(beta.ppf(error / 2, count, total - count + 1))
+    return low, 1.0 if count == total else float(beta.ppf(1 - error / 2, count + 1, total - count))
+
+
+def main() -> None:
+    """Measure the worlds that are named, or print the tables of rows."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--world", choices=[world.dataset for world in WORLD_LIST])
+    parser.add_argument("--out", type=Path, help="file of rows; what it holds is not measured again")
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--limit", type=int, default=100)
+    parser.add_argument("--maps", choices=MAPS, default="all")
+    parser.add_argument("--tables", type=Path, nargs="+")
+    args = parser.parse_args()
+    if args.tables:
+        print(tables([json.loads(line) for file in args.tables for line in file.read_text("utf-8").splitlines()]))
+        return
+    torch.set_num_threads(1)
+    for world in WORLD_LIST:
+        if args.world in (None, world.dataset):
+            methods, controls = MAPS[args.maps]
+            measure(world, range(args.first, args.first + args.limit), args.out, methods, controls)
+
+
+if __name__ == "__main__":
+    main()

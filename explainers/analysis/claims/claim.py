@@ -1,0 +1,334 @@
+"""A claim about what a map puts first: how far the answer falls without it, and that chance does not find as much.
+
+A set of parts is replaced by several fillings, and so are sets of as many parts drawn at random. The claim is made if, with an error that
+holds at whatever draw one stops,
+
+* the answer falls by at least ``least`` on average over the draws of each filling: the bound is the smallest of theirs. It needs no
+  correction for the number of fillings, since it is wrong only if that of the filling with the smallest true fall is (Berger,
+  "Multiparameter hypothesis testing and acceptance sampling", Technometrics 1982);
+* it falls by more than without ``SHARE`` of the random sets, in the same draw and under every filling;
+* a map of random numbers would earn a claim about this input with a probability of at most ``error``, for any model and any input: its
+  first parts are a random set, whose rank among others is even. So most sets that chance, edges or an inverted map name earn none.
+
+Sizes are 2, 4, 8, ... parts, up to a third of all; each has an equal part of the error. Once one holds, ones a quarter smaller are tried in
+turn until one does not: in a fixed order each may have the error of the first (Maurer, Hothorn & Lehmacher, 1995). The first two statements
+are corrected for the number of maps that were looked at: the error is that any of their claims is wrong. The third is about one map.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from explainers.analysis.claims.betting import draws_needed, lower_bound, upper_bound
+from explainers.analysis.claims.draws import Draws
+from explainers.analysis.counterfactual import content_indices, parts_of
+from explainers.analysis.target_output import TargetOutput, target_output
+from explainers.errors import ExplainerError
+from explainers.json_records import HIDDEN, Record, describe
+from explainers.methods.registry import is_control
+from explainers.models.inputs.types import ImageInput, MoleculeInput, Prepared, TextInput
+from explainers.models.model import Model
+from explainers.models.removal.fillings import input_fillings
+from explainers.models.removal.token_removal import BeforePass
+from explainers.pipeline.memory_steps import in_memory_steps
+from explainers.records.result import Attribution, Explanation
+from explainers.records.session import check_seed, checker
+from explainers.records.targets import Contrast
+from explainers.rendering.plain import align
+from explainers.self_check.opening import model_of
+
+#: The share of the random sets that a set must be better than.
+SHARE = 0.95
+ERROR = 0.05
+#: The smallest fall of an answer (from 0 to 1) that is worth a claim.
+LEAST = 0.1
+MAX_DRAWS = 400
+LARGEST_SHARE = 1 / 3  # of the parts, in a set that a claim may be about
+_FIRST_LOOK = 8  # draws
+TIE = 1e-6  # falls that differ by no more are equal but for rounding
+_SMALL_NUMBERS = ("no", "one", "two", "three", "four", "five")
+
+
+@dataclass(frozen=True)
+class FillingFall(Record):
+    """How far an answer falls, on average over draws, when the parts of a claim are replaced by one filling."""
+
+    filling: Annotated[str, describe("The name of the filling, such as `black`.")]
+    words: Annotated[str, describe("What then stands in the place of the parts.")]
+    low: Annotated[float, describe("A lower bound of the mean; the fall itself for a filling that is the same in each draw.")]
+    high: Annotated[float, describe("An upper bound of the mean.")]
+    is_drawn: Annotated[bool, describe("Whether it depends on random numbers.", key="drawn")]
+
+
+@dataclass(frozen=True)
+class TriedSize(Record):
+    """What was found about the first parts of a map, so many of them."""
+
+    size: Annotated[int, describe("How many parts.")]
+    holds: Annotated[bool, describe("Whether the claim holds for them.")]
+    why: Annotated[str, describe("Why it does not; empty where it does.")]
+    draws: Annotated[int, describe("How many random sets they were compared with.")]
+    as_good: Annotated[int, describe("How many of these lowered the answer as much or more under one filling.", key="asGood")]
+    falls: Annotated[tuple[FillingFall, ...], describe("Of each filling that was tried.")]
+
+    @property
+    def low(self) -> float:
+        """The fall that holds under every filling."""
+        return min(fall.low for fall in self.falls)
+
+
+@dataclass(frozen=True, eq=False)
+class Claim(Record, name="MapClaim"):
+    """A sentence about the parts that a map puts first, or why there is none. ``print`` shows it.
+
+    hidden  the parts of the claim in the order of the map, each with its tokens as indices of the scores of a map
+    """
+
+    method: Annotated[str, describe("The spec of the map.")]
+    target: Annotated[str, describe("The label of what is explained.")]
+    holds: Annotated[bool, describe("Whether there is a claim.")]
+    sentence: Annotated[str, describe("The claim with its error and what that refers to, or why there is none.")]
+    hidden: Annotated[tuple[tuple[int, ...], ...], describe("The parts of the claim, each with its tokens as indices of the scores.")]
+    parts: Annotated[int, describe("How many patches, words or atoms there are.")]
+    answer: Annotated[float, describe("The answer to the whole input, from 0 to 1.")]
+    fall: Annotated[float | None, describe("By how much the answer falls at least, under any of the fillings; null without a claim.")]
+    error: Annotated[float, describe("The largest probability that the claim is wrong.")]
+    looked_at: Annotated[int, describe("The number of maps for which the error is corrected.", key="lookedAt")]
+    tried: Annotated[tuple[TriedSize, ...], describe("The sizes that were tried, in order.")]
+    asked: Annotated[int, describe("How many answers of the model it took.")]
+    notes: Annotated[tuple[str, ...], HIDDEN] = ()
+
+    def __str__(self) -> str:
+        rows = [["parts", "fall", "random sets as good", ""]]
+        rows += [[str(tried.size), f"{tried.low:.3f}", f"{tried.as_good} of {tried.draws}", tried.why or "holds"] for tried in self.tried]
+        head = f"{self.target} by {self.method}: {self.answer:.3f} for the whole input"
+        return "\n".join([self.sentence, head, *align(rows, left=(3,)), *(f"note: {note}" for note in self.notes)])
+
+
+@in_memory_steps
+def claim(
+    model: Any,
+    result: Explanation,
+    method: str,
+    target: str | None = None,
+    *,
+    error: float = ERROR,
+    least: float = LEAST,
+    looked_at: int | None = None,
+    seed: int = 0,
+    progress: BeforePass | None = None,
+    cancelled: Callable[[], bool] | None = None,
+) -> Claim:
+    """Return what can be claimed of the parts that a map puts first: the smallest set without which the answer falls by at least ``least``
+    under each of several fillings, and by more than without 95 % of the sets of equal size that are drawn at random.
+
+    model      the model that was explained
+    result     the explanation, with a map of ``method``: of a picture, a text or a molecule
+    target     the label of one of the explained targets; None: the first
+    error      the largest probability, over the draws of fillings and of random sets, that the claim is wrong. As large is the probability
+               that a map of random numbers earns one
+    least      the smallest fall worth a claim, of the answer, a probability from 0 to 1; of a contrast "a, not b" it is that of a where
+               only a and b are possible
+    looked_at  the number of maps among which this one was chosen; None: those of the result, without controls
+    seed       of all draws
+    progress   called before each forward pass with how many answers there are, and how many there will be after it
+    cancelled  asked before each forward pass; when true, :class:`Cancelled` is raised
+
+    Raises ExplainerError for another model than the explained one, for a method without a map, for an answer that has no range (a
+    regression, a single prompt), and for an input whose parts cannot be replaced (prompts, clips, texts in windows).
+    """
+    if not 0 < error < 0.5 or not 0 < least < 1:
+        raise ExplainerError(f"error={error:g} and least={least:g}: send an error between 0 and 0.5, and a fall between 0 and 1.")
+    model = model_of(model)
+    label = result.targets[0].label if target is None else target
+    infos = [info for info in result.targets if info.label == label]
+    if not infos:
+        raise ExplainerError(f"{label!r} was not explained; explained were {', '.join(info.label for info in result.targets)}")
+    spec = result.spec_of(method)
+    found = [attribution for attribution in result.maps if attribution.method == spec and attribution.target == label]
+    if not found:
+        raise ExplainerError(f"There is no map {spec!r} of {label!r}; there are {', '.join(result.methods) or 'none'}")
+    check = checker(cancelled)
+
+    def before_pass(done: int, total: int) -> None:
+        if progress is not None:
+            progress(done, total)
+        check()
+
+    output = target_output(model, list(result.labels), infos[0].to_json())
+    draws = draws_of(model, result, found[0], output, check_seed(seed), before_pass)
+    count = len({other.method for other in result.maps if not is_control(other.method)}) if looked_at is None else looked_at
+    return find_claim(draws, found[0], result.input, error=error, least=least, looked_at=max(1, count))
+
+
+def draws_of(
+    model: Model, result: Explanation, of: Attribution, output: TargetOutput, seed: int = 0, before_pass: BeforePass | None = None
+) -> Draws:
+    """Return the :class:`Draws` of the input of ``result``, over the parts of the map ``of``. Raises ExplainerError as :func:`claim`."""
+    if model.weights_digest != result.weights_digest:
+        raise ExplainerError(f"The result is of {result.model} with other weights: pass the model that was explained.")
+    if result.prompts or result.windows:
+        raise ExplainerError("A claim is about a picture, a molecule, or a text that the model reads whole.")
+    tensors = {name: tensor.to(model.device) for name, tensor in result.tensors.items()}
+    if result.place is not None:
+        model = model.at(result.place.at, Prepared(tensors, (result.input,), ((),)))
+    inputs = input_fillings(model, tensors, result.input, of.patches)
+    if all(filling.is_drawn for filling in inputs.fillings):
+        raise ExplainerError("Every filling of this input is drawn at random, and a claim needs one that is not.")
+    return Draws(inputs, parts_of(inputs.tokens, result.input), answer_from_0_to_1(output), seed, before_pass)
+
+
+def answer_from_0_to_1(output: TargetOutput) -> Callable[[Tensor], Tensor]:
+    """Return the function from logits (K, C) to the explained answer (K,), between 0 and 1: its probability, or of a contrast the
+    probability of the first where only the two are possible.
+
+    Raises ExplainerError for an answer without a range, of which no sample gives a mean with an exact error.
+    """
+    is_contrast = isinstance(output.resolved.target, Contrast)
+    if output.kind == "regression" or not (is_contrast or (output.explains == "probability")):
+        raise ExplainerError(
+            "A claim is about an answer between 0 and 1, and this one has no range: explain a class, or one prompt of several."
+        )
+
+    def answer(logits: Tensor) -> Tensor:
+        values = output.values(logits.double())
+        return torch.sigmoid(values["logit"]) if is_contrast else values["probability"]
+
+    return answer
+
+
+def map_order(of: Attribution, parts: Sequence[tuple[int, ...]]) -> list[int]:
+    """Return the indices of ``parts`` in the order of a map, its largest score first; a word or an atom of several tokens has their sum if
+    scores are signed, else the largest. Of equal ones the earlier goes first.
+    """
+    scores = of.scores[of.content].double()
+    merged = torch.stack([scores[list(part)].sum() if of.signed else scores[list(part)].max() for part in parts])
+    return list(map(int, merged.argsort(descending=True, stable=True)))
+
+
+def sizes_of(parts: int, error: float) -> list[int]:
+    """Return the sizes of sets that are tried: 2 ** i parts, up to a third of all, without those of which a random order finds the best set
+    too easily: there must be 4 sets for each that the error allows.
+    """
+    doubled = [2**i for i in range(parts.bit_length()) if 2**i <= LARGEST_SHARE * parts]
+    return [size for size in doubled if math.comb(parts, size) >= 4 * len(doubled) / error]
+
+
+def find_claim(
+    draws: Draws, of: Attribution, shown: ImageInput | TextInput, *, error: float = ERROR, least: float = LEAST, looked_at: int = 1
+) -> Claim:
+    """Search the claim of a map ``of`` an input, ``shown``, by ``draws``, which several maps may share. See :func:`claim`."""
+    order, whole = map_order(of, draws.parts), draws.whole
+    noun = "patch" if isinstance(shown, ImageInput) else "atom" if isinstance(shown, MoleculeInput) else "word"
+    sizes, before = sizes_of(len(order), error), draws.asked
+    tried: list[TriedSize] = []
+    for size in sizes if whole >= least else ():
+        tried.append(_try(draws, order[:size], error / (2 * looked_at * len(sizes)), error / len(sizes), least))
+        if tried[-1].holds:
+            break
+    best = tried[-1] if tried and tried[-1].holds else None
+    failed = max((each.size for each in tried if not each.holds), default=0)
+    while best is not None and best.size - (step := max(1, best.size // 4)) > failed:
+        smaller = _try(draws, order[: best.size - step], error / (2 * looked_at * len(sizes)), error / len(sizes), least)
+        tried.append(smaller)
+        if not smaller.holds:
+            break
+        best = smaller
+    indices = content_indices(shown, draws.inputs.tokens)
+    return Claim(
+        method=of.method,
+        target=of.target,
+        holds=best is not None,
+        sentence=_claim_in_words(draws, best, of.target, noun, error, looked_at)
+        if best
+        else _refusal_in_words(tried, whole, least, noun, len(order)),
+        hidden=tuple(tuple(indices[token] for token in draws.parts[i]) for i in order[: best.size]) if best else (),
+        parts=len(order),
+        answer=whole,
+        fall=None if best is None else best.low,
+        error=error,
+        looked_at=looked_at,
+        tried=tuple(tried),
+        asked=draws.asked - before,
+    )
+
+
+def _try(draws: Draws, chosen: Sequence[int], bound_error: float, rank_error: float, least: float) -> TriedSize:
+    """Test the set of ``chosen`` parts: look after 8 draws, then whenever the claim could hold, and stop as soon as it does or no longer
+    can. ``bound_error`` is that of either bound, ``rank_error`` that of its rank among random sets.
+    """
+    size, drawn = len(chosen), [filling.is_drawn for filling in draws.fillings]
+    bounds: list[FillingFall] = []
+    for i, filling in enumerate(draws.fillings):
+        if not filling.is_drawn:
+            fall = draws.fixed_fall(chosen, i)
+            bounds.append(FillingFall(filling.name, filling.words, fall, fall, is_drawn=False))
+            if fall < least:
+                why = f"replaced by {filling.words}, they lower the answer by {max(0.0, fall):.2f} only"
+                return TriedSize(size, False, why, 0, 0, tuple(bounds))
+
+    def outcome(why: str) -> TriedSize:
+        for filling, column in zip(draws.fillings, falls.T, strict=True):
+            if filling.is_drawn:
+                low, high = fall_bounds(column, draws.whole, bound_error)
+                bounds.append(FillingFall(filling.name, filling.words, low, high, is_drawn=True))
+        return TriedSize(size, not why, why, count, as_good, tuple(bounds))
+
+    count = 0
+    following: int | None = _FIRST_LOOK
+    while following is not None:
+        count = following
+        falls = draws.set_falls(chosen, count)
+        as_good = int((falls - draws.random_falls(size, count) <= TIE).any(1).sum())
+        needed = draws_needed(as_good, SHARE, bound_error, rank_error, MAX_DRAWS)
+        if needed is None:
+            return outcome(f"{as_good} of {count} sets of as many drawn at random lower it as much under a filling")
+        if count >= needed:
+            if all(fall_bounds(column, draws.whole, bound_error)[0] >= least for column in falls[:, drawn].T):
+                return outcome("")
+            needed = min(MAX_DRAWS, count + count // 2)
+        following = needed if count < needed else None
+    return outcome(f"after {count} draws their mean fall may still be below {least:g}")
+
+
+def fall_bounds(falls: np.ndarray[Any, np.dtype[np.float64]], whole: float, error: float) -> tuple[float, float]:
+    """Return a lower and an upper bound of the mean of ``falls`` (n,) of an answer that was ``whole``, each with an error of at most
+    ``error`` whenever one stopped: answers lie between 0 and 1, so falls between ``whole`` - 1 and ``whole``.
+    """
+    answers = np.clip(whole - falls, 0, 1)
+    return whole - upper_bound(answers, error), whole - lower_bound(answers, error)
+
+
+def _claim_in_words(draws: Draws, best: TriedSize, target: str, noun: str, error: float, looked_at: int) -> str:
+    count = len(draws.fillings)
+    plural = _plural(noun, best.size)
+    these = f"this {noun}" if best.size == 1 else f"these {best.size} {plural}"
+    number = _SMALL_NUMBERS[count] if count < len(_SMALL_NUMBERS) else str(count)
+    names = ", ".join(filling.name for filling in draws.fillings)
+    maps = "" if looked_at == 1 else f" and {looked_at} maps looked at"
+    fall = math.floor(best.low * 100) / 100  # no more than was shown
+    return (
+        f"Replacing {these} by any of the {number} fillings ({names}) lowers the probability of {target} by at least {fall:.2f} on "
+        f"average, and by more than replacing {best.size} {plural} drawn at random in at least {SHARE:.0%} of draws "
+        f"(error at most {error:.0%}, over draws of fillings and of random sets{maps})."
+    )
+
+
+def _refusal_in_words(tried: Sequence[TriedSize], whole: float, least: float, noun: str, parts: int) -> str:
+    if whole < least:
+        return f"No such claim: the answer is {whole:.2f} and cannot fall by {least:.2f}."
+    if not tried:
+        return f"No such claim: of {parts} {_plural(noun, parts)} a random order finds the best too easily."
+    nearest = max(tried, key=lambda each: (each.draws, -each.as_good, each.low))
+    return f"No such claim for the first {nearest.size} {_plural(noun, nearest.size)}, which come nearest: {nearest.why}."
+
+
+def _plural(noun: str, count: int) -> str:
+    return noun if count == 1 else f"{noun}es" if noun == "patch" else f"{noun}s"
