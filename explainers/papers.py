@@ -140,3 +140,45 @@ LEAVE_ONE_OUT = Citation(
     venue="BlackboxNLP",
     arxiv="2510.18810",
 )
+SACO = Citation(
+    authors="Wu et al.",
+    year=2024,
+    title="On the Faithfulness of Vision Transformer Explanations",
+    venue="CVPR",
+    arxiv="2404.01415",
+)
+NAOPC = Citation(
+    authors="Edin et al.",
+    year=2025,
+    title="Normalized AOPC: Fixing Misleading Faithfulness Metrics for Feature Attribution Explainability",
+    venue="ACL",
+    arxiv="2408.08137",
+)
+ROAD = Citation(
+    authors="Rong et al.",
+    year=2022,
+    title="A Consistent and Efficient Evaluation Strategy for Attribution Methods",
+    venue="ICML",
+    arxiv="2202.00449",
+)
+FAITHFULNESS_CORRELATION = Citation(
+    authors="Bhatt, Weller & Moura",
+    year=2020,
+    title="Evaluating and Aggregating Feature-based Model Explanations",
+    venue="IJCAI",
+    arxiv="2005.00631",
+)
+SENSITIVITY_N = Citation(
+    authors="Ancona et al.",
+    year=2018,
+    title="Towards Better Understanding of Gradient-based Attribution Methods for Deep Neural Networks",
+    venue="ICLR",
+    arxiv="1711.06104",
+)
+SPARSENESS = Citation(
+    authors="Chalasani et al.",
+    year=2020,
+    title="Concise Explanations of Neural Networks using Adversarial Training",
+    venue="ICML",
+    arxiv="1810.06583",
+)

@@ -17,8 +17,8 @@ from torch import Tensor
 
 from explainers.datasets import Dataset, Sample
 from explainers.errors import ExplainerError
-from explainers.evaluation.graded_answers import from_zero_to_one
 from explainers.metrics import Metric
+from explainers.metrics.graded import from_zero_to_one
 from explainers.metrics.localisation import covered_patches
 from explainers.models.inputs.types import TextInput
 from explainers.records.result import Attribution, Numerics
@@ -31,6 +31,8 @@ TRUTH_GIVEN_BY = {"image": "mask", "text": "rationale"}
 #: The needs of a metric that a control can meet: all others ask how a map would be if model, class or input were others, or for a sum.
 _NEEDS_OF_CONTROLS = frozenset(
     {"whole", "logits", "target", "gold", "answer", "scores", "leave_one_out", "soft", "shown"}
+    | {"random_sets", "falls_of_random_sets", "sized_sets", "falls_of_sized_sets", "groups", "falls_of_groups"}
+    | {"falls_one_by_one", "aopc_limits"}
     | {"maps", "mask", "labelled", "others", "cell", "word_scores", "rationale", "passages"}
 )
 

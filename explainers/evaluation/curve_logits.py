@@ -14,6 +14,7 @@ from explainers.metrics.removal_curves import keep_masks
 from explainers.models.model import Model
 from explainers.models.passes import Passes
 from explainers.models.removal.atoms import atom_removal
+from explainers.models.removal.imputation import imputation_noise, impute_pixels
 from explainers.models.removal.patches import black_picture, blacken_parts, patch_removal
 from explainers.models.removal.token_removal import answer, repeat_sample
 from explainers.models.removal.ways import OF_ATOMS, How
@@ -104,9 +105,17 @@ class CurveLogits:
 
     def without_each(self) -> Tensor:
         """Return the logits (N + 1, C) of the whole input, followed by those without each of its patches or word pieces alone."""
-        tokens = int(self.content.sum())
-        _, ask = self._removal(self.how)
-        return ask(torch.cat([torch.ones(1, tokens, dtype=torch.bool), ~torch.eye(tokens, dtype=torch.bool)]))
+        return self.without(torch.eye(int(self.content.sum()), dtype=torch.bool))
+
+    def without(self, removed: Tensor) -> Tensor:
+        """Return the logits (K + 1, C) of the whole input, followed by those without each of K sets of its patches or word pieces,
+        ``removed`` bool (K, N). A set of all tokens leaves out as many as the model can do without, the last ones staying.
+        """
+        least, ask = self._removal(self.how)
+        kept = ~removed
+        if least:
+            kept[:, -least:] |= ~kept.any(1, keepdim=True)
+        return ask(torch.cat([torch.ones_like(kept[:1]), kept]))
 
     def _removal(self, how: How | None) -> tuple[int, Callable[[Tensor], Tensor]]:
         """Return how many tokens must stay, and a function from masks of the kept tokens, bool (K, N), to logits (K, C)."""
@@ -120,13 +129,14 @@ class CurveLogits:
         return removal.least, lambda keep: removal.logits(keep, lambda *_: self._check())
 
     def _pixel_logits(self, curve: RemovalCurve, scores: Tensor) -> Tensor:
-        """Return the logits (M, steps, C) at each step of ``curve``, which turns single pixels black in the order of the maps ``scores``
-        (M, N) after bilinear enlarging.
+        """Return the logits (M, steps, C) at each step of ``curve``, which turns single pixels black, or imputes them, in the order of the
+        maps ``scores`` (M, N) after bilinear enlarging.
         """
         assert self.grid is not None
         height, width = self.tensors["pixel_values"].shape[-2:]
         large = F.interpolate(scores.double().unflatten(1, self.grid)[:, None], size=(height, width), mode="bilinear", align_corners=False)
-        steps = [self._logits_with_black(keep_of(curve, row[None])[0].unflatten(1, (height, width))) for row in large.flatten(1)]
+        ask = self._logits_with_imputed if curve.imputed else self._logits_with_black
+        steps = [ask(keep_of(curve, row[None])[0].unflatten(1, (height, width))) for row in large.flatten(1)]
         return torch.stack(steps)
 
     def _pictures(self) -> int:
@@ -136,11 +146,26 @@ class CurveLogits:
     def _logits_with_black(self, keep: Tensor) -> Tensor:
         """Return the logits (K, C) of the picture with black where ``keep``, bool (K, rows, columns) of pixels, is False."""
         black = black_picture(self.model, self.tensors)
+        return self._logits_with_pixels(keep, lambda pixels, kept: blacken_parts(pixels, kept, black))
+
+    def _logits_with_imputed(self, keep: Tensor) -> Tensor:
+        """Return the logits (K, C) of the picture with pixels imputed where ``keep``, bool (K, rows, columns) of pixels, is False."""
+        noise = imputation_noise(self.tensors["pixel_values"].shape[-3:])
+
+        def impute(pixels: Tensor, kept: Tensor) -> Tensor:
+            return torch.stack([impute_pixels(one.cpu(), is_kept, noise) for one, is_kept in zip(pixels, kept, strict=True)]).to(pixels)
+
+        return self._logits_with_pixels(keep, impute)
+
+    def _logits_with_pixels(self, keep: Tensor, change: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+        """Return the logits (K, C) of the picture as ``change`` makes it from K copies of its pixels and a part of ``keep``, bool (K, rows,
+        columns).
+        """
 
         def ask(first: int, number: int) -> Tensor:
             self._check()
             repeated = repeat_sample(self.model, self.tensors, number)
-            pixels = blacken_parts(repeated["pixel_values"], keep[first : first + number], black)
+            pixels = change(repeated["pixel_values"], keep[first : first + number])
             return answer(self.model, {**repeated, "pixel_values": pixels}).float().cpu()
 
         return torch.cat(list(Passes(self._pictures()).run(len(keep), ask)))

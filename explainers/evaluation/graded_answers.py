@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from explainers.evaluation.curve_logits import CurveLogits
+from explainers.metrics.graded import from_zero_to_one
 from explainers.models.model import Model
 from explainers.models.passes import answers_of_rows
 from explainers.models.removal.patches import first_time
@@ -21,14 +22,6 @@ from explainers.models.removal.token_removal import answer, repeat_sample
 ASKED_AGAIN = frozenset({"leave_one_out", "shown", "soft"})
 SOFT_DRAWS = 8  # random draws of the kept elements: the papers' code draws once
 _MAX_INPUTS_AT_ONCE = 16  # most inputs in one forward pass
-
-
-def from_zero_to_one(scores: Tensor) -> Tensor:
-    """Scale the ``scores`` of each map (..., N) so that the smallest is 0 and the largest 1, and return them in float64; a map of equal
-    scores becomes 0.
-    """
-    low, high = scores.double().amin(-1, keepdim=True), scores.double().amax(-1, keepdim=True)
-    return torch.where(high > low, (scores - low) / (high - low).clamp(min=torch.finfo(torch.float64).tiny), 0.0)
 
 
 def logits_of_shown(model: Model, tensors: Mapping[str, Tensor], maps: Tensor) -> Tensor:
@@ -120,11 +113,7 @@ class GradedAnswers:
         """
         source, classes = self.curve_logits, list(self.indices)
         if need == "leave_one_out":
-            logits = source.without_each()
-            # of a group of classes the log-sum-exp, which of one is its logit
-            values = self.probabilities(logits)[:, classes].sum(-1) if self.as_probability else logits[:, classes].logsumexp(-1)
-            if self.against:
-                values = values - logits[:, list(self.against)].logsumexp(-1)
+            values = self.explained_number(source.without_each())
             return (values[0] - values[1:]).expand(len(self.scores), -1)
         if need == "shown":
             if source.grid is None:
@@ -132,3 +121,15 @@ class GradedAnswers:
             return self.probabilities(logits_of_shown(source.model, source.tensors, self.scores.unflatten(1, source.grid)))
         logits = logits_of_soft_removal(source.model, source.tensors, self.scores, source.content, self.seed)
         return self.probabilities(logits)[..., classes].sum(-1).mean(-1)
+
+    def explained_number(self, logits: Tensor) -> Tensor:
+        """Return the explained number (K,) for logits (K, C): the logit of the explained class (of a group their log-sum-exp) minus that of
+        the classes that it is compared with, or its probability if maps explain a probability.
+        """
+        classes = list(self.indices)
+        values = self.probabilities(logits)[:, classes].sum(-1) if self.as_probability else logits[:, classes].logsumexp(-1)
+        return values - logits[:, list(self.against)].logsumexp(-1) if self.against else values
+
+    def class_probability(self, logits: Tensor) -> Tensor:
+        """Return the probability (K,) of the explained class or group for logits (K, C)."""
+        return self.probabilities(logits)[:, list(self.indices)].sum(-1)

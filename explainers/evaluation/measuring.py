@@ -23,6 +23,7 @@ from explainers.evaluation.graded_answers import GradedAnswers
 from explainers.evaluation.marked_parts import explained_mask, marked_words, other_masks
 from explainers.evaluation.plan import Plan, asks_again
 from explainers.evaluation.sanity_maps import MAPS_OF_CHANGED_INPUTS
+from explainers.evaluation.token_sets import TokenSetAnswers
 from explainers.metrics import Metric, RemovalCurve
 from explainers.metrics.registry import COMPUTED_NEEDS
 from explainers.models.eval_mode import answering
@@ -343,6 +344,11 @@ class Measurement:
         logits, as_probability = self._curve_logits(self.maps[0].content), self.setup.plan.explains == "probability"
         against = () if self.target.against is None else self.target.against.indices
         return GradedAnswers(logits, self.scores, self.target.indices, self.probabilities, as_probability, self.index, against)
+
+    @cached_property
+    def token_sets(self) -> TokenSetAnswers:
+        """The source of the model's answers about the input without sets of its tokens."""
+        return TokenSetAnswers(self.graded_answers)
 
     def probabilities(self, logits: Tensor) -> Tensor:
         """Return calibrated probabilities for logits (..., C), as the model reports them."""

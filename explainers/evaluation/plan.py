@@ -14,6 +14,7 @@ from explainers.evaluation.explained_classes import prompts_of
 from explainers.evaluation.graded_answers import ASKED_AGAIN
 from explainers.evaluation.rows import RUN, temporary_path
 from explainers.evaluation.sanity_maps import MAPS_OF_CHANGED_INPUTS
+from explainers.evaluation.token_sets import ASKED_ABOUT_SETS
 from explainers.json_records import Record, describe
 from explainers.methods import Request, parse
 from explainers.methods.presets import METHOD_SETS
@@ -222,7 +223,7 @@ def asks_again(metrics: Sequence[Metric]) -> bool:
     """Return whether one of the ``metrics`` needs answers of the model beyond that to the input: to a part of it, with other weights, or to
     a changed input.
     """
-    return any(metric.curves or metric.needs & (MAPS_OF_CHANGED_INPUTS.keys() | ASKED_AGAIN) for metric in metrics)
+    return any(metric.curves or metric.needs & (MAPS_OF_CHANGED_INPUTS.keys() | ASKED_AGAIN | ASKED_ABOUT_SETS) for metric in metrics)
 
 
 def _specs(name: str, model: Model) -> list[str]:

@@ -10,7 +10,8 @@ from pkgutil import iter_modules
 from explainers.metrics.registry import METRIC_FAMILIES, METRIC_NEEDS, METRICS, Metric, RemovalCurve, find_metrics, metric, need
 
 for _module in (
-    *("needs", "faithfulness", "graded", "completeness", "sanity", "localisation", "rationales"),  # the order of every list
+    # the order of every list
+    *("needs", "faithfulness", "road", "graded", "token_sets", "completeness", "sanity", "localisation", "rationales", "concentration"),
     *(file.name for file in iter_modules(__path__)),
 ):
     import_module(f"explainers.metrics.{_module}")

@@ -38,6 +38,11 @@ def _is_top(answers: Tensor, classes: Tensor) -> Tensor:
     return classes.gather(1, answers.argmax(-1)).double()
 
 
+def share_on_top(answers: Tensor, classes: Tensor) -> Tensor:
+    """Return (B,): the share of the answers (B, steps, C) whose top class is one of the map's classes, bool (B, C)."""
+    return _is_top(answers, classes).mean(1)
+
+
 def _change(answers: Tensor, whole: Tensor, target: Tensor) -> Tensor:
     """Return the fall of the probability of the classes ``target`` from the answer to the whole input, ``whole`` (B, C), to each of
     ``answers`` (B, steps, C): (B, steps).
@@ -77,11 +82,18 @@ def mif(most: Tensor, answer: Tensor) -> Tensor:
 
     ``most`` (B, steps, C): answers with the largest scores removed; ``answer`` bool (B, C): the classes that keep the answer. Returns (B,).
     """
-    return 1 - _is_top(most, answer).mean(1)
+    return 1 - share_on_top(most, answer)
 
 
 @metric(
-    "mif_aopc", title="MIF AOPC", family="faithfulness", takes={**_MIF, "whole": "whole"}, direction="higher", source=LIBRAGRAD, lowest=-1.0
+    "mif_aopc",
+    title="MIF AOPC",
+    family="faithfulness",
+    takes={**_MIF, "whole": "whole"},
+    direction="higher",
+    source=LIBRAGRAD,
+    lowest=-1.0,
+    compares_models=False,
 )
 def mif_aopc(most: Tensor, whole: Tensor, target: Tensor) -> Tensor:
     """Most important first: how much the probability of the class falls, on average over the steps.
@@ -128,11 +140,18 @@ def lif(left: Tensor, answer: Tensor) -> Tensor:
     ``left`` (B, steps, C): answers with only the largest scores left; ``answer`` bool (B, C): the classes that keep the answer. Returns
     (B,).
     """
-    return _is_top(left, answer).mean(1)
+    return share_on_top(left, answer)
 
 
 @metric(
-    "lif_aopc", title="LIF AOPC", family="faithfulness", takes={**_LIF, "whole": "whole"}, direction="lower", source=LIBRAGRAD, lowest=-1.0
+    "lif_aopc",
+    title="LIF AOPC",
+    family="faithfulness",
+    takes={**_LIF, "whole": "whole"},
+    direction="lower",
+    source=LIBRAGRAD,
+    lowest=-1.0,
+    compares_models=False,
 )
 def lif_aopc(left: Tensor, whole: Tensor, target: Tensor) -> Tensor:
     """Least important first: how much the probability of the class falls, on average over the steps.
@@ -346,6 +365,7 @@ _FEW: Takes = {"target": "target", "whole": "whole"}
     direction="higher",
     source=ERASER,
     lowest=-1.0,
+    compares_models=False,
 )
 def comprehensiveness(removed: Tensor, whole: Tensor, target: Tensor) -> Tensor:
     """Fall of the class's probability without the 1, 5, 10, 20 and 50 % of the tokens with the largest scores, on average.
@@ -364,6 +384,7 @@ def comprehensiveness(removed: Tensor, whole: Tensor, target: Tensor) -> Tensor:
     direction="lower",
     source=ERASER,
     lowest=-1.0,
+    compares_models=False,
 )
 def sufficiency(alone: Tensor, whole: Tensor, target: Tensor) -> Tensor:
     """Fall of the class's probability with only the 1, 5, 10, 20 and 50 % of the tokens with the largest scores, on average.
@@ -382,6 +403,7 @@ def sufficiency(alone: Tensor, whole: Tensor, target: Tensor) -> Tensor:
     direction="higher",
     source=ATTCAT,
     kinds=("text",),
+    compares_models=False,
 )
 def attcat_aopc(most: Tensor, whole: Tensor, target: Tensor) -> Tensor:
     """Most important first: how much the probability of the class changes, up or down, on average over the steps.

@@ -19,6 +19,14 @@ INSERTED = RemovalCurve(fractions=ALL_TENTHS, keeps_first=True)
 SMALL = 1e-7  # added to what the fall is a share of, as torch-cam does
 
 
+def from_zero_to_one(scores: Tensor) -> Tensor:
+    """Scale the ``scores`` of each map (..., N) so that the smallest is 0 and the largest 1, and return them in float64; a map of equal
+    scores becomes 0.
+    """
+    low, high = scores.double().amin(-1, keepdim=True), scores.double().amax(-1, keepdim=True)
+    return torch.where(high > low, (scores - low) / (high - low).clamp(min=torch.finfo(torch.float64).tiny), 0.0)
+
+
 def _spearman(rows: Tensor, others: Tensor) -> Tensor:
     """Return Spearman's correlation (B,) of each row of (B, N) with the same row of the other; NaN if one of them is constant."""
     pairs = np.stack([rows.double().numpy(), others.double().numpy()], 1)

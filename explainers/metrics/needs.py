@@ -81,6 +81,70 @@ def leave_one_out(measured: Measured) -> Tensor | None:
     return result
 
 
+@need("random_sets", "bool (B, K, N): random sets of a fifth of the patches or word pieces, the same for each map")
+def random_sets(measured: Measured) -> Tensor:
+    """Return random sets of a fifth of the N tokens of a measured input, repeated for each of its M maps: bool (M, K, N)."""
+    return _for_each_map(measured, measured.token_sets.random_sets)
+
+
+@need("falls_of_random_sets", "(B, K): how far the explained number falls without each of the random sets")
+def falls_of_random_sets(measured: Measured) -> Tensor | None:
+    """Ask the model about a measured input without each of K random sets of its tokens; return the falls of the explained number (M, K),
+    the same for each of the M maps; None for an input of a single token.
+    """
+    result: Tensor | None = measured.token_sets.of("falls_of_random_sets")
+    return result
+
+
+@need("sized_sets", "bool (B, K, N): random sets of one patch or word piece to 80 % of all, the same for each map")
+def sized_sets(measured: Measured) -> Tensor:
+    """Return random sets of several sizes of the N tokens of a measured input, repeated for each of its M maps: bool (M, K, N)."""
+    return _for_each_map(measured, measured.token_sets.sized_sets)
+
+
+@need("falls_of_sized_sets", "(B, K): how far the explained number falls without each of the sets of several sizes")
+def falls_of_sized_sets(measured: Measured) -> Tensor | None:
+    """Ask the model about a measured input without each of K random sets of several sizes; return the falls of the explained number (M, K),
+    the same for each of the M maps; None for an input of a single token.
+    """
+    result: Tensor | None = measured.token_sets.of("falls_of_sized_sets")
+    return result
+
+
+@need("groups", "bool (B, G, N): the patches or word pieces of each of ten groups, cut from the order of the map, the largest first")
+def groups(measured: Measured) -> Tensor:
+    """Return the N tokens of a measured input in groups by falling score, for each of its M maps: bool (M, G, N)."""
+    result: Tensor = measured.token_sets.groups
+    return result
+
+
+@need("falls_of_groups", "(B, G): how far the class's probability falls without each group alone")
+def falls_of_groups(measured: Measured) -> Tensor | None:
+    """Ask the model about a measured input without each of the G groups of each of its M maps; return the falls of the explained class's
+    probability (M, G); None for an input of a single token.
+    """
+    result: Tensor | None = measured.token_sets.of("falls_of_groups")
+    return result
+
+
+@need("falls_one_by_one", "(B, N): how far the class's probability falls without the 1 to N most important word pieces")
+def falls_one_by_one(measured: Measured) -> Tensor | None:
+    """Ask the model about a measured input without the first 1 to N tokens of each of its M maps; return the falls of the explained class's
+    probability (M, N); None for an input of a single token.
+    """
+    result: Tensor | None = measured.token_sets.of("falls_one_by_one")
+    return result
+
+
+@need("aopc_limits", "(B, 2): the smallest and the largest mean fall of the class's probability that any order of the word pieces reaches")
+def aopc_limits(measured: Measured) -> Tensor | None:
+    """Search for the orders of the tokens of a measured input by which the explained class's probability falls least and most; return the
+    two mean falls, repeated for each of the M maps, (M, 2); None for an input of a single token or of more than 64.
+    """
+    result: Tensor | None = measured.token_sets.of("aopc_limits")
+    return result
+
+
 @need(
     "soft", "(B, 3): probability of the explained class with elements of the embedded tokens kept by the map, removed by it, and all zero"
 )

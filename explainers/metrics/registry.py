@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal
 
@@ -17,7 +17,7 @@ from explainers.models.removal.ways import How
 
 Direction = Literal["lower", "higher"]
 Unit = Literal["share", "number"]
-MetricFamily = Literal["faithfulness", "completeness", "localisation", "rationales", "sanity"]
+MetricFamily = Literal["faithfulness", "completeness", "localisation", "rationales", "sanity", "concentration"]
 
 #: A dict from each family of metrics to the question that it answers.
 METRIC_FAMILIES: dict[MetricFamily, str] = {
@@ -26,6 +26,7 @@ METRIC_FAMILIES: dict[MetricFamily, str] = {
     "localisation": "Does the map lie on the object?",
     "rationales": "Does the map name the words that people marked?",
     "sanity": "Does the map depend on the model, on the class and on the input as it should?",
+    "concentration": "Does the map name few tokens?",
 }
 
 #: What a metric may take besides curves, of B maps of one kind: the name of the argument, its shape, and what it is. `needs` declares them.
@@ -61,7 +62,8 @@ class RemovalCurve:
     keeps_first  whether the first tokens of the order are the only ones kept, instead of the ones removed
     rounding     how a fraction is rounded to a number of tokens
     how          the way in which tokens are removed; None: that of the run
-    pixels       whether single pixels are removed, by the bilinearly enlarged map, instead of patches
+    pixels       whether single pixels are removed, by the bilinearly enlarged map, instead of patches: they turn black
+    imputed      whether removed pixels are imputed from their neighbours, with noise, instead of black; only with ``pixels``
     of           which answers are needed: probabilities or logits, (B, steps, C)
     special      whether special tokens of a text are removed too, in the order of their scores
     """
@@ -72,6 +74,7 @@ class RemovalCurve:
     rounding: Literal["down", "up"] = "down"
     how: How | None = None
     pixels: bool = False
+    imputed: bool = False
     of: Literal["probabilities", "logits"] = "probabilities"
     special: bool = False
 
@@ -88,7 +91,7 @@ class RemovalCurve:
         """The curve in words, with its shape."""
         what = "pixels" if self.pixels else "tokens, special ones too," if self.special else "tokens"
         which = {"most": "most important", "least": "least important", "smallest": "smallest in magnitude"}[self.order]
-        fate = "alone are kept" if self.keeps_first else "are gone"
+        fate = "alone are kept" if self.keeps_first else "are imputed from their neighbours" if self.imputed else "are gone"
         steps = f"{len(self.fractions)} steps of {min(self.fractions):.0%} to {max(self.fractions):.0%}"
         return f"(B, {len(self.fractions)}, C): {self.of} when the {which} {what} {fate}, {steps}" + (f", {self.how}" if self.how else "")
 
@@ -116,6 +119,7 @@ class Metric(Record, name="RunMetric"):
     parts      for a metric of a whole data set: the names of the columns that its function returns for each map, (B, P). They are summed
                over inputs, and ``combine`` makes one value of the sums, (..., P) -> (...). Empty for a metric that is averaged over inputs
     kinds      the kinds of input that it makes sense for
+    compares_models  whether values of different models compare; they do not where a model sets the least and the largest value, as of AOPC
     """
 
     name: str
@@ -132,6 +136,7 @@ class Metric(Record, name="RunMetric"):
     parts: Annotated[tuple[str, ...], HIDDEN] = ()
     combine: Annotated[Callable[[NDArray[Any]], NDArray[Any]] | None, HIDDEN] = field(default=None, repr=False)
     kinds: Annotated[tuple[str, ...], describe(is_required=False)] = ("image", "text", "molecule")
+    compares_models: Annotated[bool, HIDDEN] = True
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -221,3 +226,19 @@ def find_metrics(names: Sequence[str]) -> list[Metric]:
             hint = f"did you mean {', '.join(near)}?" if near else f"there are {', '.join(METRICS)}."
             raise ExplainerError(f"There is no metric {name!r}; {hint}")
     return [METRICS[name] for name in dict.fromkeys(names)]
+
+
+NORMALISED_AOPC = "naopc"  # the metric that takes the limits of a model out
+
+
+def warn_across_models(metrics: Collection[str], models: Collection[str]) -> list[str]:
+    """Return a note for a table of these ``metrics`` over these ``models``, both by name, if it holds several models and a metric whose
+    values do not compare between them, and not the normalised AOPC, which does; else an empty list.
+    """
+    titles = [METRICS[name].title for name in dict.fromkeys(metrics) if name in METRICS and not METRICS[name].compares_models]
+    if len(set(models)) < 2 or not titles or NORMALISED_AOPC in metrics:
+        return []
+    return [
+        f"{', '.join(titles)}: how small and how large the value can be depends on the model, so compare methods of one model alone. For "
+        f"texts and molecules the normalised AOPC ({NORMALISED_AOPC}) compares between models (Edin et al., 2025)."
+    ]

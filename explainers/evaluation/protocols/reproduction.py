@@ -29,6 +29,7 @@ from explainers.evaluation.tables.record import Cell, Column, Row, Table
 from explainers.methods import parse
 from explainers.methods.requirements import missing_requirements, reason_against, remedies
 from explainers.metrics import METRICS, find_metrics
+from explainers.metrics.registry import warn_across_models
 from explainers.models.model import Model
 
 __all__ = ["Reproduction", "reproduce"]
@@ -285,7 +286,8 @@ def _measure(
     )
     rows = [Row(row.title, row.spec, tuple(cells[place, row.title, measure.head] for place, _, measure in heads)) for row in protocol.rows]
     table = Table(protocol.heading, (), columns, tuple(rows), levels=LEVELS)
-    return _mark_best(table), [*dict.fromkeys(statements), *([DIFFERENT_NUMBERS_NOTE] if has_halves else [])]
+    warnings = warn_across_models([measure.metric for _, _, measure in heads], [source.model.name for _, source, _ in heads])
+    return _mark_best(table), [*dict.fromkeys(statements), *([DIFFERENT_NUMBERS_NOTE] if has_halves else []), *warnings]
 
 
 def _rows_in_words(batch: _Batch, protocol: Protocol) -> str:

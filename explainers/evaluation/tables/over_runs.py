@@ -28,6 +28,7 @@ from explainers.evaluation.tables.record import Cell, Column, Row, Table
 from explainers.methods.registry import METHODS, is_control
 from explainers.methods.specs import Spec
 from explainers.metrics import METRIC_FAMILIES
+from explainers.metrics.registry import warn_across_models
 
 Axis = Literal["method", "model", "dataset", "metric"]
 AXES: tuple[Axis, ...] = get_args(Axis)
@@ -243,6 +244,7 @@ def _notes(columns: Sequence[MeasuredColumn]) -> list[str]:
         for name, note in (("seconds", _SECONDS_NOTE), ("memory", _MEMORY_NOTE), (f"{CONSERVATION_BY_BLOCK}.1", _BLOCKS_NOTE))
         if name in metrics
     ]
+    notes += warn_across_models(metrics, {column.model for column in columns})
     for column in columns:
         if column.doubt is not None:
             notes.append(f"{column.column.head[0]} of {column.model} on {column.dataset}: {column.doubt}")

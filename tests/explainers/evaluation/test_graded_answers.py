@@ -6,8 +6,9 @@ import pytest
 import torch
 
 from explainers.evaluation.curve_logits import CurveLogits
-from explainers.evaluation.graded_answers import GradedAnswers, from_zero_to_one, logits_of_shown, logits_of_soft_removal
+from explainers.evaluation.graded_answers import GradedAnswers, logits_of_shown, logits_of_soft_removal
 from explainers.metrics import METRICS
+from explainers.metrics.graded import from_zero_to_one
 from explainers.models.removal.patches import patch_removal
 from tests.explainers.support.golden import Case
 from tests.explainers.support.wrapped import inputs, wrapped

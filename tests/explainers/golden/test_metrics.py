@@ -16,18 +16,15 @@ from explainers.evaluation.curve_logits import CurveLogits
 from explainers.evaluation.statistics import estimate, weights_of
 from explainers.metrics import METRICS, RemovalCurve
 from tests.explainers.support.golden import GOLDEN, Case
+from tests.explainers.support.golden_arrays import arrays
 
 CLOSE = {"rtol": 0, "atol": 1e-9}
 
 
-def arrays(name: str, file: str) -> dict[str, Any]:
-    with np.load(GOLDEN / name / f"{file}.npz") as stored:
-        return dict(stored)
-
-
 def test_every_folder_has_a_source() -> None:
     folders = [path for path in GOLDEN.iterdir() if path.name.startswith("metrics-")]
-    assert {path.name for path in folders} == {"metrics-segmentation", "metrics-eraser", "metrics-ali", "metrics-torchcam"}
+    names = {"metrics-segmentation", "metrics-eraser", "metrics-ali", "metrics-torchcam"}
+    assert {path.name for path in folders} == names | {"metrics-quantus", "metrics-infidelity", "metrics-saco", "metrics-naopc"}
     assert all("Source: " in (path / "README.md").read_text("utf-8") for path in folders)
 
 

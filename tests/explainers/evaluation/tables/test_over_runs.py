@@ -128,3 +128,21 @@ def test_pairs_are_corrected_for_all_of_a_column() -> None:
     assert [row.spec for row in table.rows] == ["rollout lrp", "rollout random", "lrp random"]
     assert [row.cells[0].value for row in table.rows] == pytest.approx([0.003] * 3)
     assert [column.head for column in table.columns] == [("a", "Cats", "MIF accuracy"), ("a", "Dogs", "MIF accuracy")]
+
+
+@pytest.mark.parametrize(
+    ("metrics", "models", "warned"),
+    [
+        (("mif_aopc", "mif"), ("a", "b"), "MIF AOPC: "),
+        (("comprehensiveness", "sufficiency"), ("a", "b"), "Comprehensiveness, Sufficiency: "),
+        (("mif_aopc",), ("a", "a"), ""),
+        (("mif", "srg"), ("a", "b"), ""),
+        (("mif_aopc", "naopc"), ("a", "b"), ""),
+    ],
+)
+def test_a_table_of_several_models_warns_of_aopc(metrics: tuple[str, ...], models: tuple[str, str], warned: str) -> None:
+    values = [0.1, 0.2, 0.3, 0.4, 0.0]
+    runs = [run(f"run on {dataset}", model, dataset, values, metrics) for model, dataset in zip(models, ("x", "y"), strict=True)]
+    notes = [note for note in table_over_runs(runs).notes if "how small and how large" in note]
+    assert len(notes) == bool(warned)
+    assert not warned or notes[0].startswith(warned)
