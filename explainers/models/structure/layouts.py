@@ -84,7 +84,8 @@ def image_layout(
         )
     if not 1 / 3 < (height * columns) / (width * rows or 1) < 3:  # no map, or one of groups of tokens: no patch is so long
         try:
-            rows, columns = _grid(module, structure.tokens - prefix - after, (height, width), prefix, after)
+            advice = _SAME_BLOCKS if any(structure.left_out) else _OTHER_PREFIX
+            rows, columns = _grid(module, structure.tokens - prefix - after, (height, width), prefix, after, advice)
         except ExplainerError:
             if clip_shape(module) is None and are_channels(module, structure, run, tensors):
                 raise ExplainerError(_CHANNELS_FIRST) from None
@@ -194,6 +195,14 @@ _DROPPED_BEFORE = (
     "tokens are dropped or merged before the blocks that are read, so that what is left does not lie row by row in the order of the "
     "picture: pass blocks= (a list of the modules that run before that, which take every patch), or let no token be dropped or merged"
 )
+_OTHER_PREFIX = (
+    "pass prefix= (how many tokens stand before the first patch) or preprocess= (another image size). A token that the model makes of the "
+    "whole picture, such as the mean of its patches, must stand before them and not after them"
+)
+_SAME_BLOCKS = (
+    "others in the list of these blocks take another number of tokens, as where some are added or pooled for a part of the list alone: pass "
+    "blocks= (those modules of the list that take as many tokens as the first)"
+)
 _CHANNELS_FIRST = (
     "the blocks take channels before tokens, (batch, width, tokens): each row of what they take is of the whole picture, and each column "
     "of one place. Give them (batch, tokens, width): transpose the last two axes once before the first block and once after the last; "
@@ -247,10 +256,12 @@ def _unchanging(x: Tensor) -> tuple[int, int]:
     return prefix, after
 
 
-def _grid(module: nn.Module, patches: int, size: tuple[int, int], before: int = 0, after: int = 0) -> tuple[int, int]:
+def _grid(
+    module: nn.Module, patches: int, size: tuple[int, int], before: int = 0, after: int = 0, advice: str = _OTHER_PREFIX
+) -> tuple[int, int]:
     """Return the grid (rows, columns) of this number of ``patches`` of ``module`` in a picture of this ``size``: as the model declares
-    them, else square patches of the size it declares, or of one that fits. Raises ExplainerError if they fill no grid; so many tokens
-    stand ``before`` and ``after`` them.
+    them, else square patches of the size it declares, or of one that fits. Raises ExplainerError with the ``advice`` if they fill no
+    grid; so many tokens stand ``before`` and ``after`` them.
     """
     if (grid_of := getattr(module, "grid_of", None)) is not None:
         rows, columns = grid_of(*size)
@@ -272,7 +283,5 @@ def _grid(module: nn.Module, patches: int, size: tuple[int, int], before: int = 
     of_all = f" of {patches + before + after}, without {' and '.join(left_out)}," if left_out else ""
     raise ExplainerError(
         f"{patches} tokens{of_all} (the second axis of what the blocks take) do not fill the patches of an image of "
-        f"{size[0]} x {size[1]} pixels ({rows} x {columns}); pass prefix= "
-        "(how many tokens stand before the first patch) or preprocess= (another image size). A token that the model makes of the whole "
-        "picture, such as the mean of its patches, must stand before them and not after them"
+        f"{size[0]} x {size[1]} pixels ({rows} x {columns}); {advice}"
     )

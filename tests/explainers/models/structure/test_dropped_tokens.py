@@ -93,3 +93,40 @@ def test_a_class_token_among_merged_tokens_is_no_patch() -> None:
     vit: nn.Module = built(lambda: Vit(plain_blocks, between=pairs))
     with pytest.raises(ExplainerError, match="in the order of the picture"):
         explainers.wrap(vit, kind="image", preprocess=PREPROCESS)
+
+
+class RegistersInTheMiddle(Vit):
+    """Three blocks, the second of which also takes registers behind its tokens."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda: [*plain_blocks(), *plain_blocks()[:1]])
+        self.registers = nn.Parameter(torch.randn(1, 3, WIDTH))
+
+    def later(self, x: Tensor) -> Tensor:
+        first, second, third = self.blocks
+        tokens = x.shape[1]
+        x = third(second(torch.cat([first(x), self.registers.expand(len(x), -1, -1)], 1))[:, :tokens])
+        out: Tensor = self.head(self.norm(x)[:, 0])
+        return out
+
+    def embedded(self, x: Tensor) -> Tensor:
+        return torch.cat([self.cls.expand(len(x), -1, -1), self.embed(self.patch(x))], 1) + self.pos
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.later(self.embedded(x))
+
+
+def test_registers_of_a_middle_block_are_refused_with_the_argument_that_helps() -> None:
+    module = built(RegistersInTheMiddle)
+    assert isinstance(module, RegistersInTheMiddle)
+    with pytest.raises(ExplainerError, match="take another number of tokens.*: pass blocks=") as refusal:
+        explainers.wrap(module, kind="image", preprocess=PREPROCESS)
+    assert "prefix=" not in str(refusal.value)
+    outer = [module.blocks[0], module.blocks[2]]
+    model = explainers.wrap(module, kind="image", preprocess=PREPROCESS, blocks=outer)
+    x = torch.randn(1, 3, 32, 32, generator=torch.Generator().manual_seed(5)).double()
+    result = explainers.explain(model, {"pixel_values": x}, 1, ["input_x_gradient"])
+    assert not isinstance(result, list)
+    tokens = module.embedded(x).detach().requires_grad_()
+    (gradient,) = torch.autograd.grad(module.later(tokens)[0, 1], tokens)
+    torch.testing.assert_close(result["input_x_gradient"].scores.double(), (tokens * gradient).sum(-1)[0].detach(), rtol=1e-5, atol=1e-8)
