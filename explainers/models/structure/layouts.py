@@ -200,8 +200,8 @@ _OTHER_PREFIX = (
     "whole picture, such as the mean of its patches, must stand before them and not after them"
 )
 _SAME_BLOCKS = (
-    "others in the list of these blocks take another number of tokens, as where some are added or pooled for a part of the list alone: pass "
-    "blocks= (those modules of the list that take as many tokens as the first)"
+    "others in the list of these blocks take another number of tokens, as where some are added or pooled for a part of the list alone: "
+    "pass blocks= (those modules of the list that take as many tokens as the first)"
 )
 _CHANNELS_FIRST = (
     "the blocks take channels before tokens, (batch, width, tokens): each row of what they take is of the whole picture, and each column "

@@ -119,7 +119,7 @@ class RegistersInTheMiddle(Vit):
 def test_registers_of_a_middle_block_are_refused_with_the_argument_that_helps() -> None:
     module = built(RegistersInTheMiddle)
     assert isinstance(module, RegistersInTheMiddle)
-    with pytest.raises(ExplainerError, match="take another number of tokens.*: pass blocks=") as refusal:
+    with pytest.raises(ExplainerError, match=r"take another number of tokens.*: pass blocks=") as refusal:
         explainers.wrap(module, kind="image", preprocess=PREPROCESS)
     assert "prefix=" not in str(refusal.value)
     outer = [module.blocks[0], module.blocks[2]]
