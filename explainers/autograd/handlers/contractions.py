@@ -19,9 +19,10 @@ from torch.nn import functional as F
 
 from explainers.autograd.dispatch import TorchFunction, call_through, handles, role, tensors_in
 from explainers.autograd.handlers.elementwise import add, may_write, mul
-from explainers.autograd.handlers.linear import addmm, linear, matmul
+from explainers.autograd.handlers.linear import addmm, joins_equally, linear, matmul
 from explainers.autograd.handlers.pooling import total
 from explainers.autograd.nodes import Role
+from explainers.autograd.operators import Pool
 from explainers.autograd.recorder import Recorder
 
 #: A label for each dimension of a tensor.
@@ -102,7 +103,9 @@ def _layer(rec: Recorder, x: Tensor, of_x: Labels, weight: Tensor, of_weight: La
         return aligned if len(together) == 1 else aligned.flatten(len(apart)) if together else aligned.unsqueeze(-1)
 
     shaped = flat(weight, of_weight, (), (*outer, *inner)).reshape(prod(sizes[label] for label in outer), -1)
-    y = linear(rec, F.linear, _move(rec, x, lambda x: flat(x, of_x, rows, inner)), shaped)
+    rows_of_x = _move(rec, x, lambda x: flat(x, of_x, rows, inner))
+    is_pool = role(rec, x) is None and joins_equally(shaped)
+    y = rec.run(Pool, rows_of_x, lambda x: F.linear(x, shaped)) if is_pool else linear(rec, F.linear, rows_of_x, shaped)
 
     def unfolded(y: Tensor) -> Tensor:
         y = y if len(outer) == 1 else y.reshape(*y.shape[:-1], *(sizes[label] for label in outer))

@@ -157,6 +157,9 @@ def matmul(rec: Recorder, func: TorchFunction, input: Tensor, other: Tensor | No
             return rec.run(op.LinearAttention, input, key, value, other if rec.is_own_code else other.detach(), role=Role.UNNORMALISED)
         roles = (role(rec, input), role(rec, other))
         return rec.run(op.MatMul, input, other, role=Role.CONTEXT if Role.WEIGHTS in roles else Role.SCORES)
+    path, rows = (input, other.mT) if rec.active(input) else (other, input)
+    if role(rec, path) is None and (input.dim() > 2 or other.dim() > 2) and joins_equally(rows):
+        return rec.run(op.Pool, path, (lambda x: x @ rows.mT) if path is input else lambda x: rows @ x)
     if rec.active(input) and other.dim() > 2 and input.dim() >= other.dim() and _is_one_matrix(other):
         other = other[(0,) * (other.dim() - 2)]
     if rec.active(input) and other.dim() == 2 and role(rec, input) != Role.WEIGHTS:
@@ -174,6 +177,20 @@ handles(Tensor.baddbmm_)(may_write(_baddbmm, torch.baddbmm))
 @handles(Tensor.__rmatmul__)
 def _rmatmul(rec: Recorder, func: TorchFunction, self: Tensor, other: Tensor) -> Tensor:
     return matmul(rec, torch.matmul, other, self)
+
+
+def joins_equally(rows: Tensor) -> bool:
+    """Return whether a constant matrix (..., outputs, inputs) only joins or selects numbers: whether those that an output joins have one
+    positive weight, as where it stands for a mean, a sum, a pool or an index.
+    """
+    if not rows.numel():
+        return False
+    first = rows[(0,) * (rows.dim() - 1)]  # of most matrices the first output tells
+    for weights in (first, rows):
+        largest = weights.amax(-1, keepdim=True)
+        if not bool(((weights == 0) | ((weights == largest) & (largest > 0))).all()):
+            return False
+    return bool((rows != 0).any())
 
 
 def _is_one_matrix(matrices: Tensor) -> bool:
