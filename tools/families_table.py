@@ -77,7 +77,9 @@ SHORTCOMINGS = (
     (
         "attention weights that are changed after their softmax, or shared (talking heads, DeepViT, ConViT)",
         "A map is of the weights that meet the values: of heads that were mixed, scaled, gated or joined what came of it, also where it is "
-        "negative or its rows do not sum to 1. Gradients and relevance are those at these weights. Heads that share weights are one.",
+        "negative or its rows do not sum to 1. Gradients and relevance are those at these weights. Heads that share weights are one. "
+        "Several maps that a gate of the data mixes before they meet values, as (1 - g) A + g B, are attention weights with their gate; "
+        "the weights by which a router chooses heads are held as gates are.",
     ),
     (
         "attention that is no map over all tokens",
@@ -97,7 +99,18 @@ SHORTCOMINGS = (
     (
         "a softmax written in other ways",
         "Exponentials over their sum are the softmax that they are, also by a log-softmax, by the logarithm of a sum, by powers of two, "
-        "by an inverse or by `F.normalize`: all rules and maps are those of the plain form.",
+        "by an inverse or by `F.normalize`: all rules and maps are those of the plain form. Scores of complex queries and keys are scores; "
+        "rules that divide them among queries and keys take the gradient there, with a note. What a sparsemax that is written out gives is "
+        "held constant where attention is, and what reads attention maps is refused.",
+    ),
+    (
+        "what tokens give in a block does not add up (numbers padded into values, values of an earlier block)",
+        "GlobEnc and ALTI are refused, with how much is missing. Of every input they check that what all tokens and all constants give to "
+        "the stream after attention is that stream. No row above is among them. DecompX says in a note by how much it misses its number.",
+    ),
+    (
+        "a mean, a sum, a pool or an index that is written as a product with a constant matrix",
+        "Where the numbers that an output joins have one positive weight, the rules are those of the mean, the pool or the index.",
     ),
     (
         "inner rows that are flattened, lie before the samples, are sorted or go to experts (GPT-2, fairseq's layers)",

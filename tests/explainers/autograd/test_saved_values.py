@@ -206,3 +206,20 @@ def test_inputs_and_outputs_of_blocks_stay_what_they_were(rule: str) -> None:
         strict=True,
     ):
         torch.testing.assert_close(*pair)
+
+
+def test_complex_numbers_are_kept_in_the_memory_of_real_ones_that_are_computed_again() -> None:
+    """A complex view has other strides than the real tensor that it is a view of, and conjugates are no view of the numbers at all."""
+    saved = SavedValues()
+    source = torch.randn(3, 4, 2, generator=torch.Generator().manual_seed(0))
+    real = 2 * source
+    saved.recompute(real, torch.mul, source, 2)
+    number = torch.view_as_complex(real)
+    kept = [saved.keep(each) for each in (real, number, number.mH)]
+    expected = [
+        2 * source,
+        torch.complex(2 * source[..., 0], 2 * source[..., 1]),
+        torch.complex(2 * source[..., 0], -2 * source[..., 1]).mT,
+    ]
+    for each, right in zip(kept, expected, strict=True):
+        torch.testing.assert_close(each.read(), right)
