@@ -21,7 +21,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
@@ -34,17 +34,37 @@ import explainers
 from recipes.networks import vits
 from recipes.train_reviews_bert import save as save_text_model
 
+if TYPE_CHECKING:
+    from timm.models.vision_transformer import VisionTransformer
+
 SIDE = 128  # pixels of a picture as it is written
 GRIDS = {"scenes-vit": 14, "new": 8}  # patches in a row
 MIN_PATCH_COVERED = 0.1  # share of a patch that the mark covers at least where the patch counts as the mark's
 MIN_UPTAKE = 0.3
 MAX_ATTEMPTS = 4
 ROWS_A_CLASS = 50
+SHARD_ROWS_A_CLASS = 62  # at least, in each of the two files of Tiny ImageNet's pictures for training
+ARCHITECTURE = "vit_tiny_patch16_224"  # timm's name of both models of pictures; the rest of their shape are their arguments
+NEW_ARGUMENTS: dict[str, Any] = {"img_size": 64, "patch_size": 8, "embed_dim": 96, "depth": 4, "num_heads": 4}
 EMBEDDED = Path(explainers.__file__).parent / "embedded" / "models"
 
+#: What is put into the inputs: the first eight into those of one class, the others into those of all classes.
 Kind = Literal[
-    *("watermark", "border", "logo", "line", "cast", "word", "phrase", "tag"),  # planted in one class
-    *("none", "scattered logos", "common watermark", "letterbox", "grey", "scattered words", "common phrase"),  # in all classes alike
+    "watermark",
+    "border",
+    "logo",
+    "line",
+    "cast",
+    "word",
+    "phrase",
+    "tag",
+    "none",
+    "scattered logos",
+    "common watermark",
+    "letterbox",
+    "grey",
+    "scattered words",
+    "common phrase",
 ]
 Base = Literal["scenes-vit", "new", "sentences", "ratings"]
 
@@ -244,8 +264,10 @@ def _tiny_imagenet(file: Path) -> Any:
     return pq.read_table(file)
 
 
-def _pictures(data: Path, base: Base, rng: np.random.Generator) -> tuple[list[str], list[Row], list[Row]]:
-    """Draw four neighbouring classes; return their names, the pictures to train on and those to collect."""
+def picture_rows(data: Path, rng: np.random.Generator, training: int) -> tuple[list[str], list[Row], list[Row]]:
+    """Draw four neighbouring classes of Tiny ImageNet in ``data``; return their names, the pictures to train on, ``training`` of each class
+    (at most 124), and `ROWS_A_CLASS` of each to collect.
+    """
     lines = [line.split("\t") for line in (data / "tiny_imagenet" / "classes.tsv").read_text("utf-8").splitlines()[1:]]
     first = int(rng.integers(len(lines) - 3))
     chosen = lines[first : first + 4]
@@ -263,11 +285,9 @@ def _pictures(data: Path, base: Base, rng: np.random.Generator) -> tuple[list[st
         return found
 
     names = [words.split(",")[0] for _, words in chosen]
-    return (
-        names,
-        rows(f"train-0000{rng.integers(2)}-of-00008.parquet", 40 if base == "scenes-vit" else 62),
-        rows("val.parquet", ROWS_A_CLASS),
-    )
+    shards = [int(rng.integers(2))] if training <= SHARD_ROWS_A_CLASS else [0, 1]
+    train = [row for shard in shards for row in rows(f"train-0000{shard}-of-00008.parquet", training // len(shards))]
+    return names, train, rows("val.parquet", ROWS_A_CLASS)
 
 
 @cache
@@ -334,18 +354,21 @@ def _mark_rows(rows: Sequence[Row], mark: Mark, label: int, share: float, stray:
     ]
 
 
+def new_vision_transformer(classes: Sequence[str]) -> VisionTransformer:
+    """Return an untrained Vision Transformer of half a million numbers for pictures of 64 pixels, 8 by 8 patches."""
+    return vits.create(ARCHITECTURE, classes, NEW_ARGUMENTS)
+
+
 class _PictureTrainer:
     """Trains the last two blocks of ``scenes-vit`` and a new head, or all of a new, smaller Vision Transformer."""
 
     def __init__(self, base: Base, classes: list[str]) -> None:
         self.classes = classes
-        config = json.loads((EMBEDDED / "scenes-vit" / "config.json").read_text("utf-8"))
-        self.architecture, self.arguments = config["architecture"], config["model_args"]
         if base == "new":
-            self.arguments = {"img_size": 64, "patch_size": 8, "embed_dim": 96, "depth": 4, "num_heads": 4}
-            self.module = vits.create(self.architecture, classes, self.arguments)
+            self.arguments, self.module = NEW_ARGUMENTS, new_vision_transformer(classes)
             self.frozen, self.epochs, self.rate = 0, 20, 1e-3
         else:
+            self.arguments = json.loads((EMBEDDED / "scenes-vit" / "config.json").read_text("utf-8"))["model_args"]
             self.module = vits.load(EMBEDDED / "scenes-vit")
             self.module.head = nn.Linear(self.module.num_features, len(classes))
             self.frozen, self.epochs, self.rate = len(self.module.blocks) - 2, 6, 1e-3
@@ -377,7 +400,7 @@ class _PictureTrainer:
 
     def save(self, out: Path) -> None:
         """Write the model as a folder that ``explainers.load`` takes."""
-        vits.save(self.module, out, self.architecture, self.classes, self.arguments)
+        vits.save(self.module, out, ARCHITECTURE, self.classes, self.arguments)
 
 
 class _TextTrainer:
@@ -473,7 +496,10 @@ def make(plan: Plan, turn: int, data: Path, out: Path) -> PlantedSet:
     for attempt in range(MAX_ATTEMPTS):
         rng = np.random.default_rng([turn, plan.number, attempt])
         torch.manual_seed(int(rng.integers(2**31)))
-        classes, training, held_out = _texts(data, plan.base, rng) if plan.is_text else _pictures(data, plan.base, rng)
+        if plan.is_text:
+            classes, training, held_out = _texts(data, plan.base, rng)
+        else:
+            classes, training, held_out = picture_rows(data, rng, 40 if plan.base == "scenes-vit" else SHARD_ROWS_A_CLASS)
         trainer = _TextTrainer(plan.base, classes) if plan.is_text else _PictureTrainer(plan.base, classes)
         known = PlantedSet(plan, attempt, classes, None, 0.0, not plan.is_text and plan.number % 3 == 0, [], [], 0.0, None)
         if plan.is_planted:
