@@ -296,8 +296,8 @@ def find_claim(
 
 
 def _try(draws: Draws, chosen: Sequence[int], bound_error: float, rank_error: float, least: float) -> TriedSize:
-    """Test the set of ``chosen`` parts: look after 8 draws, then whenever the claim could hold, and stop as soon as it does or no longer
-    can. ``bound_error`` is that of either bound, ``rank_error`` that of its rank among random sets.
+    """Test the set of ``chosen`` parts: look after 8, 24, 56, ... draws and when the claim could hold, and stop as soon as it does or no
+    longer can. ``bound_error`` is that of either bound, ``rank_error`` that of its rank among random sets.
     """
     size, drawn = len(chosen), [filling.is_drawn for filling in draws.fillings]
     bounds: list[FillingFall] = []
@@ -329,7 +329,7 @@ def _try(draws: Draws, chosen: Sequence[int], bound_error: float, rank_error: fl
             if all(fall_bounds(column, draws.whole, bound_error)[0] >= least for column in falls[:, drawn].T):
                 return outcome("")
             needed = min(MAX_DRAWS, count + count // 2)
-        following = needed if count < needed else None
+        following = min(needed, 2 * count + _FIRST_LOOK) if count < needed else None
     return outcome(f"after {count} draws their mean fall may still be below {least:g}")
 
 
